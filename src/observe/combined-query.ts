@@ -1,24 +1,24 @@
 import type { Reader, Statement } from '../postgres/index.js'
 
-/** Asks several statements as one: one round trip, one snapshot. Each answers with its rows, as JSON makes them. */
+/** Combines several statements into one, for one round trip and one snapshot. Rows are returned as JSON. */
 export class CombinedQuery<Rows> {
-  /** As it is asked: the values of the first statement, then those of the next. */
+  /** Combined SQL. Its parameters are those of the first statement, then those of the next one, and so on. */
   readonly text: string
   readonly #names: readonly (keyof Rows & string)[]
 
   constructor(parts: Readonly<Record<keyof Rows & string, Statement>>) {
     this.#names = Object.keys(parts) as (keyof Rows & string)[]
-    let before = 0
-    const answers = this.#names.map((name) => {
+    let parameters = 0
+    const columns = this.#names.map((name) => {
       const numbers = [...parts[name].text.matchAll(/\$(\d+)/g)].map(([, number]) => Number(number))
-      const text = parts[name].text.replace(/\$(\d+)/g, (_, number) => `$${Number(number) + before}`)
-      before += Math.max(0, ...numbers)
+      const text = parts[name].text.replace(/\$(\d+)/g, (_, number) => `$${Number(number) + parameters}`)
+      parameters += Math.max(0, ...numbers)
       return `'${name}', (\nselect json_agg(part)\nfrom (\n${text}\n) as part\n)`
     })
-    this.text = `select json_build_object(${answers.join(', ')}) as answer`
+    this.text = `select json_build_object(${columns.join(', ')}) as answer`
   }
 
-  /** With the values of each. */
+  /** Runs the query with the values of each statement. */
   async read(
     reader: Reader,
     values: { readonly [Name in keyof Rows]?: readonly unknown[] } = {},

@@ -118,12 +118,12 @@ export interface Call {
   readonly holds: readonly string[]
 }
 
-/** Who has a name. */
+/** Returns the IDs of the holders. */
 export function holderIds({ holders }: Pick<ContendedName, 'holders'>): string[] {
   return [...new Set(holders.map(({ participant }) => participant))]
 }
 
-/** Who is in the way of those who wait: the holders, or else who stands first in the queue. */
+/** Returns the IDs of the participants that block the waiters: the holders, or else the first one in the queue. */
 export function blockerIds({ holders, waits }: Pick<ContendedName, 'holders' | 'waits'>): string[] {
   if (holders.length > 0) return holderIds({ holders })
   return waits.length > 1 ? [waits[0]!.participant] : []

@@ -26,7 +26,7 @@ export interface CycleSide {
   readonly forMs: number | null
 }
 
-/** One that waits and holds: a call, a session, or an instance as a whole. */
+/** A call, a session, or an instance as a whole that waits and holds. */
 interface WaitNode {
   readonly participant: string
   readonly wants: string
@@ -34,7 +34,7 @@ interface WaitNode {
   readonly holds: ReadonlySet<string>
 }
 
-/** Waits that are younger may end by themselves while one looks, and prove nothing of instances as a whole. */
+/** Minimum age of the waits in a possible cycle. Younger waits often end within moments. */
 const minWaitMs = 2_000
 
 export function findCycles(names: readonly ContendedName[]): Cycle[] {
@@ -45,7 +45,7 @@ export function findCycles(names: readonly ContendedName[]): Cycle[] {
   return [...certain, ...possible.map((sides) => ({ isCertain: false, sides }))]
 }
 
-/** The calls and sessions of which it is known what they hold. */
+/** Returns the calls and sessions whose holds are known. */
 function callNodes(names: readonly ContendedName[]): WaitNode[] {
   const byId = new Map(names.map((name) => [name.id, name]))
   const heldBySession = new Map<number, Set<string>>()
@@ -57,7 +57,7 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
     name.waits.flatMap((wait) => {
       const node = { participant: wait.participant, wants: name.id, forMs: wait.forMs }
       const calls = wait.calls.map(({ holds }) => new Set(holds))
-      // A session of ours serves many calls; one of somebody else does one thing at a time.
+      // A session of Holdfast serves many calls. Any other session runs one statement at a time.
       const session = wait.pid !== null && isSession(wait) ? heldBySession.get(wait.pid) : undefined
       return [...calls, ...(session ? [session] : [])].map((held) => ({
         ...node,
@@ -66,7 +66,7 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
     }),
   )
 
-  /** Of a limit with several holders any may make room, so that one of them alone is in nobody's way. */
+  /** A limit with several holders is never certain, because any of the holders may release a permit. */
   function isInTheWay(id: string, participant: string): boolean {
     const name = byId.get(id)
     if (!name) return false
@@ -75,21 +75,21 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
   }
 }
 
-/** The instances as a whole: all that each holds, for each that it waits for. */
+/** Returns a node for each wait of an instance, with everything that the instance holds. */
 function instanceNodes(names: readonly ContendedName[]): WaitNode[] {
   const held = new Map<string, Set<string>>()
   for (const name of names) {
     for (const id of holderIds(name)) held.set(id, (held.get(id) ?? new Set()).add(name.id))
   }
   return names.flatMap(({ id, kind, waits }) =>
-    // To stand for an election is no call that goes on when it is over: every instance holds something meanwhile.
+    // A candidacy blocks no other work of its instance.
     kind === 'election'
       ? []
       : waits
           .filter(({ forMs }) => forMs === null || forMs >= minWaitMs)
           .flatMap(({ participant, forMs }) => {
             const holds = new Set(held.get(participant))
-            // That one call waits for what another call of the same instance has is a queue, and no circle.
+            // Two calls of one instance that want the same name are a queue, not a cycle.
             holds.delete(id)
             return holds.size > 0 ? [{ participant, wants: id, forMs, holds }] : []
           }),
@@ -100,7 +100,7 @@ function isSession({ participant }: Wait): boolean {
   return participant.startsWith('session ')
 }
 
-/** The shortest circle through each node that stands in none of those found before; `one` tells what counts as standing in it. */
+/** Returns the shortest circle through each node that is in no earlier circle. `identify` returns the identity of a node. */
 function findCircles(all: readonly WaitNode[], identify: (node: WaitNode) => unknown): CycleSide[][] {
   const nodes = withoutDeadEnds(all)
   const heldBy = new Map<string, WaitNode[]>()
@@ -122,7 +122,7 @@ function findCircles(all: readonly WaitNode[], identify: (node: WaitNode) => unk
   return found
 }
 
-/** Without those that nobody waits for, or that wait for nobody here, until only circles and what joins them are left. */
+/** Removes nodes that no node waits for, or that wait for no node, until only circles and paths between them remain. */
 function withoutDeadEnds(nodes: readonly WaitNode[]): WaitNode[] {
   let left = [...nodes]
   for (;;) {
@@ -134,7 +134,7 @@ function withoutDeadEnds(nodes: readonly WaitNode[]): WaitNode[] {
   }
 }
 
-/** From one that waits, along who holds what is waited for, back to it. */
+/** Breadth-first search from a node back to itself. */
 function shortestCircle(start: WaitNode, heldBy: ReadonlyMap<string, readonly WaitNode[]>): WaitNode[] | undefined {
   const before = new Map<WaitNode, WaitNode | undefined>([[start, undefined]])
   const queue = [start]

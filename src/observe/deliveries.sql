@@ -1,10 +1,9 @@
--- What people want to know of deliveries. Nothing here writes.
+-- Reads deliveries. Nothing here writes.
 
 -- name: deliveries
--- Deliveries of a namespace ($1, or null for all) in one of the states ($2), at most so many ($3), of the last so many ($4) that were
--- run, the latest first; or those whose keys begin so ($5, or null), of the first so many of each namespace, in their order. Says if
--- there were more to look at. A limit that the planner cannot see makes it walk the index. Relies on delivery_expires_at and
--- delivery_pkey.
+-- At most $3 deliveries of a namespace ($1, or null for all) in some states ($2), among the $4 latest, the latest first. With a prefix of
+-- the keys ($5), among the first $4 keys of each namespace, in the order of the keys. A row with isCut reports that more rows were not
+-- scanned. A limit that is a subquery makes the planner choose the index. Relies on delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
@@ -36,7 +35,7 @@ begun as (
     from holdfast.delivery
     where delivery.namespace = space.namespace
       and delivery.key >= $5
-      -- No key that begins so has a larger one.
+      -- The largest key with this prefix.
       and delivery.key <= $5 || chr(1114111)
     order by delivery.key
     limit (select $4::integer)
@@ -59,28 +58,21 @@ listed as materialized (
   limit $3::integer + 1
 )
 select
-  listed.key,
-  listed.namespace,
-  listed.shown as state,
-  listed.instance,
-  instance.host,
-  instance.os_pid as "osPid",
-  listed.fence::float8 as fence,
-  (extract(epoch from listed.started_at) * 1000)::float8 as "startedAt",
-  (extract(epoch from listed.finished_at) * 1000)::float8 as "finishedAt",
-  (extract(epoch from listed.expires_at) * 1000)::float8 as "expiresAt",
-  greatest(0, extract(epoch from clock_timestamp() - coalesce(listed.finished_at, listed.started_at)) * 1000)::float8 as "forMs",
-  listed.is_cut as "isCut",
-  ($1::text is null or listed.namespace = $1)
-    and (listed.expires_at > now() or listed.state = 'in-flight')
-    and listed.shown = any($2::text[]) as matches
-from listed
-left join holdfast.instance on instance.id = listed.instance
+  delivery.key,
+  delivery.namespace,
+  delivery.shown as state,
+-- include: delivery_columns
+  delivery.is_cut as "isCut",
+  ($1::text is null or delivery.namespace = $1)
+    and (delivery.expires_at > now() or delivery.state = 'in-flight')
+    and delivery.shown = any($2::text[]) as matches
+from listed as delivery
+left join holdfast.instance on instance.id = delivery.instance
 order by
-  case when $5::text is null then coalesce(listed.finished_at, listed.started_at) end desc, listed.namespace, listed.key
+  case when $5::text is null then coalesce(delivery.finished_at, delivery.started_at) end desc, delivery.namespace, delivery.key
 
 -- name: delivery
--- One delivery, with so many bytes ($3) of its answer and of its body at most. Relies on delivery_pkey.
+-- One delivery, with at most $3 bytes of its answer and of its body. Relies on delivery_pkey.
 select
   delivery.key,
   delivery.namespace,
@@ -88,14 +80,7 @@ select
     when delivery.state = 'in-flight' and not holdfast.is_present(delivery.session) then 'lost'
     else delivery.state
   end as state,
-  delivery.instance,
-  instance.host,
-  instance.os_pid as "osPid",
-  fence::float8 as fence,
-  (extract(epoch from started_at) * 1000)::float8 as "startedAt",
-  (extract(epoch from finished_at) * 1000)::float8 as "finishedAt",
-  (extract(epoch from delivery.expires_at) * 1000)::float8 as "expiresAt",
-  greatest(0, extract(epoch from clock_timestamp() - coalesce(finished_at, started_at)) * 1000)::float8 as "forMs",
+-- include: delivery_columns
   fingerprint,
   octet_length(value::text) as "valueBytes",
   case when octet_length(value::text) <= $3::integer then value::text end as value,

@@ -1,14 +1,13 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { type RawRow, readRow } from './dates.js'
+import { type RawRow, readRow } from './rows.js'
 
-/** The states of a delivery. `lost`: the instance that ran it is gone, and whoever comes next runs it again. */
 export const deliveryStates = ['in-flight', 'lost', 'done', 'failed'] as const
 export type DeliveryState = (typeof deliveryStates)[number]
 
 export interface DeliveryFilter {
   readonly namespace?: string | undefined
   readonly states?: readonly DeliveryState[] | undefined
-  /** How many at most. Default 50. */
+  /** Maximum number of deliveries. Default 50. */
   readonly limit?: number | undefined
 }
 
@@ -56,20 +55,20 @@ export interface DeliveryDetails extends ObservedDelivery {
 }
 
 const dates = ['startedAt', 'finishedAt', 'expiresAt'] as const
-/** So many deliveries are looked through for a state or a namespace, and not millions. */
+/** Maximum number of deliveries that a search scans. */
 const maxSearched = 20_000
-/** So many bytes of an answer are read. */
+/** Maximum number of bytes of an answer that are read. */
 export const maxShownBytes = 65_536
 
 export interface DeliverySearchResult {
   readonly rows: ObservedDelivery[]
-  /** Whether there are more than these. */
+  /** Whether more deliveries match. */
   readonly hasMore: boolean
-  /** So many were looked through, and that was not all; null when all were. */
+  /** Number of deliveries that were scanned, if more exist. Null if all were scanned. */
   readonly searchedRows: number | null
 }
 
-/** Deliveries, as anybody may look at them. Part of the `Observer`. */
+/** Reads deliveries. Part of the `Observer`. */
 export class DeliveriesObserver {
   readonly #reader: Reader
   readonly #sql: Record<'deliveries' | 'delivery', Statement>
@@ -80,8 +79,8 @@ export class DeliveriesObserver {
   }
 
   /**
-   * Deliveries, the latest first; or those whose keys begin so, in their order. It looks through the latest twenty thousand, or the
-   * first that begin so, and says if these were not all.
+   * Finds deliveries, the latest first. With a prefix of the key, in the order of the keys. Scans at most 20,000 deliveries, and reports
+   * if more exist.
    */
   async search({
     namespace,

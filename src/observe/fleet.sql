@@ -1,32 +1,21 @@
--- What people want to know of the instances of a fleet. Nothing here writes.
+-- Reads instances. Nothing here writes.
 
 -- name: fleet
--- Instances of a namespace ($1, or null for all) whose id or machine holds a text ($2, or null): those that are gone or leave first,
--- at most so many ($3); and how many there are. An instance lives while the number of its session is locked; without an anchor, while its
--- row has not expired. When it was last heard is when its session was last asked anything, or its row renewed.
-with advisory as materialized (
-  select classid, objid, objsubid, granted, pid
-  from pg_locks
-  where locktype = 'advisory'
-    and database = (select oid from pg_database where datname = current_database())
-),
+-- At most $3 instances of a namespace ($1, or null for all) whose id, host or process contains a text ($2, or null), dead and draining
+-- instances first, and the number of all. An instance is alive while its session number is locked or, without an anchor, until its
+-- row expires. It was last seen when its anchor session last changed its state, or when its row was last renewed.
+with
+-- include: advisory
 activity as materialized (
   select pid, substr(application_name, 10) as instance, state_change
   from pg_stat_activity
   where application_name like 'holdfast %'
 ),
-vouched as (
-  select objid::integer as session
-  from advisory
-  where objsubid = 2
-    and classid = (holdfast.session_class()::bigint & 4294967295)::oid
-    and granted
-),
 present as (
-  select activity.instance, (classid::bigint << 32) | objid::bigint as key, granted
+  select activity.instance, key, granted
   from advisory
   join activity using (pid)
-  where objsubid = 1
+  where key is not null
 ),
 held as (
   select instance, count(*) as names from present where granted group by instance
@@ -56,7 +45,7 @@ claimed as (
 found as materialized (
   select
     instance.*,
-    instance.session in (select session from vouched) or coalesce(instance.expires_at > clock_timestamp(), false) as alive,
+    instance.session in (select session from advisory where session is not null) or coalesce(instance.expires_at > clock_timestamp(), false) as alive,
     activity.state_change
   from holdfast.instance
   left join activity on activity.pid = instance.backend_pid and activity.instance = instance.id
@@ -111,30 +100,26 @@ select json_build_object(
 ) as answer
 
 -- name: instance
--- What one instance ($1, its id) has to do with names, jobs, ticks and deliveries now, at most so many ($2) of each. Jobs are found by
--- the claims, because no index tells who runs them. Relies on lease_expires_at, name_pkey, job_pkey and tick_active.
+-- The names, jobs, ticks and deliveries of one instance ($1, its id), at most $2 of each. Relies on lease_expires_at, name_pkey,
+-- job_pkey and tick_active.
 with
 -- include: running_job
+-- include: advisory
 row as materialized (
   select * from holdfast.instance where id = $1
 ),
-backends as materialized (
-  select pid from pg_stat_activity where application_name = 'holdfast ' || $1
-),
-advisory as materialized (
-  select (classid::bigint << 32) | objid::bigint as key, mode, granted, pid, waitstart
-  from pg_locks
-  where locktype = 'advisory'
-    and objsubid = 1
-    and database = (select oid from pg_database where datname = current_database())
-    and pid in (select pid from backends)
+locked as materialized (
+  select key, case mode when 'ShareLock' then 'shared' else 'exclusive' end as mode, granted, waitstart
+  from advisory
+  where key is not null
+    and pid in (select pid from pg_stat_activity where application_name = 'holdfast ' || $1)
 ),
 noted as (
   select key, kind, mode, min(since) as since from holdfast.wait where instance = $1 group by key, kind, mode
 ),
 waits as (
-  select key, 'lock' as kind, case mode when 'ShareLock' then 'shared' else 'exclusive' end as mode, waitstart as since
-  from advisory
+  select key, 'lock' as kind, mode, waitstart as since
+  from locked
   where not granted
     and key not in (select key from noted where kind = 'lock')
   union all
@@ -147,15 +132,15 @@ select json_build_object(
     select json_agg(h)
     from (
       select
-        advisory.key::text,
+        locked.key::text,
         name.namespace,
         name.label,
-        case advisory.mode when 'ShareLock' then 'shared' else 'exclusive' end as mode,
+        locked.mode,
         extract(epoch from hold.since) * 1000 as "sinceMs",
         hold.fence::text
-      from advisory
+      from locked
       left join holdfast.name using (key)
-      left join holdfast.hold on hold.key = advisory.key and hold.session = (select session from row)
+      left join holdfast.hold on hold.key = locked.key and hold.session = (select session from row)
       where granted
       order by hold.since, name.label, key
       limit $2::integer
@@ -247,11 +232,7 @@ select json_build_object(
       limit $2::integer
     ) as r
   ),
-  'schedules', (
-    select count(*)
-    from holdfast.schedule_member
-    where instance = $1
-  ),
+  'schedules', (select count(*) from holdfast.schedule_member where instance = $1),
   'leads', (
     select json_agg(json_build_object('namespace', namespace, 'name', name, 'sinceMs', extract(epoch from since) * 1000) order by since)
     from (

@@ -1,26 +1,27 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { type RawRow, readRow } from './dates.js'
+import type { NamedKey } from './names.js'
+import { type RawRow, readDocument, readRow } from './rows.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
-  /** Instances whose id, or machine and process as in `worker-3/812`, hold this text. */
+  /** Part of the id, or of the host and the process, as in `worker-3/812`. */
   readonly search?: string | undefined
   /** Maximum number of instances. Default: all. */
   readonly limit?: number | undefined
 }
 
-/** Who takes part, and how they are. */
 export interface Fleet {
-  /** Those that are gone first, then those that drain, then by machine. */
+  /** Instances. Dead instances come first, then draining instances, then by host. */
   readonly rows: readonly FleetInstance[]
-  /** How many there are; how many of them nobody vouches for; and how many drain, or have. */
+  /** Number of all matching instances. */
   readonly count: number
+  /** Number of dead instances. */
   readonly gone: number
+  /** Number of live instances that drain or have drained. */
   readonly draining: number
 }
 
-/** A process that opened Holdfast. */
-export interface FleetInstance {
+export interface InstanceIdentity {
   /** ID of the instance. */
   readonly id: string
   /** Namespace of the instance. */
@@ -31,11 +32,15 @@ export interface FleetInstance {
   readonly osPid: number
   /** Version of Holdfast. */
   readonly version: string
+}
+
+/** A process that opened Holdfast. */
+export interface FleetInstance extends InstanceIdentity {
   /** Version of Node.js. */
   readonly node: string | null
   /**
-   * Progress of a drain. `open`: no drain was requested. `asked`: the instance has not received the request yet. `draining`: it
-   * takes no new work. `drained`: none of its work is left.
+   * Progress of a drain. `open`: no drain was requested. `drain-requested`: the instance has not received the request yet. `draining`:
+   * it starts no new work. `drained`: none of its work is left.
    */
   readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
   /** Whether PostgreSQL has a session of the instance, or its row has not expired. Also false while the instance reconnects. */
@@ -84,22 +89,17 @@ export interface FleetInstance {
   readonly jobs: number
 }
 
-/** What somebody has, or waits for. */
-export interface NameReference {
-  /** In decimal. */
-  readonly key: string
-  /** Null, like the label, for a key that nobody registered. */
-  readonly namespace: string | null
-  readonly label: string | null
-  /** Null where that is not known yet. */
+/** A name that an instance holds or waits for. */
+export interface NameReference extends NamedKey {
+  /** Start of the hold or of the wait. Null if it is not known yet. */
   readonly since: Date | null
 }
 
-/** What an instance has to do with names, jobs, ticks and deliveries. */
+/** Names, jobs, ticks and deliveries of an instance. */
 export interface InstanceWork {
-  /** How often all sessions of the server had ended at once when its life began. */
+  /** Number of server restarts that Holdfast had counted when the instance last reconnected. */
   readonly generation: number
-  /** How long what runs may take, in ms, as whoever asked it to drain has said. */
+  /** Milliseconds that running work may take, as the request to drain specified. */
   readonly drainWithin: number | null
   readonly holds: readonly (NameReference & { readonly mode: 'exclusive' | 'shared'; readonly fence: string | null })[]
   readonly waits: readonly (NameReference & {
@@ -165,22 +165,17 @@ export interface InstanceWork {
     /** Start of the run. */
     readonly since: Date
   }[]
-  /** How many schedules it has in its code. */
+  /** Number of schedules in the code of the instance. */
   readonly schedules: number
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
 }
 
-interface InstanceWorkAnswer {
-  generation: number
-  drainWithin: number | null
-  schedules: number
-  [list: string]: unknown
-}
+type InstanceWorkDocument = Pick<InstanceWork, 'generation' | 'drainWithin' | 'schedules'> & Record<string, unknown>
 
 const maxPerList = 50
 const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
 
-/** Instances and what they are at, as anybody may look at them. Part of the `Observer`. */
+/** Reads instances. Part of the `Observer`. */
 export class FleetObserver {
   readonly #reader: Reader
   readonly #sql: Record<'fleet' | 'instance', Statement>
@@ -190,43 +185,30 @@ export class FleetObserver {
     this.#sql = loadStatements(new URL('./fleet.sql', import.meta.url), schema)
   }
 
-  /**
-   * Who takes part, and how they are: in one statement.
-   *
-   * @example
-   * const { rows, gone } = await observer.fleet.list({ namespace: 'billing' })
-   */
+  /** Lists instances. */
   async list({ namespace, search, limit }: FleetFilter = {}): Promise<Fleet> {
     const values = [namespace ?? null, search || null, limit ?? null]
-    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: RawRow<FleetInstance>[] } }>(
-      this.#sql.fleet.text,
-      values,
-    )
-    const { rows, ...counts } = row!.answer
+    type Document = Omit<Fleet, 'rows'> & { rows: RawRow<FleetInstance>[] }
+    const { rows, ...counts } = (await readDocument<Document>(this.#reader, this.#sql.fleet, values))!
     return { ...counts, rows: rows.map((row) => readRow<FleetInstance>(row, 'openedAt', 'epochSince', 'lastSeenAt')) }
   }
 
-  /** One instance; undefined where there is none with this id. */
+  /** Returns one instance, or undefined if the id is unknown. */
   async find(id: string): Promise<FleetInstance | undefined> {
     return (await this.list({ search: id })).rows.find((instance) => instance.id === id)
   }
 
-  /**
-   * What one instance holds, waits for and runs, at most so much of each; null where there is none.
-   *
-   * @example
-   * const work = await observer.fleet.workOf('4f1c09aa52be')
-   */
+  /** Reads the work of one instance, at most `max` entries per list. Returns null if the id is unknown. */
   async workOf(id: string, max = maxPerList): Promise<InstanceWork | null> {
-    const [row] = await this.#reader.read<{ answer: InstanceWorkAnswer }>(this.#sql.instance.text, [id, max])
-    if (!row) return null
-    const { generation, drainWithin, schedules } = row.answer
-    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as object[]).map(readTimes)])
+    const work = await readDocument<InstanceWorkDocument>(this.#reader, this.#sql.instance, [id, max])
+    if (!work) return null
+    const { generation, drainWithin, schedules } = work
+    const read = lists.map((name) => [name, ((work[name] ?? []) as object[]).map(readTimes)])
     return { generation, drainWithin, schedules, ...Object.fromEntries(read) }
   }
 }
 
-/** `sinceMs` becomes `since`, and `tickMs` becomes `tick`. */
+/** Converts `sinceMs` to the date `since`, and `tickMs` to the date `tick`. */
 function readTimes(row: object): object {
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) =>

@@ -1,7 +1,7 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
 import type { ObservedLock } from './locks.js'
 
-/** A wait that its instance has written down. */
+/** Wait that its instance recorded in the table `wait`. */
 export interface RecordedWaitRow {
   instance: string
   host: string | null
@@ -16,7 +16,7 @@ export interface RecordedWaitRow {
   for_ms: number
 }
 
-/** Who has a name by lease; or, not held, that its hold keeps it taken. */
+/** Lease of a name, or its minimum hold if `held` is false. */
 export interface LeaseRow {
   key: string
   held: boolean
@@ -28,7 +28,7 @@ export interface LeaseRow {
   free_in_ms: number
 }
 
-/** What the rooms locks and leases, and what is made of them, tell: they share their names, and exclude each other. */
+/** Names of locks, leases and elections, which share one key space. */
 export class LockedNames {
   readonly #locks: readonly ObservedLock[]
   readonly #waits: readonly RecordedWaitRow[]
@@ -41,8 +41,8 @@ export class LockedNames {
   }
 
   names(): ContendedName[] {
-    const locksOf = byKey(this.#locks)
-    const waitsOf = byKey(this.#waits)
+    const locksOf = groupBy(this.#locks, ({ key }) => key)
+    const waitsOf = groupBy(this.#waits, ({ key }) => key)
     const contended = [...this.#locks.filter(({ granted }) => !granted), ...this.#waits]
     const first = new Map(contended.map((one) => [one.key, one]))
     return [...first.values()].map(({ key, namespace, label }) => {
@@ -81,7 +81,7 @@ export class LockedNames {
 
   #holders(key: string, locks: readonly ObservedLock[]): Holding[] {
     const lease = this.#leased.get(key)
-    // What is locked beside a lease is a try that is about to be given back.
+    // A lock on a leased name belongs to a call that tries to acquire the lease.
     if (lease) {
       const { held, instance, since_ms, for_ms, free_in_ms } = lease
       return [
@@ -92,13 +92,8 @@ export class LockedNames {
             mode: 'exclusive',
             pid: null,
           },
-          ...{
-            job: null,
-            weight: 1,
-            since: new Date(since_ms),
-            forMs: Math.round(for_ms),
-            freeInMs: Math.round(free_in_ms),
-          },
+          ...{ job: null, weight: 1, since: new Date(since_ms) },
+          ...{ forMs: Math.round(for_ms), freeInMs: Math.round(free_in_ms) },
         },
       ]
     }
@@ -111,7 +106,7 @@ export class LockedNames {
   }
 }
 
-/** Who has what is kept by a hold, or by a rate. */
+/** Participant for names that a minimum hold or a rate blocks. */
 export const nobody: Participant = {
   id: 'nobody',
   kind: 'nobody',
@@ -132,7 +127,6 @@ export function instanceOf(instance: string, host: string | null, osPid: number 
   return { ...nobody, id: instance, kind: 'instance', instance, host, osPid }
 }
 
-/** Of the names of locks, leases and elections. */
 function nameId(key: string): string {
   return `name ${key}`
 }
@@ -142,7 +136,7 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitR
   const waiting = locks.filter(({ granted }) => !granted)
   const inside = noted.filter(
     ({ kind, instance, mode, holding }) =>
-      // In the queue of its instance alone, which holds the name for another call: of these the list of locks tells later.
+      // The call waits inside its process for another call of the same instance. The lock table does not contain it.
       kind === 'lock' &&
       holding.length > 0 &&
       !waiting.some((lock) => lock.instance === instance && lock.mode === mode),
@@ -162,7 +156,7 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitR
   ]
 }
 
-/** One for each instance, however many of its calls wait. */
+/** Combines the waits of each instance into one. */
 function recordedWaits(waits: readonly RecordedWaitRow[]): Wait[] {
   return [...new Set(waits.map(({ instance }) => instance))].map((instance) => {
     const mine = waits.filter((wait) => wait.instance === instance)
@@ -174,7 +168,7 @@ function recordedWaits(waits: readonly RecordedWaitRow[]): Wait[] {
   })
 }
 
-/** What a call holds: names of locks and leases, or limits. Which of them it is only the graph knows. */
+/** Returns both possible IDs of each key that a call holds. The graph keeps the ID that exists. */
 export function callOf({ holding }: RecordedWaitRow): Call {
   return { holds: holding.flatMap((key) => [nameId(key), `limit ${key}`]) }
 }
@@ -192,12 +186,12 @@ function kindOf(
 
 const isForLease = ({ kind }: RecordedWaitRow) => kind === 'lease'
 
-function byKey<T extends { readonly key: string }>(all: readonly T[]): Map<string, T[]> {
-  const found = new Map<string, T[]>()
-  for (const one of all) {
-    const known = found.get(one.key)
-    if (known) known.push(one)
-    else found.set(one.key, [one])
+export function groupBy<Row>(all: readonly Row[], keyOf: (row: Row) => string): Map<string, Row[]> {
+  const groups = new Map<string, Row[]>()
+  for (const row of all) {
+    const group = groups.get(keyOf(row))
+    if (group) group.push(row)
+    else groups.set(keyOf(row), [row])
   }
-  return found
+  return groups
 }

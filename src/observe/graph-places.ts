@@ -1,7 +1,7 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
-import { callOf, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
+import { callOf, groupBy, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
 
-/** Who has a place of a limit or a lane, or is the job that others wait for; or who waits for it. */
+/** Holder or waiter of a limit or a lane, or a job that blocks or waits for another job. */
 export interface PlaceRow {
   kind: 'limit' | 'lane' | 'job'
   key: string
@@ -10,7 +10,7 @@ export interface PlaceRow {
   queue: string | null
   max: number
   holds: boolean
-  /** Of all who hold, or all who wait. */
+  /** Number of all holders, or of all waiters. */
   count: number
   in_use: number
   instance: string | null
@@ -20,26 +20,24 @@ export interface PlaceRow {
   job: string | null
   job_kind: string | null
   job_state: string | null
-  /** When the rate of a lane has rested, where it is that which is waited for. */
+  /** Milliseconds until the rate of the lane allows a job. Null if the lane is full or has no rate. */
   free_in_ms: number | null
   since_ms: number
   for_ms: number
 }
 
-/** What limits, lanes and jobs that others wait for tell: names with places, and a queue that is a table. */
+/** Names of limits, lanes and jobs, whose holders and queues are rows of tables. */
 export class Places {
   readonly #rows: readonly PlaceRow[]
   readonly #recorded: readonly RecordedWaitRow[]
 
-  constructor(rows: readonly PlaceRow[], noted: readonly RecordedWaitRow[]) {
+  constructor(rows: readonly PlaceRow[], recorded: readonly RecordedWaitRow[]) {
     this.#rows = rows
-    this.#recorded = noted.filter(({ kind }) => kind === 'permit')
+    this.#recorded = recorded.filter(({ kind }) => kind === 'permit')
   }
 
   names(): ContendedName[] {
-    const byName = new Map<string, PlaceRow[]>()
-    for (const row of this.#rows) byName.set(nameOf(row), [...(byName.get(nameOf(row)) ?? []), row])
-    return [...byName].map(([id, rows]) => {
+    return [...groupBy(this.#rows, nameOf)].map(([id, rows]) => {
       const { kind, key, namespace, label, queue } = rows[0]!
       const [held, waiting] = [rows.filter(({ holds }) => holds), rows.filter(({ holds }) => !holds)]
       const places = { max: rows[0]!.max, inUse: held[0]?.in_use ?? 0 }
@@ -65,7 +63,7 @@ export class Places {
     }
   }
 
-  /** Each wait for a permit is a row of its own. Those that were written down are the same instance's, in the same order. */
+  /** Returns the recorded calls of the instance that wait for the same limit. */
   #callsOf(row: PlaceRow): Call[] {
     if (row.kind !== 'limit') return []
     return this.#recorded.filter(({ key, instance }) => key === row.key && instance === row.instance).map(callOf)

@@ -1,9 +1,8 @@
--- Who waits for whom, where PostgreSQL's lock table does not tell. Nothing here writes. They are asked as one
--- statement, together with locks. All is bounded: of so many names at most ($1) so many who hold and so many who wait ($2),
--- the first of each; how many wait is counted up to a bound as well.
+-- Holders and waiters that PostgreSQL's lock table does not contain. Nothing here writes. The wait graph combines these statements and the
+-- statement locks into one. Each returns at most $1 names, with at most $2 holders and $2 waiters of each. Counts are bounded.
 
 -- name: waits
--- The waits that are written down, of the living: for locks, for leases, and for permits where something else is held.
+-- The recorded waits of live instances: for locks, for leases, and for permits if the call also holds a name.
 select
   wait.instance,
   instance.host,
@@ -28,16 +27,13 @@ where wait.valid_until > clock_timestamp()
 order by wait.since, wait.instance, wait.request
 
 -- name: leased
--- Of the names that somebody waits for, as locks or leases, those that are leased, or kept taken by a hold. Relies on lease_pkey.
-with contended as materialized (
+-- The leases and minimum holds of the names that calls wait for as locks or leases. Relies on lease_pkey.
+with
+-- include: advisory
+contended as materialized (
   select key from holdfast.wait where kind <> 'permit'
   union
-  select (classid::bigint << 32) | objid::bigint
-  from pg_locks
-  where locktype = 'advisory'
-    and database = (select oid from pg_database where datname = current_database())
-    and objsubid = 1
-    and not granted
+  select key from advisory where key is not null and not granted
 )
 select
   lease.key::text as key,
@@ -54,8 +50,7 @@ left join holdfast.instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
 
 -- name: limits
--- Of the limits for which somebody waits: who has the permits, and who stands in the queue. Relies on permit_queue (each
--- entity is found by one step in it) and permit_pkey.
+-- The permits and the queue of each limit that calls wait for. Relies on permit_queue (one step per limit) and permit_pkey.
 with recursive entity as (
   (select key from holdfast.permit where fence is null order by key limit 1)
   union all
@@ -113,8 +108,8 @@ where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
--- Of the lanes in which jobs are parked: which jobs have the places, and which are parked, in their order. Without a place
--- taken it is the rate of the lane that makes them wait. Relies on waiting_lane, lane_pkey and job_lane.
+-- The jobs in the places of each lane that has parked jobs, and the parked jobs in the order of the queue. If places are free, the rate of
+-- the lane makes the jobs wait. Relies on waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
   (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)
   union all
@@ -200,8 +195,8 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- Of the jobs that hold back others (see job_blocks_dependent): where they are, and who waits. One that has ended, and whose dependants are
--- just being released or cancelled, holds back nobody. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
+-- The jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job whose dependants are about to be
+-- released or cancelled blocks no job. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all
@@ -246,7 +241,7 @@ held_back as materialized (
   cross join lateral (
     select waiting.id, waiting.kind, waiting.queue, waiting.enqueued_at
     from (select job from holdfast.dependency where needs = contended.id order by job offset 0) as named
-    -- Each by its id, whatever the planner believes to be few.
+    -- `offset 0` makes the planner read each job by its id.
     cross join lateral (select * from holdfast.waiting where id = named.job offset 0) as waiting
     where holdfast.job_blocks_dependent(contended.state, waiting.links->>'ifFailed')
     limit $2
@@ -287,19 +282,14 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: has_blocked_waits
--- Whether anybody is held up at all: a fraction of what the whole costs. Who stands for an election is not. Relies on permit_queue
--- and waiting_lane.
+-- Whether any call or job waits, except candidates of elections. Much cheaper than the graph. Relies on permit_queue and waiting_lane.
+with
+-- include: advisory
+blocked as materialized (
+  select key from advisory where key is not null and not granted
+)
 select
-  exists (
-    select
-    from pg_locks
-    left join holdfast.name on name.key = (classid::bigint << 32) | objid::bigint
-    where locktype = 'advisory'
-      and database = (select oid from pg_database where datname = current_database())
-      and objsubid = 1
-      and not granted
-      and label like 'election/%' is not true
-  )
+  exists (select from blocked left join holdfast.name using (key) where label like 'election/%' is not true)
   or exists (select from holdfast.wait left join holdfast.name using (key) where label like 'election/%' is not true)
   or exists (select from holdfast.permit where fence is null)
   or exists (select from holdfast.waiting where stage = 'lane')

@@ -1,9 +1,8 @@
--- What was: samples of names, terms, and how long jobs took. Nothing here writes.
+-- Reads samples of names, terms, and latencies of jobs. Nothing here writes.
 
 -- name: timeline
--- For how long names were held and waited for, over so many hours ($3), in columns of so many minutes ($5): of a namespace ($1, or null
--- for all), with a label that contains a text ($2, or null), at most so many ($4), what was waited for most first. Columns in which
--- nothing was are left out. Relies on sample_pkey.
+-- The time that names were held and waited for, over $3 hours in columns of $5 minutes: at most $4 names of a namespace ($1, or null for
+-- all) with a label that contains a text ($2, or null), the longest waits first. Omits empty columns. Relies on sample_pkey.
 with span as materialized (
   select
     until_at - make_interval(mins => columns * $5::integer) as from_at,
@@ -47,12 +46,12 @@ cross join lateral (
   from (
     select
       (first + minute::integer - 1) / $5::integer as place,
-      -- Several that share it hold it no longer than one.
+      -- Shared holds count once: a minute has 600 tenths of a second.
       sum(least(600, minutes.held))::integer as held,
       sum(coalesce(minutes.waited, 0))::integer as waited
     from generate_series(date_trunc('hour', from_at, 'UTC'), clock_timestamp(), '1 hour') as past (at)
     join holdfast.sample on sample.hour = past.at and sample.key = chosen.key
-    -- How many minutes after the first column the hour begins: once for each, and not once for each minute.
+    -- Minutes from the first column to the hour. `offset 0` computes them once per hour instead of once per minute.
     cross join lateral (select (extract(epoch from sample.hour - from_at) / 60)::integer as first offset 0) as hourly
     cross join unnest(sample.held, sample.waited) with ordinality as minutes (held, waited, minute)
     where (minutes.held > 0 or minutes.waited > 0)
@@ -63,7 +62,7 @@ cross join lateral (
 order by chosen.waited desc, chosen.held desc, chosen.label, chosen.key
 
 -- name: terms
--- The terms of a key ($1), at most so many ($2), the latest first. What nobody has told the end of is looked at. Relies on term_pkey.
+-- The latest $2 terms of a key ($1). The end of a term without a recorded end is computed by term_end. Relies on term_pkey.
 select
   term.fence::float8 as fence,
   term.kind,
@@ -86,10 +85,10 @@ order by term.fence desc
 select holdfast.lock_key($1, $2)::text as key
 
 -- name: latencies
--- How long jobs waited and ran, of those that ended in the last so many hours ($1), in columns of so many minutes ($2), by queue: of a
--- namespace ($3) and a queue ($4), or all (null), at most so many queues ($5), those of which most ended first. The history of a day grows at
--- its end, so where the time begins is found by halving, without an index; and of its pages, every so-manieth is read, at most so many
--- ($6) in all. Redriven jobs leave room for later ones, which may stand a little before their time.
+-- Wait and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes, for at most $5 queues of a namespace ($3, or
+-- null) and a name ($4, or null), the queues with the most ends first. The history of a day is appended in the order of the ends, so a
+-- binary search over its pages finds the start without an index. Then every n-th page is read, at most $6 in total. A row may be slightly
+-- out of order, because it can reuse the space of a redriven job.
 with recursive span as materialized (
   select clock_timestamp() as now, clock_timestamp() - make_interval(secs => $1::float8 * 3600) as from_at
 ),
@@ -104,7 +103,7 @@ day as materialized (
   from span
   cross join generate_series(date_trunc('day', from_at, 'UTC'), now, '1 day') as day
 ),
--- Only the first day begins before the time does.
+-- Only the first day begins before the requested time.
 halving as (
   select began_at, 0::bigint as low, pages as high
   from day
@@ -148,7 +147,7 @@ looked as materialized (
       and job_history.ended_at < stretch.ended_at
       and ctid >= format('(%s,0)', page)::tid
       and ctid < format('(%s,0)', page + 1)::tid
-    -- Planned by itself, or each page is looked for in the whole table.
+    -- Without `offset 0` the planner scans the whole table for each page.
     offset 0
   ) as h
   where h.ended_at >= (select from_at from span)

@@ -1,51 +1,48 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { type RawRow, readRow } from './dates.js'
+import type { NamedKey } from './names.js'
+import { type RawRow, readRow } from './rows.js'
 
-/** A strip and a line have so many columns at most; of a time that has more minutes, several are one column. */
+/** Maximum number of columns of a timeline, and of points of a line. A longer time has several minutes per column. */
 const maxColumns = 480
 const maxPoints = 240
-/** So many pages of the history are read for latencies. */
+/** Maximum number of history pages that are read for latencies. */
 const maxPages = 500
 const maxQueues = 20
 
 export interface HoldTimelineFilter {
   readonly namespace?: string | undefined
-  /** Part of the name, whatever its case. */
+  /** Part of the name, ignoring case. */
   readonly search?: string | undefined
-  /** How far back; at most 48, which is the default. */
+  /** Number of hours, at most 48. Default 48. */
   readonly hours?: number | undefined
-  /** How many names at most. Default 50. */
+  /** Maximum number of names. Default 50. */
   readonly limit?: number | undefined
 }
 
-/** How much names were held and waited for. */
+/** Time that names were held and waited for. */
 export interface HoldTimeline {
-  /** When the first column begins. */
+  /** Start of the first column. */
   readonly from: Date
   readonly columnMs: number
   readonly columns: number
-  /** What ended before has been told by everybody who could. The columns after may still grow. */
+  /** Columns that end before this time are complete. Later columns may still grow. */
   readonly completeUntil: Date
-  /** How many names there are, of which those with most waiting are here. */
+  /** Number of all matching names. The rows are those with the longest waits. */
   readonly names: number
   readonly rows: readonly HoldTimelineRow[]
 }
 
-export interface HoldTimelineRow {
-  readonly key: string
-  /** Null, like the label, for a key that nobody registered. */
-  readonly namespace: string | null
-  readonly label: string | null
+export interface HoldTimelineRow extends NamedKey {
   readonly heldMs: number
-  /** Of all calls together. */
+  /** Total of all calls. */
   readonly waitedMs: number
-  /** How much of each column it was held, in percent. */
+  /** Share of each column in which the name was held, in percent. */
   readonly held: readonly number[]
-  /** How many calls waited for it, on average, in percent: 250 is two and a half. */
+  /** Average number of waiting calls in each column, in percent: 250 is 2.5 calls. */
   readonly waited: readonly number[]
 }
 
-/** Why a term ended; the comment on the column `term.why` explains each. */
+/** Reason for the end of a term. The comment on the column `term.why` explains each. */
 export type TermEnding =
   | 'released'
   | 'release-requested'
@@ -61,19 +58,19 @@ export type TermEnding =
   | 'lost'
   | 'gone'
 
-/** From when to when an instance held a name. */
+/** Period in which an instance held a name. */
 export interface ObservedTerm {
   readonly fence: number
   readonly kind: 'lock' | 'lease'
   readonly mode: 'exclusive' | 'shared'
   readonly instance: string
-  /** Null, like the process, when it was not known any more when the term was told of. */
+  /** Host of the instance. Null, like `osPid`, if it was no longer known when the term was recorded. */
   readonly host: string | null
   readonly osPid: number | null
   readonly beganAt: Date
-  /** Null while it lasts. */
+  /** Null while the term lasts. */
   readonly endedAt: Date | null
-  /** Where nobody could tell of the end: it was between `endedAt` and then. */
+  /** Set if the end was not observed: the term ended between `endedAt` and this time. */
   readonly goneBy: Date | null
   readonly why: TermEnding | null
   readonly lastedMs: number
@@ -82,37 +79,37 @@ export interface ObservedTerm {
 export interface LatencyFilter {
   readonly namespace?: string | undefined
   readonly queue?: string | undefined
-  /** How far back; at most 48. Default 3. */
+  /** Number of hours, at most 48. Default 3. */
   readonly hours?: number | undefined
 }
 
-/** How long jobs waited and ran, by queue. */
+/** Wait and run times of jobs by queue. */
 export interface Latencies {
-  /** When the first column begins. */
+  /** Start of the first column. */
   readonly from: Date
   readonly columnMs: number
   readonly columns: number
-  /** One of so many jobs was looked at; 1: all of them. */
+  /** Sampling: one of `oneOf` jobs was read. 1 if all were read. */
   readonly oneOf: number
-  /** Those of which most jobs ended first; at most 20. */
+  /** At most 20 queues, those with the most ended jobs first. */
   readonly queues: readonly QueueLatencies[]
 }
 
 export interface QueueLatencies {
   readonly namespace: string
   readonly queue: string
-  /** Columns in which no job was looked at are not there. */
+  /** Columns without jobs are omitted. */
   readonly points: readonly LatencyPoint[]
 }
 
 export interface LatencyPoint {
-  /** Which column. */
+  /** Index of the column. */
   readonly column: number
-  /** How many jobs were looked at. */
+  /** Number of jobs that were read. */
   readonly jobs: number
-  /** From enqueued to claimed, of jobs that ran at their first try; null when there were none. A delay that was asked for counts. */
+  /** Time from enqueueing to the claim, for jobs that ended at the first attempt. Includes a requested delay. Null without such jobs. */
   readonly waited: Percentiles | null
-  /** From claimed to done; null when none was done. */
+  /** Time from the claim to the end, for jobs that were done. Null without such jobs. */
   readonly took: Percentiles | null
 }
 
@@ -122,10 +119,7 @@ export interface Percentiles {
   readonly p99Ms: number
 }
 
-interface RawHoldTimelineRow {
-  key: string
-  namespace: string | null
-  label: string | null
+interface RawHoldTimelineRow extends NamedKey {
   names: number
   columns: number
   from_ms: number
@@ -146,10 +140,10 @@ interface RawLatencyRow {
 
 const minuteMs = 60_000
 const tenthsOfMinute = 600
-/** Instances write down a minute within the next one. */
+/** Instances record the samples of a minute within the next minute. */
 const recordedWithinMs = 60_000
 
-/** What was, as instances have written it down. Part of the `Observer`. */
+/** Reads samples of names, terms and latencies. Part of the `Observer`. */
 export class HoldHistory {
   readonly #reader: Reader
   readonly #sql: Record<'timeline' | 'terms' | 'key' | 'latencies', Statement>
@@ -213,13 +207,13 @@ function readTimelineRow(
   minutes: number,
 ): HoldTimelineRow {
   const [held, waited] = [Array<number>(columns).fill(0), Array<number>(columns).fill(0)]
-  // What was at all is seen.
+  // Rounded up, so that short holds are visible.
   const percent = (tenths: number) => Math.ceil((tenths * 100) / (tenthsOfMinute * minutes))
   let [heldMs, waitedMs] = [0, 0]
   for (const [at, place] of (places ?? []).entries()) {
     heldMs += row.held![at]! * 100
     waitedMs += row.waited![at]! * 100
-    // The first column may begin in the middle of what it is made of.
+    // Samples of the first hour may be older than the first column.
     if (held[place] === undefined) continue
     held[place] = percent(row.held![at]!)
     waited[place] = percent(row.waited![at]!)

@@ -1,9 +1,8 @@
--- Queues and jobs, as whoever watches them wants to see them. Each statement answers with one row of JSON. Nothing here writes.
+-- Reads queues and jobs. Each statement returns one JSON document. Nothing here writes.
 
 -- name: queues
--- The queues that were used, of a namespace ($1, or null for all) and with a name ($4, or null for all), at most $2 (null for all).
--- How many of their jobs are in each state, counted up to a bound ($3); how many the statistics of the planner expect to be ready; and
--- what the next due ones of the waiting jobs wait for.
+-- The used queues of a namespace ($1, or null for all) with a name ($4, or null for all), at most $2 (null for all). For each: the number
+-- of jobs by state, counted up to $3, the planner's estimate of live jobs, and the reasons for which the next waiting jobs wait.
 -- Relies on job_order, waiting_queue and job_history_failed.
 with
 -- include: used_queue
@@ -50,7 +49,7 @@ select json_build_object(
         coalesce(running.jobs, 0) as running,
         greatest(
           0,
-          -- All but those that run, so that the index alone can answer.
+          -- Counting running jobs too allows an index-only scan.
           (
             select count(*)
             from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
@@ -89,7 +88,7 @@ select json_build_object(
           from holdfast.waiting
           where waiting.queue = key
           order by run_at
-          -- A limit that the planner does not know makes it walk the index.
+          -- With an unknown limit the planner chooses the index.
           limit (select $3::integer)
         ) as looked
       ) as waits
@@ -114,26 +113,11 @@ select json_build_object(
 ) as answer
 
 -- name: rates
--- What went through the queues in the last minute. The history of a day grows at its end, so its last pages ($1) are read and
--- not an index; of the jobs that have not ended, so many with the largest ids ($2). Told since the oldest end that was found, since the
--- minute began, or since midnight UTC, when the table of the day did. Relies on job_pkey and waiting_pkey.
-with today as materialized (
-  select
-    date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
-    pg_relation_size(coalesce(
-      to_regclass(format(
-        '%I.%I', holdfast.notification_channel(), 'job_history_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')
-      )),
-      'holdfast.job_history_default'::regclass
-    )) / current_setting('block_size')::integer as pages
-),
-tail as materialized (
-  select queue, state, enqueued_at, ended_at
-  from holdfast.job_history
-  where ended_at >= (select began_at from today)
-    and ended_at < (select began_at + interval '1 day' from today)
-    and ctid >= (select format('(%s,0)', greatest(0, pages - $1::integer)) from today)::tid
-),
+-- Number of jobs that were enqueued, retried or ended in the last minute, by queue. Reads the last pages of the history ($1) and the live
+-- jobs with the largest ids ($2). Counts from the latest of: one minute ago, the oldest row that was read, midnight UTC. Relies on job_pkey
+-- and waiting_pkey.
+with
+-- include: recent_history
 live as materialized (
   select 'job' as place, * from (select queue, id, enqueued_at, failures from holdfast.job order by id desc limit $2::integer) as j
   union all
@@ -145,7 +129,7 @@ since as materialized (
     greatest(
       clock_timestamp() - interval '1 minute',
       began_at,
-      -- With all pages read, nothing was left out.
+      -- If all pages were read, the oldest end is no limit.
       case when pages > $1::integer then (select min(ended_at) from tail) end,
       (
         select max(oldest)
@@ -174,13 +158,12 @@ select json_build_object(
 ) as answer
 
 -- name: search
--- Jobs of a namespace ($1, or null for all), in the queues ($2), of the kinds ($3), in the lanes ($4), or with the ids ($5; each null for all), in
--- the states ($6), of which some ($7) only count where an attempt has failed; those that wait only for this ($8, or null), and whose inputs
--- have there what they are to have ($9: pairs of a path and a text). At most so many ($10): first those that run, then those
--- that may, in the order in which they are claimed, then those that wait, the next due one first, then those that have ended, the newest
--- first. Where no index answers, so many are looked through in each place ($11) and in all that are done ($12), and it is told if that
--- was not enough. A limit that the planner cannot see makes it walk the index. Relies on job_order, job_pkey, waiting_queue,
--- waiting_pkey, job_history_failed and job_history_id.
+-- Jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), ids ($5; each null for all), states ($6), states that
+-- match only with a failed attempt ($7), reasons to wait ($8, or null) and values in the input ($9: pairs of a path and a text). Returns at
+-- most $10 rows: running jobs, ready jobs in the order of their claims, waiting jobs by due time, ended jobs, newest first. Without
+-- an index, it scans at most $11 rows of each state and $12 rows of the history, and isCut reports that rows were left out. A limit that is
+-- a subquery makes the planner choose the index. Relies on job_order, job_pkey, waiting_queue, waiting_pkey, job_history_failed and
+-- job_history_id.
 with
 -- include: used_queue
 -- include: running_job
@@ -190,7 +173,7 @@ requested as materialized (
   where ($1::text is null or namespace = $1)
     and ($2::text[] is null or name = any($2))
 ),
--- With ids, nothing is walked.
+-- A search by id scans no queue.
 walked as materialized (
   select key, greatest($10::integer + 1, $11::integer / count(*) over ()) as max_rows from requested where $5::text is null
 ),
@@ -198,8 +181,7 @@ wanted_input as materialized (
   select array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
   from json_array_elements($9::text::json) as pair
 ),
--- Of a job by its id, wherever it is; and in each place those that are looked at in their order, up to the last, which says that the look
--- was cut short. The same filters stand in each part, so that each stops when it has enough.
+-- Each part repeats the filters, so that it stops scanning when it has enough rows. Its last row may have is_cut: the scan reached its bound.
 by_id as (
   select
     case when running_job.id is null then 2 else 1 end as part, job.id as place, job.id, job.queue,
@@ -445,9 +427,8 @@ select json_build_object(
 ) as answer
 
 -- name: job
--- One job ($1), wherever it is, with so many bytes ($2) of its input and of its result at most, and what it is tied to: the jobs of its
--- workflow, those that it waits for and those that wait for it, at most so many ($3). Relies on job_workflow, waiting_workflow,
--- job_history_workflow and dependency_job.
+-- One job ($1). The input and the result are omitted if they have more than $2 bytes. Linked jobs are those of its workflow, its
+-- dependencies and its dependants, at most $3. Relies on job_workflow, waiting_workflow, job_history_workflow and dependency_job.
 with found as materialized (
   select
     j.id, j.queue, j.kind, case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state, j.priority, j.payload,
@@ -479,7 +460,7 @@ with found as materialized (
   where id = $1::bigint
   limit 1
 ),
--- A job by itself has no workflow; who waits for it, and for whom it waits, belongs together all the same.
+-- Jobs can depend on each other without a workflow.
 near as materialized (
   select *
   from (
@@ -490,17 +471,13 @@ near as materialized (
     select jsonb_array_elements_text(links -> 'after')::bigint from found where links ? 'after'
     union
     select id
-    from holdfast.job
-    where links ? 'workflow'
-      and (links ->> 'workflow')::bigint = (select (links ->> 'workflow')::bigint from found)
-    union
-    select id
-    from holdfast.waiting
-    where links ? 'workflow'
-      and (links ->> 'workflow')::bigint = (select (links ->> 'workflow')::bigint from found)
-    union
-    select id
-    from holdfast.job_history
+    from (
+      select id, links from holdfast.job
+      union all
+      select id, links from holdfast.waiting
+      union all
+      select id, links from holdfast.job_history
+    ) as anywhere
     where links ? 'workflow'
       and (links ->> 'workflow')::bigint = (select (links ->> 'workflow')::bigint from found)
   ) as others
@@ -514,17 +491,15 @@ shown as materialized (
 linked as (
   select j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, j.links
   from shown
-  -- Each by its id, whatever the planner believes to be few.
+  -- `offset 0` makes the planner read each job by its id.
   cross join lateral (select * from holdfast.job where job.id = shown.id offset 0) as j
   union all
   select w.id, w.kind, 'waiting', w.links
   from shown
-  -- Each by its id, whatever the planner believes to be few.
   cross join lateral (select * from holdfast.waiting where waiting.id = shown.id offset 0) as w
   union all
   select h.id, h.kind, h.state, h.links
   from shown
-  -- Each by its id, whatever the planner believes to be few.
   cross join lateral (select * from holdfast.job_history where job_history.id = shown.id offset 0) as h
 )
 select json_build_object(

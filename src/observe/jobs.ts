@@ -1,25 +1,24 @@
-import { type JobState, jobStates } from '../base/index.js'
+import { type JobState, jobStates, type RecordedError } from '../base/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { JobSearch, JobWait } from '../search/index.js'
-import { type RawRow, readRow } from './dates.js'
+import { type RawRow, readDocument, readRow } from './rows.js'
 
 export { type JobState, jobStates } from '../base/index.js'
 
 export interface QueueFilter {
   readonly namespace?: string | undefined
-  /** The name of a queue. */
+  /** Name of a queue. */
   readonly queue?: string | undefined
   /** Maximum number of queues, the first by name. Default: all. */
   readonly limit?: number | undefined
-  /** Up to this number jobs are counted. Default `maxCounted`. */
+  /** Maximum count per queue and state. Default `maxCounted`. */
   readonly countTo?: number | undefined
 }
 
-/** Up to this number the jobs of a queue are counted. */
+/** Maximum count of jobs per queue and state. */
 export const maxCounted = 10_000
 
-/** A queue and the number of its jobs by state. Each number is exact up to `maxCounted`, and one more if there are more. */
-export interface ObservedQueue {
+export interface QueueName {
   /**
    * 64-bit key of the queue, in decimal.
    *
@@ -30,6 +29,10 @@ export interface ObservedQueue {
   readonly name: string | null
   /** Namespace of the queue. Null if the name is not registered. */
   readonly namespace: string | null
+}
+
+/** A queue and the number of its jobs by state. Each number is exact up to `maxCounted`, and one more if there are more. */
+export interface ObservedQueue extends QueueName {
   /** Start of the pause. Null if the queue is not paused. */
   readonly pausedAt: Date | null
   /** Milliseconds since then, by the database clock. */
@@ -62,10 +65,10 @@ export interface ObservedQueue {
   readonly discarded: number
 }
 
-/** What happened to the jobs of a queue lately, each in jobs a minute; `retried` counts those that have not ended since. */
+/** Recent rates of a queue in jobs per minute. `retried` counts only jobs that have not ended since. */
 export type QueueRates = Readonly<Record<RateKind, number>>
 
-/** The rates of a queue at rest. */
+/** Rates of an idle queue. */
 export const noRates = { enqueued: 0, done: 0, retried: 0, buried: 0, cancelled: 0, discarded: 0 }
 export type RateKind = keyof typeof noRates
 
@@ -138,19 +141,15 @@ export interface ObservedJob {
 
 export interface JobSearchResult {
   readonly rows: ObservedJob[]
-  /** Whether there are more than these. */
+  /** Whether more jobs match. */
   readonly hasMore: boolean
-  /** So many of each state were looked through, and that was not all; null when all were. */
+  /** Number of jobs of each state that were scanned, if more exist. Null if all were scanned. */
   readonly searchedRows: number | null
 }
 
 /** An attempt that failed, or whose worker died. */
-export interface ObservedAttempt {
+export interface ObservedAttempt extends RecordedError {
   readonly attempt: number
-  readonly name: string
-  readonly message: string
-  readonly code: string | undefined
-  readonly stack: string | undefined
   readonly claimedAt: Date | null
   readonly at: Date
   readonly instance: string | null
@@ -160,27 +159,22 @@ export interface JobDetails
   extends Omit<ObservedJob, 'paused' | 'waitReason' | 'failure' | 'failureName' | 'forMs' | 'dueInMs'> {
   readonly pausedAt: Date | null
   readonly maxCrashes: number
-  /** Of its last claim. */
+  /** Fence of the last claim. */
   readonly fence: number | null
   readonly uniqueKey: string | null
-  /** The first job of its workflow. */
+  /** ID of the first job of the workflow. */
   readonly workflow: number | null
-  /** Undefined when it is larger than `maxBytes`. */
+  /** Undefined if the input is larger than `maxBytes`. */
   readonly input: unknown
   readonly inputBytes: number
   readonly result: unknown
   readonly resultBytes: number | null
-  readonly error: {
-    readonly name: string
-    readonly message: string
-    readonly code?: string
-    readonly stack?: string
-  } | null
+  readonly error: RecordedError | null
   readonly log: readonly string[]
   readonly attempts: readonly ObservedAttempt[]
-  /** The jobs that it is tied to, and itself: those of its workflow, that it waits for, and that wait for it. */
+  /** The job itself, the jobs of its workflow, its dependencies and its dependants. */
   readonly linked: readonly LinkedJob[]
-  /** How many others there are. */
+  /** Number of linked jobs without the job itself. */
   readonly others: number
 }
 
@@ -188,9 +182,9 @@ export interface LinkedJob {
   readonly id: number
   readonly kind: string
   readonly state: JobState
-  /** The jobs that have to end before it. */
+  /** IDs of the jobs that have to end first. */
   readonly after: readonly number[]
-  /** What becomes of it when one of these fails. */
+  /** Reaction to a failure of one of these jobs. */
   readonly ifFailed: 'cancel' | 'run' | 'wait'
 }
 
@@ -204,18 +198,18 @@ const everyJob: JobSearch = {
   waits: [],
   input: [],
 }
-/** So many of the last pages of the history are read to tell what ended lately: 512 kB, some thousands of ends. */
-const maxPages = 64
+/** Number of pages at the end of the history that are read for recent ends: 512 kB, some thousands of jobs. */
+export const maxHistoryPages = 64
 const maxNewJobs = 5_000
-/** Where no index answers, so many jobs are looked through in each state; inputs are longer to read. */
+/** Maximum number of jobs that a search without an index scans in each state. It is smaller if the search reads inputs. */
 const maxSearched = 20_000
 const maxInputsSearched = 5_000
-/** So many bytes of an input or a result are read. */
+/** Maximum size of an input or a result. */
 const maxBytes = 65_536
 const maxLinked = 60
 const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const
 
-/** Queues and jobs, as whoever watches them wants to see them. Part of the `Observer`. */
+/** Reads queues and jobs. Part of the `Observer`. */
 export class JobsObserver {
   readonly #reader: Reader
   readonly #sql: Record<'queues' | 'rates' | 'search' | 'job', Statement>
@@ -225,7 +219,7 @@ export class JobsObserver {
     this.#sql = loadStatements(new URL('./jobs.sql', import.meta.url), schema)
   }
 
-  /** The queues by name, and how many of their jobs are in each state; `count` is the number of all that fit. */
+  /** Lists queues by name with the number of jobs in each state. `count` is the number of all matching queues. */
   async queues(only: QueueFilter = {}): Promise<{ rows: ObservedQueue[]; count: number }> {
     const { namespace, queue, limit, countTo = maxCounted } = only
     const values = [namespace ?? null, limit ?? null, countTo + 1, queue ?? null]
@@ -233,9 +227,9 @@ export class JobsObserver {
     return { count, rows: (rows ?? []).map((row) => readRow<ObservedQueue>(row, 'pausedAt', 'oldestAt')) }
   }
 
-  /** What went through the queues in the last minute, by key; nothing for a queue at rest. */
+  /** Returns the rates of the last minute by the key of the queue, without idle queues. */
   async rates(): Promise<ReadonlyMap<string, QueueRates>> {
-    const { overMs, rows } = await this.#read<RatesAnswer>('rates', [maxPages, maxNewJobs])
+    const { overMs, rows } = await this.#read<RatesDocument>('rates', [maxHistoryPages, maxNewJobs])
     const rates = new Map<string, QueueRates>()
     for (const { key, kind, jobs } of rows ?? []) {
       const perMinute = Math.round((jobs * 60_000) / Math.max(1_000, overMs))
@@ -245,10 +239,9 @@ export class JobsObserver {
   }
 
   /**
-   * Jobs, at most `limit`: first those that run, then the ready ones in their order, then those that wait, the next due one
-   * first, then those that have ended, the newest first. Where no index answers it looks through the first twenty thousand of a
-   * state (of those that are done: of all that have ended), five thousand where inputs are read, and says if these were not all.
-   * An empty search finds every job.
+   * Finds at most `limit` jobs: running jobs, then ready jobs in the order of their claims, then waiting jobs by due time, then ended
+   * jobs, the newest first. Without an index it scans the first 20,000 jobs of each state, or 5,000 if the search reads inputs, and
+   * reports if more exist. For done jobs it scans the latest ended jobs of all states. An empty search finds every job.
    */
   async search(
     search: Partial<JobSearch>,
@@ -279,23 +272,22 @@ export class JobsObserver {
     return { rows: found.slice(0, limit), hasMore, searchedRows: isCut && searchesFurther && !hasMore ? bound : null }
   }
 
-  /** One job with all that is known of it; undefined when there is none, or it ended so long ago that it is forgotten. */
+  /** Returns one job, or undefined if it does not exist or its history was deleted. */
   async find(id: number): Promise<JobDetails | undefined> {
-    // It may change its table in the very moment of the question.
+    // The job may move to another table during the query.
     for (let tries = 0; tries < 2; tries++) {
-      const { job, others, linked } = await this.#read<JobAnswer>('job', [id, maxBytes, maxLinked])
+      const { job, others, linked } = await this.#read<JobDocument>('job', [id, maxBytes, maxLinked])
       if (job) return readDetails(job, linked ?? [], others)
     }
     return undefined
   }
 
-  async #read<Answer>(name: 'queues' | 'rates' | 'search' | 'job', values: readonly unknown[]): Promise<Answer> {
-    const [row] = await this.#reader.read<{ answer: Answer }>(this.#sql[name].text, values)
-    return row!.answer
+  async #read<Document>(name: 'queues' | 'rates' | 'search' | 'job', values: readonly unknown[]): Promise<Document> {
+    return (await readDocument<Document>(this.#reader, this.#sql[name], values))!
   }
 }
 
-interface RatesAnswer {
+interface RatesDocument {
   overMs: number
   rows: { key: string; kind: RateKind; jobs: number }[] | null
 }
@@ -304,13 +296,8 @@ type RawJobRow = RawRow<Omit<ObservedJob, 'waitReason'>> & { unserved: Unserved;
 
 type JobRow = Omit<JobDetails, 'log' | 'attempts' | 'linked' | 'others'>
 
-interface JobAnswer {
-  job:
-    | (RawRow<JobRow> & {
-        log: string[] | null
-        failures: RawAttempt[] | null
-      })
-    | null
+interface JobDocument {
+  job: (RawRow<JobRow> & { log: string[] | null; failures: RawAttempt[] | null }) | null
   others: number
   linked: LinkedJob[] | null
 }
@@ -321,31 +308,31 @@ function readJob({ unserved, needs, ...row }: RawJobRow): ObservedJob {
   return { ...readRow<Omit<ObservedJob, 'waitReason'>>(row, ...dates), waitReason: waitReasonOf(unserved, needs) }
 }
 
-/** The part that no worker serves: see `job_unserved`. */
+/** Reason from the SQL function `job_unserved`. */
 type Unserved = 'queue' | 'kind' | null
-/** The first of the jobs that have to end before, where some have to: see `job_unmet_dependencies`. */
+/** First unmet dependencies, from the SQL function `job_unmet_dependencies`. Null if the job does not wait for jobs. */
 type Needs = readonly { readonly id: number; readonly state: string }[] | null
 
 const maxNamed = 3
 
-/** The wording of lists, for what `jobs.find` reports of one job. */
+/** Formats the reason for which a job does not run. */
 function waitReasonOf(unserved: Unserved, needs: Needs): string | null {
   if (unserved === 'queue') return 'no worker serves its queue'
-  if (unserved === 'kind') return 'no worker of its queue has its kind'
+  if (unserved === 'kind') return 'no worker of its queue has a definition of its kind'
   if (needs === null) return null
-  if (needs.length === 0) return 'the jobs before it have ended: it is being released'
+  if (needs.length === 0) return 'all its dependencies have ended, and it becomes ready soon'
   const named = needs.slice(0, maxNamed).map(({ id, state }) => `${id} (${state})`)
   return `waits for ${needs.length === 1 ? 'job' : 'jobs'} ${named.join(', ')}${needs.length > maxNamed ? ', …' : ''}`
 }
 
 function readDetails(
-  { failures, log, ...row }: NonNullable<JobAnswer['job']>,
+  { failures, log, ...row }: NonNullable<JobDocument['job']>,
   linked: LinkedJob[],
   others: number,
 ): JobDetails {
   return {
     ...readRow<JobRow>(row, ...dates, 'pausedAt'),
-    // Nothing is told apart from what was too large to tell.
+    // `undefined` for a value that is too large, because `null` is a valid value.
     input: row.inputBytes > maxBytes ? undefined : row.input,
     result: row.resultBytes === null || row.resultBytes > maxBytes ? undefined : row.result,
     log: log ?? [],

@@ -1,6 +1,6 @@
 import type { ObservedLock } from './locks.js'
 
-/** What people recognise a participant by: its machine and process, or what the session calls itself. */
+/** Returns the host and process of an instance, or the application name of another session. */
 export function participantLabel(
   participant: Pick<ObservedLock, 'instance' | 'host' | 'osPid'> & Partial<Pick<ObservedLock, 'application' | 'user'>>,
   pid?: number | null,
@@ -10,10 +10,10 @@ export function participantLabel(
       ? `instance ${participant.instance}`
       : `${participant.host} process ${participant.osPid}`
   const session = pid ? ` session ${pid}` : ''
-  return `${participant.application ?? participant.user ?? 'somebody'}${session}`
+  return `${participant.application ?? participant.user ?? 'unknown'}${session}`
 }
 
-/** The name, or the bare key where nobody registered one. */
+/** Returns the name, or the key if no name is registered. */
 export function nameLabel({ label, key }: { label: string | null; key: string }): string {
   return label ?? `key ${key}`
 }

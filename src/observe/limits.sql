@@ -1,9 +1,9 @@
--- What people want to know of limits and rates. Nothing here writes.
+-- Reads limits and rates. Nothing here writes.
 
 -- name: limits
--- Entities of a namespace ($1, or null for all) whose name begins so ($2, or null), in one of the states ($3), at most so
--- many ($4): first those for which others wait, then the fullest, then the rates that rest longest. Looked for among the
--- first so many ($5) rows of each table, for no index tells names or states. Whoever is not present any more holds nothing.
+-- At most $4 limits and rates of a namespace ($1, or null for all) with a prefix of the name ($2, or null) in some states ($3): limits that
+-- calls wait for first, then the fullest limits, then the rates that refill last. Scans the first $5 rows of each table, because no index
+-- covers names or states. Permits of dead instances do not count.
 with limit_state as materialized (
   select key, namespace, name
   from (select * from holdfast.limit_state limit $5::integer) as looked
@@ -19,7 +19,7 @@ permits as materialized (
     from holdfast.permit
     where permit.key = limit_state.key
       and permit.weight > 0
-    -- Each entity by its key, whatever the planner believes to be few.
+    -- `offset 0` makes the planner read each limit by its key.
     offset 0
   ) as permit
 ),
@@ -34,7 +34,7 @@ counted as (
     limit_state.namespace,
     limit_state.name,
     coalesce(sum(weight) filter (where fence is not null), 0)::float8 as in_use,
-    -- Each decision goes by the asker's own: the largest is how much there may come to be.
+    -- Each call passes its own maximum. The largest one bounds the total.
     max(max) as max,
     count(*) filter (where fence is not null)::integer as holders,
     count(*) filter (where session is not null and fence is null)::integer as waiting,
@@ -81,13 +81,12 @@ order by waiting desc nulls last, in_use / max desc nulls last, full_at desc nul
 limit $4::integer
 
 -- name: has_more_limits
--- Whether there are more rows than are looked through.
+-- Whether a table has more rows than the statement limits scans ($1).
 select (select count(*) from (select from holdfast.limit_state limit $1::integer + 1) as rows) > $1::integer
   or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as rows) > $1::integer as more
 
 -- name: permits
--- Who holds permits of an entity ($1), and who waits in which order, at most so many ($2) of each; with the numbers of all.
--- Relies on permit_pkey.
+-- At most $2 held permits of a limit ($1) and $2 waiting calls in the order of the queue, with the totals. Relies on permit_pkey.
 with permits as materialized (
   select *
   from holdfast.permit
@@ -127,7 +126,7 @@ where place <= $2::integer
 order by fence is null, place
 
 -- name: rate
--- When an entity ($1) will be as if nothing had been spent of it. Relies on rate_pkey.
+-- Time at which a rate ($1) is full again. Relies on rate_pkey.
 select
   full_at::float8 / 1000000 as "refilledAt",
   greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "refilledInMs"

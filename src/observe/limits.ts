@@ -1,18 +1,17 @@
 import { hashedKey } from '../base/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { type RawRow, readRow } from './dates.js'
+import { type RawRow, readRow } from './rows.js'
 
-/** The states of a limit: permits are `full`, `used` or `free`; a rate is `spent`, of which something is missing, or `refilled`. */
 export const limitStates = ['full', 'used', 'free', 'spent', 'refilled'] as const
 export type LimitState = (typeof limitStates)[number]
 
 export interface LimitFilter {
   readonly namespace?: string | undefined
-  /** What their names begin with. */
+  /** Prefix of the name. */
   readonly prefix?: string | undefined
-  /** Default: those of which something is in use or spent. */
+  /** Default: `full`, `used` and `spent`. */
   readonly states?: readonly LimitState[] | undefined
-  /** How many at most. Default 50. */
+  /** Maximum number of limits. Default 50. */
   readonly limit?: number | undefined
 }
 
@@ -99,17 +98,17 @@ export interface LimitDetails {
   readonly rate: { readonly refilledAt: Date; readonly refilledInMs: number } | undefined
 }
 
-/** So many rows of a table are looked through, and not millions. */
+/** Maximum number of rows that are scanned in each table. */
 export const maxLimitsSearched = 20_000
 
-/** The keys of the rows that speak of a name: of its permits, and of its rate. */
+/** Returns the keys of the permits and of the rate of a name. */
 export function limitKeys(namespace: string, name: string): { permits: string; rate: string } {
   return { permits: hashedKey(namespace, `limit/${name}`).key, rate: hashedKey(namespace, `rate/${name}`).key }
 }
 
 type Rate = NonNullable<LimitDetails['rate']>
 
-/** Limits, as anybody may look at them. Part of the `Observer`. */
+/** Reads limits and rates. Part of the `Observer`. */
 export class LimitsObserver {
   readonly #reader: Reader
   readonly #sql: Record<'limits' | 'has_more_limits' | 'permits' | 'rate', Statement>

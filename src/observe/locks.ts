@@ -1,24 +1,14 @@
-// Who holds names and who waits for them: as locks, and by lease.
-import { type RawRow, readRow } from './dates.js'
+import type { NamedKey, SessionOwner } from './names.js'
+import { type RawRow, readRow } from './rows.js'
 
 export interface LockFilter {
-  /** In decimal. */
+  /** Key of the name, in decimal. */
   readonly key?: string | undefined
   readonly namespace?: string | undefined
 }
 
 /** A name that one session holds or waits for. */
-export interface ObservedLock {
-  /**
-   * 64-bit key of the name, in decimal.
-   *
-   * @pattern ^-?[0-9]+$
-   */
-  readonly key: string
-  /** Namespace of the name. Null for a key that is not registered, such as a key that was locked by other means. */
-  readonly namespace: string | null
-  /** The name. Null for a key that is not registered. */
-  readonly label: string | null
+export interface ObservedLock extends SessionOwner, NamedKey {
   /** How the session holds or wants the name. */
   readonly mode: 'exclusive' | 'shared'
   /** Whether the session holds the name. False if it waits. */
@@ -27,14 +17,6 @@ export interface ObservedLock {
   readonly pid: number | null
   /** Number of the session. Null for a session that does not belong to Holdfast. */
   readonly session: number | null
-  /** Instance of the session. Null for a session that does not belong to Holdfast. */
-  readonly instance: string | null
-  /** Host of the instance. */
-  readonly host: string | null
-  /** Operating system process of the instance. */
-  readonly osPid: number | null
-  /** Application name of the session. */
-  readonly application: string | null
   /** Role of the session. */
   readonly user: string | null
   /** Address of the client. Null for a Unix socket. */
@@ -52,17 +34,7 @@ export interface ObservedLock {
 }
 
 /** A name that is leased, or kept taken after its lease. */
-export interface ObservedLease {
-  /**
-   * 64-bit key of the name, in decimal.
-   *
-   * @pattern ^-?[0-9]+$
-   */
-  readonly key: string
-  /** Namespace of the name. Null for a key that is not registered. */
-  readonly namespace: string | null
-  /** The name. Null for a key that is not registered. */
-  readonly label: string | null
+export interface ObservedLease extends NamedKey {
   /** Whether the lease is held. False if it was released and only its hold keeps the name taken. */
   readonly held: boolean
   /** Instance that holds or held the lease. */
@@ -89,11 +61,7 @@ export function readLock(row: RawRow<ObservedLock>): ObservedLock {
   return readRow<ObservedLock>(row, 'since')
 }
 
-export function readLease(row: RawRow<ObservedLease>): ObservedLease {
-  return readRow<ObservedLease>(row, 'since')
-}
-
-/** A wait that is known from its note alone waits for all who hold the name. */
+/** Sets `blockedBy` of waits without a session: they wait for all holders of the name. */
 export function linkRecordedWaits(locks: ObservedLock[]): ObservedLock[] {
   return locks.map((lock) => {
     if (lock.granted || lock.pid !== null) return lock

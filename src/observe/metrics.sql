@@ -1,14 +1,14 @@
--- Numbers for those who watch over a fleet. Each look is bounded, whatever there is to count.
+-- Numbers for monitoring. Each count is bounded.
 
 -- name: schedules
--- The schedules of a namespace ($1), at most so many ($2): how long a tick is due already, and the last tick of the rule that
--- was run to its end. Relies on schedule_named, tick_done and tick_active.
+-- At most $2 schedules of a namespace ($1): how long the next tick is overdue, and the last tick of the rule whose run succeeded. Relies on
+-- schedule_named, tick_done and tick_active.
 select
   name,
   paused_at is not null as paused,
   case
     when paused_at is null then greatest(0, extract(epoch from clock_timestamp() - next_at) * 1000)
-  end::float8 as late_ms,
+  end::float8 as "lateMs",
   (
     select (extract(epoch from at) * 1000)::float8
     from holdfast.tick
@@ -17,7 +17,7 @@ select
       and not tick.extra
     order by at desc
     limit 1
-  ) as last_success_ms,
+  ) as "lastSuccess",
   (
     select count(*)
     from (
@@ -35,8 +35,7 @@ order by name
 limit $2
 
 -- name: in_use
--- What is in use in a namespace ($1), each counted up to a bound ($2): names that are leased, and limits with what they have
--- given out and who waits.
+-- The number of leases, permits and calls that wait for permits in a namespace ($1), over at most $2 leases and $2 limits.
 select
   (
     select count(*)
@@ -57,4 +56,4 @@ from (
   from holdfast.limit_state
   where namespace = $1
   limit $2
-) as looked
+) as limits

@@ -1,16 +1,16 @@
 import { loadStatements, type Reader } from '../postgres/index.js'
-import { msOf } from './dates.js'
 import { maxCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
+import { msOf, type RawRow, readRow } from './rows.js'
 
-/** What a fleet is like at one moment, in numbers that cost little to count. */
+/** Metrics of the fleet that are cheap to read. */
 export interface FleetMetrics {
   readonly queues: readonly (ObservedQueue & {
-    /** How long ago the job that stands first was enqueued; null when none is ready. */
+    /** Milliseconds since the first ready job in order was enqueued. Null if no job is ready. */
     readonly oldestReadyMs: number | null
   })[]
   readonly schedules: readonly ScheduleMetrics[]
-  /** The instances that live, by version. */
+  /** Number of live instances by version. */
   readonly instances: readonly { readonly version: string; readonly count: number }[]
   readonly locks: { readonly held: number; readonly waiting: number }
   readonly leases: number
@@ -20,30 +20,22 @@ export interface FleetMetrics {
 export interface ScheduleMetrics {
   readonly name: string
   readonly paused: boolean
-  /** For how long a tick is due that nobody has taken; null when it is paused, or over. */
+  /** Milliseconds since the next tick was due. Null if the schedule is paused or has no more ticks. */
   readonly lateMs: number | null
-  /** The last tick of the rule whose run was done. */
+  /** Latest tick of the rule whose run succeeded. */
   readonly lastSuccess: Date | null
   readonly running: number
 }
 
-interface ScheduleRow {
-  name: string
-  paused: boolean
-  late_ms: number | null
-  last_success_ms: number | null
-  running: number
-}
-
 const maxSchedules = 1_000
 
-/** The numbers of one namespace. */
+/** Reads the metrics of one namespace. */
 export async function fleetMetrics(reader: Reader, namespace: string, schema = 'holdfast'): Promise<FleetMetrics> {
   const sql = loadStatements<'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
   const observer = new Observer(reader, schema)
   const { rows: queues } = await observer.jobs.queues({ namespace })
   const now = (await observer.now()).getTime()
-  const schedules = await reader.read<ScheduleRow>(sql.schedules.text, [namespace, maxSchedules])
+  const schedules = await reader.read<RawRow<ScheduleMetrics>>(sql.schedules.text, [namespace, maxSchedules])
   const [inUse] = await reader.read<{ leases: number; permits: number; waiting: number }>(sql.in_use.text, [
     namespace,
     maxCounted + 1,
@@ -56,13 +48,7 @@ export async function fleetMetrics(reader: Reader, namespace: string, schema = '
       ...queue,
       oldestReadyMs: queue.oldestAt && msOf(now - queue.oldestAt.getTime()),
     })),
-    schedules: schedules.map(({ name, paused, late_ms, last_success_ms, running }) => ({
-      name,
-      paused,
-      lateMs: late_ms,
-      lastSuccess: last_success_ms === null ? null : new Date(last_success_ms),
-      running,
-    })),
+    schedules: schedules.map((row) => readRow<ScheduleMetrics>(row, 'lastSuccess')),
     instances: [...byVersion].map(([version, count]) => ({ version, count })),
     locks: { held: sum(instances, 'held'), waiting: sum(instances, 'waiting') },
     leases: inUse!.leases,

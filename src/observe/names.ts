@@ -1,8 +1,21 @@
-import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { msOf } from './dates.js'
+import { readRow } from './rows.js'
 
-/** Of each kind at most so many are listed, in an overview too. */
+/** Maximum number of rows in each list of an overview. */
 export const maxListed = 200
+
+/** Key of a name. */
+export interface NamedKey {
+  /**
+   * 64-bit key of the name, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
+  readonly key: string
+  /** Namespace of the name. Null for a key that is not registered, such as a key that was locked by other means. */
+  readonly namespace: string | null
+  /** The name. Null for a key that is not registered. */
+  readonly label: string | null
+}
 
 /** A session that holds or waits for a name. */
 export interface SessionOwner {
@@ -19,17 +32,7 @@ export interface SessionOwner {
 }
 
 /** A name that sessions hold or wait for as a lock. */
-export interface OverviewLock {
-  /**
-   * 64-bit key of the name, in decimal.
-   *
-   * @pattern ^-?[0-9]+$
-   */
-  readonly key: string
-  /** Namespace of the name. Null for a key that is not registered. */
-  readonly namespace: string | null
-  /** The name. Null for a key that is not registered. */
-  readonly label: string | null
+export interface OverviewLock extends NamedKey {
   /** How the name is held. Null if sessions only wait for it. */
   readonly mode: 'exclusive' | 'shared' | null
   /** Number of sessions that hold the name. */
@@ -49,17 +52,7 @@ export interface OverviewLock {
 }
 
 /** A name that is leased, or kept taken after its lease. */
-export interface OverviewLease {
-  /**
-   * 64-bit key of the name, in decimal.
-   *
-   * @pattern ^-?[0-9]+$
-   */
-  readonly key: string
-  /** Namespace of the name. Null for a key that is not registered. */
-  readonly namespace: string | null
-  /** The name. Null for a key that is not registered. */
-  readonly label: string | null
+export interface OverviewLease extends NamedKey {
   /** Whether the lease is held. False if it was released and only its hold keeps the name taken. */
   readonly held: boolean
   /** Instance that holds or held the lease. */
@@ -78,9 +71,9 @@ export interface OverviewLease {
 
 export interface NamesFilter {
   readonly namespace?: string | undefined
-  /** A text in the name, or in the key where there is none. */
+  /** Part of the name, or of the key if the name is not registered. */
   readonly search?: string | undefined
-  /** How many locks, and how many leases, at most. Default 200. */
+  /** Maximum number of locks, and of leases. Default 200. */
   readonly limit?: number | undefined
 }
 
@@ -96,99 +89,35 @@ export interface NamesCounts {
   readonly leased: number
 }
 
-/** The names that are held or waited for as a lock, and those that are leased. */
+/** Names that are held or waited for as locks, and names that are leased. */
 export interface NamesOverview {
   readonly at: Date
-  /** Of all that fit, also those that are not listed. */
+  /** Counts of all matching names, including names that are not listed. */
   readonly counts: NamesCounts
   readonly locks: readonly OverviewLock[]
   readonly leases: readonly OverviewLease[]
 }
 
-/** Reads the names alone, by the statement that reads them for the overview. */
-export class NamesReader {
-  readonly #reader: Reader
-  readonly #sql: Record<'fleet', Statement>
-
-  constructor(reader: Reader, schema: string) {
-    this.#reader = reader
-    this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
-  }
-
-  async read({ namespace, search, limit = maxListed }: NamesFilter): Promise<NamesOverview> {
-    const values = [namespace ?? null, limit, search ?? null]
-    const [row] = await this.#reader.read<{ answer: NamesAnswer }>(this.#sql.fleet.text, values)
-    return readNames(row!.answer)
-  }
-}
-
-/** Answer of the statement. */
-export interface NamesAnswer extends NamesCounts {
+/** Document of the statement `fleet`. */
+export interface NamesDocument extends NamesCounts {
   now: number
-  lockRows: RawLockRow[] | null
-  leaseRows: RawLeaseRow[] | null
+  lockRows: OverviewLock[] | null
+  leaseRows: OverviewLease[] | null
 }
 
-interface RawLockRow extends Omit<OverviewLock, 'holder' | 'waiter'> {
-  holderInstance: string | null
-  holderHost: string | null
-  holderProcess: number | null
-  holderApplication: string | null
-  holderPid: number | null
-  waiterInstance: string | null
-  waiterHost: string | null
-  waiterProcess: number | null
-  waiterApplication: string | null
-  waiterPid: number | null
-}
-
-interface RawLeaseRow extends Omit<OverviewLease, 'holder'> {
-  instance: string
-  host: string | null
-  osPid: number | null
-}
-
-export function readNames({ now, held, waitedFor, waiters, leased, lockRows, leaseRows }: NamesAnswer): NamesOverview {
+export function readNames({
+  now,
+  held,
+  waitedFor,
+  waiters,
+  leased,
+  lockRows,
+  leaseRows,
+}: NamesDocument): NamesOverview {
   return {
     at: new Date(now),
     counts: { held, waitedFor, waiters, leased },
-    locks: (lockRows ?? []).map(readLock),
-    leases: (leaseRows ?? []).map(readLease),
+    locks: (lockRows ?? []).map((row) => readRow<OverviewLock>(row)),
+    leases: (leaseRows ?? []).map((row) => readRow<OverviewLease>(row)),
   }
-}
-
-function readLock(row: RawLockRow): OverviewLock {
-  const { key, namespace, label, mode, holders, heldMs, fence, waiters, waitedMs } = row
-  const holder = {
-    instance: row.holderInstance,
-    host: row.holderHost,
-    osPid: row.holderProcess,
-    application: row.holderApplication,
-    pid: row.holderPid,
-  }
-  const waiter = {
-    instance: row.waiterInstance,
-    host: row.waiterHost,
-    osPid: row.waiterProcess,
-    application: row.waiterApplication,
-    pid: row.waiterPid,
-  }
-  return {
-    key,
-    namespace,
-    label,
-    mode,
-    holders,
-    holder: holders > 0 ? holder : null,
-    heldMs: msOf(heldMs),
-    fence,
-    waiters,
-    waiter: waiters > 0 ? waiter : null,
-    waitedMs: msOf(waitedMs),
-  }
-}
-
-function readLease({ instance, host, osPid, heldMs, expiresInMs, ...same }: RawLeaseRow): OverviewLease {
-  const holder = { instance, host, osPid, application: null, pid: null }
-  return { ...same, holder, heldMs: Math.round(heldMs), expiresInMs: msOf(expiresInMs)! }
 }

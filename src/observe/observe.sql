@@ -1,18 +1,11 @@
--- What people want to know of locks and instances. Nothing here writes, and any role may run it that may read the schema.
+-- Reads locks and leases. Nothing here writes. A role that may read the schema may run each statement.
 
 -- name: locks
--- Who holds and who waits for what, on a name ($1, its key) or in a namespace ($2), or everywhere (null); or only where
--- somebody waits ($3). PostgreSQL's
--- lock table is the authority; names, times and fences come from the notes. A wait that has no session of its own at the
--- moment (it queues up inside its process, or tries from time to time) is known from its note alone, and has no pid.
-with advisory as materialized (
-  select
-    classid, objid, objsubid, mode, granted, pid, waitstart,
-    case objsubid when 1 then (classid::bigint << 32) | objid::bigint end as key
-  from pg_locks
-  where locktype = 'advisory'
-    and database = (select oid from pg_database where datname = current_database())
-),
+-- The sessions that hold or wait for names: the name with a key ($1), the names of a namespace ($2), or all names (null). With $3, only
+-- names that sessions wait for. PostgreSQL's lock table is authoritative. Names, times and fences come from the tables hold and wait. A
+-- call that waits inside its process or polls has no session in the lock queue. Only its row in wait is known, and it has no pid.
+with
+-- include: advisory
 contended as materialized (
   select key from advisory where key is not null and not granted
   union
@@ -27,13 +20,8 @@ activity as materialized (
     case when application_name like 'holdfast %' then substr(application_name, 10) end as instance
   from pg_stat_activity
 ),
--- Materialised, or it is looked through anew for each lock: PostgreSQL believes that there is hardly any.
 numbered as materialized (
-  select pid, objid::integer as session
-  from advisory
-  where objsubid = 2
-    and classid = (holdfast.session_class()::bigint & 4294967295)::oid
-    and granted
+  select pid, session from advisory where session is not null
 ),
 present as materialized (
   select
@@ -91,7 +79,7 @@ everything as (
     where present.instance = noted.instance
       and present.key = noted.key
       and (not present.granted and present.mode = noted.mode
-        -- The note of a wait is struck out up to a second after the grant, and before the hold is noted.
+        -- PostgreSQL grants the lock. Up to 1 s later the instance deletes the row in wait, then it inserts the row in hold.
         or present.granted and not exists (
           select from holdfast.hold where hold.session = present.session and hold.key = present.key
         ))
@@ -112,7 +100,7 @@ select
   usename as "user",
   client_address as "clientAddress",
   (extract(epoch from since) * 1000)::float8 as since,
-  -- Reckoned back from the waiter's age, so a moment may be missing.
+  -- `since` is computed from the age of the wait, and may be slightly in the future.
   case when since is not null then greatest(0, extract(epoch from clock_timestamp() - since) * 1000) end::float8 as "forMs",
   fence::float8 as fence,
   requests::integer as requests,
@@ -125,9 +113,8 @@ where ($1::bigint is null or key = $1::bigint)
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
 
 -- name: leases
--- Who has what by lease now, on a name ($1, its key) or in a namespace ($2), or everywhere (null): by the row, whose time
--- the clock of the database decides. Without a token nobody has it any more, and it is kept taken until its hold is over.
--- The machine and the process are known of instances with a row of their own. Relies on lease_expires_at.
+-- The leases of the name with a key ($1), of a namespace ($2), or all leases (null). The row is authoritative until its expiry by the
+-- database clock. A lease without a token was released, and its minimum hold keeps the name taken. Relies on lease_expires_at.
 select
   lease.key::text as key,
   name.namespace,
@@ -151,11 +138,10 @@ where lease.expires_at > clock_timestamp()
 order by name.label is null, name.namespace, name.label, key
 
 -- name: clock
--- The time, by the database's clock.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: name_of
--- What somebody called the key ($1), while that is known. Relies on name_pkey.
+-- The registered name of a key ($1). Relies on name_pkey.
 select namespace, label
 from holdfast.name
 where key = $1::bigint

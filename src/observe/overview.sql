@@ -1,16 +1,11 @@
--- The overview: everything at a glance, in a few small statements. Each answers with one row of JSON. Nothing is counted whole that may
--- be large: rows are listed up to a bound ($2), and the history is read from its end.
+-- The overview. Each statement returns one JSON document. Lists are bounded, and of the job history only the end is read.
 
 -- name: fleet
--- Who takes part; which names are held and waited for; which are leased. In a namespace ($1), or everywhere (null); of names only those
--- with a text in them ($3), or all (null). PostgreSQL's lock table is the authority; names, times and waits inside processes come from the notes, as in the statement locks, but nobody is
--- asked here who blocks whom: that would stop the lock table for a moment for each who waits. Relies on lease_expires_at.
-with advisory as materialized (
-  select classid, objid, objsubid, mode, granted, pid, waitstart
-  from pg_locks
-  where locktype = 'advisory'
-    and database = (select oid from pg_database where datname = current_database())
-),
+-- Instances, names that are held or waited for, and leases of a namespace ($1, or null for all). Lists at most $2 rows of each. Lists only
+-- names that contain a text ($3, or null for all). Sources are those of the statement locks. This statement does not call pg_blocking_pids,
+-- which would lock the whole lock table for each waiting session. Relies on lease_expires_at.
+with
+-- include: advisory
 activity as materialized (
   select
     pid,
@@ -19,20 +14,13 @@ activity as materialized (
     case when application_name like 'holdfast %' then substr(application_name, 10) end as instance
   from pg_stat_activity
 ),
--- Which number a session has is found without a join: the planner takes the lock table for one row, and would compare all with all.
+-- A window function instead of a join: the planner expects one lock and would use a nested loop.
 numbered as materialized (
-  select
-    *,
-    max(objid::integer) filter (
-      where objsubid = 2
-        and classid = (holdfast.session_class()::bigint & 4294967295)::oid
-        and granted
-    ) over (partition by pid) as session
-  from advisory
+  select key, mode, granted, pid, waitstart, max(session) over (partition by pid) as session from advisory
 ),
 part as materialized (
   select
-    (classid::bigint << 32) | objid::bigint as key,
+    key,
     case mode when 'ShareLock' then 'shared' else 'exclusive' end as mode,
     granted,
     pid,
@@ -43,7 +31,7 @@ part as materialized (
     session
   from numbered
   left join activity using (pid)
-  where objsubid = 1
+  where key is not null
 ),
 held as materialized (
   select part.key, part.mode, part.pid, part.application_name, part.usename, part.instance, hold.since, hold.fence
@@ -56,7 +44,7 @@ noted as materialized (
   from holdfast.wait
   where kind = 'lock'
     and instance in (select instance from activity)
-    -- The note of a wait is struck out up to a second after the grant, and before the hold is noted.
+    -- PostgreSQL grants the lock. Up to 1 s later the instance deletes the row in wait, then it inserts the row in hold.
     and not exists (
       select from held where held.instance = wait.instance and held.key = wait.key and held.since is null
     )
@@ -172,24 +160,18 @@ select json_build_object(
         label,
         mode,
         holders,
-        holder_instance as "holderInstance",
-        holding.host as "holderHost",
-        holding.os_pid as "holderProcess",
-        holder_application as "holderApplication",
-        holder_pid as "holderPid",
+        case when holders > 0 then json_build_object('instance', holder_instance, 'host', holding.host, 'osPid', holding.os_pid,
+          'application', holder_application, 'pid', holder_pid) end as holder,
         extract(epoch from clock_timestamp() - held_since) * 1000 as "heldMs",
         fence,
         waiters,
-        waiter_instance as "waiterInstance",
-        waiting.host as "waiterHost",
-        waiting.os_pid as "waiterProcess",
-        waiter_application as "waiterApplication",
-        waiter_pid as "waiterPid",
+        case when waiters > 0 then json_build_object('instance', waiter_instance, 'host', waiting.host, 'osPid', waiting.os_pid,
+          'application', waiter_application, 'pid', waiter_pid) end as waiter,
         extract(epoch from clock_timestamp() - waited_since) * 1000 as "waitedMs"
       from named
       left join holdfast.instance as holding on holding.id = holder_instance
       left join holdfast.instance as waiting on waiting.id = waiter_instance
-      -- Candidates wait for an election as long as they live; that is no trouble.
+      -- Candidates always wait for their election. These waits are no problem.
       order by waiters = 0, coalesce(label like 'election/%', false), waited_since, held_since nulls last, label, key
       limit $2::integer
     ) as l
@@ -202,9 +184,7 @@ select json_build_object(
         leased.namespace,
         leased.label,
         token <> '' as held,
-        leased.instance,
-        owner.host,
-        owner.os_pid as "osPid",
+        json_build_object('instance', leased.instance, 'host', owner.host, 'osPid', owner.os_pid, 'application', null, 'pid', null) as holder,
         leased.fence,
         leased.ttl_ms as "ttlMs",
         leased.waited_for as "hasWaiters",
@@ -218,103 +198,20 @@ select json_build_object(
   )
 ) as answer
 
--- name: schedules
--- When each schedule ticks next and how its last run ended, in a namespace ($1), or everywhere (null). Relies on schedule_named,
--- tick_pkey and tick_active.
-with
-living as materialized (
-  select session
-  from (select distinct session from holdfast.schedule_member) as sessions
-  where holdfast.is_present(session)
-),
-counted as materialized (
-  select schedule, count(*) as members
-  from holdfast.schedule_member
-  join living using (session)
-  group by schedule
-),
-planned as materialized (
-  select * from holdfast.schedule where $1::text is null or namespace = $1
-)
-select json_build_object(
-  'schedules', (select count(*) from planned),
-  'scheduleRows', (
-    select json_agg(s)
-    from (
-      select
-        key::text,
-        namespace,
-        name,
-        coalesce(override, rule) as rule,
-        override is not null as overridden,
-        paused_at is not null as paused,
-        coalesce(members, 0) as members,
-        extract(epoch from next_at) * 1000 as "nextMs",
-        extract(epoch from next_at - clock_timestamp()) * 1000 as "nextInMs",
-        (
-          select count(*)
-          from holdfast.tick
-          where tick.schedule = key
-            and state in ('running', 'waiting')
-            and state = 'running'
-        ) as running,
-        (
-          select json_build_object(
-            'state', state,
-            'atMs', extract(epoch from at) * 1000,
-            'agoMs', extract(epoch from clock_timestamp() - coalesce(ended_at, at)) * 1000,
-            'tookMs', extract(epoch from ended_at - started_at) * 1000,
-            'instance', instance
-          )
-          from (
-            select *
-            from holdfast.tick
-            where tick.schedule = key
-            order by at desc
-            limit 20
-          ) as latest
-          where state not in ('running', 'waiting')
-          order by at desc
-          limit 1
-        ) as last
-      from planned
-      left join counted on counted.schedule = key
-      order by paused_at is not null, next_at, namespace, name
-      limit $2::integer
-    ) as s
-  )
-) as answer
-
 -- name: recent
--- What ended in the last minute, and what went wrong in the last hour. In a namespace ($1), or everywhere (null). The history of a day grows
--- at its end, so its last pages ($3) are read and not an index: what ended is counted since the oldest end found there, since
--- the minute began, or since midnight UTC, when the table of the day did. Relies on job_history_failed, tick_pkey, gap_pkey and
--- lease_expires_at.
-with today as materialized (
-  select
-    date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
-    pg_relation_size(coalesce(
-      to_regclass(format(
-        '%I.%I', holdfast.notification_channel(), 'job_history_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')
-      )),
-      'holdfast.job_history_default'::regclass
-    )) / current_setting('block_size')::integer as pages
-),
-tail as materialized (
-  select queue, state, enqueued_at, claimed_at, ended_at, failed, crashes
-  from holdfast.job_history
-  where ended_at >= (select began_at from today)
-    and ended_at < (select began_at + interval '1 day' from today)
-    and ctid >= (select format('(%s,0)', greatest(0, pages - $3::integer)) from today)::tid
-),
+-- Jobs that ended in the last minute, and failures of the last hour, in a namespace ($2, or null for all) and of at most $3 queues. Ended
+-- jobs are counted from the latest of three times: one minute ago, the oldest end on the last pages ($1), midnight UTC, when the table of
+-- the day begins. Relies on job_history_failed, tick_pkey, gap_pkey and lease_expires_at.
+with
+-- include: recent_history
 since as materialized (
   select
     clock_timestamp() as until,
     greatest(
       clock_timestamp() - interval '1 minute',
       began_at,
-      -- With all pages read, nothing was left out.
-      case when pages > $3::integer then (select min(ended_at) from tail) end
+      -- If all pages were read, the oldest end is no limit.
+      case when pages > $1::integer then (select min(ended_at) from tail) end
     ) as at
   from today
 ),
@@ -339,7 +236,7 @@ trouble as (
     select
       'buried' as kind, h.ended_at as at, queue.namespace, queue.name as subject, h.id::text as id,
       h.kind || ': ' || coalesce(h.error ->> 'message', 'no reason was given') as detail, null as instance
-    from (select * from holdfast.queue where $1::text is null or namespace = $1 order by namespace, name limit $2::integer) as queue
+    from (select * from holdfast.queue where $2::text is null or namespace = $2 order by namespace, name limit $3::integer) as queue
     cross join lateral (
       select *
       from holdfast.job_history h
@@ -364,7 +261,7 @@ trouble as (
     ) as tick
     where tick.state in ('failed', 'broken')
       and tick.ended_at > clock_timestamp() - interval '1 hour'
-      and ($1::text is null or s.namespace = $1)
+      and ($2::text is null or s.namespace = $2)
     union all
     select 'gap', gap.last_at, s.namespace, s.name, null, gap.ticks || ' without a run: ' || gap.reason, null
     from holdfast.schedule s
@@ -377,28 +274,29 @@ trouble as (
     ) as gap
     where gap.reason <> 'paused'
       and gap.last_at > clock_timestamp() - interval '1 hour'
-      and ($1::text is null or s.namespace = $1)
+      and ($2::text is null or s.namespace = $2)
     union all
     select *
     from (
       select
         'lease', lease.expires_at, name.namespace, coalesce(name.label, 'key ' || lease.key), null,
-        'its holder did not renew it', lease.instance
+        'its holder did not renew the lease', lease.instance
       from holdfast.lease
       left join holdfast.name using (key)
       where lease.expires_at between clock_timestamp() - interval '1 hour' and clock_timestamp()
         and token <> ''
-        and ($1::text is null or name.namespace = $1)
+        and ($2::text is null or name.namespace = $2)
       order by lease.expires_at desc
       limit 50
     ) as lost
     union all
     select
-      'reconnected', epoch_since, namespace, host || ' process ' || os_pid, null, 'lost its session; it has reconnected ' || reconnects || case when reconnects = 1 then ' time' else ' times' end, id
+      'reconnected', epoch_since, namespace, host || ' process ' || os_pid, null,
+      format('lost its session; it has reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id
     from holdfast.instance
     where reconnects > 0
       and epoch_since > clock_timestamp() - interval '1 hour'
-      and ($1::text is null or namespace = $1)
+      and ($2::text is null or namespace = $2)
   ) as everything
   order by at desc
   limit 50

@@ -1,21 +1,22 @@
-import type { RuleOptions } from '../cron/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { msOf } from './dates.js'
-import { JobsObserver, type ObservedQueue } from './jobs.js'
+import type { InstanceIdentity } from './fleet.js'
+import { type JobsObserver, maxHistoryPages, type ObservedQueue, type QueueName } from './jobs.js'
 import {
   maxListed,
-  type NamesAnswer,
   type NamesCounts,
+  type NamesDocument,
+  type NamesFilter,
+  type NamesOverview,
   type OverviewLease,
   type OverviewLock,
   readNames,
 } from './names.js'
-import { parseGivenRule } from './schedules.js'
+import { dateOf, msOf, readDocument, readRow } from './rows.js'
+import type { ScheduleName } from './schedule-rows.js'
+import { parseGivenRule, type RawScheduleRow, type SchedulesObserver } from './schedules.js'
 
-/** Up to so many ready or waiting jobs of a queue are counted in an overview. */
+/** Maximum number of ready and of waiting jobs that are counted in each queue. */
 const maxReady = 1_000
-/** So many of the last pages of the history are read to tell what ended lately: 512 kB, some thousands of ends. */
-const maxPages = 64
 
 /** Overview of instances, names, schedules, queues and recent failures. Lists end after 200 rows. The counts include all. */
 export interface Overview {
@@ -59,17 +60,7 @@ export interface OverviewCounts extends NamesCounts {
 }
 
 /** A process that opened Holdfast. */
-export interface OverviewInstance {
-  /** ID of the instance. */
-  readonly id: string
-  /** Namespace of the instance. */
-  readonly namespace: string
-  /** Host of the instance. */
-  readonly host: string
-  /** Operating system process of the instance. */
-  readonly osPid: number
-  /** Version of Holdfast. */
-  readonly version: string
+export interface OverviewInstance extends InstanceIdentity {
   /** Whether PostgreSQL has a session of the instance, or its row has not expired. */
   readonly alive: boolean
   /** Progress of a drain. `open` if no drain was requested. */
@@ -89,21 +80,7 @@ export interface OverviewInstance {
 }
 
 /** A schedule. */
-export interface OverviewSchedule {
-  /**
-   * 64-bit key of the schedule, in decimal.
-   *
-   * @pattern ^-?[0-9]+$
-   */
-  readonly key: string
-  /** Namespace of the schedule. */
-  readonly namespace: string
-  /** Name of the schedule. */
-  readonly name: string
-  /** Rule that is in force. Null if a newer version of Holdfast wrote the rule. */
-  readonly rule: RuleOptions | null
-  /** Whether an operator set the rule. */
-  readonly overridden: boolean
+export interface OverviewSchedule extends ScheduleName {
   /** Whether an operator paused the schedule. */
   readonly paused: boolean
   /** Number of live instances that have the schedule in their code. */
@@ -133,17 +110,7 @@ export interface LastRun {
 }
 
 /** A queue, and the jobs that ended recently. */
-export interface OverviewQueue {
-  /**
-   * 64-bit key of the queue, in decimal.
-   *
-   * @pattern ^-?[0-9]+$
-   */
-  readonly key: string
-  /** Name of the queue. Null if the name is not registered. */
-  readonly name: string | null
-  /** Namespace of the queue. Null if the name is not registered. */
-  readonly namespace: string | null
+export interface OverviewQueue extends QueueName {
   /** Number of jobs that may run. Exact up to 1,000. `readyIs` says what larger numbers mean. */
   readonly ready: number
   /**
@@ -210,71 +177,62 @@ export interface Trouble {
   readonly instance: string | null
 }
 
-/** Reads the overview: a few statements, each of which answers with one document. */
+/** Reads the overview, and its names alone. */
 export class OverviewReader {
   readonly #reader: Reader
   readonly #jobs: JobsObserver
-  readonly #sql: Record<'fleet' | 'schedules' | 'recent', Statement>
+  readonly #schedules: SchedulesObserver
+  readonly #sql: Record<'fleet' | 'recent', Statement>
 
-  constructor(reader: Reader, schema: string) {
+  constructor(reader: Reader, schema: string, jobs: JobsObserver, schedules: SchedulesObserver) {
     this.#reader = reader
-    this.#jobs = new JobsObserver(reader, schema)
+    this.#jobs = jobs
+    this.#schedules = schedules
     this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
   }
 
-  async read(namespace: string | null): Promise<Overview> {
-    const fleet = await this.#read<FleetAnswer>('fleet', [namespace, maxListed, null])
-    const planned = await this.#read<SchedulesAnswer>('schedules', [namespace, maxListed])
-    const queues = await this.#jobs.queues({
-      namespace: namespace ?? undefined,
-      limit: maxListed,
-      countTo: maxReady,
-    })
-    const recent = await this.#read<RecentAnswer>('recent', [namespace, maxListed, maxPages])
-    const instances = (fleet.instanceRows ?? []).map((row) => ({ ...row, openMs: msOf(row.openMs)! }))
-    const { instances: all, gone } = fleet
+  async read(namespace: string | undefined): Promise<Overview> {
+    const fleet = await this.#readFleet({ namespace })
+    const schedules = await this.#schedules.readRows({ namespace, limit: maxListed, byNextTick: true })
+    const queues = await this.#jobs.queues({ namespace, limit: maxListed, countTo: maxReady })
+    const values = [maxHistoryPages, namespace ?? null, maxListed]
+    const recent = (await readDocument<RecentDocument>(this.#reader, this.#sql.recent, values))!
+    const instances = (fleet.instanceRows ?? []).map((row) => readRow<OverviewInstance>(row))
     const { at, counts, locks, leases } = readNames(fleet)
-    const ended = new Map((recent.ended ?? []).map((one) => [one.key, one]))
+    const ended = new Map((recent.ended ?? []).map((row) => [row.key, row]))
     return {
       at,
       server: fleet.server,
       counts: {
-        instances: all,
-        gone,
+        instances: fleet.instances,
+        gone: fleet.gone,
         ...counts,
-        schedules: planned.schedules,
+        schedules: schedules.count,
         queues: queues.count,
       },
       instances,
       locks,
       leases,
-      schedules: (planned.scheduleRows ?? []).map(readSchedule),
+      schedules: schedules.rows.map((row) => readSchedule(row, schedules.nowMs)),
       queues: queues.rows.map((row) => readQueue(row, at, ended.get(row.key), recent.overMs)),
       overMs: Math.round(recent.overMs),
       trouble: [...instances.filter(({ alive }) => !alive).map(goneOf), ...(recent.trouble ?? []).map(readTrouble)],
     }
   }
 
-  async #read<Answer>(name: 'fleet' | 'schedules' | 'recent', values: readonly unknown[]): Promise<Answer> {
-    const [row] = await this.#reader.read<{ answer: Answer }>(this.#sql[name].text, values)
-    return row!.answer
+  async names(filter: NamesFilter): Promise<NamesOverview> {
+    return readNames(await this.#readFleet(filter))
+  }
+
+  async #readFleet({ namespace, search, limit = maxListed }: NamesFilter): Promise<FleetDocument> {
+    const values = [namespace ?? null, limit, search ?? null]
+    return (await readDocument<FleetDocument>(this.#reader, this.#sql.fleet, values))!
   }
 }
 
-interface FleetAnswer extends NamesAnswer, Omit<OverviewCounts, 'schedules' | 'queues'> {
+interface FleetDocument extends NamesDocument, Omit<OverviewCounts, 'schedules' | 'queues'> {
   server: string
   instanceRows: OverviewInstance[] | null
-}
-
-interface SchedulesAnswer {
-  schedules: number
-  scheduleRows: RawScheduleRow[] | null
-}
-
-interface RawScheduleRow extends Omit<OverviewSchedule, 'rule' | 'nextAt' | 'last'> {
-  rule: string
-  nextMs: number | null
-  last: (Omit<LastRun, 'tick'> & { atMs: number }) | null
 }
 
 interface EndedJobs {
@@ -285,30 +243,33 @@ interface EndedJobs {
   took: [number, number] | null
 }
 
-interface RecentAnswer {
+interface RecentDocument {
   overMs: number
   ended: EndedJobs[] | null
   trouble: (Omit<Trouble, 'at' | 'job'> & { atMs: number; id: string | null })[] | null
 }
 
-function readSchedule({ rule, nextMs, nextInMs, last, ...same }: RawScheduleRow): OverviewSchedule {
+function readSchedule(row: RawScheduleRow, nowMs: number): OverviewSchedule {
+  const { key, namespace, name, rule, overridden, pausedAt, members, nextAt, running, last } = row
   return {
-    ...same,
-    rule: parseGivenRule(rule),
-    nextAt: nextMs === null ? null : new Date(nextMs),
-    nextInMs: nextInMs === null ? null : Math.round(nextInMs),
-    last: last === null ? null : readLast(last),
+    ...{ key, namespace, name, rule: parseGivenRule(rule), overridden, paused: pausedAt !== null, members },
+    nextAt: dateOf(nextAt),
+    nextInMs: nextAt === null ? null : Math.round(nextAt - nowMs),
+    running,
+    last: last && {
+      state: last.state,
+      tick: new Date(last.tick),
+      agoMs: msOf(nowMs - last.endedMs)!,
+      tookMs: msOf(last.took),
+      instance: last.instance,
+    },
   }
-}
-
-function readLast({ atMs, agoMs, tookMs, ...same }: NonNullable<RawScheduleRow['last']>): LastRun {
-  return { ...same, tick: new Date(atMs), agoMs: msOf(agoMs)!, tookMs: msOf(tookMs) }
 }
 
 function readQueue(row: ObservedQueue, at: Date, ended: EndedJobs | undefined, overMs: number): OverviewQueue {
   const { key, name, namespace, ready, estimated, running, waiting, oldestAt, workers, pausedForMs } = row
   const isCounted = ready <= maxReady
-  // Statistics from before the queue grew must not speak against what was counted.
+  // Outdated statistics must not contradict the count.
   const isEstimated = !isCounted && estimated !== null && estimated > maxReady
   return {
     key,
@@ -328,7 +289,7 @@ function readQueue(row: ObservedQueue, at: Date, ended: EndedJobs | undefined, o
   }
 }
 
-function readTrouble({ atMs, agoMs, id, ...same }: NonNullable<RecentAnswer['trouble']>[number]): Trouble {
+function readTrouble({ atMs, agoMs, id, ...same }: NonNullable<RecentDocument['trouble']>[number]): Trouble {
   return { ...same, at: new Date(atMs), agoMs: msOf(agoMs), job: id === null ? null : Number(id) }
 }
 
@@ -340,7 +301,7 @@ function goneOf({ id, namespace, host, osPid }: OverviewInstance): Trouble {
     namespace,
     subject: `${host} process ${osPid}`,
     job: null,
-    detail: 'nobody vouches for it, and it has not closed',
+    detail: 'no session or heartbeat vouches for the instance, and it has not closed',
     instance: id,
   }
 }

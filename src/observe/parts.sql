@@ -1,5 +1,23 @@
--- Common table expressions that several statements share. A line `-- include: used_queue` in a statement stands for the part of
--- that name. Each part ends with the comma before the next expression.
+-- SQL that several statements share. A line `-- include: used_queue` in a statement stands for the part of
+-- that name. Each part ends with the comma before the next expression or column.
+
+-- part: advisory
+-- The advisory locks of this database. A lock on a name has the key of the name. A lock on a session number has the session. Materialised,
+-- because the planner expects almost no rows and would read the lock table once per row of another table.
+advisory as materialized (
+  select
+    mode,
+    granted,
+    pid,
+    waitstart,
+    case objsubid when 1 then (classid::bigint << 32) | objid::bigint end as key,
+    case
+      when objsubid = 2 and granted and classid = (holdfast.session_class()::bigint & 4294967295)::oid then objid::integer
+    end as session
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+),
 
 -- part: used_queue
 -- The queues that are known by name, and those that have jobs in the tables job or waiting. Each queue costs one step in job_order
@@ -32,7 +50,7 @@ used_queue as materialized (
 ),
 
 -- part: running_job
--- The jobs that run, found by the claims because no index lists them. Each job is read by its id, however few the planner expects.
+-- The running jobs, found by the claims, because no index lists them. `offset 0` makes the planner read each job by its id.
 running_job as materialized (
   select distinct on (job.id) job.id, job.queue, claim.session, claim.claimed_at
   from (select fence, session, max_seq, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
@@ -45,3 +63,34 @@ running_job as materialized (
   ) as job
   order by job.id, claim.fence desc
 ),
+
+-- part: recent_history
+-- The last pages ($1) of today's job history. Jobs are appended in the order of their ends, so the pages are read without an index.
+today as materialized (
+  select
+    date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
+    pg_relation_size(coalesce(
+      to_regclass(format(
+        '%I.%I', holdfast.notification_channel(), 'job_history_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')
+      )),
+      'holdfast.job_history_default'::regclass
+    )) / current_setting('block_size')::integer as pages
+),
+tail as materialized (
+  select queue, state, enqueued_at, claimed_at, ended_at, failed, crashes
+  from holdfast.job_history
+  where ended_at >= (select began_at from today)
+    and ended_at < (select began_at + interval '1 day' from today)
+    and ctid >= (select format('(%s,0)', greatest(0, pages - $1::integer)) from today)::tid
+),
+
+-- part: delivery_columns
+-- The columns of a row of delivery and of its instance.
+  delivery.instance,
+  instance.host,
+  instance.os_pid as "osPid",
+  delivery.fence::float8 as fence,
+  (extract(epoch from delivery.started_at) * 1000)::float8 as "startedAt",
+  (extract(epoch from delivery.finished_at) * 1000)::float8 as "finishedAt",
+  (extract(epoch from delivery.expires_at) * 1000)::float8 as "expiresAt",
+  greatest(0, extract(epoch from clock_timestamp() - coalesce(delivery.finished_at, delivery.started_at)) * 1000)::float8 as "forMs",

@@ -1,28 +1,23 @@
--- The proof: what must always be true, as queries over Holdfast's own tables and PostgreSQL's lock table. Each answers with one row:
--- how much it looked at, how many facts speak against it, and the first of them. A fact says the same for as long as it lasts. All is
--- bounded: what is held now, and of what is over the latest. Nothing here writes. Each can be run alone, and all are run as one statement.
+-- The invariants of Holdfast, checked with its tables and PostgreSQL's lock table. Each query returns one row: the number of checked rows,
+-- the number of violations, and the first 20 of them as facts. The text of a fact does not change while it lasts. Current holds are
+-- checked completely. Of ended ones only the latest are checked. Nothing here writes.
 
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: one_holder
--- Names that are held: each by one session, or by several that share it, or by lease, and not both ways. And the terms that ended last:
--- of those that ended as their holder wanted, or with it, each before the next began. (What is taken from a holder it notices late.)
--- Relies on lease_pkey, term_ended_at and term_pkey.
-with advisory as materialized (
-  select classid, objid, objsubid, mode, pid
-  from pg_locks
-  where locktype = 'advisory'
-    and granted
-    and database = (select oid from pg_database where datname = current_database())
-),
+-- A name is held by one session, by several shared sessions, or by lease, but never as a lock and by lease. Of the latest ended terms, each
+-- ended before the next one began. Terms that were taken from their holder do not count, because the holder notices that late. Relies on
+-- lease_pkey, term_ended_at and term_pkey.
+with
+-- include: advisory
 held as materialized (
-  select (classid::bigint << 32) | objid::bigint as key, mode, pid from advisory where objsubid = 1
+  select key, mode, pid from advisory where key is not null and granted
 ),
 leased as materialized (
   select key, instance from holdfast.lease where token <> '' and expires_at > clock_timestamp()
 ),
--- Who tries for a leased name has its lock for a moment. What is held is written down.
+-- A call that tries to get a leased name has its lock for a moment. Only real holds have a row in hold.
 both_ways as materialized (
   select distinct held.key, pid, leased.instance
   from held
@@ -34,7 +29,7 @@ ended as materialized (
   where why in ('released', 'release-requested', 'drained', 'closed', 'stepped-down', 'replaced', 'not-eligible', 'gone')
 ),
 wrong as materialized (
-  select ended.key, format('fence %s was granted while fence %s held it', next.fence, ended.fence) as what
+  select ended.key, format('fence %s was granted while fence %s held the name', next.fence, ended.fence) as what
   from ended
   cross join lateral (
     select fence, mode, began_at
@@ -47,25 +42,19 @@ wrong as materialized (
   where next.began_at < ended.ended_at - interval '1 second'
     and 'exclusive' in (next.mode, ended.mode)
   union all
-  select key, format('%s sessions hold it, and one of them alone: %s', count(*), string_agg(pid::text, ', ' order by pid)) as what
+  select key, format('%s sessions hold the name, and one of them exclusively: %s', count(*), string_agg(pid::text, ', ' order by pid)) as what
   from held
   group by key
   having count(*) > 1
     and bool_or(mode = 'ExclusiveLock')
   union all
-  select key, format('session %s has it as a lock, and instance %s by lease', pid, instance)
+  select key, format('session %s holds the lock, and instance %s holds the lease', pid, instance)
   from both_ways
   where exists (
     select
     from holdfast.hold
     where hold.key = both_ways.key
-      and hold.session in (
-        select objid::integer
-        from advisory
-        where advisory.pid = both_ways.pid
-          and objsubid = 2
-          and classid = (holdfast.session_class()::bigint & 4294967295)::oid
-      )
+      and hold.session in (select session from advisory where advisory.pid = both_ways.pid)
   )
 )
 select
@@ -81,9 +70,11 @@ select
   ) as facts
 
 -- name: fences_grow
--- Who holds a name has the largest fence that was ever used to write under it, and one that was drawn. Of the terms that ended last, the
--- later has the larger. Relies on fence_guard_pkey, term_ended_at and term_pkey.
-with drawn as materialized (
+-- The holder of a name has the largest fence that was used for a guarded write, and no fence exceeds the sequence. Of the latest ended
+-- terms, the later one has the larger fence. Relies on fence_guard_pkey, term_ended_at and term_pkey.
+with
+-- include: advisory
+drawn as materialized (
   select last_value from holdfast.fence
 ),
 held as materialized (
@@ -117,25 +108,19 @@ wrong as materialized (
   select
     key,
     case
-      when used > fence then format('written under a larger fence than the %s of who holds it', fence)
-      else format('held with fence %s, which nobody has drawn', fence)
+      when used > fence then format('the holder has fence %s, but a write used a larger fence', fence)
+      else format('held with fence %s, which is larger than any assigned fence', fence)
     end as what
   from suspect
-  -- What is written down of a session that is gone, or has let go, says nothing.
+  -- Rows of hold are outdated if the session has ended or has released the name.
   where session is null
     or exists (
       select
-      from pg_locks as vouching
-      join pg_locks as holding using (pid)
-      where vouching.locktype = 'advisory'
-        and vouching.objsubid = 2
-        and vouching.classid = (holdfast.session_class()::bigint & 4294967295)::oid
-        and vouching.objid = (suspect.session::bigint & 4294967295)::oid
-        and vouching.granted
-        and holding.locktype = 'advisory'
-        and holding.objsubid = 1
+      from advisory as present
+      join advisory as holding using (pid)
+      where present.session = suspect.session
+        and holding.key = suspect.key
         and holding.granted
-        and (holding.classid::bigint << 32) | holding.objid::bigint = suspect.key
     )
 )
 select
@@ -148,21 +133,17 @@ select
   ) as facts
 
 -- name: no_leaks
--- Nothing is held longer than its holder may be silent: locks by sessions of instances, names by lease, permits that others wait for.
--- Relies on permit_queue and permit_pkey.
-with ours as materialized (
+-- Locks, leases and permits that calls wait for are not held after their holder was silent for too long. Relies on permit_queue and
+-- permit_pkey.
+with
+-- include: advisory
+ours as materialized (
   select pid, substr(application_name, 10) as instance, state, state_change
   from pg_stat_activity
   where application_name like 'holdfast %'
 ),
 locked as materialized (
-  select (classid::bigint << 32) | objid::bigint as key, pid
-  from pg_locks
-  where locktype = 'advisory'
-    and granted
-    and objsubid = 1
-    and database = (select oid from pg_database where datname = current_database())
-    and pid in (select pid from ours)
+  select key, pid from advisory where key is not null and granted and pid in (select pid from ours)
 ),
 silent as materialized (
   select ours.pid, ours.instance
@@ -194,12 +175,12 @@ wrong as materialized (
   join silent using (pid)
   left join holdfast.name using (key)
   union all
-  select coalesce(name.label, 'key ' || key), format('leased by instance %s for longer than the %s ms of its term', instance, ttl_ms)
+  select coalesce(name.label, 'key ' || key), format('leased by instance %s for longer than the ttl of %s ms', instance, ttl_ms)
   from leased
   left join holdfast.name using (key)
   where expires_at > clock_timestamp() + make_interval(secs => ttl_ms / 1000.0 + 1)
   union all
-  select coalesce(limit_state.name, 'key ' || key), format('instance %s is gone and still has a permit that others wait for', instance)
+  select coalesce(limit_state.name, 'key ' || key), format('instance %s is dead and still has a permit that calls wait for', instance)
   from granted
   left join holdfast.limit_state using (key)
   where session in (select session from gone)
@@ -210,8 +191,8 @@ select
   (select json_agg(format('%s: %s', what, why)) from (select * from wrong order by what, why limit 20) as first) as facts
 
 -- name: no_job_lost
--- Jobs that were claimed are their worker's, and a job that may run is let in. Workers that died have handed on what they had. What a job
--- waits for exists. Relies on job_pkey, waiting_run_at, dependency_pkey, waiting_pkey and job_history_id.
+-- Claimed jobs belong to live workers, due jobs become ready, and the dependencies of a job exist. Relies on job_pkey, waiting_run_at,
+-- dependency_pkey, waiting_pkey and job_history_id.
 with presence as materialized (
   select session, holdfast.is_present(session) as present
   from (select session from holdfast.claim union select session from holdfast.worker) as sessions
@@ -244,10 +225,10 @@ needed as materialized (
   select needs, job from holdfast.dependency order by needs, job limit 1000
 ),
 wrong as materialized (
-  select id, format('job %s belongs to session %s, which is gone', id, session) as what
+  select id, format('job %s belongs to session %s, which has ended', id, session) as what
   from orphaned
   union all
-  select id, format('job %s was due at %s, and nobody has let it in', id, run_at)
+  select id, format('job %s was due at %s, but is not ready yet', id, run_at)
   from due
   where run_at < clock_timestamp() - interval '1 minute'
     and exists (
@@ -258,7 +239,7 @@ wrong as materialized (
         and since < clock_timestamp() - interval '1 minute'
     )
   union all
-  select job, format('job %s waits for job %s, which is nowhere', job, needs)
+  select job, format('job %s waits for job %s, which does not exist', job, needs)
   from needed
   where not exists (select from holdfast.job where id = needs)
     and not exists (select from holdfast.waiting where id = needs)
@@ -270,15 +251,14 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- The latest jobs that have ended: each has one record of its end, and is not alive any more. Relies on job_history_id, job_pkey and
--- waiting_pkey.
+-- Each of the latest ended jobs has one row in the history and none elsewhere. Relies on job_history_id, job_pkey and waiting_pkey.
 with ended as materialized (
   select id, state from holdfast.job_history order by id desc limit 5000
 ),
 wrong as materialized (
   select id, format('job %s has ended %s times', id, count(*)) as what from ended group by id having count(*) > 1
   union all
-  select distinct id, format('job %s has ended, and still stands in its queue', id)
+  select distinct id, format('job %s has ended, but is still in its queue', id)
   from ended
   where exists (select from holdfast.job where job.id = ended.id)
     or exists (select from holdfast.waiting where waiting.id = ended.id)
@@ -289,8 +269,8 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_run
--- The latest ticks of each schedule: each has its run, or one reason for having none. A run whose instance died was taken over, and what
--- was due has begun. Relies on tick_pkey, tick_active and gap_pkey.
+-- Each of the latest ticks of a schedule has its run, or one reason for having none. Runs of dead instances were taken over. Relies on
+-- tick_pkey, tick_active and gap_pkey.
 with planned as materialized (
   select key, namespace, name, next_at, paused_at from holdfast.schedule order by key limit 500
 ),
@@ -330,7 +310,7 @@ wrong as materialized (
   from (select *, lag(last_at) over (partition by key order by first_at) as before from missing) as in_order
   where first_at <= before
   union all
-  select key, format('its run of %s belongs to session %s, which is gone', at, session)
+  select key, format('its run of %s belongs to session %s, which has ended', at, session)
   from under_way
   where session in (select session from presence where not present)
   union all
@@ -355,17 +335,17 @@ select
   ) as facts
 
 -- name: one_answer
--- The deliveries that are kept longest: each key is there once; what is done has its answer, and what runs has none yet. Relies on
+-- Each key exists once. A finished delivery has an answer, and a running one has none. Checks the deliveries that expire last. Relies on
 -- delivery_expires_at.
 with latest as materialized (
   select namespace, key, state, started_at, finished_at from holdfast.delivery order by expires_at desc limit 5000
 ),
 wrong as materialized (
-  select key, format('it is there %s times', count(*)) as what from latest group by namespace, key having count(*) > 1
+  select key, format('it exists %s times', count(*)) as what from latest group by namespace, key having count(*) > 1
   union all
-  select key, 'it has its answer, and nobody has recorded when' from latest where state <> 'in-flight' and finished_at is null
+  select key, 'it has an answer without a time' from latest where state <> 'in-flight' and finished_at is null
   union all
-  select key, 'it is being run, and has an answer' from latest where state = 'in-flight' and finished_at is not null
+  select key, 'it is in flight, but has an answer' from latest where state = 'in-flight' and finished_at is not null
   union all
   select key, 'its answer is older than its run' from latest where finished_at < started_at
 )
@@ -375,7 +355,7 @@ select
   (select json_agg(format('%s: %s', key, what)) from (select * from wrong order by key, what limit 20) as first) as facts
 
 -- name: permits_kept
--- Permits that are granted to the living: of no entity more than any of them allows.
+-- The permits of live instances do not exceed the largest maximum of their limit.
 with granted as materialized (
   select key, session, weight, max from holdfast.permit where fence is not null and weight > 0 limit 20000
 ),
@@ -397,4 +377,4 @@ wrong as materialized (
 select
   (select count(*) from in_use)::integer as checked,
   (select count(*) from wrong)::integer as wrong,
-  (select json_agg(format('%s: more than its %s are in use', what, allowed)) from (select * from wrong order by what limit 20) as first) as facts
+  (select json_agg(format('%s: more than %s permits are in use', what, allowed)) from (select * from wrong order by what limit 20) as first) as facts

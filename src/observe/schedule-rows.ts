@@ -3,23 +3,33 @@ import type { RuleOptions } from '../cron/index.js'
 export type RunState = 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
 export type GapReason = 'paused' | 'overlap' | 'missed' | 'no instance' | 'limit'
 
-export interface ObservedSchedule {
-  /** In decimal. */
+/** A schedule and its rule. */
+export interface ScheduleName {
+  /**
+   * 64-bit key of the schedule, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
+  /** Namespace of the schedule. */
   readonly namespace: string
+  /** Name of the schedule. */
   readonly name: string
-  /** The rule in force; null where a newer version of Holdfast has written it. */
+  /** Rule that is in force. Null if a newer version of Holdfast wrote the rule. */
   readonly rule: RuleOptions | null
-  /** Whether the rule is an operator's. */
+  /** Whether an operator set the rule. */
   readonly overridden: boolean
+}
+
+export interface ObservedSchedule extends ScheduleName {
   readonly pausedAt: Date | null
-  /** The next tick, which may be overdue; null when the rule has no more, or it is paused. */
+  /** Next tick, which may be overdue. Null if the rule has no more ticks, or the schedule is paused. */
   readonly nextAt: Date | null
-  /** How many living instances have it in their code. */
+  /** Number of live instances that have the schedule in their code. */
   readonly members: number
-  /** How many runs are under way. */
+  /** Number of current runs. */
   readonly running: number
-  /** The latest tick whose run has ended. */
+  /** Latest tick whose run has ended. */
   readonly last: EndedRun | null
 }
 
@@ -29,7 +39,15 @@ export interface EndedRun {
   readonly extra: boolean
   readonly instance: string | null
   readonly attempt: number
-  /** How long after its tick its last attempt began. Null where it never did. */
+  /** Milliseconds from the tick to the start of the last attempt. Null if no attempt started. */
   readonly late: number | null
   readonly took: number | null
+}
+
+/** Ticks without a run, and the reason. */
+export interface ObservedGap {
+  readonly first: Date
+  readonly last: Date
+  readonly ticks: number
+  readonly reason: GapReason
 }

@@ -1,21 +1,22 @@
--- What people want to know of schedules. Nothing here writes.
+-- Reads schedules. Nothing here writes.
 
 -- name: schedules
--- Schedules of a namespace ($1, or null for all) whose name holds a text ($2, or null) or is one ($5, or null), by name, at most so
--- many ($3) after so many others ($4): their rules, when they tick next, how their last run ended, and how many there are. Relies on
--- schedule_named, schedule_member_pkey, tick_pkey and tick_active.
+-- At most $3 schedules of a namespace ($1, or null for all), after the first $4, whose name contains a text ($2, or null) or is a name ($5,
+-- or null), and the number of all. Ordered by name, or with $6 by the next tick, with paused schedules last. Relies on schedule_named,
+-- schedule_member_pkey, tick_pkey and tick_active.
 with found as materialized (
-  select *
+  select
+    *,
+    row_number() over (
+      order by case when $6::boolean then paused_at is not null end, case when $6::boolean then next_at end, namespace, name
+    ) as place
   from holdfast.schedule
   where ($1::text is null or namespace = $1)
     and ($2::text is null or strpos(lower(name), lower($2)) > 0)
     and ($5::text is null or name = $5)
 ),
 listed as materialized (
-  select *
-  from found
-  order by namespace, name
-  limit $3::integer offset $4::integer
+  select * from found order by place limit $3::integer offset $4::integer
 ),
 member as materialized (
   select listed.key, schedule_member.session
@@ -37,7 +38,7 @@ select json_build_object(
   'count', (select count(*) from found),
   'nowMs', extract(epoch from clock_timestamp()) * 1000,
   'rows', coalesce((
-    select json_agg(row order by namespace, name)
+    select json_agg(row)
     from (
       select
         listed.key::text,
@@ -45,8 +46,8 @@ select json_build_object(
         name,
         coalesce(override, rule) as rule,
         override is not null as overridden,
-        extract(epoch from paused_at) * 1000 as "pausedMs",
-        extract(epoch from next_at) * 1000 as "nextMs",
+        extract(epoch from paused_at) * 1000 as "pausedAt",
+        extract(epoch from next_at) * 1000 as "nextAt",
         coalesce(members, 0) as members,
         (
           select count(*)
@@ -57,13 +58,14 @@ select json_build_object(
         ) as running,
         (
           select json_build_object(
-            'tickMs', extract(epoch from at) * 1000,
+            'tick', extract(epoch from at) * 1000,
             'state', state,
             'extra', extra,
             'instance', instance,
             'attempt', attempt,
-            'lateMs', extract(epoch from started_at - at) * 1000,
-            'tookMs', extract(epoch from ended_at - started_at) * 1000
+            'late', extract(epoch from started_at - at) * 1000,
+            'took', extract(epoch from ended_at - started_at) * 1000,
+            'endedMs', extract(epoch from coalesce(ended_at, at)) * 1000
           )
           from (
             select *
@@ -78,22 +80,23 @@ select json_build_object(
         ) as last
       from listed
       left join counted using (key)
+      order by place
     ) as row
   ), '[]')
 ) as answer
 
 -- name: schedule
--- One schedule of a namespace ($1) by its name ($2): its rule, its members, which rules it had, what ran and what did not, the
--- latest first, at most so many ($3) of each. Relies on schedule_named, tick_pkey and gap_pkey.
+-- One schedule of a namespace ($1) by its name ($2): rule, members, earlier rules, and the latest $3 runs and gaps. Relies on
+-- schedule_named, tick_pkey and gap_pkey.
 select json_build_object(
   'key', key::text,
   'nowMs', extract(epoch from clock_timestamp()) * 1000,
   'rule', coalesce(override, rule),
   'codeRule', rule,
   'overridden', override is not null,
-  'pausedMs', extract(epoch from paused_at) * 1000,
-  'settledMs', extract(epoch from settled_at) * 1000,
-  'nextMs', extract(epoch from next_at) * 1000,
+  'pausedAt', extract(epoch from paused_at) * 1000,
+  'settledAt', extract(epoch from settled_at) * 1000,
+  'nextAt', extract(epoch from next_at) * 1000,
   'overlap', overlap,
   'missed', missed,
   'late', max_late,
@@ -107,7 +110,7 @@ select json_build_object(
       'host', host,
       'osPid', os_pid,
       'rule', rule,
-      'sinceMs', extract(epoch from since) * 1000
+      'since', extract(epoch from since) * 1000
     ) order by since, member.instance)
     from member
     left join holdfast.instance on instance.id = member.instance
@@ -116,10 +119,10 @@ select json_build_object(
   'rules', (
     select json_agg(r)
     from (
-      select extract(epoch from since) * 1000 as "sinceMs", rule
+      select extract(epoch from since) * 1000 as since, rule
       from holdfast.schedule_rule
       where schedule = s.key
-      order by since desc
+      order by schedule_rule.since desc
       limit 5
     ) as r
   ),
@@ -127,9 +130,9 @@ select json_build_object(
     select json_agg(r)
     from (
       select
-        extract(epoch from at) * 1000 as "tickMs",
+        extract(epoch from at) * 1000 as tick,
         extra,
-        -- A dead instance is found by a look of those that live; until then nobody may be there to look.
+        -- A live instance takes over the run of a dead one. Until then the run is lost.
         case when latest.state = 'running' and not holdfast.is_present(latest.session) then 'lost' else latest.state end as state,
         latest.instance,
         host,
@@ -137,19 +140,21 @@ select json_build_object(
         fence::text,
         attempt,
         crashes,
-        extract(epoch from started_at - at) * 1000 as "lateMs",
-        extract(epoch from started_at) * 1000 as "startedMs",
-        extract(epoch from ended_at) * 1000 as "endedMs",
+        extract(epoch from started_at - at) * 1000 as late,
+        extract(epoch from started_at) * 1000 as "startedAt",
+        extract(epoch from ended_at) * 1000 as "endedAt",
         stopping,
-        error ->> 'name' as "errorName",
-        left(error ->> 'message', 300) as "errorMessage",
-        (
+        case
+          when error ->> 'message' is not null
+          then json_build_object('name', coalesce(error ->> 'name', 'Error'), 'message', left(error ->> 'message', 300))
+        end as error,
+        coalesce((
           select cardinality(lines)
           from holdfast.tick_log
           where tick_log.schedule = s.key
             and tick_log.at = latest.at
             and tick_log.extra = latest.extra
-        ) as lines
+        ), 0) as lines
       from (
         select * from holdfast.tick where schedule = s.key order by at desc limit (select $3::integer)
       ) as latest
@@ -160,7 +165,7 @@ select json_build_object(
   'gaps', (
     select json_agg(g)
     from (
-      select extract(epoch from first_at) * 1000 as "firstMs", extract(epoch from last_at) * 1000 as "lastMs", ticks, reason
+      select extract(epoch from first_at) * 1000 as first, extract(epoch from last_at) * 1000 as last, ticks, reason
       from holdfast.gap
       where schedule = s.key
       order by first_at desc
@@ -173,8 +178,8 @@ where namespace = $1
   and name = $2
 
 -- name: run
--- One run of a schedule, by its namespace ($1), its name ($2), its tick ($3) and whether it was asked for beside the rule ($4): its
--- whole error, and what it logged. Relies on schedule_named and tick_pkey.
+-- The error and the log of one run: namespace ($1) and name ($2) of the schedule, tick ($3), and whether it is an extra run ($4). Relies on
+-- schedule_named and tick_pkey.
 select json_build_object(
   'error', error,
   'log', (

@@ -8,27 +8,26 @@ import {
   type TickRule,
 } from '../cron/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { dateOf, msOf } from './dates.js'
-import type { EndedRun, GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
-import { buildTickTimeline, type TickTimeline, type TickTimelineAnswer, tickTimelineSpan } from './tick-timeline.js'
+import { dateOf, msOf, type RawRow, readDocument, readRow } from './rows.js'
+import type { EndedRun, ObservedGap, ObservedSchedule, RunState } from './schedule-rows.js'
+import { buildTickTimeline, type TickTimeline, type TickTimelineDocument, tickTimelineSpan } from './tick-timeline.js'
 
 export interface ScheduleFilter {
   readonly namespace?: string | undefined
-  /** Schedules whose name holds this text, in any capitals. */
+  /** Part of the name, ignoring case. */
   readonly search?: string | undefined
-  /** Those of this name. */
+  /** Exact name. */
   readonly name?: string | undefined
-  /** How many at most. Default 50. */
+  /** Maximum number of schedules. Default 50. */
   readonly limit?: number | undefined
-  /** After so many others. */
+  /** Number of schedules to skip. */
   readonly offset?: number | undefined
 }
 
-/** Schedules, as anybody may look at them. */
 export interface ObservedSchedules {
-  /** Those asked for, by namespace and name. */
+  /** Matching schedules, by namespace and name. */
   readonly rows: readonly ObservedSchedule[]
-  /** How many there are. */
+  /** Number of all matching schedules. */
   readonly count: number
 }
 
@@ -36,7 +35,7 @@ export interface ScheduleMember {
   readonly instance: string
   readonly host: string | null
   readonly osPid: number | null
-  /** The rule that its code says. */
+  /** Rule in the code of the instance. */
   readonly rule: RuleOptions | null
   readonly since: Date
 }
@@ -44,186 +43,124 @@ export interface ScheduleMember {
 export interface ObservedRun {
   readonly tick: Date
   readonly extra: boolean
-  /** Lost: its instance died, and none has taken it over or recorded that yet. */
+  /** `lost`: the instance died, and no other instance has taken over the run or recorded the loss yet. */
   readonly state: RunState
   readonly instance: string | null
   readonly host: string | null
   readonly osPid: number | null
   readonly fence: string | null
   readonly attempt: number
-  /** How many instances died while they ran it. */
+  /** Number of instances that died during the run. */
   readonly crashes: number
   readonly late: number | null
   readonly startedAt: Date | null
   readonly endedAt: Date | null
   readonly stopping: string | null
   readonly error: { readonly name: string; readonly message: string } | null
-  /** How many lines it has logged. */
+  /** Number of logged lines. */
   readonly lines: number
-}
-
-export interface ObservedGap {
-  readonly first: Date
-  readonly last: Date
-  readonly ticks: number
-  readonly reason: GapReason
 }
 
 export interface UpcomingTick extends LocalTick {
   readonly at: Date
 }
 
-/** All about one schedule. */
-export interface ScheduleDetails {
-  readonly key: string
-  readonly rule: RuleOptions | null
+export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' | 'overridden' | 'pausedAt' | 'nextAt'> {
   readonly codeRule: RuleOptions | null
-  readonly overridden: boolean
-  readonly pausedAt: Date | null
-  /** The tick that was settled last. */
+  /** Latest tick that has a run or a gap. */
   readonly settledAt: Date | null
-  readonly nextAt: Date | null
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** For `all`: how many of them run late, at most. */
+  /** Maximum number of missed ticks that run late if `missed` is `all`. */
   readonly late: number
   readonly reruns: boolean
   readonly members: readonly ScheduleMember[]
-  /** Which rules it had, the present one first. */
+  /** Earlier rules, the current rule first. */
   readonly rules: readonly { readonly since: Date; readonly rule: RuleOptions | null }[]
   readonly runs: readonly ObservedRun[]
   readonly gaps: readonly ObservedGap[]
-  /** Its next ticks, as the rule says them; none while it is paused. */
+  /** Next ticks by the rule. Empty while the schedule is paused. */
   readonly upcoming: readonly UpcomingTick[]
-  /** When the clocks of its zone change next, within a year. */
+  /** Next clock change in the time zone within a year. */
   readonly clockChange: ClockChange | null
-  /** While it is paused: how many ticks have passed that are not written down yet. */
+  /** Number of ticks that passed during the current pause and are not recorded yet. */
   readonly unrecordedTicks: number
 }
 
-interface RawScheduleRow extends Omit<ObservedSchedule, 'rule' | 'pausedAt' | 'nextAt' | 'last'> {
-  rule: string
-  pausedMs: number | null
-  nextMs: number | null
-  last:
-    | (Omit<EndedRun, 'tick' | 'late' | 'took'> & { tickMs: number; lateMs: number | null; tookMs: number | null })
-    | null
+type ParsedSchedule = 'rule' | 'codeRule' | 'members' | 'rules' | 'runs' | 'gaps' | 'upcoming' | 'clockChange'
+
+type WithRuleText<Row> = RawRow<Omit<Row, 'rule'>> & { readonly rule: string }
+
+/** Schedule as SQL returns it. */
+export type RawScheduleRow = WithRuleText<Omit<ObservedSchedule, 'last'>> & {
+  readonly last: (RawRow<EndedRun> & { readonly endedMs: number }) | null
 }
 
-interface RawScheduleDetails
-  extends Omit<
-    ScheduleDetails,
-    | 'rule'
-    | 'codeRule'
-    | 'pausedAt'
-    | 'settledAt'
-    | 'nextAt'
-    | 'members'
-    | 'rules'
-    | 'runs'
-    | 'gaps'
-    | 'upcoming'
-    | 'clockChange'
-    | 'unrecordedTicks'
-  > {
-  nowMs: number
-  rule: string
-  codeRule: string
-  pausedMs: number | null
-  settledMs: number | null
-  nextMs: number | null
-  members: { instance: string; host: string | null; osPid: number | null; rule: string; sinceMs: number }[] | null
-  rules: { sinceMs: number; rule: string }[] | null
-  runs:
-    | (Omit<ObservedRun, 'tick' | 'late' | 'startedAt' | 'endedAt' | 'error' | 'lines'> & {
-        tickMs: number
-        lateMs: number | null
-        startedMs: number | null
-        endedMs: number | null
-        errorName: string | null
-        errorMessage: string | null
-        lines: number | null
-      })[]
-    | null
-  gaps: { firstMs: number; lastMs: number; ticks: number; reason: GapReason }[] | null
+type RawScheduleDetails = RawRow<Omit<ScheduleDetails, ParsedSchedule | 'unrecordedTicks'>> & {
+  readonly nowMs: number
+  readonly rule: string
+  readonly codeRule: string
+  readonly members: WithRuleText<ScheduleMember>[] | null
+  readonly rules: { readonly since: number; readonly rule: string }[] | null
+  readonly runs: RawRow<ObservedRun>[] | null
+  readonly gaps: RawRow<ObservedGap>[] | null
 }
 
 const yearMs = 366 * 86_400_000
 const upcomingCount = 12
-/** So many runs and gaps of one schedule are told. */
+/** Maximum number of runs, and of gaps, in the details of a schedule. */
 const maxRuns = 60
-/** A ribbon tells of so many schedules at once. */
 const maxTimelineSchedules = 20
-/** Of a schedule that ticks more often in the time of a ribbon, so many ticks of each step are read. */
+/** Maximum number of ticks that a timeline reads of a schedule. Of a schedule with more ticks, it reads `maxPerStep` ticks of each step. */
 const maxSparseTicks = 300
 const maxPerStep = 12
 
-/** Schedules, as anybody may look at them, in all namespaces. Part of the `Observer`. */
+/** Reads schedules. Part of the `Observer`. */
 export class SchedulesObserver {
   readonly #reader: Reader
-  readonly #sql: Record<'schedules' | 'schedule' | 'run', Statement>
-  readonly #timelineSql: Record<'tick_timeline', Statement>
+  readonly #sql: Record<'schedules' | 'schedule' | 'run' | 'tick_timeline', Statement>
 
   constructor(reader: Reader, schema: string) {
     this.#reader = reader
-    this.#sql = loadStatements(new URL('./schedules.sql', import.meta.url), schema)
-    this.#timelineSql = loadStatements(new URL('./tick-timeline.sql', import.meta.url), schema)
+    this.#sql = {
+      ...loadStatements<'schedules' | 'schedule' | 'run'>(new URL('./schedules.sql', import.meta.url), schema),
+      ...loadStatements<'tick_timeline'>(new URL('./tick-timeline.sql', import.meta.url), schema),
+    }
   }
 
-  /**
-   * Schedules by name: when they tick, and how their last run ended.
-   *
-   * @example
-   * const { rows, count } = await observer.schedules.list({ search: 'report' })
-   */
+  /** Lists schedules with their next tick and their last run. */
   async list(only: ScheduleFilter = {}): Promise<ObservedSchedules> {
-    const { rows, count } = await this.#list(only)
+    const { rows, count } = await this.readRows(only)
     return { rows: rows.map(readSchedule), count }
   }
 
-  /**
-   * All about one schedule; null where there is none.
-   *
-   * @example
-   * const invoices = await observer.schedules.find('billing', 'invoices')
-   */
+  /** Reads one schedule. Returns null if it does not exist. */
   async find(namespace: string, name: string): Promise<ScheduleDetails | null> {
-    const found = await this.#read<RawScheduleDetails>(this.#sql.schedule, [namespace, name, maxRuns])
-    return found && readDetails(found)
+    const values = [namespace, name, maxRuns]
+    const found = await readDocument<RawScheduleDetails>(this.#reader, this.#sql.schedule, values)
+    return found ? readDetails(found) : null
   }
 
-  /**
-   * The error of one run as it was recorded, and what its handler logged; null where there is no such run.
-   *
-   * @example
-   * const run = await observer.schedules.run('billing', 'invoices', tick)
-   */
+  /** Reads the recorded error and the log of one run. Returns null if the run does not exist. */
   async run(
     namespace: string,
     name: string,
     tick: Date,
     extra = false,
   ): Promise<{ error: RecordedError | null; log: readonly string[] } | null> {
-    const found = await this.#read<{ error: RecordedError | null; log: string[] | null }>(this.#sql.run, [
-      namespace,
-      name,
-      tick,
-      extra,
-    ])
-    return found && { error: found.error, log: found.log ?? [] }
+    type Found = { error: RecordedError | null; log: string[] | null }
+    const found = await readDocument<Found>(this.#reader, this.#sql.run, [namespace, name, tick, extra])
+    return found ? { error: found.error, log: found.log ?? [] } : null
   }
 
   /**
-   * Ticks along time: who won which, what has no run and why, and which come next. Of up to 20 schedules, over `minutes`
-   * before now, in at most `steps` steps.
-   *
-   * @example
-   * const { rows } = await observer.schedules.ribbon({ minutes: 60, steps: 80 })
+   * Reads the ticks of up to 20 schedules over the last `minutes` in at most `steps` steps: the instance that ran each tick, gaps with
+   * their reasons, and the next ticks.
    */
   async tickTimeline(
     only: ScheduleFilter & { readonly minutes: number; readonly steps: number },
   ): Promise<TickTimeline> {
-    const { rows, count, nowMs } = await this.#list({
+    const { rows, count, nowMs } = await this.readRows({
       ...only,
       limit: Math.min(maxTimelineSchedules, only.limit ?? maxTimelineSchedules),
     })
@@ -232,12 +169,12 @@ export class SchedulesObserver {
       const schedule = readSchedule(row)
       const rule = parseTickRule(row.rule)
       const expected = rule?.count(new Date(span.fromMs), new Date(nowMs)) ?? 0
-      return { schedule, rule, nextMs: row.nextMs, isDense: expected > maxSparseTicks / 2 }
+      return { schedule, rule, nextMs: row.nextAt, isDense: expected > maxSparseTicks / 2 }
     })
     const found =
       listed.length === 0
-        ? null
-        : await this.#read<TickTimelineAnswer>(this.#timelineSql.tick_timeline, [
+        ? undefined
+        : await readDocument<TickTimelineDocument>(this.#reader, this.#sql.tick_timeline, [
             arrayLiteral(listed.map(({ schedule }) => schedule.key)),
             arrayLiteral(listed.map(({ isDense }) => isDense)),
             span.fromMs,
@@ -249,74 +186,52 @@ export class SchedulesObserver {
     return { ...buildTickTimeline(listed, found, span, { maxRead: maxSparseTicks, maxPerStep }), count }
   }
 
-  async #list({ namespace, search, name, limit = 50, offset = 0 }: ScheduleFilter) {
-    const values = [namespace ?? null, search || null, limit, offset, name ?? null]
-    const found = await this.#read<{ rows: RawScheduleRow[]; count: number; nowMs: number }>(
-      this.#sql.schedules,
-      values,
-    )
-    return found!
-  }
-
-  async #read<Answer>({ text }: Statement, values: readonly unknown[]): Promise<Answer | null> {
-    const [row] = await this.#reader.read<{ answer: Answer }>(text, values)
-    return row?.answer ?? null
+  /** Reads rows as SQL returns them. With `byNextTick`, the next tick comes first and paused schedules come last. */
+  async readRows(
+    filter: ScheduleFilter & { readonly byNextTick?: boolean },
+  ): Promise<{ readonly rows: readonly RawScheduleRow[]; readonly count: number; readonly nowMs: number }> {
+    const { namespace, search, name, limit = 50, offset = 0, byNextTick = false } = filter
+    const values = [namespace ?? null, search || null, limit, offset, name ?? null, byNextTick]
+    return (await readDocument(this.#reader, this.#sql.schedules, values))!
   }
 }
 
-function readSchedule({ rule, pausedMs, nextMs, last, ...same }: RawScheduleRow): ObservedSchedule {
+function readSchedule({ rule, pausedAt, nextAt, last, ...same }: RawScheduleRow): ObservedSchedule {
   return {
     ...same,
     rule: parseGivenRule(rule),
-    pausedAt: dateOf(pausedMs),
-    nextAt: pausedMs === null ? dateOf(nextMs) : null,
+    pausedAt: dateOf(pausedAt),
+    nextAt: pausedAt === null ? dateOf(nextAt) : null,
     last: last && readLast(last),
   }
 }
 
-function readLast({ tickMs, lateMs, tookMs, ...same }: NonNullable<RawScheduleRow['last']>): EndedRun {
-  return { ...same, tick: new Date(tickMs), late: msOf(lateMs), took: msOf(tookMs) }
+function readLast({ endedMs: _, ...row }: NonNullable<RawScheduleRow['last']>): EndedRun {
+  return { ...readRow<EndedRun>(row, 'tick'), late: msOf(row.late), took: msOf(row.took) }
 }
 
 function readDetails(found: RawScheduleDetails): ScheduleDetails {
-  const { nowMs, rule, codeRule, pausedMs, settledMs, nextMs, members, rules, runs, gaps, ...same } = found
-  const known = parseTickRule(rule)
-  const isPaused = pausedMs !== null
+  const { nowMs, rule, codeRule, nextAt, members, rules, runs, gaps, ...same } = found
+  const tickRule = parseTickRule(rule)
+  const isPaused = found.pausedAt !== null
   return {
     ...same,
     rule: parseGivenRule(rule),
     codeRule: parseGivenRule(codeRule),
-    pausedAt: dateOf(pausedMs),
-    settledAt: dateOf(settledMs),
-    nextAt: isPaused ? null : dateOf(nextMs),
-    members: (members ?? []).map(({ rule, sinceMs, ...member }) => ({
-      ...member,
-      rule: parseGivenRule(rule),
-      since: new Date(sinceMs),
+    pausedAt: dateOf(found.pausedAt),
+    settledAt: dateOf(found.settledAt),
+    nextAt: isPaused ? null : dateOf(nextAt),
+    members: (members ?? []).map((row) => ({ ...row, rule: parseGivenRule(row.rule), since: new Date(row.since) })),
+    rules: (rules ?? []).map(({ since, rule }) => ({ since: new Date(since), rule: parseGivenRule(rule) })),
+    runs: (runs ?? []).map((row) => ({
+      ...readRow<ObservedRun>(row, 'tick', 'startedAt', 'endedAt'),
+      late: msOf(row.late),
     })),
-    rules: (rules ?? []).map(({ sinceMs, rule }) => ({ since: new Date(sinceMs), rule: parseGivenRule(rule) })),
-    runs: (runs ?? []).map(readRun),
-    gaps: (gaps ?? []).map(({ firstMs, lastMs, ...gap }) => ({
-      first: new Date(firstMs),
-      last: new Date(lastMs),
-      ...gap,
-    })),
-    upcoming: isPaused || nextMs === null || !known ? [] : upcomingOf(known, nextMs),
+    gaps: (gaps ?? []).map((row) => readRow<ObservedGap>(row, 'first', 'last')),
+    upcoming: isPaused || nextAt === null || !tickRule ? [] : upcomingOf(tickRule, nextAt),
     clockChange: nextClockChange(parseGivenRule(rule)?.timezone, nowMs),
-    unrecordedTicks: isPaused && nextMs !== null && known ? known.count(new Date(nextMs - 1), new Date(nowMs)) : 0,
-  }
-}
-
-function readRun(found: NonNullable<RawScheduleDetails['runs']>[number]): ObservedRun {
-  const { tickMs, lateMs, startedMs, endedMs, errorName, errorMessage, lines, ...same } = found
-  return {
-    ...same,
-    tick: new Date(tickMs),
-    late: msOf(lateMs),
-    startedAt: dateOf(startedMs),
-    endedAt: dateOf(endedMs),
-    error: errorMessage === null ? null : { name: errorName ?? 'Error', message: errorMessage },
-    lines: lines ?? 0,
+    unrecordedTicks:
+      isPaused && nextAt !== null && tickRule ? tickRule.count(new Date(nextAt - 1), new Date(nowMs)) : 0,
   }
 }
 
@@ -333,7 +248,7 @@ function nextClockChange(timezone: string | undefined, nowMs: number): ClockChan
   return clockChanges(timezone, new Date(nowMs), new Date(nowMs + yearMs))[0] ?? null
 }
 
-/** Null for one that a newer version has written. */
+/** Returns null if a newer version of Holdfast wrote the rule. */
 function parseTickRule(text: string): TickRule | null {
   try {
     return ruleFromText(text)
@@ -342,7 +257,7 @@ function parseTickRule(text: string): TickRule | null {
   }
 }
 
-/** A rule as it was given; null for one that a newer version has written. */
+/** Parses a rule to the options that the user gave. Returns null if a newer version of Holdfast wrote the rule. */
 export function parseGivenRule(text: string): RuleOptions | null {
   if (!parseTickRule(text)) return null
   const { at, ...rule } = JSON.parse(text) as RuleOptions & { at?: string }

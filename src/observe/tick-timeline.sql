@@ -1,10 +1,9 @@
--- Ticks along time. Nothing here writes.
+-- Reads the tick timeline. Nothing here writes.
 
 -- name: tick_timeline
--- What became of the ticks of schedules ($1, their keys) since a moment ($3, in ms), in steps ($4, in ms), of which there are so
--- many ($5). Of most, the latest so many ($6) ticks are read. Of those that tick more often than anybody can draw ($2), so many
--- ($7) of each step; and beside them all that did not end well, and all that is under way. Runs of one step, one instance and one
--- state are one row. Relies on tick_pkey, tick_active, tick_not_done and gap_pkey.
+-- The ticks of schedules ($1, their keys) since a time ($3, in ms), in $5 steps of $4 ms. Reads the latest $6 ticks of a schedule. Of a
+-- dense schedule ($2), it reads $7 done ticks of each step, the latest $6 failures, and all current runs. Runs with the same step,
+-- instance and state are one row. Relies on tick_pkey, tick_active, tick_not_done and gap_pkey.
 with requested as materialized (
   select key, is_dense
   from unnest($1::text::bigint[], $2::text::boolean[]) as requested (key, is_dense)

@@ -1,96 +1,87 @@
 import { type ClockChange, clockChanges, describeRule, type TickRule } from '../cron/index.js'
-import { dateOf } from './dates.js'
-import type { GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
+import { dateOf, msOf } from './rows.js'
+import type { GapReason, ObservedGap, ObservedSchedule, RunState } from './schedule-rows.js'
 
-/** Ticks along time, of several schedules. */
+/** Ticks of several schedules over time. */
 export interface TickTimeline {
-  /** The beginning and the end of what is drawn; the end lies in the future. */
+  /** Start of the timeline. */
   readonly from: Date
+  /** End of the timeline, in the future. */
   readonly until: Date
-  /** How long a step is. What falls into one step is one cell. */
+  /** Length of a step in milliseconds. Ticks in the same step share a cell. */
   readonly step: number
-  /** How many schedules there are. */
+  /** Number of all matching schedules. */
   readonly count: number
   readonly rows: readonly TickTimelineRow[]
-  /** Who is known of those that are mentioned. */
+  /** Known instances among those that the rows mention. */
   readonly instances: readonly { readonly id: string; readonly host: string; readonly osPid: number }[]
 }
 
-export interface TickTimelineRow {
-  readonly key: string
-  readonly namespace: string
-  readonly name: string
-  /** The rule in words. */
+type TimelineSchedule = Omit<ObservedSchedule, 'rule' | 'members' | 'running' | 'last'>
+
+export interface TickTimelineRow extends TimelineSchedule {
+  /** Description of the rule. */
   readonly rule: string
   readonly timezone: string | null
-  readonly overridden: boolean
-  readonly pausedAt: Date | null
-  readonly nextAt: Date | null
   readonly members: readonly { readonly instance: string; readonly since: Date }[]
   readonly cells: readonly TickTimelineCell[]
-  readonly bands: readonly TickTimelineBand[]
+  /** Gaps over more than one step. */
+  readonly bands: readonly ObservedGap[]
   readonly upcoming: readonly UpcomingTicks[]
   readonly changes: readonly ClockChange[]
-  /** Gaps before it are too many to be told; null where all are. */
+  /** Start of the oldest listed gap, if earlier gaps were left out. Null if all are listed. */
   readonly gapsFrom: Date | null
 }
 
-/** What became of the ticks of one step; or what is under way from before the beginning, in the step -1. */
+/** Ticks of one step. The step -1 contains current runs of ticks before the start of the timeline. */
 export interface TickTimelineCell {
   readonly step: number
-  /** The first and the last of its ticks. */
+  /** First tick of the step. */
   readonly at: Date
+  /** Last tick of the step. */
   readonly last: Date
   readonly ticks: number
-  /** Whether only some of the ticks were read: then their number comes from the rule, and `runs` are a sample. */
+  /** Whether only some of the ticks were read. Then `ticks` is computed from the rule, and `runs` is a sample. */
   readonly isEstimate: boolean
   readonly runs: readonly TickTimelineRuns[]
   readonly gaps: readonly { readonly reason: GapReason; readonly ticks: number }[]
-  /** Of the latest that began: how long after its tick. */
+  /** Longest delay between a tick and the start of its run, in milliseconds. */
   readonly late: number | null
-  /** Of the one that was begun most often: how often. */
+  /** Largest number of attempts of a run. */
   readonly attempt: number
   readonly startedAt: Date | null
-  /** Null while one of them is under way. */
+  /** Null while a run has not ended. */
   readonly endedAt: Date | null
 }
 
-/** Runs of one step that have all this in common. */
+/** Runs of one step with the same instance and state. */
 export interface TickTimelineRuns {
   readonly instance: string | null
   readonly state: RunState
-  /** Whether it was asked for beside the rule. */
+  /** Whether the runs were requested in addition to the rule. */
   readonly extra: boolean
   readonly n: number
 }
 
-/** Ticks without a run, over more than one step. */
-export interface TickTimelineBand {
-  readonly first: Date
-  readonly last: Date
-  readonly ticks: number
-  readonly reason: GapReason
-}
-
-/** Ticks that are to come, of one step. */
+/** Future ticks of one step. */
 export interface UpcomingTicks {
   readonly step: number
   readonly at: Date
   readonly ticks: number
-  /** What a change of the clocks does to one of them. */
+  /** Effect of a clock change on one of the ticks. */
   readonly note: string | null
 }
 
 export interface TickTimelineSpan {
   readonly fromMs: number
   readonly stepMs: number
-  /** How many steps have begun. */
+  /** Number of steps that have started. */
   readonly pastSteps: number
   readonly steps: number
 }
 
-/** Answer of the statement `tick_timeline`. */
-export interface TickTimelineAnswer {
+/** Document of the statement `tick_timeline`. */
+export interface TickTimelineDocument {
   readonly nowMs: number
   readonly runs: readonly RunsRow[]
   readonly gaps: readonly GapRow[]
@@ -109,15 +100,13 @@ interface RunsRow extends TickTimelineRuns {
   readonly endedMs: number | null
 }
 
-interface GapRow {
+interface GapRow extends Pick<ObservedGap, 'ticks' | 'reason'> {
   readonly key: string
   readonly firstMs: number
   readonly lastMs: number
-  readonly ticks: number
-  readonly reason: GapReason
 }
 
-/** A schedule with its rule, which may be unreadable here. */
+/** Schedule with its parsed rule. The rule is null if a newer version of Holdfast wrote it. */
 export interface ListedSchedule {
   readonly schedule: ObservedSchedule
   readonly rule: TickRule | null
@@ -127,16 +116,16 @@ export interface ListedSchedule {
 
 const second = 1_000
 const minute = 60 * second
-/** Steps that a clock has, too: nobody reads one of 37 s. */
+/** Step sizes that are easy to read. */
 const stepSizesMs = [
   ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * second),
   ...[1, 2, 5, 10, 15, 30, 60, 120].map((minutes) => minutes * minute),
 ]
-/** What is to come takes this part of what is drawn. */
+/** Length of the future part, relative to the past part. */
 const futureShare = 1 / 6
 const maxNoted = 5
 
-/** What is drawn: whole steps of absolute time, so that nothing moves but with a whole step. */
+/** Computes the span. Steps are aligned to absolute time, so that cells are stable between two reads. */
 export function tickTimelineSpan(nowMs: number, minutes: number, maxSteps: number): TickTimelineSpan {
   const pastMs = minutes * minute
   const aheadMs = pastMs * futureShare
@@ -148,7 +137,7 @@ export function tickTimelineSpan(nowMs: number, minutes: number, maxSteps: numbe
 
 export function buildTickTimeline(
   listed: readonly ListedSchedule[],
-  found: TickTimelineAnswer | null,
+  found: TickTimelineDocument | undefined,
   span: TickTimelineSpan,
   { maxRead, maxPerStep }: { readonly maxRead: number; readonly maxPerStep: number },
 ): Omit<TickTimeline, 'count'> {
@@ -158,18 +147,11 @@ export function buildTickTimeline(
     const ofIt = <Row extends { key: string }>(all: readonly Row[] | undefined) =>
       (all ?? []).filter((row) => row.key === key)
     const gaps = ofIt(found?.gaps)
-    // What it misses while it is paused is one band, also the part of it that is not written down yet.
+    // The gaps of the current pause become one band, which includes ticks that are not recorded yet.
     const settled = gaps.filter((gap) => !isOfPause(gap, pausedAt))
     const timezone = rule?.timezone && rule.timezone !== 'UTC' ? rule.timezone : null
     return {
-      key,
-      namespace,
-      name,
-      rule: describeRule(rule),
-      timezone,
-      overridden,
-      pausedAt,
-      nextAt,
+      ...{ key, namespace, name, rule: describeRule(rule), timezone, overridden, pausedAt, nextAt },
       members: ofIt(found?.members).map(({ instance, sinceMs }) => ({ instance, since: new Date(sinceMs) })),
       cells: cellsOf(one, ofIt(found?.runs), settled, span, maxPerStep),
       bands: [
@@ -234,7 +216,7 @@ function cellsOf(
     })
 }
 
-/** How many ticks of a long gap fall into a step. */
+/** Counts the ticks of a long gap within a step. */
 function ticksWithin(gap: GapRow, fromMs: number, uptoMs: number, rule: TickRule): number {
   if (gap.lastMs < fromMs || gap.firstMs >= uptoMs || (gap.firstMs >= fromMs && gap.lastMs < uptoMs)) return 0
   return rule.count(new Date(Math.max(gap.firstMs, fromMs) - 1), new Date(Math.min(gap.lastMs, uptoMs - 1)))
@@ -247,7 +229,7 @@ function upcomingOf(
 ): UpcomingTicks[] {
   if (nextMs === null || schedule.pausedAt !== null || !rule) return []
   const coming: UpcomingTicks[] = []
-  // One that is due already, and that nobody has taken yet, stands where now is.
+  // An overdue tick is shown in the current step.
   for (let step = Math.max(0, stepOf(Math.max(nextMs, nowMs), span)); step < span.steps; step++) {
     const fromMs = span.fromMs + step * span.stepMs
     const sinceMs = coming.length === 0 ? nextMs : Math.max(nextMs, fromMs)
@@ -265,12 +247,12 @@ function upcomingOf(
   return coming
 }
 
-/** The pause that lasts, once a tick has passed in it. */
+/** Returns the band of the current pause, if a tick has passed since it started. */
 function pauseOf(
   { schedule: { pausedAt }, rule, nextMs }: ListedSchedule,
   gaps: readonly GapRow[],
   nowMs: number,
-): TickTimelineBand[] {
+): ObservedGap[] {
   if (pausedAt === null) return []
   const own = gaps.filter((gap) => isOfPause(gap, pausedAt))
   const passed = rule && nextMs !== null && nextMs <= nowMs ? rule.count(new Date(nextMs - 1), new Date(nowMs)) : 0
@@ -292,7 +274,7 @@ function stepOf(ms: number, { fromMs, stepMs }: TickTimelineSpan): number {
   return Math.floor((ms - fromMs) / stepMs)
 }
 
-function bandOf({ firstMs, lastMs, ticks, reason }: GapRow): TickTimelineBand {
+function bandOf({ firstMs, lastMs, ticks, reason }: GapRow): ObservedGap {
   return { first: new Date(firstMs), last: new Date(lastMs), ticks, reason }
 }
 
@@ -313,5 +295,5 @@ function smallest(given: readonly (number | null)[]): number | null {
 
 function largest(given: readonly (number | null)[]): number | null {
   const known = given.filter((ms) => ms !== null)
-  return known.length > 0 ? Math.max(0, Math.round(Math.max(...known))) : null
+  return known.length > 0 ? msOf(Math.max(...known)) : null
 }

@@ -2,24 +2,24 @@ import { blockerIds, type ContendedName, type Holding, type Participant, type Wa
 
 export interface Blocker {
   readonly participant: Participant
-  /** Why it stands here: its wait for the name above it. Undefined at a root. */
+  /** Wait for the name above. Undefined at a root. */
   readonly wait: Wait | undefined
-  /** True where it stands elsewhere in the trees with all that it blocks. */
+  /** True if the participant appears elsewhere in the trees with everything that it blocks. */
   readonly isRepeated: boolean
   readonly blocked: readonly BlockedName[]
 }
 
 export interface BlockedName {
   readonly name: ContendedName
-  /** How the participant above has it; undefined for one that only stands before the others in the queue. */
+  /** Hold of the participant above. Undefined if the participant is only first in the queue. */
   readonly holding: Holding | undefined
-  /** True where those who wait stand below another who has it too. */
+  /** True if the waiters are listed below another holder. */
   readonly isRepeated: boolean
-  /** Not told of for an election: who stands for it waits for nothing that holds it up. */
+  /** Waiters of the name. Empty for an election, whose candidates are not blocked. */
   readonly waiters: readonly Blocker[]
 }
 
-/** At the roots who waits for nobody; below each the names that it blocks, below each name who waits for it. */
+/** Builds the trees: participants that do not wait, below each the names that it blocks, below each name its waiters. */
 export function treesOf(participants: readonly Participant[], names: readonly ContendedName[]): Blocker[] {
   const byId = new Map(participants.map((participant) => [participant.id, participant]))
   const blockedBy = new Map<string, ContendedName[]>()
@@ -27,7 +27,7 @@ export function treesOf(participants: readonly Participant[], names: readonly Co
   for (const name of names) {
     const blockers = blockerIds(name)
     for (const id of blockers) blockedBy.set(id, [...(blockedBy.get(id) ?? []), name])
-    // To stand for an election holds nobody up.
+    // Candidates of an election are not blocked.
     for (const { participant } of name.kind === 'election' ? [] : name.waits) {
       if (blockers.some((id) => id !== participant)) waiters.add(participant)
     }
@@ -46,14 +46,14 @@ export function treesOf(participants: readonly Participant[], names: readonly Co
     const holding = name.holders.find(({ participant }) => participant === id)
     const isRepeated = shownNames.has(name.id)
     shownNames.add(name.id)
-    // Who stands first in the queue of a name that nobody holds does not wait below itself.
+    // Without a holder, the first waiter is the blocker and is not listed below itself.
     const waits = holding ? name.waits : name.waits.slice(1)
     const expanded = isRepeated || name.kind === 'election' ? [] : waits
     return { name, holding, isRepeated, waiters: expanded.map((wait) => expand(wait.participant, wait)) }
   }
 
   const roots = [...blockedBy.keys()].filter((id) => !waiters.has(id)).map((id) => expand(id))
-  // What is left runs in circles: any of them may stand first.
+  // The rest are cycles. Any participant of a cycle can be the root.
   for (const id of blockedBy.keys()) if (!shown.has(id)) roots.push(expand(id))
   return roots
 }

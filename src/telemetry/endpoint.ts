@@ -1,16 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** What is answered. */
 interface EndpointReply {
   readonly status: number
   readonly type: string
   readonly body: string
 }
 
-/** Something that answers GET, in the shape of the web standard and in that of Node.js. */
+/** HTTP handler for GET requests: a function of the Fetch API, with a variant for Node.js. */
 export interface Endpoint {
   (request: Request): Promise<Response>
-  /** For `node:http`, Express, and whatever hands out the request and the response of Node.js. */
+  /** Handler for `node:http`, Express and other frameworks that pass the request and the response of Node.js. */
   readonly node: (request: IncomingMessage, response: ServerResponse) => Promise<void>
 }
 
@@ -18,13 +17,13 @@ export interface Endpoint {
 export function endpoint(handle: (path: string) => Promise<EndpointReply>): Endpoint {
   const reply = async (method: string | undefined, url: string): Promise<EndpointReply> => {
     if (method !== 'GET' && method !== 'HEAD')
-      return { status: 405, type: 'text/plain', body: 'Only GET is answered\n' }
+      return { status: 405, type: 'text/plain', body: 'Expected GET or HEAD\n' }
     try {
       const { status, type, body } = await handle(new URL(url, 'http://localhost').pathname)
       return { status, type, body: method === 'HEAD' ? '' : body }
     } catch {
-      // Whoever watches must get an answer; what is wrong is not for everybody.
-      return { status: 500, type: 'text/plain', body: 'The question could not be answered\n' }
+      // The error is not shown, because its message may contain private data.
+      return { status: 500, type: 'text/plain', body: 'Internal error\n' }
     }
   }
   const fetch = async (request: Request): Promise<Response> => {

@@ -1,11 +1,9 @@
-/**
- * The text that Prometheus reads, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
- */
+/** Text format of Prometheus, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/ */
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
 type Labels = Readonly<Record<string, string>>
 
-/** A family of samples: its head, and a line for each. */
+/** Returns a metric family: its header and one line per sample. */
 export function family(
   name: string,
   type: 'counter' | 'gauge' | 'histogram',
@@ -36,7 +34,7 @@ function formatNumber(value: number): string {
   return value > 0 ? '+Inf' : '-Inf'
 }
 
-/** A name of OpenTelemetry as Prometheus writes it. */
+/** Converts an OpenTelemetry name to a Prometheus name. */
 export function prometheusLabel(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9_]/g, '_')
 }

@@ -2,11 +2,12 @@ import type { Holdfast } from '../index.js'
 import { type Endpoint, endpoint } from './endpoint.js'
 
 /**
- * Answers the probes of an orchestrator. A path that ends with `/live` is always answered with 200: that it is answered is
- * what it asks for, and nothing that Holdfast can lose comes back sooner by killing the process. Every other path says
- * whether the instance is ready: 200 also while it reconnects or a worker fails, 503 when the database cannot be reached, and when
- * it drains or is closing, so that nobody sends it new work.
- * Messages, which may tell of servers and users, are left to `holdfast.health()`.
+ * Creates a handler for the health checks of an orchestrator.
+ *
+ * A path that ends with `/live` always returns 200, because a restart of the process would not fix any failure that Holdfast detects.
+ * Every other path is a readiness check. It returns 200 also while the instance reconnects or a worker fails. It returns 503 if
+ * the database is unreachable, and while the instance drains or closes. The response has no messages, because they may name
+ * servers and users. `holdfast.health()` returns them.
  *
  * @example
  * const health = healthHandler(holdfast)

@@ -18,15 +18,15 @@ import { measureEvents } from './measure-events.js'
 import { type SpanDefinition, spanDefinitions } from './spans.js'
 
 export interface InstrumentOptions {
-  /** Makes the spans. Default: that of the global tracer provider of `@opentelemetry/api`. */
+  /** Tracer that creates the spans. Default: a tracer of the global provider of `@opentelemetry/api`. */
   tracer?: OtelTracer | undefined
-  /** Takes the metrics. Default: that of the global meter provider. */
+  /** Meter that records the metrics. Default: a meter of the global provider. */
   meter?: Meter | undefined
 }
 
 const rules = {
-  tracer: objectWith<OtelTracer>('a tracer of OpenTelemetry', 'startSpan'),
-  meter: objectWith<Meter>('a meter of OpenTelemetry', 'createCounter', 'createHistogram'),
+  tracer: objectWith<OtelTracer>('an OpenTelemetry tracer', 'startSpan'),
+  meter: objectWith<Meter>('an OpenTelemetry meter', 'createCounter', 'createHistogram'),
 }
 
 type Api = typeof import('@opentelemetry/api')
@@ -34,9 +34,8 @@ type Api = typeof import('@opentelemetry/api')
 const instrumented = new WeakSet<Holdfast>()
 
 /**
- * Shows an instance to OpenTelemetry: spans around what takes a while, with the trace carried from who enqueues a job to who
- * runs it, and the metrics of this instance. Needs `@opentelemetry/api` to be installed; the SDK is yours, set up before.
- * Returns how to end it.
+ * Exports spans and metrics of an instance to OpenTelemetry. The span of a job links to the span that enqueued the job.
+ * Requires `@opentelemetry/api`. Set up your OpenTelemetry SDK first. Returns a function that stops the export.
  *
  * @example
  * import { instrument } from 'holdfast/telemetry'
@@ -45,7 +44,7 @@ const instrumented = new WeakSet<Holdfast>()
  */
 export function instrument(holdfast: Holdfast, options?: InstrumentOptions): () => void {
   const given = readOptions('instrument', options, rules)
-  if (instrumented.has(holdfast)) throw new UsageError('This instance is instrumented already')
+  if (instrumented.has(holdfast)) throw new UsageError('This instance is already instrumented')
   const api = openTelemetry()
   const { tracer = api.trace.getTracer('holdfast', version), meter = api.metrics.getMeter('holdfast', version) } = given
   const { events, tracing } = holdfast.context
@@ -61,12 +60,12 @@ export function instrument(holdfast: Holdfast, options?: InstrumentOptions): () 
 
 function openTelemetry(): Api {
   try {
-    // Loaded when it is asked for, so that the rest of telemetry works without it.
+    // Loaded late, so that the rest of telemetry works without the package.
     return createRequire(import.meta.url)('@opentelemetry/api')
   } catch (error) {
     throw new UsageError(
-      '@opentelemetry/api cannot be loaded, which instrument needs',
-      `Install it beside holdfast: npm install @opentelemetry/api (${(error as Error).message})`,
+      'instrument requires @opentelemetry/api, which could not be loaded',
+      `Install it next to holdfast: npm install @opentelemetry/api (${(error as Error).message})`,
     )
   }
 }
@@ -86,7 +85,6 @@ function measureWith(meter: Meter): Measure {
   return (name, value, attributes) => measures.get(name)!(value, attributes)
 }
 
-/** Makes spans of what rooms do. */
 class OtelTracing implements Tracer {
   readonly #api: Api
   readonly #tracer: OtelTracer
@@ -96,25 +94,25 @@ class OtelTracing implements Tracer {
     this.#tracer = tracer
   }
 
-  /** A span that ends with the work, and is present while it runs. */
+  /** Runs `work` inside a span, which is the active span meanwhile. */
   withSpan<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T {
     const { context, trace, ROOT_CONTEXT } = this.#api
     const parent = spanDefinitions[name].isRoot ? ROOT_CONTEXT : context.active()
     const span = this.#begin(name, facts, parent)
     try {
-      const answer = context.with(trace.setSpan(parent, span), work)
-      if (!isThenable(answer)) {
+      const result = context.with(trace.setSpan(parent, span), work)
+      if (!isThenable(result)) {
         span.end()
-        return answer
+        return result
       }
-      return this.#endAfter(span, answer) as T
+      return this.#endAfter(span, result) as T
     } catch (error) {
       this.#fail(span, error)
       throw error
     }
   }
 
-  /** As W3C writes it; undefined where there is no span. */
+  /** Returns the active span in the W3C format, or undefined if there is none. */
   traceparent(): string | undefined {
     const { context, trace, isSpanContextValid } = this.#api
     const present = trace.getSpanContext(context.active())
@@ -131,9 +129,9 @@ class OtelTracing implements Tracer {
     return this.#tracer.startSpan(form.name(facts), { kind, attributes: form.describe(facts), links }, parent)
   }
 
-  async #endAfter(span: Span, answer: PromiseLike<unknown>): Promise<unknown> {
+  async #endAfter(span: Span, result: PromiseLike<unknown>): Promise<unknown> {
     try {
-      const value = await answer
+      const value = await result
       span.end()
       return value
     } catch (error) {
@@ -143,7 +141,7 @@ class OtelTracing implements Tracer {
   }
 
   #fail(span: Span, error: unknown): void {
-    // A copy, because the SDK reads what it is given.
+    // The SDK reads properties, which may throw on the original error.
     const copy = toRecordedError(error)
     span.setAttribute('error.type', errorTypeOf(error))
     span.recordException(isError(error) ? (copy as Exception) : copy.message)
@@ -152,7 +150,7 @@ class OtelTracing implements Tracer {
   }
 }
 
-/** Where a job was enqueued; nothing for what is no trace. */
+/** Returns a link to the span that enqueued the job, or nothing if the text is not a valid `traceparent`. */
 function linksTo(traceparent: string): Link[] {
   const [, traceId, spanId, flags] = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent) ?? []
   if (!traceId || !spanId || !flags) return []

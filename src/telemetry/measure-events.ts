@@ -1,7 +1,7 @@
 import type { EventName, Events } from '../base/index.js'
 import { eventMeasurements, type Measure } from './instruments.js'
 
-/** Measures what follows from the events of an instance, until what this returns is called. */
+/** Records the measurements of an instance's events. Returns a function that stops the recording. */
 export function measureEvents(events: Events, measure: Measure): () => void {
   const stops = (Object.keys(eventMeasurements) as EventName[]).map((name) => listen(events, name, measure))
   return () => {
@@ -10,6 +10,6 @@ export function measureEvents(events: Events, measure: Measure): () => void {
 }
 
 function listen<Name extends EventName>(events: Events, name: Name, measure: Measure): () => void {
-  const follow = eventMeasurements[name]!
-  return events.on(name, (event) => follow(event, measure))
+  const measureEvent = eventMeasurements[name]!
+  return events.on(name, (event) => measureEvent(event, measure))
 }

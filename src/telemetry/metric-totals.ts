@@ -6,57 +6,54 @@ interface MetricSeries {
   readonly attributes: Attributes
   sum: number
   count: number
-  /** How many measurements were at most as large as each bucket, and no smaller bucket took them. */
+  /** Number of measurements in each bucket. A measurement counts only in the smallest bucket that fits. */
   readonly inBuckets: number[]
 }
 
-/** What was measured in this process so far, summed up for Prometheus. */
+/** Totals of the measurements of this process, for Prometheus. */
 export class MetricTotals {
   readonly #series = new Map<InstrumentName, Map<string, MetricSeries>>()
 
   readonly measure: Measure = (name, value, attributes) => {
     const { kind } = instruments[name]
-    const tally = this.#seriesOf(name, attributes)
-    tally.sum += value
-    tally.count++
+    const one = this.#seriesOf(name, attributes)
+    one.sum += value
+    one.count++
     if (kind === 'counter') return
     let at = 0
     while (at < buckets.length && value > buckets[at]!) at++
-    if (at < buckets.length) tally.inBuckets[at]!++
+    if (at < buckets.length) one.inBuckets[at]!++
   }
 
-  /** Those of which there is something to say. */
+  /** Returns the metrics that have measurements. */
   text(): string {
     return (Object.keys(instruments) as InstrumentName[]).map((name) => this.#familyOf(name)).join('')
   }
 
   #seriesOf(name: InstrumentName, attributes: Attributes): MetricSeries {
-    let tallies = this.#series.get(name)
-    if (tallies === undefined) {
-      tallies = new Map()
-      this.#series.set(name, tallies)
-    }
+    const all = this.#series.get(name) ?? new Map<string, MetricSeries>()
+    this.#series.set(name, all)
     const key = Object.values(attributes).join('\0')
-    let tally = tallies.get(key)
-    if (tally === undefined) {
-      tally = { attributes, sum: 0, count: 0, inBuckets: buckets.map(() => 0) }
-      tallies.set(key, tally)
+    let series = all.get(key)
+    if (series === undefined) {
+      series = { attributes, sum: 0, count: 0, inBuckets: buckets.map(() => 0) }
+      all.set(key, series)
     }
-    return tally
+    return series
   }
 
   #familyOf(name: InstrumentName): string {
     const { kind, description } = instruments[name]
-    const tallies = [...(this.#series.get(name)?.values() ?? [])]
+    const series = [...(this.#series.get(name)?.values() ?? [])]
     const prometheus = prometheusName(name)
-    const lines = tallies.flatMap((tally) =>
-      kind === 'counter' ? [sample(prometheus, tally.attributes, tally.sum)] : linesOf(prometheus, tally),
+    const lines = series.flatMap((one) =>
+      kind === 'counter' ? [sample(prometheus, one.attributes, one.sum)] : linesOf(prometheus, one),
     )
     return family(prometheus, kind, description, lines)
   }
 }
 
-/** By the rules of OpenTelemetry: the unit is spelt out, and a counter says that it is one. */
+/** Converts the name by the rules of OpenTelemetry, with a suffix for the unit and for a counter. */
 export function prometheusName(name: InstrumentName): string {
   const { kind, unit } = instruments[name]
   return `${prometheusLabel(name)}${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`

@@ -6,11 +6,11 @@ import { fleetGauges, type Gauge, instanceGauges } from './gauges.js'
 import { measureEvents } from './measure-events.js'
 import { MetricTotals } from './metric-totals.js'
 
-/** However often somebody asks, the database is asked once in this time. */
+/** Minimum time between two queries, whatever the number of scrapes. */
 const readEveryMs = 5_000
 const readTimeoutMs = 3_000
 
-/** What is kept for an instance that is asked for its metrics. */
+/** Collects the metrics of one instance. */
 class Collector {
   readonly #holdfast: Holdfast
   readonly #totals = new MetricTotals()
@@ -22,10 +22,10 @@ class Collector {
     measureEvents(holdfast.context.events, this.#totals.measure)
   }
 
-  /** All that there is to say now. */
+  /** Returns the current metrics as text. */
   async text(): Promise<string> {
     const [health, fleet] = await Promise.all([this.#holdfast.health(), this.#latestFleet()])
-    // Where the database does not answer, nothing is known of the fleet: better no number than an old one.
+    // Without a response from the database, the fleet's gauges are omitted: no value is better than a stale value.
     return this.#totals.text() + gaugesOf(instanceGauges, health) + (fleet ? gaugesOf(fleetGauges, fleet) : '')
   }
 
@@ -70,8 +70,8 @@ function gaugesOf<From>(gauges: Record<string, Gauge<From>>, from: From): string
 }
 
 /**
- * The metrics of an instance and of its fleet, as Prometheus reads them (text, version 0.0.4). The instance counts from the
- * first call on; the fleet's numbers come from the database, which is asked once in five seconds at most.
+ * Returns the metrics of an instance and of its fleet in the Prometheus text format, version 0.0.4. The counters of the
+ * instance start at the first call. The fleet's numbers come from the database, with at most one read per 5 seconds.
  *
  * @example
  * app.get('/metrics', async (_, reply) => reply.type('text/plain; version=0.0.4').send(await metricsText(holdfast)))
@@ -81,12 +81,12 @@ export function metricsText(holdfast: Holdfast): Promise<string> {
 }
 
 /**
- * Answers Prometheus. A handler of the web standard, with a shape for Node.js beside it. Counts from now on.
+ * Creates a handler for Prometheus scrapes, for the Fetch API and for Node.js. The counters start at this call.
  *
  * @example
  * const metrics = metricsHandler(holdfast)
  * app.get('/metrics', metrics.node)             // Express, node:http
- * app.get('/metrics', (c) => metrics(c.req.raw)) // Hono, and whatever speaks fetch
+ * app.get('/metrics', (c) => metrics(c.req.raw)) // Hono and other frameworks with the Fetch API
  */
 export function metricsHandler(holdfast: Holdfast): Endpoint {
   const collector = collectorOf(holdfast)

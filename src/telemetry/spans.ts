@@ -2,13 +2,13 @@ import type { SpanName, Spans } from '../base/index.js'
 
 type Attributes = Record<string, string | number | string[]>
 
-/** How a span of the rooms is told to OpenTelemetry. */
+/** Definition of an OpenTelemetry span. */
 export interface SpanDefinition<Name extends SpanName> {
   readonly kind: 'internal' | 'producer' | 'consumer'
-  /** Whether it begins a trace of its own: it is done by a loop, which would else belong to whoever began that one. */
+  /** True if the span starts a new trace. A loop creates the span, and must not use the trace of the code that started the loop. */
   readonly isRoot?: true
   readonly attributes: readonly string[]
-  /** Never of an endless set: what is particular is an attribute. */
+  /** Returns a name from a small set. Names of locks, leases, limits and keys are attributes. */
   name(facts: Spans[Name]): string
   describe(facts: Spans[Name]): Attributes
 }
@@ -22,7 +22,7 @@ const messagingAttributes = [
   'holdfast.job.kind',
 ] as const
 
-/** All spans; the reference is compared with it. */
+/** All spans. A test compares them with the reference. */
 export const spanDefinitions: { readonly [Name in SpanName]: SpanDefinition<Name> } = {
   'lock wait': {
     kind: 'internal',

@@ -177,7 +177,10 @@ describe('job show', () => {
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
     expect(await stateOf()).toBe('ready: it waits for a worker: no worker of its queue has the kind mail')
-    expect(await whys()).toEqual(['no worker of its queue has its kind', `waits for job ${first.id} (ready)`])
+    expect(await whys()).toEqual([
+      'no worker of its queue has a definition of its kind',
+      `waits for job ${first.id} (ready)`,
+    ])
   })
 
   test('of a job that is not there is exit code 3; of what is no id, 2', async () => {

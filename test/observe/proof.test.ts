@@ -90,24 +90,24 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
   }
 
   await broken(
-    /^1 etl: session \d+ has it as a lock, and instance other by lease$/,
+    /^1 etl: session \d+ holds the lock, and instance other holds the lease$/,
     `insert into holdfast.lease (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at)
      select key, 'x', 'other', 1, 60000, 0, now(), now() + interval '1 minute' from holdfast.hold`,
     'delete from holdfast.lease',
   )
   await broken(
-    new RegExp(`^2 etl: written under a larger fence than the ${lock.fence} of who holds it$`),
+    new RegExp(`^2 etl: the holder has fence ${lock.fence}, but a write used a larger fence$`),
     'insert into holdfast.fence_guard select key, fence + 1 from holdfast.hold',
     'delete from holdfast.fence_guard',
   )
   await broken(
-    /^2 etl: held with fence \d+, which nobody has drawn$/,
+    /^2 etl: held with fence \d+, which is larger than any assigned fence$/,
     'update holdfast.hold set fence = fence + 1000000',
     'update holdfast.hold set fence = fence - 1000000',
   )
   const term = `insert into holdfast.term (key, fence, kind, mode, instance, began_at, ended_at, why)`
   await broken(
-    /^1 key 8: fence 12 was granted while fence 11 held it$/,
+    /^1 key 8: fence 12 was granted while fence 11 held the name$/,
     `${term} values
        (8, 11, 'lock', 'exclusive', 'a', now() - interval '9 s', now() - interval '4 s', 'released'),
        (8, 12, 'lease', 'exclusive', 'b', now() - interval '6 s', now() - interval '2 s', 'released')`,
@@ -121,13 +121,13 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
     'delete from holdfast.term where key = 8',
   )
   await broken(
-    /^3 key 7: leased by instance other for longer than the 1000 ms of its term$/,
+    /^3 key 7: leased by instance other for longer than the ttl of 1000 ms$/,
     `insert into holdfast.lease (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at)
      values (7, 'x', 'other', 1, 1000, 0, now(), now() + interval '1 minute')`,
     'delete from holdfast.lease',
   )
   await broken(
-    /^3 gpu: instance other is gone and still has a permit that others wait for$/,
+    /^3 gpu: instance other is dead and still has a permit that calls wait for$/,
     `with waits as (
        insert into holdfast.permit (key, token, session, instance, weight, max, wait_order, since)
        select key, 1, session, instance, 1, 1, 1, now() from holdfast.permit
@@ -144,14 +144,14 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
   await silent.end()
 
   await broken(
-    /^4 job 900 belongs to session 2000000000, which is gone$/,
+    /^4 job 900 belongs to session 2000000000, which has ended$/,
     `with claim as (insert into holdfast.claim (fence, session, token, jobs) values (1, ${gone}, 1, '{900}'))
      insert into holdfast.job (id, seq, queue, priority, kind, payload, session, fence)
      values (900, 900, 1, 0, 'ship', '{}', ${gone}, 1)`,
     'with job as (delete from holdfast.job where id = 900) delete from holdfast.claim',
   )
   await broken(
-    /^4 job 900 was due at .*, and nobody has let it in$/,
+    /^4 job 900 was due at .*, but is not ready yet$/,
     `with worker as (
        insert into holdfast.worker (session, number, instance, queues, since)
        values (${session}, 90, 'other', '{}', now() - interval '1 hour')
@@ -161,13 +161,13 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
     'with worker as (delete from holdfast.worker) delete from holdfast.waiting',
   )
   await broken(
-    /^4 job 901 waits for job 900, which is nowhere$/,
+    /^4 job 901 waits for job 900, which does not exist$/,
     'insert into holdfast.dependency values (900, 901)',
     'delete from holdfast.dependency',
   )
   const end = `insert into holdfast.job_history (id, queue, priority, kind, payload, state, enqueued_at, failed, crashes, max_crashes)`
   await broken(
-    new RegExp(`^5 job ${ended} has ended, and still stands in its queue$`),
+    new RegExp(`^5 job ${ended} has ended, but is still in its queue$`),
     `${end} values (${ended}, 1, 0, 'ship', '{}', 'done', now(), 0, 0, 3)`,
     'delete from holdfast.job_history',
   )
@@ -191,7 +191,7 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
     'delete from holdfast.gap',
   )
   await broken(
-    /^6 report: its run of 2020-01-01.* belongs to session 2000000000, which is gone$/,
+    /^6 report: its run of 2020-01-01.* belongs to session 2000000000, which has ended$/,
     `${tick}, 'running', ${gone} from holdfast.schedule`,
     'delete from holdfast.tick',
   )
@@ -206,7 +206,7 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
     'with member as (delete from holdfast.schedule_member where schedule = 5) delete from holdfast.schedule where key = 5',
   )
   await broken(
-    /^7 event:1: it has its answer, and nobody has recorded when$/,
+    /^7 event:1: it has an answer without a time$/,
     'update holdfast.delivery set finished_at = null',
     'update holdfast.delivery set finished_at = started_at',
   )
@@ -216,12 +216,12 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
     'update holdfast.delivery set finished_at = started_at',
   )
   await broken(
-    /^7 event:1: it is being run, and has an answer$/,
+    /^7 event:1: it is in flight, but has an answer$/,
     `update holdfast.delivery set state = 'in-flight'`,
     `update holdfast.delivery set state = 'done'`,
   )
   await broken(
-    /^8 gpu: more than its 1 are in use$/,
+    /^8 gpu: more than 1 permits are in use$/,
     `insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
      select key, 2, session, instance, 1, 1, 1, now() from holdfast.permit`,
     'delete from holdfast.permit where token = 2',

@@ -44,7 +44,7 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
   })
   const meter = new MeterProvider({ readers: [reader] }).getMeter('test')
   const stop = instrument(holdfast, { tracer, meter })
-  expect((await caught(UsageError, () => instrument(holdfast))).message).toBe('This instance is instrumented already')
+  expect((await caught(UsageError, () => instrument(holdfast))).message).toBe('This instance is already instrumented')
   const spans = (name: string) => exporter.getFinishedSpans().filter((span) => span.name === name)
   const span = (name: string) => until(`a span ${name}`, () => spans(name)[0])
 

@@ -42,7 +42,7 @@ test('where @opentelemetry/api is not installed', { timeout: 30_000 }, async () 
     metrics: true,
     error: {
       code: 'USAGE',
-      message: '@opentelemetry/api cannot be loaded, which instrument needs',
+      message: 'instrument requires @opentelemetry/api, which could not be loaded',
       hint: expect.stringContaining('npm install @opentelemetry/api'),
     },
   })

@@ -1,14 +1,16 @@
-/** A time as SQL returns it, in ms since 1970. */
+import type { Reader, Statement } from '../postgres/index.js'
+
+/** Converts ms since 1970. */
 export function dateOf(ms: number | null): Date | null {
   return ms === null ? null : new Date(ms)
 }
 
-/** An age or a time left, which two clocks may have read: never less than nothing. */
+/** Rounds an age or a remaining time. Negative values become 0, because two clocks may be involved. */
 export function msOf(ms: number | null): number | null {
   return ms === null ? null : Math.max(0, Math.round(ms))
 }
 
-/** A row as SQL returns it: a date is a number of ms since 1970. */
+/** Row as SQL returns it: a date is a number of ms since 1970. */
 export type RawRow<Row> = {
   readonly [Name in keyof Row]: Row[Name] extends Date
     ? number
@@ -19,7 +21,7 @@ export type RawRow<Row> = {
 
 type DateOf<Row> = { [Name in keyof Row]: Row[Name] extends Date | null ? Name : never }[keyof Row]
 
-/** Makes dates of the columns `dates`, and whole numbers of ages and times left, whose names end with `Ms`. */
+/** Converts the columns `dates` to dates, and rounds the columns whose names end with `Ms`. */
 export function readRow<Row extends object>(raw: RawRow<Row>, ...dates: readonly DateOf<Row>[]): Row {
   const isDate = new Set<unknown>(dates)
   const read = Object.entries(raw).map(([name, value]) => {
@@ -28,4 +30,14 @@ export function readRow<Row extends object>(raw: RawRow<Row>, ...dates: readonly
     return [name, name.endsWith('Ms') ? msOf(value) : value]
   })
   return Object.fromEntries(read) as Row
+}
+
+/** Runs a statement that returns one JSON document in the column `answer`. Returns undefined if it returns no row. */
+export async function readDocument<Document>(
+  reader: Reader,
+  { text }: Statement,
+  values: readonly unknown[],
+): Promise<Document | undefined> {
+  const [row] = await reader.read<{ answer: Document }>(text, values)
+  return row?.answer
 }

@@ -292,7 +292,7 @@ const unavailableReasons: Record<UnavailableReason, { message: string; hint: str
     hint: 'Use a real PostgreSQL server, for example `holdfast dev`; or open with anchor: "none".',
   },
   'other-database': {
-    message: 'directUrl and url point to different servers or databases, so their locks do not exclude each other',
+    message: 'directUrl points to another server or database than url, so their locks do not exclude each other',
     hint: 'Set both to the same database of the same server.',
   },
   'no-anchor': {

@@ -154,7 +154,7 @@ describe('no primary is found', () => {
 
   test('by a URL that asks for something else', async () => {
     const url = `${severalHosts(standbyUrl, primaryUrl)}?target_session_attrs=any`
-    expect((await caught(UsageError, Holdfast.open({ url }))).hint).toContain('takes the primary')
+    expect((await caught(UsageError, Holdfast.open({ url }))).hint).toContain('connects to the primary')
   })
 })
 

@@ -38,7 +38,7 @@ export interface DoctorOptions {
   readonly patience?: Duration | undefined
 }
 
-/** The last that is written down may take so long. */
+/** Maximum time for the last statistics and wait notes during `close`. */
 const lastWritesMs = 2_000
 
 /**
@@ -59,7 +59,7 @@ export class Holdfast {
   readonly shares: Shares
   readonly schedules: Schedules
   readonly namespace: string
-  /** @internal For the kit of tests, and for telemetry. */
+  /** @internal For the testing kit and telemetry. */
   readonly context: Pick<InstanceContext, 'database' | 'direct' | 'schema' | 'expiryMs' | 'events' | 'tracing'>
   /** @internal For tests. */
   readonly samples: Samples
@@ -73,8 +73,8 @@ export class Holdfast {
   #closing: Promise<void> | undefined
 
   /**
-   * Connects, proves that session locks work here, brings the schema up to date and makes this process a member of the
-   * fleet. Throws, with everything closed again, when one of these cannot be done.
+   * Connects, proves that session locks work, migrates the schema and makes this process a member of the fleet. If one of these
+   * steps fails, closes everything and throws.
    *
    * @example
    * await using holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
@@ -89,9 +89,9 @@ export class Holdfast {
       await instance.close()
       throw error
     }
-    // Now that it would hear of it.
+    // Only now, because the instance listens for drain requests since the previous step.
     instance.#draining.acceptRequests()
-    // So often that what is believed in by way of an old primary has been cut before the new one grants it to others.
+    // Often enough that connections to an old primary are cut before the new primary grants the same locks to other instances.
     instance.#stopWatching = watchHosts([database.connection, ...(direct ? [direct] : [])], 0.4 * expiryMs)
     return instance
   }
@@ -140,8 +140,8 @@ export class Holdfast {
   }
 
   /**
-   * Calls back whenever it happens in this instance; `HoldfastEvents` has the names and what each says. Returns how to stop.
-   * What a listener throws harms nothing. Nobody is told twice, or later: there is no history.
+   * Calls the listener for each event of this name in this instance (see `HoldfastEvents`). Returns a function that unsubscribes.
+   * Errors of listeners are ignored. Past events are not delivered.
    *
    * @example
    * const stop = holdfast.on('job.failed', ({ kind, id, state, error }) => log.warn({ kind, id, state, error }))
@@ -152,8 +152,7 @@ export class Holdfast {
   }
 
   /**
-   * How this instance is, for whoever watches over the process. However often it is asked, the database is asked once in
-   * three seconds at most. Never throws.
+   * Returns the health of this instance, for health checks. Queries the database at most once in 3 s. Never throws.
    *
    * @example
    * const { status, reasons } = await holdfast.health()
@@ -163,8 +162,8 @@ export class Holdfast {
   }
 
   /**
-   * Looks for what is wrong with the database and the fleet, or will be, as `holdfast doctor` does; changes nothing. What lasts
-   * for less than `patience` (default `10m`) is not told: transactions, pauses, jobs that nobody runs.
+   * Checks the database and the fleet for current and future problems, like `holdfast doctor`. Changes nothing. Transactions, pauses
+   * and jobs without a worker are reported once they last for `patience` (default `10m`).
    *
    * @example
    * const { findings } = await holdfast.doctor({ patience: '1h' })
@@ -176,12 +175,11 @@ export class Holdfast {
   }
 
   /**
-   * Takes no new work and lets what runs come to its end, for a deployment without a loss: workers claim no more jobs, schedules
-   * take no more ticks, leaders and owners of resources hand over. The process lives on, and can still use locks, leases,
-   * limits and once; so can the work that runs.
+   * Starts a graceful shutdown: stops claiming work and lets running work finish. Workers claim no more jobs, schedules start no more
+   * runs, leaders and owners of resources hand over. The process and its running work can still use locks, leases, limits and once.
    *
-   * Answers within `within` (default `30s`) whether nothing is left. What is left then is told to stop, and draining goes on.
-   * It is for good; asking again only waits.
+   * Resolves after at most `within` (default `30s`): true if no work is left. Otherwise the signals of the remaining work abort, and
+   * draining continues. Draining cannot be undone. A second call only waits.
    *
    * @example
    * process.once('SIGTERM', async () => {
@@ -195,7 +193,7 @@ export class Holdfast {
   }
 
   /**
-   * Aborts when draining begins: asked for here, or from outside (`holdfast instance drain`). `health()` says so, too.
+   * Aborts when draining starts, by `drain` or by `holdfast instance drain`. `health()` shows it, too.
    *
    * @example
    * app.get('/ready', (_, reply) => reply.code(holdfast.draining.aborted ? 503 : 200).send())
@@ -205,7 +203,7 @@ export class Holdfast {
   }
 
   /**
-   * Resolves when the instance has drained, whoever asked for it. What then becomes of the process is your decision.
+   * Resolves when the instance has drained, no matter who requested it. The process continues until you end it.
    *
    * @example
    * holdfast.drained.then(() => holdfast.close())
@@ -214,7 +212,7 @@ export class Holdfast {
     return this.#draining.whenDrained
   }
 
-  /** Releases everything, ends the connections that Holdfast opened and leaves. Asking again is harmless. */
+  /** Releases everything, leaves the fleet and closes the connections that Holdfast opened. Safe to call again. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -227,18 +225,18 @@ export class Holdfast {
   async #close(): Promise<void> {
     this.#stopWatching()
     for (const database of this.#databases) database.shortenTimeouts()
-    // Writes that the program has called but not awaited, such as an enqueue, are finished first. Calls that wait are cut off below.
+    // Writes that the program did not await, such as an enqueue, finish first. Closing the rooms then rejects waiting calls.
     const rooms = [this.jobs, this.schedules, this.once]
     await resultWithin(this.context.expiryMs, Promise.all(rooms.map((room) => room.waitForWrites())))
-    // Its runs may enqueue.
+    // Schedules before jobs: runs may enqueue jobs.
     await this.schedules.close()
     await this.jobs.close()
-    // The rooms that run the user's work first: until its end it may use everything else.
+    // Rooms that run functions of the user come first: the functions may use all other rooms until they end.
     await Promise.all([this.elections.close(), this.shares.close(), this.once.close()])
     await this.limits.close()
     await this.leases.close()
     await this.locks.close()
-    // What is written down for people must not keep a process from ending.
+    // Statistics must not keep a process from ending.
     await resultWithin(lastWritesMs, Promise.all([this.#waits.close(), this.samples.close()]))
     await this.#presence.close()
     this.context.events.emitter('instance.closed')?.({})
@@ -250,7 +248,7 @@ export class Holdfast {
     for (const room of [this.jobs, this.schedules, this.elections, this.shares]) yield* room.troubles()
   }
 
-  /** What operators send: a hint, so whatever cannot be understood is ignored. */
+  /** Dispatches a notification. Notifications are only hints, so unknown ones are ignored. */
   #onNotification(payload: string): void {
     const [message, key, detail] = payload.split(' ')
     if (!key) return
@@ -268,7 +266,7 @@ export class Holdfast {
   }
 }
 
-/** Leases in the place of locks, for rooms made of either: a dead holder keeps a name for as long as it would a lock. */
+/** Adapts leases to the interface of locks. A dead holder keeps a name as long as it would keep a lock. */
 function lockerFromLeases(leases: Leases, expiryMs: number): NameLocker {
   return {
     acquire: (name, options) => leases.acquire(name, { ttl: expiryMs, ...options }),

@@ -1,4 +1,4 @@
-// What an instance stands on: made from its options, proven, and brought up to date before any room is.
+// Everything that the rooms of an instance share. It is made from the options before any room is created.
 import { readFileSync } from 'node:fs'
 import {
   checkName,
@@ -38,44 +38,44 @@ import {
 
 export interface JobsSettings {
   /**
-   * How long jobs are remembered when they have ended. They are forgotten by the day, so it may be a day more. Where
-   * instances disagree, the shortest counts. From `1d`; default `7d`.
+   * Retention of ended jobs. Whole days are deleted, so a job may be kept for one day longer. If instances have different values,
+   * the shortest applies. At least `1d`; default `7d`.
    */
   keep?: Duration | undefined
   /**
-   * How workers claim jobs: `rows` (the default) by writing on their rows, `advisory` by locking them on the session of this
-   * instance. All workers of a queue must claim in one way.
+   * How workers claim jobs: `rows` (the default) updates the row of the job, `advisory` takes an advisory lock on the session of this
+   * instance. All workers of a queue must use the same value.
    */
   claims?: 'rows' | 'advisory' | undefined
 }
 
 export interface HoldfastOptions {
   /**
-   * Where PostgreSQL is: `postgres://user:password@host:5432/database`. Of several hosts, `…@one:5432,two:5432/database`, it is the
-   * one that is the primary. Give this, or `pool`, or `sql`.
+   * URL of the database: `postgres://user:password@host:5432/database`. With several hosts, such as `…@one:5432,two:5432/database`,
+   * Holdfast connects to the primary. Exactly one of `url`, `pool` and `sql` is required.
    */
   url?: string | undefined
-  /** Your pool of node-postgres. It stays yours: Holdfast never closes it. With several hosts, make it with `Client: HostsClient`. */
+  /** Your pool of node-postgres. Holdfast never closes it. For several hosts, create the pool with `Client: HostsClient`. */
   pool?: PgPool | undefined
   /**
-   * Your postgres.js: Holdfast goes where it leads, on a few connections of its own. With several hosts it needs
+   * Your instance of postgres.js. Holdfast opens a few own connections to the same database. For several hosts, set
    * `target_session_attrs: 'primary'`.
    */
   sql?: PostgresJs | undefined
-  /** Where the anchor connects, past a pooler in transaction mode. The same database as the rest. */
+  /** URL of the same database that bypasses a pooler in transaction mode. The anchor connects to it. */
   directUrl?: string | undefined
-  /** Keeps your names apart from those of other applications in the same database. Default `default`. */
+  /** Separates your names from those of other applications in the same database. Default `default`. */
   namespace?: string | undefined
-  /** The schema that Holdfast keeps its tables in. Default `holdfast`. */
+  /** The schema of Holdfast's tables. Default `holdfast`. */
   schema?: string | undefined
-  /** How long a frozen or unreachable instance keeps its locks. From 2 s; default 10 s. */
+  /** Time after which a frozen or unreachable instance loses its locks. At least 2 s; default 10 s. */
   expiry?: Duration | undefined
-  /** `required` (the default): refuse to open where session locks cannot be trusted. `none`: do without them. */
+  /** `required` (the default): opening fails if session locks cannot be trusted. `none`: Holdfast uses leases instead of session locks. */
   anchor?: 'required' | 'none' | undefined
-  /** Whether to bring the schema up to date when opening. Default true; with false an outdated schema is an error. */
+  /** Whether opening migrates the schema. Default true. If false, an outdated schema is an error. */
   migrate?: boolean | undefined
   jobs?: JobsSettings | undefined
-  /** On how many connections, at most, this instance waits for contended names. Default 4; opened when needed. */
+  /** Maximum number of connections on which this instance waits for contended names. Default 4. Opened on demand. */
   waitConnections?: number | undefined
 }
 
@@ -92,25 +92,24 @@ const optionRules = {
   waitConnections: wholeNumber(1, 100),
   jobs: { expected: 'an object', read: (given: unknown) => given },
 }
-/** What drivers and other libraries call it. */
+/** Names that drivers and other libraries use. */
 const aliases = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
 const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000), claims: oneOf('rows', 'advisory') }
 
-/** What the rooms stand on. */
+/** Everything that the rooms of an instance share. */
 export interface InstanceContext {
   readonly database: Database
-  /** For what keeps alive: the same where there is an anchor, which does that. */
+  /** For statements that keep the instance alive. Separate from `database` only if there is no anchor. */
   readonly keepaliveDatabase: Database
-  /** Whether writes to these succeed. */
   readonly writes: WriteMonitor
-  /** Undefined when the instance has no session of its own. */
+  /** Undefined with the option `anchor: 'none'`. */
   readonly anchor: Anchor | undefined
   readonly presence: Presence
   readonly names: NameRegistry
   readonly waits: WaitTracker
   readonly schema: string
   readonly namespace: string
-  /** The way past a pooler, where one was given. */
+  /** Connection that bypasses a pooler, if `directUrl` was given. */
   readonly direct: Connection | undefined
   readonly expiryMs: number
   readonly waitConnections: number
@@ -123,7 +122,7 @@ export interface InstanceContext {
 /** The version of this package. */
 export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
-/** Connects, proves that session locks work here, and migrates. Throws, with everything closed again, when one of these cannot be done. */
+/** Connects, proves that session locks work, and migrates. If one of these steps fails, closes everything and throws. */
 export async function openInstanceContext(options: HoldfastOptions): Promise<InstanceContext> {
   const {
     namespace = 'default',
@@ -160,7 +159,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     if (shouldMigrate) await migrate(database, schema)
     checkSchema(await schemaState(database, schema), schema)
     await anchor?.start()
-    // What keeps an instance alive has connections of its own: a pool that the program has used up must not end it.
+    // Renewals have their own connections: an instance must not expire because the program has exhausted the pool.
     const keepaliveDatabase = anchor ? database : writes.wrap(openPgPool(database.connection, 2))
     const presence =
       anchor ?? new RowPresence({ database: keepaliveDatabase, schema, namespace, expiryMs, version, events })
@@ -183,7 +182,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       tracing: { tracer: undefined },
     }
   } catch (error) {
-    // The anchor does not ask why.
+    // Errors of the anchor are not explained yet.
     const explained = await explainReadOnly(error, database)
     await anchor?.close()
     await database.close()

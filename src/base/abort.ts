@@ -1,41 +1,41 @@
 import { setMaxListeners } from 'node:events'
 import { memberOf } from './user-values.js'
 
-/** Runs `onAbort` when the signal aborts (at once if it has); returns how to stop listening. */
+/** Runs `onAbort` when the signal aborts, or immediately if it has aborted. Returns a function that stops listening. */
 export function whenAborted(signal: AbortSignal | undefined, onAbort: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {}
   const listener = () => onAbort(signal.reason)
   if (signal.aborted) listener()
   else {
-    // Many may wait under one signal; Node would suspect a leak and say so on the console.
+    // Many calls may wait on one signal. Node.js would log a warning about a listener leak.
     setMaxListeners(0, signal)
     signal.addEventListener('abort', listener, { once: true })
   }
   return () => signal.removeEventListener('abort', listener)
 }
 
-/** Resolves after `ms`, or at once when the signal aborts. */
+/** Resolves after `ms`, or as soon as the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(done, ms)
     const forget = whenAborted(signal, done)
     function done() {
       clearTimeout(timer)
-      // `forget` is not there yet when the signal had aborted before.
+      // `forget` is not assigned yet if the signal had aborted before this call.
       queueMicrotask(() => forget())
       resolve()
     }
   })
 }
 
-/** Whether what a function threw only says that it was told to end. */
+/** Whether a function threw this error because its signal aborted. */
 export function isAbortError(signal: AbortSignal, error: unknown): boolean {
   if (!signal.aborted) return false
   if (error === signal.reason) return true
   return memberOf(error, 'cause') === signal.reason || memberOf(error, 'name') === 'AbortError'
 }
 
-/** Settles like the work, or rejects with the reason as soon as one of the signals aborts; the work goes on unheard. */
+/** Settles like the work, or rejects as soon as one of the signals aborts. The work then continues, and its result is ignored. */
 export async function orAborted<T>(
   signals: AbortSignal | readonly (AbortSignal | undefined)[] | undefined,
   work: Promise<T>,
@@ -51,7 +51,7 @@ export async function orAborted<T>(
   }
 }
 
-/** A signal that aborts with the first of several; `forget` when it is not needed any more. */
+/** A signal that aborts with the first of several signals. Call `forget` when the signal is no longer needed. */
 export function combineSignals(...signals: readonly (AbortSignal | undefined)[]): {
   readonly signal: AbortSignal
   forget(): void
@@ -66,7 +66,7 @@ export function combineSignals(...signals: readonly (AbortSignal | undefined)[])
   }
 }
 
-/** The answer, or undefined when it takes longer than `ms`; it goes on by itself. */
+/** Returns the result of the work, or undefined after `ms`. The work then continues in the background. */
 export async function resultWithin<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>((resolve) => {

@@ -4,22 +4,17 @@ interface PendingItem<Item, Result> {
   reject(error: unknown): void
 }
 
-interface BatcherOptions {
-  /** How many go out together, at most. Default 1,000. */
-  readonly maxBatch?: number
-}
-
-/** After this long another batch goes out beside the one under way, whose connection may have fallen silent. */
+/** After this time the next batch is sent although one is in flight, because the connection of that batch may be dead. */
 const stallMs = 1_000
 const maxInFlight = 4
 
 /**
- * Gathers what is asked for in one turn of the event loop and sends it as one. While a batch is under way the next one
- * gathers, so the more is asked for, the larger the batches, and the less each costs.
+ * Collects the items that are added in one turn of the event loop and sends them as one batch. While a batch is in flight, the next
+ * one collects items. So batches grow with the load, and the cost of each item falls.
  *
  * @example
- * const renewals = new Gather<string, boolean>(async (tokens) => renewAll(tokens))
- * const [first, second] = await Promise.all([renewals.ask('a'), renewals.ask('b')]) // one statement
+ * const renewals = new Batcher<string, boolean>(async (tokens) => renewAll(tokens))
+ * const [first, second] = await Promise.all([renewals.add('a'), renewals.add('b')]) // one statement
  */
 export class Batcher<Item, Result> {
   readonly #send: (items: readonly Item[]) => Promise<readonly Result[]>
@@ -29,8 +24,8 @@ export class Batcher<Item, Result> {
   #inFlight = 0
   #stallTimer: NodeJS.Timeout | undefined
 
-  /** `send` answers for each ask, in order; when it throws, all of them are answered with that. */
-  constructor(send: (items: readonly Item[]) => Promise<readonly Result[]>, { maxBatch = 1_000 }: BatcherOptions = {}) {
+  /** `send` returns one result for each item, in order. If it throws, every item of the batch rejects with that error. */
+  constructor(send: (items: readonly Item[]) => Promise<readonly Result[]>, { maxBatch = 1_000 } = {}) {
     this.#send = send
     this.#maxBatch = maxBatch
   }

@@ -1,35 +1,34 @@
 import { ClosedError } from './errors.js'
 
-/** Maximum number of calls under way that keep their stack. Keeping a stack costs some µs. */
+/** Maximum number of calls in flight whose stack is captured. Capturing a stack takes a few µs. */
 const maxTraced = 16
 
 /**
- * The calls of the user that a room works on. When the room closes, each call that still waits rejects with a `ClosedError` of its
- * own: it names the call, and its stack leads to the line that made the call. Where a program forgets an `await` before `close()`,
- * that is an unhandled rejection, and only this error shows which call it was.
+ * Tracks the calls of the user that are in flight in a room. When the room closes, each waiting call rejects with its own
+ * `ClosedError`, which names the call and has the stack of the call. If a program forgets an `await` before `close()`, the rejection
+ * is unhandled, and only this error shows which call it was.
  */
 export class Calls {
   readonly #closing = new AbortController()
   readonly #writes = new Set<Promise<unknown>>()
   #inFlight = 0
 
-  /** Aborts when the room closes. */
   get closing(): AbortSignal {
     return this.#closing.signal
   }
 
-  /** Refuses calls from now on. Returns the reason with which those under way are to be cut off, which `run` makes their own. */
+  /** Refuses further calls. Returns the error with which the room rejects calls in flight. `run` replaces it by one for each call. */
   close(): ClosedError {
     this.#closing.abort(new ClosedError('This instance'))
     return this.#closing.signal.reason
   }
 
   throwIfClosed(): void {
-    // Not the reason itself: its stack leads to the call of close().
+    // Not the abort reason: it has the stack of close().
     if (this.#closing.signal.aborted) throw new ClosedError('This instance')
   }
 
-  /** Runs a call, such as `locks.acquire` of a name. `of` names it for people. */
+  /** Runs a call, such as `locks.acquire`. `of` returns the name that the error message shows. */
   async run<T>(call: string, of: () => string, work: () => Promise<T>): Promise<T> {
     this.throwIfClosed()
     const site: { stack?: string } = {}
@@ -44,7 +43,8 @@ export class Calls {
       this.#inFlight--
     }
   }
-  /** Runs a call that writes something and waits for no other instance, such as jobs.enqueue. `written` waits for it. */
+
+  /** Runs a call that writes and waits for no other instance, such as jobs.enqueue. `waitForWrites` waits for it. */
   write<T>(work: () => Promise<T>): Promise<T> {
     this.throwIfClosed()
     const writing = work()
@@ -54,9 +54,9 @@ export class Calls {
     return writing
   }
 
-  /** Resolves when the writes that are under way now have ended, so that closing loses no write that the program does not await. */
+  /** Resolves when all current writes have ended, so that closing loses no write that the program did not await. */
   async waitForWrites(): Promise<void> {
-    // A call that was made in this turn may have to look at its arguments first.
+    // A call from the same turn of the event loop may still be checking its arguments.
     await new Promise(setImmediate)
     await Promise.allSettled(this.#writes)
   }

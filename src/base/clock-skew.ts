@@ -1,4 +1,4 @@
-/** A clock that is off by less is in step, for what people and code write by it. */
+/** Clock skew below this is ignored. */
 export const noticeableClockSkewMs = 2_000
-/** One that is off by more is a risk. */
+/** Clock skew above this is reported as a risk. */
 export const riskyClockSkewMs = 60_000

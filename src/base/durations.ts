@@ -1,12 +1,12 @@
-/** A length of time: milliseconds, or a number with its unit: `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'1d'`, `'1m30s'`. */
+/** A length of time: a number of milliseconds, or a text with units such as `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'1d'`, `'1m30s'`. */
 export type Duration = number | string
 
-/** A timer of Node.js that is set for longer ends at once. */
+/** Longest timer to set. A Node.js timer of more than 2^31 ms fires immediately. */
 export const maxTimerMs = 24 * 86_400_000
 
 const unitMs: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** The duration in milliseconds, or undefined when it is none. */
+/** Returns the duration in milliseconds, or undefined if the value is not a duration. */
 export function parseDuration(given: unknown): number | undefined {
   if (typeof given === 'number') return Number.isFinite(given) && given >= 0 ? given : undefined
   if (typeof given !== 'string' || !/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(given)) return undefined
@@ -17,7 +17,7 @@ export function parseDuration(given: unknown): number | undefined {
   return Number.isFinite(totalMs) ? totalMs : undefined
 }
 
-/** The shortest way to say a number of milliseconds to a person: `950ms`, `2.5s`, `3m 20s`, `4h 2m`. */
+/** Formats milliseconds for people: `950ms`, `2.5s`, `3m 20s`, `4h 2m`. */
 export function formatDuration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)}ms`
   if (ms < 60_000) return `${Number((ms / 1_000).toFixed(1))}s`

@@ -1,22 +1,21 @@
 /**
- * Three kinds of trouble, told apart everywhere in Holdfast:
+ * Holdfast distinguishes three kinds of failure:
  *
- * - a mistake of the programmer throws `UsageError` at once;
+ * - a mistake of the programmer throws `UsageError` immediately;
  * - an operating error is another subclass of `HoldfastError`, with a stable `code`;
- * - an outcome (busy, replayed, skipped) is a value and never thrown.
+ * - an outcome (busy, replayed, skipped) is a return value and never thrown.
  */
 interface ErrorDetails {
-  /** Stable, for programs. */
+  /** Stable code for programs. */
   code: string
-  /** Whether the same call may succeed later without anybody changing anything. */
   retryable: boolean
-  /** What to do about it, in one sentence. */
+  /** One sentence about how to fix the problem. */
   hint?: string | undefined
   cause?: unknown
 }
 
 /**
- * The root of every error that Holdfast throws.
+ * Base class of every error that Holdfast throws.
  *
  * @example
  * try { await holdfast.locks.acquire('nightly-report', { wait: '5s' }) }
@@ -39,32 +38,31 @@ export class HoldfastError extends Error {
   }
 }
 
-/** Whether the same call may succeed later without anybody changing anything. */
+/** Whether the same call may succeed later although nothing was changed. */
 export function isRetryable(error: unknown): boolean {
   return error instanceof HoldfastError && error.retryable
 }
 
-/** The program asked for something that can never work: a wrong option, an empty name, a lock inside itself. */
+/** A call that can never work: an invalid option, an empty name, a lock acquired inside itself. */
 export class UsageError extends HoldfastError {
   constructor(message: string, hint?: string) {
     super(message, { code: 'USAGE', retryable: false, hint })
   }
 }
 
-/** The instance drains: it takes no new work. Also the reason of the signals of what it still holds when the time is over. */
+/** The instance is draining and starts no new work. If draining times out, the signals of everything still held abort with this error. */
 export class InstanceDrainingError extends HoldfastError {
   constructor() {
     super('This instance is draining', {
       code: 'INSTANCE_DRAINING',
       retryable: false,
-      hint: 'Let go, and begin nothing new here: the other instances take over.',
+      hint: 'Release what you hold and start no new work here. Other instances take over.',
     })
   }
 }
 
 /**
- * The instance, or the part of it that was asked, has been closed. A call that was under way names itself, and its stack leads to
- * the line that made the call.
+ * The instance, or a part of it, has been closed. If a call was in flight, the error names the call and has the stack of the call.
  *
  * @example
  * const waiting = holdfast.locks.acquire('nightly-report')

@@ -4,8 +4,8 @@ import { awaitValue, isThenable } from './thenable.js'
 import { describe } from './user-values.js'
 
 /**
- * What an application can be told of, while it happens: the names of all events, and what each says. An event is news of this
- * instance alone; what the fleet does is in the database. The reference (docs/reference/events.md) is compared with this.
+ * All events of an instance, and the payload of each. Events concern this instance only; the state of the fleet is in the database.
+ * A test compares docs/reference/events.md with this interface.
  */
 export interface HoldfastEvents {
   /** The instance lost its session, and with it all its locks and permits. The instance reconnects automatically. */
@@ -118,7 +118,7 @@ export interface HoldfastEvents {
 
 interface LockFacts {
   readonly names: readonly string[]
-  /** The 64-bit keys, in the order in which they are taken. */
+  /** The 64-bit keys, in the order in which they are locked. */
   readonly keys: readonly string[]
   readonly mode: 'exclusive' | 'shared'
 }
@@ -137,7 +137,7 @@ interface PermitFacts {
 interface RunFacts {
   readonly name: string
   readonly tick: Date
-  /** Whether it was asked for beside the rule. */
+  /** Whether the run was requested in addition to the ticks of the rule. */
   readonly extra: boolean
   readonly attempt: number
 }
@@ -151,7 +151,7 @@ interface JobFacts {
 
 export type EventName = keyof HoldfastEvents
 
-// A record, so that the compiler misses what is missing.
+// A record, so that a missing event is a compile error.
 const knownEvents: Record<EventName, true> = {
   'instance.lost': true,
   'instance.reconnected': true,
@@ -194,21 +194,21 @@ const knownEvents: Record<EventName, true> = {
   'worker.failed': true,
 }
 
-/** All that there is to listen to. */
+/** The names of all events. */
 export const eventNames = Object.keys(knownEvents) as readonly EventName[]
 
 type Listener<Name extends EventName> = (event: HoldfastEvents[Name]) => void
 
 /**
- * Who wants to be told of what. Rooms ask first, `events.to('lock.lost')?.({ … })`: without a listener that is one look into a
- * map, and what would be told is not even put together.
+ * The event listeners of an instance. Rooms emit with `events.emitter('lock.lost')?.({ … })`. Without a listener, that is one lookup
+ * in a map, and the event is not built.
  */
 export class Events {
   readonly #listeners = new Map<EventName, readonly Listener<never>[]>()
   readonly #emitters = new Map<EventName, Listener<never>>()
 
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    // Each call is a subscription of its own, also with a function that listens already.
+    // Each call is a separate subscription, even with a function that is already subscribed.
     const own: Listener<Name> = (event) => listener(event)
     this.#listeners.set(name, [...(this.#listeners.get(name) ?? []), own])
     if (!this.#emitters.has(name)) this.#emitters.set(name, (event) => this.#emit(name, event))
@@ -219,35 +219,35 @@ export class Events {
     }
   }
 
-  /** Tells those who listen; undefined when nobody does. */
+  /** Returns a function that calls the listeners, or undefined if there are none. */
   emitter<Name extends EventName>(name: Name): Listener<Name> | undefined {
-    // The map has for each name what takes the events of that name.
+    // The emitter stored under a name takes the events of that name.
     return this.#emitters.get(name) as Listener<Name> | undefined
   }
 
   #emit(name: EventName, event: never): void {
-    // Who subscribes or leaves meanwhile does so for the next event.
+    // A listener that subscribes or unsubscribes during this loop does so for the next event.
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
-        const answer: unknown = listener(event)
-        // An asynchronous listener must not end the process by a rejection that nobody handles.
-        if (isThenable(answer)) awaitValue(answer).catch(() => {})
+        const returned: unknown = listener(event)
+        // The rejection of an asynchronous listener must not end the process.
+        if (isThenable(returned)) awaitValue(returned).catch(() => {})
       } catch {
-        // What only listens must not harm the work.
+        // A failing listener must not affect the work.
       }
     }
   }
 }
 
-/** What users subscribe with. */
+/** Throws unless the arguments of `on` are valid. */
 export function checkSubscription(name: unknown, listener: unknown): void {
   if (typeof listener !== 'function') {
-    throw new UsageError(`Expected a function that is told of events, got ${describe(listener)}`)
+    throw new UsageError(`Expected the listener to be a function, got ${describe(listener)}`)
   }
   if (typeof name === 'string' && Object.hasOwn(knownEvents, name)) return
   const meant = typeof name === 'string' ? suggest(name, eventNames) : undefined
   throw new UsageError(
     `Expected the name of an event, got ${describe(name)}`,
-    meant ? `Did you mean "${meant}"?` : 'docs/reference/events.md has them all.',
+    meant ? `Did you mean "${meant}"?` : 'docs/reference/events.md lists all events.',
   )
 }

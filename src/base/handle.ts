@@ -2,13 +2,12 @@ import { ClosedError, type HoldfastError, UsageError } from './errors.js'
 import { describe } from './user-values.js'
 
 /**
- * What everything that can be held is to its holder: a lock, a lease, a permit, a leadership. Its trust is asked for at
- * the moment of the question, so that it is true to the clock even right after the process was frozen or its event loop
- * blocked, before any timer or socket could speak.
+ * Anything that can be held: a lock, a lease, a permit, a leadership. `held` reads the clock each time. So it is correct even right
+ * after the process was frozen or its event loop was blocked, before any timer or socket event has fired.
  *
  * ```text
  * held ──► released
- *   └────► lost (told by `signal`, once, with the reason)
+ *   └────► lost (`signal` aborts once, with the reason)
  * ```
  */
 export abstract class Handle {
@@ -18,34 +17,33 @@ export abstract class Handle {
   #released: Promise<void> | undefined
   readonly #grantedAt = performance.now()
 
-  /** What is held, as the user calls it. */
   abstract get name(): string
 
-  /** Larger than that of every earlier holder. */
+  /** Fencing token. Larger than the fence of every earlier holder. */
   abstract get fence(): number
 
-  /** Whether it may be believed in at this very moment. */
+  /** Whether the holder may rely on it now. */
   get held(): boolean {
     return this.#released === undefined && this.loss === undefined
   }
 
-  /** Aborts when it is lost, before anybody else can have it, or when its holder is asked to let go. The reason says which. */
+  /** Aborts when the handle is lost, before anyone else can acquire the name, or when a release is requested. The reason shows which. */
   get signal(): AbortSignal {
-    // Made when first asked for: most things are held for a moment and nobody looks.
+    // Created on first use: most handles are held briefly, and their signal is never read.
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
       if (this.#releaseRequest) this.#controller.abort(this.#releaseRequest)
     }
-    // Notices a deadline that has passed while nothing could run.
+    // Detects a deadline that has passed while the process was blocked.
     const { loss } = this
     if (loss) this.#controller.abort(loss)
     return this.#controller.signal
   }
 
-  /** Gives it back. Resolves when the server has done so; asking again, or after a loss, is harmless. */
+  /** Releases it. Resolves when the server has released it. Safe to call again, and after a loss. */
   release(): Promise<void> {
     if (this.#released) return this.#released
-    // A loss before the release is one for good; what happens afterwards is none.
+    // A loss before the release is reported. A loss after it is not.
     const { loss } = this
     if (loss) this.lose(loss)
     else if (!this.#loss) this.reportEnd(performance.now() - this.#grantedAt, undefined, this.#releaseRequest)
@@ -57,60 +55,60 @@ export abstract class Handle {
     return this.release()
   }
 
-  /** @internal Throws when it has been lost. */
+  /** @internal Throws the loss, if there is one. */
   throwIfLost(): void {
     const { loss } = this
     if (loss) throw loss
   }
 
-  /** @internal Whether its holder has given it back, or begun to. */
+  /** @internal Whether `release` was called. */
   protected get isReleased(): boolean {
     return this.#released !== undefined
   }
 
-  /** @internal Why it may not be believed in any more. */
+  /** @internal The reason why the holder may no longer rely on it. */
   protected get loss(): HoldfastError | undefined {
     if (this.#loss || this.#released) return this.#loss
     return this.currentLoss()
   }
 
-  /** @internal Tells the holder that it is lost. */
+  /** @internal Declares it lost. Only the first reason counts. */
   protected lose(reason: HoldfastError): void {
     if (this.#loss || this.#released) return
     this.#loss = reason
     this.#controller?.abort(reason)
-    // Whoever closes the instance, or gives back by token, has not lost it.
+    // Closing the instance and releasing by token are not losses.
     const { cause } = reason
     const heldMs = performance.now() - this.#grantedAt
     if (cause instanceof ClosedError) this.reportEnd(heldMs, undefined, cause)
     else this.reportEnd(heldMs, reason, undefined)
   }
 
-  /** @internal Asks the holder to let go; it still holds. */
+  /** @internal Requests a release. The holder still holds it. */
   protected requestRelease(reason: HoldfastError): void {
     this.#releaseRequest ??= reason
     this.#controller?.abort(reason)
   }
 
-  /** @internal The loss, if what vouches for it cannot be trusted at this very moment. */
+  /** @internal Returns the loss if the session, presence or lease behind the handle is not trusted now. */
   protected abstract currentLoss(): HoldfastError | undefined
 
-  /** @internal Tells who listens that it was lost, or else given back, and by what its holder was asked to. Called once. */
+  /** @internal Emits the event for a loss or a release. Called once. */
   protected abstract reportEnd(heldMs: number, lost: HoldfastError | undefined, releaseRequest: Error | undefined): void
 
-  /** @internal Asked for once. */
+  /** @internal Called once. */
   protected abstract releaseOnServer(): Promise<void>
 }
 
-/** What a `with` was given last must be a function. */
+/** Throws unless the last argument of a `with` is a function. */
 export function checkCallback(where: string, work: unknown): void {
   if (typeof work === 'function') return
   throw new UsageError(`Expected the last argument of ${where} to be a function, got ${describe(work)}`)
 }
 
 /**
- * Runs `work` while something is held, and gives it back whatever happens. Throws the loss after work that went to its
- * end although it had been lost meanwhile: it may not have been alone.
+ * Runs `work` while something is held, then releases it in any case. If the handle was lost before `work` ended, throws the loss,
+ * because another holder may have worked at the same time.
  */
 export async function whileHeld<T>(handle: Handle, work: () => Promise<T> | T): Promise<T> {
   try {

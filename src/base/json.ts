@@ -2,16 +2,13 @@ import { types } from 'node:util'
 import { UsageError } from './errors.js'
 import { describe, messageOf } from './user-values.js'
 
-/** Objects that share parts can have more of them than can be visited. */
+/** Limits the walk: an object whose parts are shared can expand to too many parts. */
 const maxParts = 1_000_000
 
-/** A structure that is nested deeper is refused. PostgreSQL refuses JSON at some thousands. */
+/** Maximum nesting. PostgreSQL refuses JSON with a few thousand levels. */
 const maxDepth = 500
 
-/**
- * The value as JSON, or undefined for nothing. A value that JSON would change silently is refused. `what` names the value in
- * the message, such as `an input`.
- */
+/** Serializes a value. Throws for a value that JSON would change silently. `what` names the value in the message: `an input`. */
 export function toJson(value: unknown, what: string): string | undefined {
   if (value === undefined) return undefined
   let unserializable: UnserializablePart | undefined
@@ -19,7 +16,7 @@ export function toJson(value: unknown, what: string): string | undefined {
     unserializable = findUnserializable(value, { left: maxParts }, 0)
     if (unserializable === undefined) return JSON.stringify(value)
   } catch (error) {
-    // Of a getter, a toJSON or a proxy; or JSON.stringify has found a circle.
+    // A getter, a toJSON or a proxy threw, or JSON.stringify found a cycle.
     throw unserializableError(what, `one that throws: ${messageOf(error)}`)
   }
   const { got, path } = unserializable
@@ -34,15 +31,16 @@ function unserializableError(what: string, got: string): UsageError {
   )
 }
 
-/** A part that JSON cannot carry, and where it is, such as `.items[3].tags`. */
+/** A part that JSON cannot carry. */
 interface UnserializablePart {
   readonly got: string
+  /** Path of the part, such as `.items[3].tags`. */
   readonly path: string
 }
 
 /**
- * Walks by itself: a replacer makes JSON.stringify ten times as slow. The path is put together on the way back, so that a value
- * which is carried pays nothing for it.
+ * Finds the first part that JSON cannot carry. A replacer would make JSON.stringify 10 times slower. The path is built on the way back,
+ * so a valid value does not pay for it.
  */
 function findUnserializable(value: unknown, parts: { left: number }, depth: number): UnserializablePart | undefined {
   if (--parts.left < 0) return { got: `more than ${maxParts} parts`, path: '' }
@@ -64,12 +62,12 @@ function findInObject(value: object, parts: { left: number }, depth: number): Un
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON !== 'function') return findInside(value, parts, depth)
   if (types.isDate(value)) {
-    // JSON would write null for it.
+    // JSON.stringify would write null.
     if (Number.isNaN(value.getTime())) return { got: 'an invalid Date', path: '' }
     if (toJSON === Date.prototype.toJSON) return undefined
   }
   const json: unknown = toJSON.call(value, '')
-  // JSON.stringify does not ask it again for its own toJSON.
+  // JSON.stringify does not call the toJSON of the result.
   return typeof json === 'object' && json !== null
     ? findInside(json, parts, depth)
     : findUnserializable(json, parts, depth)
@@ -77,7 +75,7 @@ function findInObject(value: object, parts: { left: number }, depth: number): Un
 
 function findInside(value: object, parts: { left: number }, depth: number): UnserializablePart | undefined {
   if (depth > maxDepth) {
-    // Throws for a circle, and names its members.
+    // Throws for a cycle, and names its members.
     JSON.stringify(value)
     return { got: `more than ${maxDepth} levels of nesting`, path: '' }
   }
@@ -85,13 +83,13 @@ function findInside(value: object, parts: { left: number }, depth: number): Unse
     if (value.length > parts.left) return { got: `more than ${maxParts} parts`, path: '' }
     for (let at = 0; at < value.length; at++) {
       const part: unknown = value[at]
-      // JSON would write null for it, and for a hole.
+      // JSON.stringify would write null, also for a hole.
       const found = part === undefined ? { got: 'undefined', path: '' } : findUnserializable(part, parts, depth + 1)
       if (found) return { got: found.got, path: `[${at}]${found.path}` }
     }
     return undefined
   }
-  // Each byte would be a member of its own.
+  // JSON.stringify would write each byte as a member.
   if (ArrayBuffer.isView(value)) return { got: describe(value), path: '' }
   const keys = Object.keys(value)
   if (!isPlain(value) && (keys.length === 0 || hasHiddenData(value))) return { got: describe(value), path: '' }
@@ -102,19 +100,19 @@ function findInside(value: object, parts: { left: number }, depth: number): Unse
   return undefined
 }
 
-/** An object of no class, also one of another realm, such as a sandbox of `node:vm`. */
+/** Whether it is an object without a class, also from another realm such as a sandbox of `node:vm`. */
 function isPlain(value: object): boolean {
   const prototype: object | null = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
-/** Of classes whose data is not in the fields that JSON writes. Their objects, and those of subclasses, may have fields, too. */
+/** Prototypes of classes whose data is not in the fields that JSON writes. */
 const prototypesWithHiddenData = new Set<object>(
   [Error, Map, Set, RegExp, Promise, Number, String, Boolean].map(({ prototype }) => prototype),
 )
 
 function hasHiddenData(value: object): boolean {
-  // Errors of another realm, too.
+  // Also errors of another realm.
   if (types.isNativeError(value)) return true
   for (let one: object | null = value; one !== null; one = Object.getPrototypeOf(one))
     if (prototypesWithHiddenData.has(one)) return true

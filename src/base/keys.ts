@@ -4,33 +4,33 @@ import { checkNoMissingValue } from './missing-values.js'
 import { describe } from './user-values.js'
 
 /**
- * A name becomes a key, the 64-bit number that PostgreSQL locks. There are three ways, and all end in the one space
- * of `pg_advisory_lock(bigint)`; the space of two integers is left to Holdfast's own internals.
+ * A key is the 64-bit number that PostgreSQL locks for a name. Three functions make keys. All keys are in the space of
+ * `pg_advisory_lock(bigint)`. Holdfast uses the two-integer space for its internal locks.
  *
- * - **hashed**: namespace, a zero byte, name; SHA-256; the first 8 bytes, signed, big-endian.
- * - **pair**: a class in the upper and an object in the lower 32 bits, as pg_locks shows them. No namespace.
- * - **numbered**: a key space's registered random base plus a small number.
+ * - **hashed**: the first 8 bytes (signed, big-endian) of SHA-256 over namespace, a zero byte and name.
+ * - **pair**: a class in the upper and an object in the lower 32 bits. A pair has no namespace.
+ * - **numbered**: the registered random base of a key space, plus a small number.
  *
- * The SQL twins are `holdfast.lock_key(namespace, name)`, `holdfast.pair_key(class, object)` and
+ * The same functions in SQL are `holdfast.lock_key(namespace, name)`, `holdfast.pair_key(class, object)` and
  * `holdfast.space_key(namespace, space, number)`.
  */
 export interface Key {
-  /** Decimal, as the driver sends and receives a bigint. */
+  /** The number in decimal, as the driver sends and receives a bigint. */
   readonly key: string
-  /** What people call it. Two different labels with one key are a collision, reported by the registry. */
+  /** The name that people use. Two different labels with one key are a collision. */
   readonly label: string
-  /** The namespace that the label belongs to; empty for pairs, which have none. */
+  /** The namespace of the label. Empty for pairs. */
   readonly namespace: string
 }
 
-/** How many numbers a key space holds; its base is a multiple of this, so that two spaces never overlap. */
+/** Size of a key space. The base of a space is a multiple of it, so two spaces never overlap. */
 export const numbersPerSpace = 2 ** 20
 
 const maxNameLength = 500
 
 /**
- * Refuses what cannot be a name, or was not meant as one: see `checkNameFits` and `checkParts`. Every name and key of a user
- * passes through here. `hint` says what to do about the name where more is known than here.
+ * Throws for a value that cannot be a name (`checkNameFits`) or contains a missing value (`checkNoMissingValue`). Every name and key
+ * of a user is checked here. `hint` replaces the general hint.
  */
 export function checkName(given: unknown, what = 'name', hint?: string): string {
   const name = checkNameFits(given, what, hint)
@@ -38,7 +38,7 @@ export function checkName(given: unknown, what = 'name', hint?: string): string 
   return name
 }
 
-/** Refuses what cannot be stored as a name: not a string, empty, too long, with a zero byte or broken Unicode. */
+/** Throws for a value that cannot be stored as a name: not a string, empty, too long, a zero byte, broken Unicode. */
 export function checkNameFits(given: unknown, what: string, hint?: string): string {
   const fits =
     typeof given === 'string' &&
@@ -50,7 +50,7 @@ export function checkNameFits(given: unknown, what: string, hint?: string): stri
   throw new UsageError(
     `Expected ${what} to be a string of 1 to ${maxNameLength} characters without zero bytes, got ${describe(given)}`,
     hint ??
-      'Use a short, stable name such as "invoice:42"; hash long content into it. Characters are counted as by JavaScript: most emoji are two.',
+      'Use a short, stable name such as "invoice:42". Hash long content. JavaScript counts most emoji as two characters.',
   )
 }
 
@@ -76,7 +76,7 @@ export function numberedKey(namespace: string, space: string, base: string, numb
   return { key: (BigInt(base) + BigInt(number)).toString(), label: `${space}#${number}`, namespace }
 }
 
-/** A 32-bit class of the two-integer space, which Holdfast keeps for itself; other schemas get other classes. */
+/** A class of internal locks in the two-integer space. It depends on the schema. */
 export function internalLockClass(schema: string, purpose: string): number {
   return createHash('sha256').update(`holdfast\0${schema}\0${purpose}`).digest().readInt32BE()
 }

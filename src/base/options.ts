@@ -3,24 +3,17 @@ import { UsageError } from './errors.js'
 import { suggest } from './suggest.js'
 import { describe, isInstance } from './user-values.js'
 
-/**
- * Options are checked once, at the door, and every complaint has one form:
- * `Expected wait to be a duration of at least 0ms, got "soon" (string)`.
- */
+/** Checks one option. Every message has one form: `Expected wait to be a duration of at least 0ms, got "soon" (string)`. */
 export interface OptionRule<T> {
   readonly expected: string
-  /** How to write it right. */
   readonly hint?: string
-  /** The value in the form the rooms use, or undefined when it does not fit. */
+  /** Returns the parsed value, or undefined if the value is invalid. */
   read(given: unknown): T | undefined
 }
 
 type ParsedOptions<R> = { [K in keyof R]?: R[K] extends OptionRule<infer T> ? T : never }
 
-/**
- * Checks an options object against its rules; unknown keys are refused with "did you mean". `elsewhere` maps names that other libraries
- * use to ours.
- */
+/** Parses an options object. Throws for unknown keys. `aliases` maps the names that other libraries use to ours, for the message. */
 export function readOptions<R extends Record<string, OptionRule<unknown>>>(
   where: string,
   given: unknown,
@@ -34,7 +27,7 @@ export function readOptions<R extends Record<string, OptionRule<unknown>>>(
   }
   for (const [key, value] of Object.entries(given)) {
     if (value === undefined) continue
-    // An object has more than its own: `constructor` is no rule.
+    // Own properties only: `constructor` is not a rule.
     const rule = Object.hasOwn(rules, key) ? rules[key] : undefined
     if (rule === undefined) {
       const alias = Object.hasOwn(aliases, key) ? aliases[key] : undefined
@@ -67,7 +60,7 @@ export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Op
   }
 }
 
-/** How closing and draining are asked for: how long what runs may take. No longer than a timer can wait. */
+/** Options of `close` and `drain`. */
 export const closeOptionRules = { within: duration(0, maxTimerMs) }
 
 export function oneOf<const T extends string>(...words: T[]): OptionRule<T> {
@@ -103,12 +96,12 @@ export const abortSignal: OptionRule<AbortSignal> = {
   read: (given) => (isInstance(given, AbortSignal) ? given : undefined),
 }
 
-/** A function of the user's. `expected` says what it is for. */
+/** A function of the user. */
 export function callback<T extends (...given: never[]) => unknown>(expected: string): OptionRule<T> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }
 
-/** A thing that a library of the user made, known by what it can do. */
+/** An object from a library of the user, identified by its members. */
 export function objectWith<T>(expected: string, ...members: (keyof T & string)[]): OptionRule<T> {
   const fits = (given: unknown): given is T =>
     (typeof given === 'object' || typeof given === 'function') &&

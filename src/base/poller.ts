@@ -7,18 +7,18 @@ export interface Polling {
   poll(): Promise<void>
   /** Returns the next pause. `failures` counts since the last success, `polls` since the last wake-up. */
   pauseMs(failures: number, polls: number): number
-  /** Called with a failure that no retry can cure: a missing right, for example. */
+  /** Called with a failure that retries cannot fix, such as a missing privilege. */
   onError?(error: unknown): void
-  /** Pauses also before the first poll. By then most reasons to poll are gone. */
+  /** Whether to pause before the first poll. After that pause most polls are no longer needed. */
   readonly pausesFirst?: boolean
 }
 
 /** Polls while there is something to poll for: after each pause, and immediately after a wake-up. One poll at a time. */
 export class Poller {
-  /** The failure of the last poll, if that has failed. */
+  /** Set while the last poll has failed. */
   failure: { readonly error: unknown } | undefined
   readonly #polling: Polling
-  readonly #nudge = new Wakeup()
+  readonly #wakeup = new Wakeup()
   #isRunning = false
   #isClosed = false
   #running: Promise<void> | undefined
@@ -27,20 +27,20 @@ export class Poller {
     this.#polling = polling
   }
 
-  /** Starts the poller if it does not run yet. Costs nothing while it runs. */
+  /** Starts the poller unless it runs. */
   start(): void {
     if (!this.#isRunning && !this.#isClosed) this.#running = this.#run()
   }
 
-  /** Ends a pause. If a poll is under way, another one follows without a pause. */
+  /** Ends a pause. If a poll is in flight, another poll follows without a pause. */
   wake(): void {
-    this.#nudge.signal()
+    this.#wakeup.signal()
   }
 
-  /** Resolves when the poll that is under way has ended. */
+  /** Resolves when the poll in flight has ended. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#nudge.signal()
+    this.#wakeup.signal()
     await this.#running
   }
 
@@ -49,9 +49,9 @@ export class Poller {
     let failures = 0
     let polls = 0
     this.#isRunning = true
-    if (pausesFirst) await this.#nudge.wait(pauseMs(0, 0))
+    if (pausesFirst) await this.#wakeup.wait(pauseMs(0, 0))
     while (this.#isNeeded) {
-      this.#nudge.clear()
+      this.#wakeup.clear()
       try {
         await this.#polling.poll()
         failures = 0
@@ -61,9 +61,9 @@ export class Poller {
         this.failure = { error }
         if (!isRetryable(error) && !this.#isClosed) this.#polling.onError?.(error)
       }
-      if (this.#isNeeded && (await this.#nudge.wait(pauseMs(failures, polls++)))) polls = 0
+      if (this.#isNeeded && (await this.#wakeup.wait(pauseMs(failures, polls++)))) polls = 0
     }
-    // No await since `isNeeded` was read: a `start` in between would be lost.
+    // No await between reading `isNeeded` and this line: a `start` in between would be lost.
     this.#isRunning = false
     this.failure = undefined
   }

@@ -13,15 +13,15 @@ export interface RecordedError {
 }
 
 /**
- * Whatever a handler threw, as it is written down. Never throws, and the record is bounded. An object that is no error but has a
- * message is recorded like an error: several libraries throw such objects.
+ * Converts anything that a handler threw to a record of limited size. Never throws. An object with a message is recorded like an error
+ * even if it is not one, because several libraries throw such objects.
  */
 export function toRecordedError(error: unknown): RecordedError {
   const message = memberOf(error, 'message')
   if (!isError(error) && typeof message !== 'string') return { name: 'Error', message: textOf(error) }
   const name = memberOf(error, 'name')
   const code = memberOf(error, 'code')
-  // The first look at a stack makes it, of the name and the message as texts: with other values there that calls their `toString`.
+  // The first read of `stack` formats name and message. If these are not strings, that would call their `toString`.
   const stack = typeof name === 'string' && typeof message === 'string' ? memberOf(error, 'stack') : undefined
   return {
     name: name === undefined ? 'Error' : textOf(name),

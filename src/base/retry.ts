@@ -2,8 +2,8 @@ import { pause } from './abort.js'
 import { backoffMs } from './backoff.js'
 
 /**
- * Repeats `work`, with growing pauses, until it succeeds: something has happened, and only its record is missing. `onError` returns the
- * longest pause before the next try, or undefined to give up. When the signal aborts, the next try follows without a pause.
+ * Repeats `work` with backoff until it succeeds, to record something that has already happened. `onError` returns the longest pause
+ * before the next attempt, or undefined to give up. Once the signal aborts, attempts follow without a pause.
  */
 export async function retryUntilRecorded<T>(
   signal: AbortSignal,

@@ -1,21 +1,21 @@
-/** A word as a shell takes it. */
+/** Quotes a word for a shell, if necessary. */
 export function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }
 
-/** Where a command looks, as far as that is not clear from where it is typed. */
+/** The namespace and the schema of a command. */
 export interface CommandScope {
   readonly namespace?: string | null | undefined
   readonly schema?: string | undefined
 }
 
-/** A command of ours, perhaps about a name, that can be copied into a shell: `holdfast lock show --namespace billing 'a b'`. */
+/** Returns a command for people to copy into a shell: `holdfast lock show --namespace billing 'a b'`. */
 export function commandLine(words: string, { namespace, schema = 'holdfast' }: CommandScope, name?: string): string {
   return [
     `holdfast ${words}`,
     ...(namespace ? [`--namespace ${shellQuote(namespace)}`] : []),
     ...(schema === 'holdfast' ? [] : [`--schema ${shellQuote(schema)}`]),
-    // What begins so would be taken for an option.
+    // A name that starts with a dash would be parsed as an option.
     ...(name?.startsWith('-') ? ['--'] : []),
     ...(name === undefined ? [] : [shellQuote(name)]),
   ].join(' ')

@@ -1,50 +1,47 @@
-/**
- * What takes a while and is worth a span: all that a tracer is told of, and what each says of itself. The reference
- * (docs/reference/metrics.md) is compared with this.
- */
+/** All trace spans, and the facts of each. A test compares docs/reference/metrics.md with this interface. */
 export interface Spans {
-  /** The wait for the names of `locks.with`. */
+  /** Wait of `locks.with` for its names. */
   'lock wait': { readonly names: readonly string[]; readonly mode: string }
-  /** The work of `locks.with`. */
+  /** Run of the function that `locks.with` receives. */
   'lock hold': { readonly names: readonly string[]; readonly mode: string; readonly fence: number }
-  /** The wait for the name of `leases.with`. */
+  /** Wait of `leases.with` for its name. */
   'lease wait': { readonly name: string }
-  /** The work of `leases.with`. */
+  /** Run of the function that `leases.with` receives. */
   'lease hold': { readonly name: string; readonly fence: number }
-  /** The wait for the permit of `limits.with`. */
+  /** Wait of `limits.with` for its permit. */
   'limit wait': { readonly name: string }
-  /** The work of `limits.with`. */
+  /** Run of the function that `limits.with` receives. */
   'limit hold': { readonly name: string; readonly fence: number }
   /** One term of a leader. */
   'election term': { readonly name: string; readonly term: number }
-  /** The function of a key, when it runs. */
+  /** Run of the function of an idempotency key. */
   'once run': { readonly key: string; readonly fence: number }
   /** One run of a schedule. */
   'schedule run': { readonly name: string; readonly tick: Date; readonly attempt: number; readonly fence: number }
   /** Enqueueing jobs of a queue. */
   'job send': { readonly queue: string; readonly kind: string; readonly count: number }
-  /** One attempt, or those of a batch together. */
+  /** One attempt of a job or of a batch of jobs. */
   'job process': {
     readonly queue: string
     readonly kind: string
     readonly ids: readonly number[]
     readonly attempt: number
-    /** By which spans the jobs were enqueued. */
+    /** The `traceparent` values of the spans that enqueued the jobs. */
     readonly traces: readonly string[]
   }
 }
 
 export type SpanName = keyof Spans
 
-/** The one place in which something stands around what rooms do. Without it nothing does. */
+/** Runs the work of rooms inside trace spans. */
 export interface Tracer {
-  /** Runs `work` as a span, which ends when `work` does. What `work` answers is answered, in the same turn if it is there. */
+  /** Runs `work` inside a span, which ends when `work` ends. Returns the result of `work`, synchronously if `work` is synchronous. */
   withSpan<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T
-  /** The present span, as W3C writes it (`traceparent`), for what is carried to another process. */
+  /** Returns the current span as a W3C `traceparent`, to pass it to another process. */
   traceparent(): string | undefined
 }
 
-/** Where rooms find the tracer, if one was given. */
+/** Holds the tracer, if there is one. Rooms read it for each span. */
 export interface TracerSlot {
   tracer: Tracer | undefined
 }

@@ -1,9 +1,9 @@
-/** The candidate that a mistyped word most likely meant, or undefined when none is near. */
+/** Returns the candidate that is nearest to a mistyped word, or undefined if none is near. */
 export function suggest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
   for (const candidate of candidates) {
-    // So many letters are to be added or dropped at least. What is compared with each may be very long.
+    // The difference in length is a lower bound of the distance. It avoids comparing very long words.
     if (Math.abs(candidate.length - word.length) >= bestDistance) continue
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
     if (distance < bestDistance) {
@@ -14,7 +14,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Letters to add, drop, change, or swap with their neighbour, which is the most frequent slip of a typist. */
+/** Number of letters to insert, delete, replace, or swap with the next letter. */
 function editDistance(from: string, to: string): number {
   let beforePrevious: number[] = []
   let previous = Array.from({ length: to.length + 1 }, (_, column) => column)

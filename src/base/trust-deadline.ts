@@ -1,18 +1,18 @@
 import type { HoldfastError } from './errors.js'
 
 /**
- * Trust in something that a server takes away when it hears nothing for too long: a session, a presence, a lease. The client gives
- * up its trust before the server can grant the same thing to anyone else.
+ * Trust in something that the server revokes after a time without contact: a session, a presence, a lease. The client gives up its
+ * trust before the server can grant the same thing to anyone else.
  *
  *     client   sends ─────────────── trust ends ──┐ (listeners are notified)
  *     server        └─ executes ──────────────────┼──── expiry: the server may grant it to another client
  *
- * The client counts from the *send* of the last statement that was answered. The server counts from the execution of that statement,
- * which was later, and waits for longer: the subclass subtracts a margin. No clock is compared with another. Only the rates of two
- * clocks must agree to within the margin.
+ * The client counts from the *send* of the last statement that received a response. The server counts from the later execution of that
+ * statement, and its time is longer by a margin, which the subclass subtracts. The two clocks are never compared. Only their rates must
+ * agree to within the margin.
  *
- * `trusted` reads the clock each time. So it is right even after the process was frozen or its event loop blocked, before any timer
- * has fired. The first reader after the deadline notifies the listeners.
+ * `trusted` reads the clock each time. So it is correct even after the process was frozen or its event loop was blocked, before any
+ * timer has fired. The first reader after the deadline notifies the listeners.
  *
  *     trusted → lost (deadline, or `lose`) or ended (by its owner, without notice). Both are final.
  */
@@ -27,7 +27,7 @@ export abstract class TrustDeadline {
     this.#trustedUntil = sentAt + trustMs
   }
 
-  /** Whether the client may rely on it at this very moment. */
+  /** Whether the client may rely on it now. */
   get trusted(): boolean {
     if (this.#loss !== undefined || this.#hasEnded) return false
     const lateMs = performance.now() - this.#trustedUntil
@@ -36,7 +36,7 @@ export abstract class TrustDeadline {
     return false
   }
 
-  /** Why it is lost; undefined while it is trusted, and after `end`. */
+  /** The reason of the loss. Undefined while it is trusted, and after `end`. */
   get loss(): HoldfastError | undefined {
     return this.trusted ? undefined : this.#loss
   }
@@ -45,14 +45,14 @@ export abstract class TrustDeadline {
     return this.#trustedUntil
   }
 
-  /** Calls the listener, once, when it is lost; returns how to stop listening. */
+  /** Calls the listener once, when trust is lost. Returns a function that stops listening. */
   onLoss(listener: (reason: HoldfastError) => void): () => void {
     this.#listeners ??= new Set()
     const listeners = this.#listeners.add(listener)
     return () => listeners.delete(listener)
   }
 
-  /** Declares it lost. Only the first reason counts. */
+  /** Declares the loss. Only the first reason counts. */
   lose(reason: HoldfastError): void {
     if (this.#loss !== undefined || this.#hasEnded) return
     this.#loss = reason
@@ -68,8 +68,8 @@ export abstract class TrustDeadline {
   }
 
   /**
-   * A statement that was sent at `sentAt` has been answered. Answers may arrive in any order. Returns false for an answer after the
-   * deadline: the server may have taken it away since, so trust does not come back.
+   * Extends the trust, because a statement that was sent at `sentAt` has received a response. Responses may arrive in any order.
+   * Returns false after the deadline: the server may have revoked it since, so trust is not restored.
    */
   protected answered(sentAt: number, trustMs: number): boolean {
     if (!this.trusted) return false

@@ -1,20 +1,20 @@
 import { types } from 'node:util'
 
-// What a handler throws or returns can be anything: a revoked Proxy, an object whose getters throw, an error of another realm. The
-// functions of this file are the only ones that look into such a value. They never throw. They call each getter once, and never call
-// `toString`, `valueOf` or `toJSON` of an object, so the time that they take does not depend on the value.
+// A handler can throw or return anything: a revoked Proxy, an object whose getters throw, an error of another realm. Only the functions
+// in this file read such a value. They never throw. They call each getter once, and never call `toString`, `valueOf` or `toJSON` of an
+// object, so their running time does not depend on the value.
 
 const maxText = 4_000
 const maxClassName = 80
-/** Limits chains that can be circles: the causes of an error, and the errors inside an AggregateError. */
+/** Limits chains that can be cycles: the causes of an error, and the errors inside an AggregateError. */
 const maxDepth = 5
 
-/** Shortens a text so that a column of type text or jsonb takes it: bounded, without zero bytes and broken Unicode. */
+/** Makes a text storable as text or jsonb: shortens it and replaces zero bytes and broken Unicode. */
 export function clip(text: string): string {
   return text.slice(0, maxText).replaceAll('\0', '\uFFFD').toWellFormed()
 }
 
-/** A member of a value of the user; undefined if the value has no such member, or reading it throws. */
+/** Reads a member of a value. Returns undefined if the member does not exist or reading it throws. */
 export function memberOf(value: unknown, key: PropertyKey): unknown {
   try {
     return (value as Record<PropertyKey, unknown> | null | undefined)?.[key]
@@ -23,7 +23,7 @@ export function memberOf(value: unknown, key: PropertyKey): unknown {
   }
 }
 
-/** `instanceof`, but false where asking throws. */
+/** `instanceof`, but false if that throws. */
 export function isInstance<T>(value: unknown, type: abstract new (...given: never[]) => T): value is T {
   try {
     return value instanceof type
@@ -32,12 +32,12 @@ export function isInstance<T>(value: unknown, type: abstract new (...given: neve
   }
 }
 
-/** Whether it is an error, also one of another realm (`node:vm`, a worker). */
+/** Whether the value is an error, also one of another realm (`node:vm`, a worker). */
 export function isError(value: unknown): boolean {
   return types.isNativeError(value) || isInstance(value, Error)
 }
 
-/** A value as text, at most 4,000 characters long. An object is named by its class. */
+/** Converts a value to text of at most 4,000 characters. An object is shown as its class. */
 export function textOf(value: unknown): string {
   switch (typeof value) {
     case 'string':
@@ -52,7 +52,7 @@ export function textOf(value: unknown): string {
   }
 }
 
-/** The message of whatever was thrown. */
+/** Returns the message of any thrown value. */
 export function messageOf(error: unknown): string {
   let at = error
   for (let depth = 0; depth < maxDepth; depth++) {
@@ -66,14 +66,14 @@ export function messageOf(error: unknown): string {
   return textOf(error)
 }
 
-/** A line for people about whatever was thrown: `TypeError: x is not a function`. */
+/** Formats any thrown value as one line: `TypeError: x is not a function`. */
 export function errorLine(error: unknown): string {
   const name = memberOf(error, 'name')
   const message = messageOf(error)
   return isError(error) && typeof name === 'string' && name !== '' ? `${clip(name)}: ${message}` : message
 }
 
-/** The error and its causes, the outermost first. */
+/** Yields the error and its causes, the outermost first. */
 export function* causesOf(error: unknown): Iterable<unknown> {
   let at = error
   for (let depth = 0; depth < maxDepth && at !== undefined && at !== null; depth++) {
@@ -82,7 +82,7 @@ export function* causesOf(error: unknown): Iterable<unknown> {
   }
 }
 
-/** A value in a complaint: `"soon" (string)`, `an object (Date)`. */
+/** Describes a value in an error message: `"soon" (string)`, `an object (Date)`. */
 export function describe(value: unknown): string {
   switch (typeof value) {
     case 'undefined':
@@ -120,7 +120,7 @@ function shorten(text: string): string {
   return text.length > 80 ? `${text.slice(0, 77)}…` : text
 }
 
-/** To write a bigint of millions of digits takes seconds. */
+/** Formatting a bigint of millions of digits would take seconds. */
 function bigintText(value: bigint): string {
   return BigInt.asIntN(256, value) === value ? String(value) : 'a bigint of more than 256 bits'
 }

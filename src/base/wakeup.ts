@@ -1,9 +1,6 @@
 import { pause } from './abort.js'
 
-/**
- * The pauses of a loop that looks every so often, and at once when there is something new to see: a nudge ends the pause, and one
- * that comes while the loop looks lets it not pause at all.
- */
+/** Pauses of a polling loop. A signal ends the pause. After a signal during a poll, the next pause is skipped. */
 export class Wakeup {
   #isSignaled = false
   #waiting: AbortController | undefined
@@ -13,12 +10,12 @@ export class Wakeup {
     this.#waiting?.abort()
   }
 
-  /** Before a look, which sees whatever the nudges so far were for. */
+  /** Call before each poll: the poll sees everything that was signaled so far. */
   clear(): void {
     this.#isSignaled = false
   }
 
-  /** Pauses for so long, or until it is nudged; says whether it was. */
+  /** Waits for `ms` or until a signal. Returns whether there was a signal. */
   async wait(ms: number): Promise<boolean> {
     if (!this.#isSignaled) {
       this.#waiting = new AbortController()

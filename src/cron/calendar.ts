@@ -1,6 +1,6 @@
 /**
- * The local times that a cron expression names, as if there were no zones: a line of seconds on which every day has 86,400.
- * It counts and finds by arithmetic, so that a week of missed seconds costs no more than a missed day.
+ * The local times that a cron expression selects, without time zones: every day has 86,400 seconds. It counts and searches with
+ * arithmetic, so counting a week of seconds costs no more than counting a day.
  */
 import { CronPattern } from 'croner'
 
@@ -31,27 +31,24 @@ export class Calendar {
   readonly #seconds: IndexedField
   readonly #timesPerDay: number
   readonly #masks = new Map<number, number>()
-  /**
-   * Whether it names fixed times of day, as `30 2 * * *` does, and not a rhythm, as does everything with `*` or a step in its
-   * seconds, minutes or hours.
-   */
+  /** Whether the expression selects fixed times of day, such as `30 2 * * *`. False with a `*` or a step in seconds, minutes or hours. */
   readonly hasFixedTimes: boolean
 
-  /** Throws what the parser throws. */
+  /** Throws the errors of the parser. */
   constructor(cron: string) {
     const pattern = new CronPattern(cron, undefined, { mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard' })
     this.hasFixedTimes = pattern.isFixedTime
     this.#hours = new IndexedField(pattern.hour)
     this.#minutes = new IndexedField(pattern.minute)
     this.#seconds = new IndexedField(pattern.second)
-    // Not the pattern itself: it carries ten thousand years, and there may be thousands of rules.
+    // Not the pattern itself: it contains an array of 10,000 years, and there may be thousands of rules.
     const { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic } =
       pattern
     this.#dates = { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic }
     this.#timesPerDay = this.#hours.values.length * this.#minutes.values.length * this.#seconds.values.length
   }
 
-  /** Whether any date fits: 30 February never comes. Months of every length begin on every day of the week. */
+  /** Whether any date matches (30 February does not). Checks each length of each month with each first weekday. */
   get matchesAnyDate(): boolean {
     return this.#dates.month.some(
       (wanted, month) =>
@@ -64,7 +61,7 @@ export class Calendar {
     )
   }
 
-  /** The first named second at or after this one. */
+  /** Returns the first selected second at or after `from`. */
   first(from: number): number {
     const date = Math.floor(from / day)
     const rank = this.#matches(date) ? this.#rank(from - date * day) : this.#timesPerDay
@@ -72,7 +69,7 @@ export class Calendar {
     return this.#nextDay(date) * day + this.#secondAt(0)
   }
 
-  /** The last named second before this one. */
+  /** Returns the last selected second before `before`. */
   last(before: number): number {
     const date = Math.floor(before / day)
     const rank = this.#matches(date) ? this.#rank(before - date * day) : 0
@@ -80,7 +77,7 @@ export class Calendar {
     return this.#previousDay(date) * day + this.#secondAt(this.#timesPerDay - 1)
   }
 
-  /** How many named seconds there are from this one on, and before that one. */
+  /** Counts the selected seconds from `from` (inclusive) to `to` (exclusive). */
   count(from: number, to: number): number {
     let total = 0
     for (let date = Math.floor(from / day); date * day < to; date++) {
@@ -90,7 +87,7 @@ export class Calendar {
     return total
   }
 
-  /** How many times of day come before this second of the day. */
+  /** Counts the selected times of day before this second of the day. */
   #rank(second: number): number {
     const { countBelow: hoursBelow } = this.#hours
     const { countBelow: minutesBelow, values: minutes } = this.#minutes
@@ -104,7 +101,7 @@ export class Calendar {
     return this.#minutes.has(minute) ? rank + secondsBelow[second % 60]! : rank
   }
 
-  /** The second of the day with this rank. */
+  /** Returns the second of the day with this rank. */
   #secondAt(rank: number): number {
     const seconds = this.#seconds.values
     const minutes = this.#minutes.values
@@ -148,13 +145,13 @@ export class Calendar {
     return dateNumber(year, month, 32 - Math.clz32(mask))
   }
 
-  /** The days of a month that fit, the first of them in the lowest bit. */
+  /** Returns the matching days of a month as a bit mask, with day 1 in the lowest bit. */
   #daysOf(year: number, month: number): number {
     if (!this.#dates.month[month]) return 0
     return this.#cachedMask(daysIn(year, month), weekday(dateNumber(year, month, 1)))
   }
 
-  /** All that matters about a month are its length and the weekday that it begins on. */
+  /** The mask depends only on the length of the month and its first weekday. */
   #cachedMask(length: number, firstWeekday: number): number {
     const key = length * 7 + firstWeekday
     const known = this.#masks.get(key)
@@ -170,7 +167,7 @@ export class Calendar {
     for (let date = 1; date <= length; date++) {
       const byDate = this.#matchesDate(date, length, firstWeekday)
       const byWeekday = this.#matchesWeekday(date, length, firstWeekday)
-      // As in every cron: where both are given, either is enough, unless a + asks for both.
+      // As in other crons: if both fields are given, one match is enough, unless the expression has a +.
       const both = useAndLogic || starDOM || starDOW
       if (both ? byDate && byWeekday : byDate || byWeekday) mask |= 1 << (date - 1)
     }
@@ -194,7 +191,7 @@ export class Calendar {
   }
 }
 
-/** The places of a field that are set, and how many of them lie below each value. */
+/** The selected values of a field, and the number of selected values below each value. */
 class IndexedField {
   readonly values: number[] = []
   readonly countBelow: number[] = []
@@ -210,7 +207,7 @@ class IndexedField {
   }
 }
 
-/** The day from Monday to Friday that is nearest to a date, within its month. */
+/** Returns the day from Monday to Friday that is nearest to a date, within its month. */
 function nearestWorkday(date: number, length: number, firstWeekday: number): number {
   const weekday = (firstWeekday + date - 1) % 7
   if (weekday === 6) return date === 1 ? 3 : date - 1

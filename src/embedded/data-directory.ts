@@ -1,4 +1,4 @@
-// The server's files: PostgreSQL's own, and two of ours beside them: the password and the log.
+// The data directory: the files of PostgreSQL, and our files for the password and the log.
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chownSync, fchownSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -19,10 +19,10 @@ export class DataDirectory {
   readonly temporary: boolean
   readonly path: string
   readonly #user: ServerUser
-  /** Where initdb finds the password, for it wants its own directory empty. */
+  /** Contains the password for initdb, which requires an empty data directory. */
   readonly #initDirectory: string | undefined
 
-  /** Synchronous, so that the watchdog can know of the directory before anything else happens. */
+  /** Synchronous, so that the watchdog knows the directory before anything else happens. */
   constructor(path: string | undefined, user: ServerUser) {
     this.#user = user
     this.temporary = path === undefined
@@ -33,25 +33,25 @@ export class DataDirectory {
     if (user) for (const path of [this.path, this.#initDirectory]) chownSync(path, user.uid, user.gid)
   }
 
-  /** What nobody needs after the server. */
+  /** Directories to remove after the server has stopped. */
   get removable(): string[] {
     return [this.temporary ? this.path : [], this.#initDirectory ?? []].flat()
   }
 
   /**
-   * Fills an empty directory. Returns the password: without one, every other user of the machine could enter by the
-   * loopback and, as a superuser, run programs as us. Making it and checking it costs nothing that can be felt.
+   * Initializes an empty directory. Returns the password. Without a password, every user of the machine could connect over the loopback
+   * interface and run programs as our user.
    */
   async initialise(binDir: string, major: number, watchdog: Watchdog): Promise<string> {
     await checkReachable(this.path, this.#user)
-    // Written last, so it also tells that the directory is complete.
+    // Written last, so its existence shows that the directory is complete.
     const passwordFile = join(this.path, 'holdfast.password')
     if (this.#initDirectory === undefined) {
       return readFile(passwordFile, 'utf8').catch((cause) => {
         throw new EmbeddedError(
           'EMBEDDED_DATA_NOT_OURS',
-          `${this.path} is neither empty nor a data directory that was made here`,
-          'If it is what an interrupted start left, empty it; else choose another.',
+          `${this.path} is neither empty nor a data directory of the embedded server`,
+          'If an interrupted start has left it, delete its content. Otherwise choose another directory.',
           cause,
         )
       })
@@ -61,7 +61,7 @@ export class DataDirectory {
     await this.#write(given, password)
     const args = ['-D', this.path, '-U', 'holdfast', '--auth=scram-sha-256', `--pwfile=${given}`]
     args.push('--encoding=UTF8', '--locale=C', '--no-instructions')
-    // The same on every system, and knows letters beyond ASCII, which plain C does not.
+    // The same on every system. Unlike plain C, it supports letters beyond ASCII.
     if (major >= 17) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')
     if (this.temporary) args.push('--no-sync')
     await this.#initdb(join(binDir, 'initdb'), args, watchdog)
@@ -70,7 +70,7 @@ export class DataDirectory {
     return password
   }
 
-  /** A file and no pipe: the server must not stall when we are too busy to read. Begun anew when it has grown large. */
+  /** Opens the log. A file and not a pipe, because the server must not wait for us to read. A log over 10 MB is truncated. */
   openLog(): number {
     const path = join(this.path, 'server.log')
     const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
@@ -83,7 +83,7 @@ export class DataDirectory {
     return readFileSync(join(this.path, 'server.log'), 'utf8').slice(-8192)
   }
 
-  /** What a living server writes about itself in its lock file: which process it is, and how far it has come. */
+  /** Reads the lock file of a running server: its process id, start time and state. */
   async status(): Promise<ServerStatus | undefined> {
     const text = await readFile(join(this.path, 'postmaster.pid'), 'utf8').catch(() => '')
     const lines = text.split('\n')
@@ -91,7 +91,7 @@ export class DataDirectory {
     try {
       if (!(pid > 0 && process.kill(pid, 0))) return undefined
     } catch {
-      return undefined // What a crash left.
+      return undefined // The process has crashed.
     }
     return { pid, startedMs: Number(lines[2]) * 1000, state: lines[7]?.trim() ?? '' }
   }
@@ -100,7 +100,7 @@ export class DataDirectory {
     for (const path of this.removable) await rm(path, { recursive: true, force: true, maxRetries: 5 })
   }
 
-  /** Owned by the server's user, for a backup reads all that lies here. */
+  /** Writes a file that the user of the server owns, because a backup reads all files of the directory. */
   async #write(path: string, text: string): Promise<void> {
     await writeFile(path, text, { mode: 0o600 })
     if (this.#user) await chown(path, this.#user.uid, this.#user.gid)

@@ -11,7 +11,7 @@ export type EmbeddedErrorCode =
   | 'EMBEDDED_PORT_TAKEN'
   | 'EMBEDDED_START_FAILED'
 
-/** An embedded server could not do what was asked of it; `code` says why. */
+/** An operation of an embedded server failed. */
 export class EmbeddedError extends HoldfastError {
   declare readonly code: EmbeddedErrorCode
 

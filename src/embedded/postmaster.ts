@@ -10,12 +10,12 @@ import type { Watchdog } from './watchdog.js'
 export type StopMode = 'fast' | 'immediate' | 'smart'
 const signals = { smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' } as const
 
-/** Long enough for the recovery of a large directory after a crash. */
+/** Long enough to recover a large directory after a crash. */
 const startTimeoutMs = 60_000
-/** How long a stop may take before a harder one: a backend that hangs, or is frozen, must not hold us for ever. */
+/** Time after which a stop is escalated, because a backend may hang or be frozen. */
 const stopTimeoutMs = 20_000
 
-/** PostgreSQL's first process, the parent of all its others. It does not keep ours from ending: the watchdog ends it then. */
+/** The main process of PostgreSQL. It does not keep our process alive. When our process ends, the watchdog stops it. */
 export class Postmaster {
   readonly #child: ChildProcess
   readonly #exited: Promise<void>
@@ -27,7 +27,7 @@ export class Postmaster {
     const log = data.openLog()
     try {
       const stdio = ['ignore' as const, log, log]
-      // Its own session: Ctrl-C in a terminal is for us, who may want the database to finish.
+      // In its own session, so that Ctrl-C in a terminal reaches only our process, which may still need the database.
       this.#child = spawn(join(binDir, 'postgres'), ['-D', data.path, ...args], {
         ...spawnAs(user),
         detached: true,
@@ -48,7 +48,7 @@ export class Postmaster {
     })
   }
 
-  /** Waits until it accepts connections. False when it has ended instead. */
+  /** Waits until the server accepts connections. Returns false if it has ended. */
   async isReady(data: DataDirectory): Promise<boolean> {
     const deadline = Date.now() + startTimeoutMs
     while (this.#isRunning && Date.now() < deadline) {
@@ -60,14 +60,15 @@ export class Postmaster {
       await Promise.race([sleep(10), this.#exited])
     }
     if (this.#spawnError) {
-      const hint = 'Can the file be executed there? A directory mounted with noexec forbids it (set TMPDIR).'
+      const hint =
+        'Check that the file can be executed. If its directory is mounted with noexec, set TMPDIR to another directory.'
       throw new EmbeddedError('EMBEDDED_START_FAILED', this.#spawnError.message, hint, this.#spawnError)
     }
     await this.stop('immediate')
     return false
   }
 
-  /** Idempotent. A fast stop that does not get anywhere becomes an immediate one, and that a kill; a smart one waits. */
+  /** Idempotent. A fast stop that times out becomes an immediate stop, and then a kill. A smart stop has no timeout. */
   async stop(mode: StopMode): Promise<void> {
     this.#child.ref()
     const modes = mode === 'fast' ? (['fast', 'immediate'] as const) : [mode]
@@ -80,7 +81,7 @@ export class Postmaster {
     await this.#exited
   }
 
-  /** In a container that starts anew a process may have the very number that its predecessor left in the lock file. */
+  /** In a restarted container, our server may have the same process id as its predecessor in the lock file, so compare the time. */
   #isOurs(status: ServerStatus): boolean {
     return status.pid === this.#child.pid && status.startedMs > this.#spawnedMs - 2_000
   }

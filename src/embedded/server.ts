@@ -13,21 +13,22 @@ import { checkReachable, chooseUser, type ServerUser, spawnAs } from './user.js'
 import { Watchdog } from './watchdog.js'
 
 export interface EmbeddedOptions {
-  /** Where to keep the data, over many starts. Without it a temporary directory is used, and removed at the stop. */
+  /** Directory of the data, which is kept. Default: a temporary directory, which is removed at the stop. */
   dataDir?: string | undefined
-  /** The port on 127.0.0.1. Without it, or with 0, a free one is chosen. */
+  /** Port on 127.0.0.1. Default (and 0): a free port. */
   port?: number | undefined
-  /** PostgreSQL's own settings, such as `{ shared_preload_libraries: 'pg_stat_statements', fsync: 'off' }`. */
+  /** Settings of PostgreSQL, such as `{ shared_preload_libraries: 'pg_stat_statements', fsync: 'off' }`. */
   settings?: Record<string, string> | undefined
-  /** The directory of another PostgreSQL's programs (14 or later), such as `/usr/lib/postgresql/15/bin`. */
+  /** Directory of the programs of another PostgreSQL (14 or later), such as `/usr/lib/postgresql/15/bin`. */
   binDir?: string | undefined
 }
 
-/** How long to try again, and how long when a predecessor in the same data directory is on its way out. */
+/** Maximum time for repeated starts. */
 const retryTimeoutMs = 1_000
+/** The same while an earlier server in the same data directory is stopping. */
 const predecessorTimeoutMs = 20_000
 
-/** A running PostgreSQL. Made by `startEmbedded`. */
+/** A running PostgreSQL server. Created by `startEmbedded`. */
 export class EmbeddedServer implements AsyncDisposable {
   readonly #options: EmbeddedOptions
   readonly #user: ServerUser
@@ -66,7 +67,7 @@ export class EmbeddedServer implements AsyncDisposable {
     this.#watchdog = new Watchdog(this.#data)
   }
 
-  /** The address of the database `postgres`, for a superuser. The password is random, and new for each data directory. */
+  /** URL of the database `postgres`, as superuser. Each data directory has its own random password. */
   get url(): string {
     return this.#urlOf('postgres')
   }
@@ -79,35 +80,35 @@ export class EmbeddedServer implements AsyncDisposable {
     return this.#data.path
   }
 
-  /** Such as `18.4`. */
+  /** Version of PostgreSQL, such as `18.4`. */
   get version(): string {
     return this.#version
   }
 
   /**
-   * Ends the server, and a temporary directory with it. `fast` ends every session and shuts down cleanly, `immediate` is
-   * like a crash, `smart` waits for the clients to leave. May be called again: all calls end with the first.
+   * Stops the server and removes a temporary directory. `fast` ends all sessions and shuts down cleanly, `immediate` is like a crash,
+   * `smart` waits until all clients have disconnected. Later calls wait for the first one.
    */
   stop(mode: StopMode = 'fast'): Promise<void> {
     this.#stopped ??= this.#stop(mode)
     return this.#stopped
   }
 
-  /** Stops and starts again, with the same data, port and settings. */
+  /** Restarts the server with the same data, port and settings. */
   restart(mode: StopMode = 'fast'): Promise<void> {
     if (this.#stopped) return Promise.reject(new ClosedError('The embedded server'))
     const restart = this.#restarts.then(async () => {
       await this.#postmaster?.stop(mode)
       await this.#launch(this.#port)
     })
-    this.#restarts = restart.catch(() => {}) // Whoever asked for it is told.
+    this.#restarts = restart.catch(() => {}) // The caller receives the error.
     return restart
   }
 
-  /** Makes a database, a copy of `template` when given, and returns its address. */
+  /** Creates a database, as a copy of `template` if given. Returns its URL. */
   async createDatabase(name: string, options: { template?: string | undefined } = {}): Promise<string> {
     const client = new pg.Client({ connectionString: this.url })
-    client.on('error', () => {}) // The statement that fails says it.
+    client.on('error', () => {}) // The failing statement reports the error.
     await client.connect()
     try {
       const template = options.template === undefined ? '' : ` template ${client.escapeIdentifier(options.template)}`
@@ -118,12 +119,12 @@ export class EmbeddedServer implements AsyncDisposable {
     return this.#urlOf(name)
   }
 
-  /** The end of what the server wrote to its log, also after the stop. */
+  /** Returns the end of the server log, also after the stop. */
   logTail(): string {
     try {
       return this.#data.logTail()
     } catch {
-      return this.#finalLog // A temporary directory is gone by then.
+      return this.#finalLog // The temporary directory was removed.
     }
   }
 
@@ -137,7 +138,7 @@ export class EmbeddedServer implements AsyncDisposable {
     this.#password = await this.#data.initialise(this.#binDir, Number.parseInt(this.#version, 10), this.#watchdog)
   }
 
-  /** PostgreSQL itself judges whether directory and port are free; we only find out, afterwards, which of them was not. */
+  /** PostgreSQL checks whether the directory and the port are free. After a failure, this method finds out which one is not. */
   async #launch(wantedPort: number | undefined): Promise<void> {
     const begin = Date.now()
     for (;;) {
@@ -165,10 +166,14 @@ export class EmbeddedServer implements AsyncDisposable {
       return new EmbeddedError('EMBEDDED_DATA_IN_USE', message, 'Stop it first, or choose another directory.')
     }
     if (isPortTaken) {
-      const message = `Something else listens on 127.0.0.1:${this.#port}`
-      return new EmbeddedError('EMBEDDED_PORT_TAKEN', message, 'Give another port, or none to have a free one chosen.')
+      const message = `Another process listens on 127.0.0.1:${this.#port}`
+      return new EmbeddedError(
+        'EMBEDDED_PORT_TAKEN',
+        message,
+        'Choose another port, or omit the port to use a free one.',
+      )
     }
-    return new EmbeddedError('EMBEDDED_START_FAILED', `PostgreSQL did not start. It said:\n${this.logTail()}`)
+    return new EmbeddedError('EMBEDDED_START_FAILED', `PostgreSQL did not start. Its log:\n${this.logTail()}`)
   }
 
   async #stop(mode: StopMode): Promise<void> {

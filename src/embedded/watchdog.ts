@@ -1,12 +1,12 @@
-// Nothing in a process can run after SIGKILL, so someone else must clean up. A shell holds the other end of a pipe from us;
-// the kernel closes our end however we end. It is in its own session, so that Ctrl-C in a terminal does not reach it.
+// Cleans up even after SIGKILL. A shell process holds one end of a pipe. The kernel closes our end when our process ends for any reason.
+// The shell has its own session, so that Ctrl-C in a terminal does not reach it.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { spawnAs } from './user.js'
 
 /**
- * Takes the signals to try, one after the other, then the directories to remove. Reads which process to watch, a line each
- * time it changes (an empty line: none), until the pipe closes. A process that has ended may stay a zombie for long: a
- * container's first process inherits it, and may not care.
+ * Arguments: the signals to send, one after the other, then the directories to remove. Reads the process id to watch, one line for each
+ * change (an empty line: none), until the pipe closes. A process that has ended may stay a zombie, because the first process of a
+ * container may not reap it.
  */
 const script = `
 pid=
@@ -30,8 +30,8 @@ export class Watchdog {
   readonly #exited: Promise<void>
 
   /**
-   * Data that is kept gets a proper shutdown first, so that the next start need not recover. It runs as ourselves: the
-   * server's user may have no right to remove its directory from the one that it stands in.
+   * Data that is kept gets a fast shutdown first, so that the next start needs no recovery. The shell runs as our user, because the user
+   * of the server may have no privilege to remove the directory.
    */
   constructor(data: { path: string; temporary: boolean; removable: string[] }) {
     const signals = data.temporary ? 'QUIT KILL' : 'INT QUIT KILL'
@@ -42,7 +42,7 @@ export class Watchdog {
     })
     this.#shell = shell
     this.#exited = new Promise((resolve) => shell.once('exit', () => resolve()).once('error', () => resolve()))
-    shell.stdin!.on('error', () => {}) // Someone killed it. We go on, unwatched.
+    shell.stdin!.on('error', () => {}) // The shell was killed. We continue without a watchdog.
     this.#keepProcessAlive(false)
   }
 
@@ -50,14 +50,14 @@ export class Watchdog {
     this.#shell.stdin!.write(`${pid ?? ''}\n`)
   }
 
-  /** Ends it, together with what it still watches. */
+  /** Ends the shell and the process that it still watches. */
   async close(): Promise<void> {
     this.#keepProcessAlive(true)
     this.#shell.stdin!.end()
     await this.#exited
   }
 
-  /** Whether it keeps our process from ending by itself. */
+  /** Sets whether the shell keeps our process alive. */
   #keepProcessAlive(hold: boolean): void {
     const method = hold ? 'ref' : 'unref'
     this.#shell[method]()

@@ -4,16 +4,16 @@ import type { ConnectionTarget } from './errors.js'
 
 const urlForm = /^postgres(ql)?:\/\//
 
-/** What stands before the hosts, the hosts, and the rest. The last @ before the path ends the password. */
+/** Groups: everything before the hosts, the hosts, the rest. The last @ before the path ends the password. */
 const urlParts = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s
 
-/** A URL for each host: libpq's form of a URL may name several, `host1:5432,host2`, which no driver and no URL parser reads. */
+/** Splits a libpq URL with several hosts (`host1:5432,host2`), which drivers and URL parsers cannot read, into one URL for each host. */
 export function urlsOf(url: string): string[] {
   const [, before, hosts, rest] = urlParts.exec(url) ?? []
   return hosts?.includes(',') ? hosts.split(',').map((host) => before + host + rest) : [url]
 }
 
-/** Refuses what is no PostgreSQL URL, without repeating it: it may hold a password. */
+/** Throws unless the text is a PostgreSQL URL. The message does not repeat the text, which may contain a password. */
 export function checkUrl(given: string, what: string): string {
   const urls = urlsOf(given)
   if (urls.every((url) => urlForm.test(url) && URL.canParse(url) && isDecodable(url) && hasHost(url, urls.length))) {
@@ -26,7 +26,7 @@ export function checkUrl(given: string, what: string): string {
   )
 }
 
-/** A lone percent sign, most often in a password, would fail later and in the driver, with an error that says nothing. */
+/** A lone percent sign, usually in a password, would fail later in the driver, with an unhelpful error. */
 function isDecodable(url: string): boolean {
   const { username, password, pathname } = new URL(url)
   try {
@@ -37,33 +37,33 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** Of several hosts none is left to a default. */
+/** A URL with several hosts must name each of them. A single host may be left out. */
 function hasHost(url: string, ofHosts: number): boolean {
   return ofHosts === 1 || new URL(url).hostname !== ''
 }
 
-/** Of several hosts we look for the one that takes writes, and no other will do. */
+/** Throws for any value except those that ask for the primary: Holdfast needs a host that accepts writes. */
 function checkSessionAttributes(attributes: string | null, what: string): void {
   if (attributes === null || attributes === 'read-write' || attributes === 'primary') return
   throw new UsageError(
     `Expected target_session_attrs of ${what} to be read-write or primary, got ${JSON.stringify(attributes)}`,
-    'Holdfast writes, so of several hosts it takes the primary. Leave it out: read-write is the default here.',
+    'Holdfast writes, so it connects to the primary. Remove the parameter: read-write is the default.',
   )
 }
 
-/** What tells each of the hosts from the others; one entry where there is one host. */
+/** Returns the settings that differ between the hosts, one entry for each host. */
 export function configPerHost(connection: Connection): readonly Connection[] {
   const { connectionString, hosts } = connection
   if (connectionString) return urlsOf(connectionString).map((url) => ({ connectionString: url }))
   if (hosts) return hosts
   const names = (connection.host ?? process.env.PGHOST ?? '').split(',')
   if (names.length === 1) return [{}]
-  // As libpq has it: one port for each, or one for all.
+  // As in libpq: one port for each host, or one for all.
   const ports = String(connection.port ?? process.env.PGPORT ?? 5432).split(',')
   return names.map((host, at) => ({ host, port: Number(ports[at] ?? ports[0]) }))
 }
 
-/** `host:port`, of each host. */
+/** Formats the hosts as `host:port`, separated by commas. */
 export function hostList(connection: Connection): string {
   const fallback = { host: process.env.PGHOST ?? 'localhost', port: process.env.PGPORT ?? 5432 }
   const hosts = configPerHost(connection).map(({ connectionString, ...one }) => {
@@ -74,25 +74,16 @@ export function hostList(connection: Connection): string {
   return hosts.map(({ host, port }) => `${host}:${port}`).join(',')
 }
 
-/** Where a connection leads; never with a password. */
+/** Returns the target of a connection, without its password. */
 export function targetOf(connection: Connection): ConnectionTarget {
-  const hosts = hostList(connection)
-  if (connection.connectionString) {
-    const { username, pathname } = new URL(urlsOf(connection.connectionString)[0]!)
-    const user = decodeURIComponent(username) || process.env.PGUSER
-    return { user, hosts, database: decodeURIComponent(pathname.slice(1)) || process.env.PGDATABASE || user }
-  }
-  const user = connection.user ?? process.env.PGUSER
-  return { user, hosts, database: connection.database ?? process.env.PGDATABASE ?? user }
+  const url = connection.connectionString ? new URL(urlsOf(connection.connectionString)[0]!) : undefined
+  const user = (url ? decodeURIComponent(url.username) : connection.user) || process.env.PGUSER
+  const database = url ? decodeURIComponent(url.pathname.slice(1)) : connection.database
+  return { user, hosts: hostList(connection), database: database || process.env.PGDATABASE || user }
 }
 
-/** `user@host:port/database`: where a connection leads, without its secrets. */
+/** Formats the target of a connection as `user@host:port/database`. */
 export function addressOf(connection: Connection): string {
-  const hosts = hostList(connection)
-  if (connection.connectionString) {
-    const { username, pathname } = new URL(urlsOf(connection.connectionString)[0]!)
-    return `${decodeURIComponent(username)}@${hosts}${pathname}`
-  }
-  const user = connection.user ?? process.env.PGUSER ?? ''
-  return `${user}@${hosts}/${connection.database ?? process.env.PGDATABASE ?? user}`
+  const { user = '', hosts, database = '' } = targetOf(connection)
+  return `${user}@${hosts}/${database}`
 }

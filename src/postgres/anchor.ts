@@ -16,27 +16,25 @@ import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
 
 /**
- * The anchor: the one session on which an instance holds its uncontended locks, and by which it is present.
+ * The anchor: the session on which an instance holds its uncontended locks, and which makes the instance present.
  *
- * PostgreSQL is the authority on whether an instance lives: the anchor holds a lock on its session's number, and when
- * the session ends, however it ends, the number is free. The `instance` row only tells people about it.
+ * PostgreSQL is authoritative for whether an instance is alive: the anchor holds a lock on its session number, and PostgreSQL releases
+ * that lock when the session ends, for any reason. The row in `instance` is only information.
  *
- *     opening ──► living ──► lost ──► reconnecting ──► living (a new life, a new number) …
+ *     opening ──► present ──► lost ──► reconnecting ──► present (a new epoch, a new number) …
  *        │           │                     │
  *        ▼           ▼                     ▼
  *     refused      closed                closed
  *
- * - **refused**: session locks cannot be trusted here; the first opening throws why.
- * - **lost**: everything held on the session is declared lost, once, before anything else happens. What the old
- *   session may still hold on the server is ended by the new life, or else by the server at its expiry.
- * - **after a restart, crash or failover**, a life begins only when nobody can believe in a lock of before any more; see
- *   `#grace`.
- * - **reconnecting**: with growing, jittered pauses, for as long as the instance is open. Only trust in the session is
- *   ever lost; the instance itself goes on.
+ * - **refused**: session locks cannot be trusted on this server. `Holdfast.open` throws the reason.
+ * - **lost**: first, everything that is held on the session is declared lost, once. Then the new epoch ends the old session. If that is
+ *   impossible, the server ends the old session at its expiry.
+ * - **reconnecting**: repeats with backoff until the instance closes. After a restart, crash or failover, the new epoch begins only when
+ *   no instance can still rely on an earlier lock; see `#waitForGrace`.
  */
 export interface AnchorOptions {
   readonly database: Database
-  /** How the anchor connects, where that is not how the pool does: past a pooler. */
+  /** Connection of the anchor. It may bypass the pooler that the pool uses. */
   readonly connection: Connection
   readonly schema: string
   readonly namespace: string
@@ -50,7 +48,7 @@ const resweepMs = 1_000
 const pollMs = 50
 
 export class Anchor implements Presence {
-  /** Random; part of the application_name of every session of this instance. */
+  /** Random id. Part of the application_name of every session of this instance. */
   readonly instanceId = randomBytes(6).toString('hex')
   readonly #options: AnchorOptions
   readonly #sql
@@ -83,7 +81,7 @@ export class Anchor implements Presence {
     }
   }
 
-  /** Opens the first session and proves that locks on it hold; the schema need not be there yet. */
+  /** Opens the first session and proves that its locks exclude other sessions. Does not need the schema. */
   async prove(): Promise<void> {
     const session = await this.openSession()
     try {
@@ -95,43 +93,43 @@ export class Anchor implements Presence {
     this.#session = session
   }
 
-  /** Begins the first life; the schema must be there now. */
+  /** Begins the first epoch. Needs the schema. */
   async start(): Promise<void> {
     await this.#beginEpoch(this.#session!)
   }
 
-  /** The living session, or undefined between two lives. */
+  /** The current session. Undefined between two epochs. */
   get session(): Session | undefined {
     return this.#session?.trusted ? this.#session : undefined
   }
 
-  /** The same: by its session an instance with an anchor is present. */
+  /** The same as `session`: an instance with an anchor is present while its session is. */
   get epoch(): Session | undefined {
     return this.session
   }
 
-  /** The living session, once there is one. Rejects when the anchor closes or the signal aborts. */
+  /** Resolves with the session as soon as there is one. Rejects when the anchor closes or the signal aborts. */
   async whenPresent(signal?: AbortSignal): Promise<Session> {
     for (;;) {
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
       signal?.throwIfAborted()
       const session = this.session
       if (session) return session
-      // A session that lost trust a moment ago has announced it and set the reconnection going.
+      // Reading `session` has detected any loss, and the loss has started the reconnection.
       await orAborted(signal, Promise.resolve(this.#reconnecting))
     }
   }
 
-  /** Calls back, at once and before the reconnection begins, when the session of a life is lost. */
+  /** Calls the listener when a session is lost, synchronously and before the reconnection begins. */
   onLoss(listener: (session: Session, reason: HoldfastError) => void): void {
     this.#lossListeners.add(listener)
   }
 
-  /** Listens on its one channel, in this life and all later ones. What is sent between two lives is missed. */
+  /** Listens on a channel in this epoch and all later ones. Notifications between two epochs are missed. */
   async listen(channel: string, listener: (payload: string) => void): Promise<void> {
     this.#subscription = { channel, listener }
     const { session } = this
-    // The next life listens by itself.
+    // If the session is lost, the next epoch listens.
     await session?.run(listenStatement(channel)).catch((error) => {
       if (session.trusted) throw error
     })
@@ -142,23 +140,23 @@ export class Anchor implements Presence {
     void this.checkDrainRequest()
   }
 
-  /** At the beginning of each life, for what was asked between two lives; and when we are told to look. */
+  /** Reads whether an operator has requested draining. Called at the beginning of each epoch and after a notification. */
   async checkDrainRequest(): Promise<void> {
     const rows = await this.session?.run(this.#sql.instance.drain_request, [this.instanceId]).catch(() => undefined)
     const [request] = rows ?? []
     if (request) this.#onDrainRequest(request[0] === null ? undefined : Number(request[0]))
   }
 
-  /** Whoever takes something notifies, and the anchor listens. */
+  /** Does nothing: an instance with an anchor receives revocations as notifications. */
   onRevocation(): void {}
 
   async reportDrain(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
-    // If it fails, the next life tells.
+    // If it fails, the next epoch records the state.
     await this.session?.run(this.#sql.instance.set_drain_state, [this.instanceId, state]).catch(() => {})
   }
 
-  /** Another session of this instance, under the same rules as the anchor's. */
+  /** Opens another session of this instance, with the same settings as the anchor's. */
   async openSession(signal?: AbortSignal): Promise<Session> {
     const { connection, expiryMs } = this.#options
     const applicationName = `holdfast ${this.instanceId}`
@@ -166,8 +164,8 @@ export class Anchor implements Presence {
   }
 
   /**
-   * A session beside the anchor's, for locks. It moves the fences ahead by itself: the server that it reaches may have
-   * crashed, or taken the place of another, without the anchor having heard of it yet.
+   * Opens another session for locks. It calls advance_fence(), because it may reach a server that has crashed or was promoted before the
+   * anchor has noticed.
    */
   async openLockSession(): Promise<Session> {
     const session = await this.openSession()
@@ -221,15 +219,14 @@ export class Anchor implements Presence {
     session.onLoss((reason) => this.#onSessionLost(session, reason))
     this.#session = session
     this.#epochs++
-    // After it listens: whoever asks from now on is heard.
+    // After `listen`: a later request arrives as a notification.
     if (this.#epochs > 1) void this.checkDrainRequest()
     this.#scheduleSweep(session, 0)
   }
 
   /**
-   * When the server restarted, crashed or failed over, all locks were free at once; but an instance that was frozen or
-   * cut off just then has not heard of it, and may believe in its locks until its expiry. So on the new server nobody is
-   * granted anything until everybody from before has come back, or has had the time to know better.
+   * A restart, crash or failover frees all locks immediately. But an instance that was frozen or cut off at that time has not noticed,
+   * and relies on its locks until its expiry. So the new server grants nothing until all earlier instances have reconnected or expired.
    */
   async #waitForGrace(session: Session): Promise<void> {
     for (;;) {
@@ -242,12 +239,12 @@ export class Anchor implements Presence {
   }
 
   #onSessionLost(session: Session, reason: HoldfastError): void {
-    // Set before anybody is told, for whoever is told may ask for the next life at once; begun after all are told.
+    // Assigned before the listeners run, because a listener may call `whenPresent`. The microtask starts it after all listeners.
     const lostAt = performance.now()
     const reconnecting = Promise.resolve()
       .then(() => this.#reconnect(session.backendPid, lostAt))
       .finally(() => {
-        // Unless the new life is over already, and another reconnection under way.
+        // Unless the new epoch was lost, too, and another reconnection has replaced this one.
         if (this.#reconnecting === reconnecting) this.#reconnecting = undefined
       })
     this.#reconnecting = reconnecting
@@ -258,10 +255,10 @@ export class Anchor implements Presence {
   async #reconnect(retiredPid: number, lostAt: number): Promise<void> {
     const { signal } = this.#closing
     for (let attempt = 0; !signal.aborted; attempt++) {
-      // The first try is immediate: most often a single session was ended and the server is there.
+      // The first attempt is immediate: usually only the session was ended, and the server is available.
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), signal)
       let session: Session | undefined
-      // Nobody needs a life that has not begun: closing does not wait for a silent network.
+      // Closing the instance cancels the attempt, so that it does not wait for an unresponsive network.
       const forget = whenAborted(signal, () => session?.lose(new ClosedError('This instance')))
       try {
         session = await this.openSession(signal)
@@ -270,7 +267,7 @@ export class Anchor implements Presence {
         this.#options.events.emitter('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
         return
       } catch {
-        // Whatever took the server's place, even a replica or a pooler, may go again.
+        // Retry after any error: even a replica or a pooler at this address may be temporary.
         await session?.close()
       } finally {
         forget()
@@ -283,7 +280,7 @@ export class Anchor implements Presence {
     clearTimeout(this.#sweepTimer)
     this.#sweepTimer = setTimeout(() => {
       if (this.#session !== session) return
-      // At different times in each instance, so that a fleet does not sweep together; and again soon when there is more.
+      // Jitter, so that the instances do not sweep at the same time.
       const later = () => this.#scheduleSweep(session, sweepEveryMs * (0.5 + Math.random()))
       session
         .run(this.#sql.instance.sweep)
@@ -293,6 +290,6 @@ export class Anchor implements Presence {
 }
 
 function listenStatement(channel: string) {
-  // A name of its own would be cut where it is longer than 63 bytes. An instance listens on one channel.
+  // One statement name is enough: an instance listens on one channel.
   return { name: 'listen', text: `listen "${channel.replaceAll('"', '""')}"` }
 }

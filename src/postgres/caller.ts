@@ -6,44 +6,44 @@ import { type PostgresJsExecutor, postgresJsExecutor } from './postgres-js.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
 
 /**
- * An open transaction of the caller: a client of node-postgres (or any object with its `query`) on which `begin` was run, the
- * `sql` that `begin` of postgres.js hands out, or the transaction of Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is none:
- * each of its statements may run on another connection.
+ * An open transaction of the caller: a client of node-postgres (or any object with its `query`) on which `begin` was run, the `sql` that
+ * `sql.begin` of postgres.js passes to your function, or a transaction of Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is not a
+ * transaction: each of its statements may run on another connection.
  */
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
 
-/** A client of node-postgres. Its pool has a `query`, too, and is told apart by its `totalCount`. */
+/** A client of node-postgres. A pool has `query`, too, but also `totalCount`. */
 type CallerClient = PgClient & { readonly totalCount?: never }
 
-/** The `sql` of a transaction, or of `sql.reserve`. The `sql` outside of one is told apart by its `begin`. */
+/** The `sql` of a transaction, or of `sql.reserve`. The `sql` outside a transaction has `begin`. */
 type CallerSql = PostgresJsExecutor & ({ readonly begin?: never } | { release(): void })
 
 export interface CallerExecutor extends Executor {
-  /** Runs `work` behind a savepoint: when it throws, what it did is undone and the transaction can go on. */
+  /** Runs `work` after a savepoint. If `work` throws, its changes are undone and the transaction can continue. */
   inSavepoint<T>(work: (tx: Executor) => Promise<T>): Promise<T>
 }
 
 /**
- * Outside of a transaction PostgreSQL refuses it (25P01). Inside it is one round trip and leaves nothing behind but the weakest
- * lock on a catalog that nobody changes; a savepoint would have to be released by a second statement.
+ * PostgreSQL refuses this statement outside a transaction (25P01). Inside, it costs one round trip and leaves only the weakest lock on a
+ * catalog that does not change. A savepoint would need a second statement.
  */
 const openCheck = 'lock table pg_catalog.pg_am in access share mode'
 
-/** The transactions that Holdfast itself hands to the functions of its users: open for as long as they take statements. */
+/** The transactions that Holdfast passes to functions of the user. They are open while they accept statements. */
 const ownTransactions = new WeakSet<object>()
 
-/** Marks a transaction that Holdfast hands out, so that nobody asks the server whether it is open. */
+/** Marks a transaction that Holdfast passes to a function of the user, so that it needs no open check. */
 export function markOwnTransaction<T extends object>(tx: T): T {
   ownTransactions.add(tx)
   return tx
 }
 
 /**
- * The transaction of the caller, behind our port. Throws a `UsageError` when the caller passes something else, such as a pool.
- * A client on which no transaction is open throws it with the first query, before anything is written.
+ * Wraps the transaction of the caller. Throws a `UsageError` for anything else, such as a pool. For a client without an open
+ * transaction, the first query throws it, before anything is written.
  *
- * What we ask there names its columns in one word each, which no library puts in another case, and has no column of type
- * void, which Prisma does not know.
+ * Statements for this executor name each column in one word, so that no library changes its case, and return no column of type void,
+ * which Prisma does not support.
  */
 export function executorOf(client: CallerTransaction): CallerExecutor {
   const driverClient = driverClientOf(client)
@@ -82,23 +82,23 @@ function isPool(given: object | null | undefined): boolean {
 }
 
 /**
- * Whether the client itself knows of an open transaction: node-postgres, from 8.21 on, keeps what the server said with its last
- * answer. Undefined when it does not tell, such as older ones and wrappers.
+ * Whether the client knows that a transaction is open: node-postgres since 8.21 keeps the status of the last response. Undefined for
+ * clients that do not know, such as older ones and wrappers.
  */
 function isKnownOpen(client: object): boolean | undefined {
   const { getTransactionStatus } = client as { getTransactionStatus?: unknown }
   if (typeof getTransactionStatus !== 'function') return undefined
   try {
     const status: unknown = getTransactionStatus.call(client)
-    // In a transaction that has failed, the server itself refuses the statement and says why.
+    // In a failed transaction the server refuses the statement with a clear error.
     return status === 'T' || status === 'E'
   } catch {
-    // With an older pg-native beneath it has no answer.
+    // An older pg-native does not know the status.
     return undefined
   }
 }
 
-/** `isOpen`: whether the transaction is known to be open, without a question to the server. */
+/** `isOpen` returns whether the transaction is known to be open without a query. */
 function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
   let isProven = false
   const prove = async (statement: string) => {
@@ -119,7 +119,8 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
         await tx.query('release savepoint holdfast')
         return result
       } catch (error) {
-        // Rolled back to, it is still open, and the next one would nest below it. Not in one text: not every library sends two.
+        // After the rollback the savepoint still exists, and the next one would nest inside it. Two queries, because not every
+        // library can send two statements in one text.
         await tx
           .query('rollback to savepoint holdfast')
           .then(() => tx.query('release savepoint holdfast'))
@@ -130,9 +131,9 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
   }
 }
 
-/** postgres.js fails a transaction in which any statement failed, unless that was inside a savepoint of its own making. */
+/** postgres.js fails a transaction in which any statement failed, except inside a savepoint that postgres.js created. */
 function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
-  // It hands out a savepoint with each transaction, and with nothing else.
+  // In postgres.js only transactions have `savepoint`.
   const tx = withSavepoints(postgresJsExecutor(sql), () => sql.savepoint !== undefined)
   if (!sql.savepoint) return tx
   return {

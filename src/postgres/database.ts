@@ -1,27 +1,26 @@
 /**
- * Runs one statement and answers with its rows: a pool, or a client inside somebody's transaction. JSON goes in as text
- * and is made JSON by the statement, `$1::text::jsonb`: a string given for a parameter of type jsonb is a document to
- * node-postgres, and to postgres.js a string to be encoded.
+ * Runs one statement and returns its rows: a pool, or a client inside a transaction. Statements receive JSON as text and cast it
+ * (`$1::text::jsonb`), because for a parameter of type jsonb the drivers differ: node-postgres sends a string as a document,
+ * postgres.js encodes the string.
  */
 export interface Executor {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
 }
 
 /**
- * Runs one statement that only reads, however large its plan is: what looks at the fleet is given this and no `Executor`. Each
- * statement has a transaction of its own, without JIT, which would compile such a statement for seconds to run it for
- * milliseconds, and with nothing but pg_catalog in its search path. See `Database.read`.
+ * Runs one read-only statement. Code that observes the fleet receives a `Reader` and no `Executor`. Each statement runs in its own
+ * transaction, with only pg_catalog in its search path, and without JIT, which would compile a large plan for seconds.
  */
 export interface Reader {
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
 }
 
-/** How to reach a server, as `HostsClient` takes it, and for one host node-postgres; our own type, so that users need not install its types. */
+/** Connection settings for `HostsClient`. An own type, so that users need not install the types of node-postgres. */
 export interface Connection {
   readonly connectionString?: string
   readonly host?: string
   readonly port?: number
-  /** Several, of which one is the primary, in the place of `host` and `port`. */
+  /** Several hosts, one of which is the primary. Replaces `host` and `port`. */
   readonly hosts?: readonly { readonly host: string; readonly port: number }[]
   readonly user?: string
   readonly password?: string | (() => string | Promise<string>)
@@ -29,37 +28,28 @@ export interface Connection {
   readonly ssl?: boolean | object
 }
 
-/** The whole of what Holdfast asks of a database: a pool of node-postgres stands behind it, the user's or our own. */
+/** Everything that Holdfast needs from a database. The implementation uses a pool of node-postgres, of the user or of Holdfast. */
 export interface Database extends Executor, Reader {
   /**
-   * With `withinMs`, an answer that does not come within it is given up, and with it the connection, which may have fallen
-   * silent: a `DatabaseUnreachableError`. What was asked for may still happen.
+   * If there is no response within `withinMs`, throws a `DatabaseUnreachableError` and discards the connection, which may be dead. The
+   * statement may still be executed.
    */
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
-  /**
-   * Reads in a transaction of its own, which costs two round trips more than `query`. With `withinMs` it is given up like a
-   * query, and the server cancels it soon after.
-   */
+  /** Reads in its own transaction, which costs two more round trips than `query`. The server cancels it soon after `withinMs`. */
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
-  /** The same for a statement with a large plan that changes rows. */
+  /** Like `read`, for a statement that changes rows. */
   write<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
-  /**
-   * Runs `work` in one transaction on one connection: commits when it resolves, rolls back when it throws. With `withinMs`,
-   * a beginning, commit or rollback that is not answered within it is given up like a query.
-   */
+  /** Runs `work` in one transaction. `withinMs` limits `begin`, `commit` and `rollback`, each like a query. */
   transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number): Promise<T>
   /**
-   * How to connect to the same place with a connection of our own. Sessions with a heartbeat always speak through
-   * node-postgres: it alone says truthfully when a connection has died (see docs/decisions/0003-two-drivers.md).
+   * Connection settings for further connections to the same database. Sessions with a heartbeat always use node-postgres, because only
+   * node-postgres reports reliably that a connection has died (see docs/decisions/0003-two-drivers.md).
    */
   readonly connection: Connection
-  /** Where it leads, for people; never with a password. */
+  /** Target of the connection for people, without the password. */
   readonly address: string
-  /**
-   * For whoever is closing: from now on, while answers fail to come, what has a `withinMs` is not waited for for long. The first
-   * one that does not come is waited for its whole time.
-   */
+  /** Shortens `withinMs` while the database does not respond, so that closing does not wait for each statement. */
   shortenTimeouts(): void
-  /** Closes what Holdfast opened itself; a pool that the user gave stays open. */
+  /** Closes the pools that Holdfast opened. A pool of the user stays open. */
   close(): Promise<void>
 }

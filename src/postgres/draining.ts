@@ -2,21 +2,19 @@ import { type Events, InstanceDrainingError, pause, resultWithin } from '../base
 import type { Presence } from './presence.js'
 
 /**
- * Draining: an instance gives up its part in the fleet without a loss, and its process lives on.
+ * Draining (graceful shutdown): an instance leaves the fleet without losing work. Its process continues.
  *
- *     open ──(drain(), or asked from outside)──► draining ──(nothing is left)──► drained
+ *     open ──(drain(), or a request of an operator)──► draining ──(no work is left)──► drained
  *
- * - **draining**: the rooms that run work of their own take none any more, and let what runs come to its end; what is
- *   held for good is handed over at once. When the time is over, what still runs is told to stop. The rooms that are
- *   only used by other work go on, and are waited for, too.
- * - **drained** is for good: who wants the process to take part again closes the instance and opens another.
+ * - **draining**: active rooms, which run work, stop claiming and let running work finish. Leaderships and resources are handed over
+ *   immediately. After the timeout the signals of the remaining work abort. Passive rooms, which other work uses, stay usable, and
+ *   draining waits for them, too.
+ * - **drained** is final: to take part again, close the instance and open another.
  *
- * The row in `instance` tells people how far it has come; the same row asks it from outside. See decision 18.
+ * The row in `instance` records the state, and also carries the request of an operator. See decision 18.
  */
 interface Drainable {
-  /**
-   * Takes no new work, and resolves when what there was has come to its end. What has not after `withinMs` is told to stop.
-   */
+  /** Stops claiming work and resolves when all work has ended. After `withinMs` the signals of the remaining work abort. */
   drain(withinMs: number): Promise<void>
 }
 
@@ -32,7 +30,7 @@ export class Draining {
   readonly #drained: Promise<void>
   #resolveDrained = () => {}
 
-  /** `workers` run work of their own accord; `means` are used by it, and by the program. */
+  /** `activeRooms` run work. `passiveRooms` are used by that work and by the program. */
   constructor(
     presence: Presence,
     events: Events,
@@ -48,22 +46,20 @@ export class Draining {
     })
   }
 
-  /** From now on it may be asked from outside. */
+  /** Starts to accept requests of operators. */
   acceptRequests(): void {
     this.#presence.onDrainRequest((withinMs) => void this.begin(withinMs))
   }
 
-  /** Aborts when draining begins. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
 
-  /** Resolves when nothing is left. */
   get whenDrained(): Promise<void> {
     return this.#drained
   }
 
-  /** Whether nothing is left, within that time. If something is, it has been told to stop, and draining goes on. */
+  /** Returns whether no work is left after at most `withinMs`. If some is left, its signals abort and draining continues. */
   async begin(withinMs = drainWithinMs): Promise<boolean> {
     if (!this.signal.aborted) void this.#drain(withinMs)
     const drained = this.#drained.then(() => true)
@@ -76,7 +72,7 @@ export class Draining {
     this.#events.emitter('instance.drain-started')?.({ withinMs })
     const reporting = this.#presence.reportDrain('draining')
     const working = Promise.all(this.#activeRooms.map((room) => room.drain(withinMs)))
-    // Work uses the means until its end. Work that does not end must not keep the others from being told.
+    // Running work uses passive rooms until its end. Work that does not end must not delay the requests to passive rooms.
     await resultWithin(withinMs, working)
     const leftMs = Math.max(0, until - performance.now())
     await Promise.all([working, ...this.#passiveRooms.map((room) => room.drain(leftMs))])
@@ -86,10 +82,7 @@ export class Draining {
   }
 }
 
-/**
- * For what is only used by other work: waits for what is held now, asks what is left after `withinMs` to let go, and waits
- * for that, too.
- */
+/** Drains a passive room: waits for everything that is held now, requests a release after `withinMs`, and waits again. */
 export async function waitForRelease<T>(
   held: readonly T[],
   withinMs: number,
@@ -99,7 +92,7 @@ export async function waitForRelease<T>(
   }: { isHeld: (one: T) => boolean; requestRelease: (one: T, reason: InstanceDrainingError) => void },
 ): Promise<void> {
   const until = performance.now() + withinMs
-  // Looked at now and then, for it has no event of its own.
+  // Polled, because a release has no event.
   while (held.some(isHeld) && performance.now() < until) await pause(pollMs)
   const reason = new InstanceDrainingError()
   for (const one of held) if (isHeld(one)) requestRelease(one, reason)

@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError, UsageError } from '../base/index.js'
 
-/** An error that PostgreSQL answered with, for which there is no more telling class. `sqlstate` has its five letters. */
+/** An error of PostgreSQL for which there is no more specific class. */
 export class DatabaseError extends HoldfastError {
   readonly sqlstate: string
 
@@ -14,13 +14,13 @@ export class DatabaseError extends HoldfastError {
   }
 }
 
-/** The database cannot be reached, or went away in the middle. What was in flight may or may not have happened. */
+/** The database cannot be reached, or the connection broke. A statement in flight may or may not have been executed. */
 export class DatabaseUnreachableError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super(message, {
       code: 'DATABASE_UNREACHABLE',
       retryable: true,
-      hint: 'Check the address, that the server runs and that this machine may reach it.',
+      hint: 'Check that the address is correct, that the server runs and that this machine can reach it.',
       cause,
     })
   }
@@ -32,16 +32,16 @@ export class TooManyConnectionsError extends HoldfastError {
     super(`The server accepts no more connections: ${(cause as Error).message}`, {
       code: 'TOO_MANY_CONNECTIONS',
       retryable: true,
-      hint: 'Holdfast needs one connection per instance beside the pool: shrink pools, or raise max_connections.',
+      hint: 'Holdfast needs one connection for each instance in addition to the pool. Use smaller pools, or raise max_connections.',
       cause,
     })
   }
 }
 
-/** The role lacks a right (42501). */
+/** The role lacks a privilege (42501). */
 export class PermissionError extends HoldfastError {
   constructor(cause: unknown) {
-    super(`The role lacks a right: ${(cause as Error).message}`, {
+    super(`The role lacks a privilege: ${(cause as Error).message}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
       hint: 'As the owner of the schema, run `holdfast migrate --application` with the name of this role; `holdfast doctor` prints the SQL.',
@@ -50,7 +50,7 @@ export class PermissionError extends HoldfastError {
   }
 }
 
-/** Why the database takes no writes. `change` is the SQL that ends it, where SQL can. */
+/** The reason why the database accepts no writes. `change` is the SQL that fixes it, if SQL can. */
 export type ReadOnlyReason =
   | { readonly reason: 'standby' }
   | { readonly reason: 'setting'; readonly origin: string; readonly change: string | undefined }
@@ -58,8 +58,8 @@ export type ReadOnlyReason =
 const standbyHint = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.'
 
 /**
- * The database takes no writes (25006). `reason` says why: the server is a `standby`, or the `setting`
- * default_transaction_read_only is on. It is undefined where Holdfast could not find out.
+ * The database accepts no writes (25006). `reason`: the server is a `standby`, or the `setting` default_transaction_read_only is on.
+ * Undefined if Holdfast could not find out.
  *
  * @example
  * if (error instanceof ReadOnlyError && error.reason === 'setting') console.error(error.hint)
@@ -84,16 +84,15 @@ function readOnlyMessage(why: ReadOnlyReason | undefined): string {
 function readOnlyHint(why: ReadOnlyReason | undefined): string {
   if (why?.reason === 'standby') return standbyHint
   if (why?.reason !== 'setting')
-    return `${standbyHint} If the server is no standby, look at default_transaction_read_only.`
+    return `${standbyHint} If the server is not a standby, check default_transaction_read_only.`
   const change = why.change
     ? `run \`${why.change}\` and connect again.`
-    : 'take the setting out of the address, or out of the options of the pool.'
-  return `The setting protects the database, so Holdfast does not override it. If Holdfast may write there, ${change}`
+    : 'remove the setting from the URL, or from the options of the pool.'
+  return `The setting protects the database, so Holdfast does not override it. If Holdfast may write to it, ${change}`
 }
 
-/** Where a connection leads. */
 export interface ConnectionTarget {
-  /** Undefined where the driver chooses. */
+  /** Undefined if the driver chooses. */
   readonly user: string | undefined
   /** `host:port`; several are separated by commas. */
   readonly hosts: string
@@ -101,8 +100,8 @@ export interface ConnectionTarget {
 }
 
 /**
- * PostgreSQL refused the login: wrong or missing password (28P01), a role that does not exist or has no entry in pg_hba.conf
- * (28000), or a database that does not exist (3D000). `sqlstate` says which.
+ * PostgreSQL refused the login. `sqlstate` shows the reason: a wrong or missing password (28P01), a role that does not exist or has no
+ * entry in pg_hba.conf (28000), or a database that does not exist (3D000).
  *
  * @example
  * if (error instanceof LoginRefusedError) console.error(error.message, error.hint)
@@ -130,18 +129,18 @@ function targetHint(place: ConnectionTarget | undefined): string {
   return `The login was to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
 }
 
-/** The server's lock table is full, for everybody on it (53200). */
+/** The lock table of the server, which all databases share, is full (53200). */
 export class LockTableFullError extends HoldfastError {
-  /** How many locks the server was made for, all databases and all kinds together; undefined where it is not known. */
+  /** Capacity of the lock table, for all kinds of locks. Undefined if unknown. */
   readonly budget: number | undefined
-  /** How many were in use when it was last counted. */
+  /** Number of locks at the last count. */
   readonly inUse: number | undefined
 
   constructor(message: string, facts: { budget?: number | undefined; inUse?: number | undefined; cause?: unknown }) {
     super(message, {
       code: 'LOCK_TABLE_FULL',
       retryable: true,
-      hint: 'Hold fewer names at once (one name for the whole set, or leases), or raise max_locks_per_transaction and restart the server.',
+      hint: 'Hold fewer names at the same time (one name for the whole set, or leases), or raise max_locks_per_transaction and restart the server.',
       cause: facts.cause,
     })
     this.budget = facts.budget
@@ -149,35 +148,34 @@ export class LockTableFullError extends HoldfastError {
   }
 }
 
-/** Waiting for locks in a circle; PostgreSQL chose this side to fail (40P01). */
+/** Several calls wait for each other's locks. PostgreSQL (40P01) or Holdfast chose this call to fail. */
 export class DeadlockError extends HoldfastError {
-  /** The circle, one line for each side: who waits for what, held by whom. */
+  /** The waits of the cycle, one line for each. */
   readonly cycle: readonly string[]
 
   constructor(cycle: readonly string[], cause?: unknown) {
     super(`Deadlock: ${cycle.join('; ')}`, {
       code: 'DEADLOCK',
       retryable: true,
-      hint: 'Take the names in one call (an array is taken in one order by everybody), or always in the same order.',
+      hint: 'Acquire the names in one call (every caller locks the names of an array in the same order), or always in the same order.',
       cause,
     })
     this.cycle = cycle
   }
 }
 
-/** The fence is older than another that was already used for the name: somebody else has taken over. */
+/** A larger fence was already used for the name: another holder has taken over. */
 export class StaleFenceError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super(message, {
       code: 'STALE_FENCE',
       retryable: false,
-      hint: 'Stop this work and write nothing more: the name belongs to a later holder.',
+      hint: 'Stop this work and write nothing more. A later holder has the name.',
       cause,
     })
   }
 }
 
-/** A session that stands in the way. */
 export interface BlockingSession {
   readonly pid: number
   readonly program: string
@@ -185,11 +183,11 @@ export interface BlockingSession {
   readonly for_ms: number
 }
 
-/** A migration did not get the locks that it needs; it changed nothing. It gives way to whoever works, again and again. */
+/** A migration did not get its table locks in time, because it lets other transactions go first. It changed nothing. */
 export class MigrationBlockedError extends HoldfastError {
-  /** Which migration. */
+  /** Version of the migration. */
   readonly version: number
-  /** The server process of the oldest transaction that uses the schema; undefined when none was left to be seen. */
+  /** The server process of the oldest transaction that uses the schema. Undefined if none was found afterwards. */
   readonly pid: number | undefined
 
   constructor(
@@ -198,11 +196,11 @@ export class MigrationBlockedError extends HoldfastError {
     holder: BlockingSession | undefined,
     cause: unknown,
   ) {
-    const who = holder
+    const blocker = holder
       ? `: session ${holder.pid} (${holder.program}, ${holder.state}) has used its tables for ${formatDuration(holder.for_ms)}`
       : ''
     super(
-      `Migration ${version} (${name}) did not get the locks that it needs within ${formatDuration(triedMs)}, and changed nothing${who}`,
+      `Migration ${version} (${name}) did not get the locks that it needs within ${formatDuration(triedMs)}, and changed nothing${blocker}`,
       {
         code: 'MIGRATION_BLOCKED',
         retryable: true,
@@ -215,9 +213,9 @@ export class MigrationBlockedError extends HoldfastError {
   }
 }
 
-/** PostgreSQL refused a step of a migration; all of it was taken back. */
+/** PostgreSQL refused a step of a migration. The whole migration was rolled back. */
 export class MigrationFailedError extends HoldfastError {
-  /** Which migration. */
+  /** Version of the migration. */
   readonly version: number
 
   constructor({ version, name }: { version: number; name: string }, cause: DatabaseError) {
@@ -233,7 +231,7 @@ export class MigrationFailedError extends HoldfastError {
   }
 }
 
-/** The schema in the database and this version of Holdfast do not fit together. */
+/** This version of Holdfast cannot work with the schema in the database. */
 export class SchemaVersionError extends HoldfastError {
   readonly found: number
   readonly expected: number
@@ -266,7 +264,7 @@ export class SchemaVersionError extends HoldfastError {
   }
 }
 
-/** Why session locks cannot be trusted on a connection. */
+/** The reason why session locks cannot be trusted on a connection. */
 export type UnavailableReason =
   | 'transaction-pooler'
   | 'read-replica'
@@ -278,24 +276,24 @@ export type UnavailableReason =
 const unavailableReasons: Record<UnavailableReason, { message: string; hint: string }> = {
   'transaction-pooler': {
     message:
-      'A pooler in transaction mode stands before the database: statements of one client run on different sessions, so a session lock protects nothing',
-    hint: 'Give directUrl, an address that leads to PostgreSQL itself (or a session-mode port); or open with anchor: "none" and use leases and transaction locks.',
+      'The connection uses a pooler in transaction mode: statements of one client run on different sessions, so a session lock protects nothing',
+    hint: 'Set directUrl to an address of PostgreSQL itself (or a session-mode port), or open with anchor: "none" and use leases and transaction locks.',
   },
   'read-replica': {
-    message: 'The server is a read replica: locks taken there are seen by nobody else',
+    message: 'The server is a read replica: other servers do not see its locks',
     hint: 'Connect to the primary (target_session_attrs=read-write).',
   },
   'locks-not-enforced': {
-    message: 'The server says yes to a session lock that another session holds, as CockroachDB does',
-    hint: 'Session locks cannot work there: open with anchor: "none" and use leases.',
+    message: 'The server grants a session lock that another session holds, as CockroachDB does',
+    hint: 'Session locks cannot work on this server: open with anchor: "none" and use leases.',
   },
   'single-session': {
-    message: 'All connections are one session of the server, as with PGlite, so a lock never excludes anybody',
+    message: 'All connections share one session of the server, as with PGlite, so a lock excludes no other connection',
     hint: 'Use a real PostgreSQL server, for example `holdfast dev`; or open with anchor: "none".',
   },
   'other-database': {
-    message: 'directUrl leads to another server or database than url, so the two see different locks',
-    hint: 'Both must reach the same database of the same server.',
+    message: 'directUrl points to another server or database than url, so their locks do not exclude each other',
+    hint: 'Set both to the same database of the same server.',
   },
   'no-anchor': {
     message: 'This instance was opened with anchor: "none", so it has no session to hold locks on',
@@ -303,13 +301,13 @@ const unavailableReasons: Record<UnavailableReason, { message: string; hint: str
   },
 }
 
-/** Session locks cannot be trusted here; `reason` says why and the hint names the way out. */
+/** Session locks cannot be trusted on this server. */
 export class SessionLocksUnavailableError extends HoldfastError {
   readonly reason: UnavailableReason
 
   constructor(reason: UnavailableReason) {
     super(unavailableReasons[reason].message, {
-      code: `SESSION_LOCKS_UNAVAILABLE`,
+      code: 'SESSION_LOCKS_UNAVAILABLE',
       retryable: false,
       hint: unavailableReasons[reason].hint,
     })

@@ -1,4 +1,4 @@
--- Functions that every room uses: keys of names, classes of internal locks, fences, generations of the server, and presence.
+-- Functions for all rooms: keys of names, classes of internal locks, fences, server generations, and presence.
 
 create or replace function holdfast.lock_key(namespace text, name text) returns bigint
   language sql immutable strict parallel safe
@@ -7,13 +7,13 @@ create or replace function holdfast.lock_key(namespace text, name text) returns 
     select ('x' || encode(substr(sha256(convert_to(namespace, 'UTF8') || '\x00'::bytea || convert_to(name, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint
   $$;
 comment on function holdfast.lock_key(text, text) is
-  'The key of a name, for psql and other languages: select pg_advisory_lock(holdfast.lock_key(''billing'', ''nightly-report'')).';
+  'Returns the key of a name, for psql and other languages: select pg_advisory_lock(holdfast.lock_key(''billing'', ''nightly-report'')).';
 
 create or replace function holdfast.pair_key(class integer, object integer) returns bigint
   language sql immutable strict parallel safe
   set search_path = pg_catalog, pg_temp
   as $$ select (class::bigint << 32) | (object::bigint & 4294967295) $$;
-comment on function holdfast.pair_key(integer, integer) is 'The key of a (class, object) pair.';
+comment on function holdfast.pair_key(integer, integer) is 'Returns the key of a (class, object) pair.';
 
 create or replace function holdfast.space_key(namespace text, space text, number integer) returns bigint
   language sql stable strict parallel safe
@@ -26,20 +26,20 @@ create or replace function holdfast.space_key(namespace text, space text, number
       and space_key.number between 0 and 1048575
   $$;
 comment on function holdfast.space_key(text, text, integer) is
-  'The key of a number in a registered key space; null when the space is not registered or the number not between 0 and 1048575.';
+  'Returns the key of a number in a registered key space. Null if the space is not registered or the number is not between 0 and 1048575.';
 
--- Advisory locks of the two-integer space, which Holdfast keeps for itself: every class is named here, those that need no schema in
--- src/postgres/lock-classes.ts. session_class() alone is the class of presence: a session locks its number as long as it lives.
--- PostgreSQL folds a call with a literal into a constant when it plans. A setting would cost time, so each name carries its schema.
+-- All classes of internal advisory locks (the two-integer space), except those in lock-classes.ts, which are needed before the schema
+-- exists. session_class() itself is the class of presence: each session holds a lock on its number.
+-- PostgreSQL evaluates a call with a literal at plan time. A set clause would prevent that, so each name is written with its schema.
 create or replace function holdfast.lock_class(purpose text) returns integer
   language sql immutable parallel safe
   as $$
     select holdfast.session_class() operator(pg_catalog.#) case
-      -- Object: the number of a session. A claim shares it; a take-over from the session has it alone.
+      -- Object: a session number. Claims lock it shared. A take-over of the session's claims locks it exclusively.
       when purpose operator(pg_catalog.=) 'claims of a session' then 1
       when purpose operator(pg_catalog.=) 'job maintenance' then 2
       when purpose operator(pg_catalog.=) 'job history' then 3
-      -- Object: the low half of the queue's key.
+      -- Object: the low 32 bits of the key of the queue.
       when purpose operator(pg_catalog.=) 'queue' then 4
       when purpose operator(pg_catalog.=) 'job follow-ups' then 5
       when purpose operator(pg_catalog.=) 'workers' then 6
@@ -52,14 +52,14 @@ create or replace function holdfast.lock_class(purpose text) returns integer
     end
   $$;
 comment on function holdfast.lock_class(text) is
-  'The class of an internal advisory lock, by its purpose. The object is 0 where the source says nothing else. Null for an unknown purpose.';
+  'Returns the class of an internal advisory lock, by its purpose. Null for an unknown purpose. The object of the lock is 0 unless the source names another.';
 
 create or replace function holdfast.clock_floor() returns bigint
   language sql volatile
   set search_path = pg_catalog, pg_temp
   as $$ select (extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1048576)::bigint $$;
 comment on function holdfast.clock_floor() is
-  'Smallest number that fences and job ids may continue with at this moment: 2^20 for each second since 2020. No server draws as many, so it is larger than all numbers drawn before, also those that a restored backup knows nothing of. Below 2^53 until the year 2292.';
+  'Returns the smallest number with which fences and job ids may continue now: 2^20 for each second since 2020. No server draws as many, so this number exceeds all earlier numbers, also those that a restored backup does not contain. Below 2^53 until the year 2292.';
 
 create or replace function holdfast.raise_sequence(sequence regclass, floor bigint, always_ahead boolean) returns boolean
   language plpgsql
@@ -67,18 +67,17 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   as $$
   declare
     reached bigint;
-    -- Others may draw while we decide, and a crash forgets what was drawn and not yet flushed. Both are far fewer.
+    -- Exceeds the numbers that others draw meanwhile, and the numbers that a crash loses because they were not flushed.
     ahead bigint := 1048576;
   begin
-    -- Without the lock, two callers read the same last value, and the second sets the sequence back to what the first has
-    -- passed. A lock of the session, released at the end: a lock of the transaction would last as long as a transaction
-    -- of the user.
+    -- Without the lock, A and B read the same last value. A sets the sequence ahead, others draw, then B sets it back. A session lock,
+    -- because a transaction lock would last as long as the transaction of the user.
     perform pg_advisory_lock(holdfast.lock_class('sequences'), 0);
     begin
-      -- The first value that a sequence gives out is its last_value, until it is called.
+      -- Before its first use, a sequence shows the next number as last_value.
       execute format('select last_value - (not is_called)::integer from %s', sequence) into reached;
       if reached < floor or always_ahead then
-        -- Minutes ahead of the clock: the clock was set back, and does not show what a failover or a restore has forgotten.
+        -- The sequence is minutes ahead of the clock, so the clock was set back and cannot show what a failover or restore has lost.
         if reached > floor + 67108864 then
           ahead := 67108864;
         end if;
@@ -94,15 +93,15 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   end
   $$;
 comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
-  'Moves a sequence beyond the floor if it is below the floor, and answers whether it was. With always_ahead: moves it ahead in any case.';
+  'Moves a sequence beyond the floor if it is below the floor. Returns whether it was. With always_ahead, moves it ahead in any case.';
 
 create or replace function holdfast.sequence_positions() returns table (sequence regclass, reached bigint, largest bigint)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- An opening runs this under its statement_timeout, in databases of any size: so of large tables only the latest rows are
-    -- read, by an index. The number of a latest row is nearly the largest, and callers go far beyond it.
+    -- Runs within the statement_timeout of an opening instance, so it reads only the latest rows of large tables, by index. Their
+    -- numbers are nearly the largest, and callers add a large distance.
     return query
     select 'holdfast.fence'::regclass, (select last_value - (not is_called)::integer from holdfast.fence), greatest(
       (select fence_floor from holdfast.server_generation),
@@ -122,7 +121,8 @@ create or replace function holdfast.sequence_positions() returns table (sequence
       )
     )
     union all
-    select 'holdfast.job_number'::regclass, (select last_value - (not is_called)::integer from holdfast.job_number), holdfast.largest_job_number()
+    select 'holdfast.job_number'::regclass, (select last_value - (not is_called)::integer from holdfast.job_number),
+      holdfast.largest_job_number()
     union all
     select 'holdfast.session'::regclass, (select last_value - (not is_called)::integer from holdfast.session), greatest(
       (select max(session) from holdfast.instance),
@@ -138,13 +138,15 @@ create or replace function holdfast.sequence_positions() returns table (sequence
       )
     )
     union all
-    select 'holdfast.wait_order'::regclass, (select last_value - (not is_called)::integer from holdfast.wait_order), (select max(wait_order) from holdfast.permit)
+    select 'holdfast.wait_order'::regclass, (select last_value - (not is_called)::integer from holdfast.wait_order),
+      (select max(wait_order) from holdfast.permit)
     union all
-    select 'holdfast.audit_number'::regclass, (select last_value - (not is_called)::integer from holdfast.audit_number), (select max(id) from holdfast.audit);
+    select 'holdfast.audit_number'::regclass, (select last_value - (not is_called)::integer from holdfast.audit_number),
+      (select max(id) from holdfast.audit);
   end
   $$;
 comment on function holdfast.sequence_positions() is
-  'For each sequence: the last value, and the largest number in the tables that it numbers. A sequence below it was not copied with its tables, as by logical replication.';
+  'Returns, for each sequence, its last value and the largest number in its tables. A sequence below that number was not copied with its tables, for example by logical replication.';
 
 create or replace function holdfast.largest_job_number() returns bigint
   language plpgsql
@@ -159,7 +161,8 @@ create or replace function holdfast.largest_job_number() returns bigint
     );
   end
   $$;
-comment on function holdfast.largest_job_number() is 'The largest id of a job in the tables; null without any. Relies on their primary keys and on job_history_id.';
+comment on function holdfast.largest_job_number() is
+  'Returns the largest id of a job in the tables. Null if there are none. Uses the primary keys and job_history_id.';
 
 create or replace function holdfast.catch_up_sequences() returns boolean
   language plpgsql
@@ -170,13 +173,13 @@ create or replace function holdfast.catch_up_sequences() returns boolean
       select coalesce(bool_or(holdfast.raise_sequence(sequence, largest, false)), false)
       from holdfast.sequence_positions()
       where largest > reached
-        -- An application may not advance audit_number. Whoever writes the audit does.
+        -- An application has no privilege on audit_number. The roles that write the audit advance it.
         and has_sequence_privilege(sequence, 'update')
     );
   end
   $$;
 comment on function holdfast.catch_up_sequences() is
-  'Moves each sequence beyond the largest number in its tables, and answers whether one was behind. Safe to run at any time.';
+  'Moves each sequence beyond the largest number in its tables. Returns whether one was behind. Safe to run at any time.';
 
 create or replace function holdfast.advance_fence() returns void
   language plpgsql
@@ -186,15 +189,15 @@ create or replace function holdfast.advance_fence() returns void
     recorded record;
     system_here bigint;
     timeline_here integer;
-    -- The path of a file names the database.
+    -- The path of a table contains the oid of the database.
     database_here constant oid := split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2);
     is_copy boolean;
     is_new boolean;
     was_behind boolean := false;
-    -- A minute ahead of the clock: this machine's may be that much behind the one on which the last fences were drawn.
+    -- 64 seconds of clock_floor(): the clock of this machine may be that far behind the clock of the previous server.
     ahead constant bigint := 67108864;
   begin
-    -- Until the end of the transaction, so that its commit is flushed: a second crash must not forget the step.
+    -- Until the end of the transaction, so that its commit is flushed and a second crash cannot undo it.
     if current_setting('synchronous_commit') = 'off' then
       perform set_config('synchronous_commit', 'on', true);
     end if;
@@ -202,23 +205,23 @@ create or replace function holdfast.advance_fence() returns void
       system_here := (select system_identifier from pg_control_system());
       timeline_here := ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer;
     exception
-      -- Services that hide the control file replicate their storage, and lose no sequence at failover.
+      -- Services that hide the control file replicate their storage, so a failover loses no sequence values.
       when insufficient_privilege or feature_not_supported or undefined_function then null;
     end;
 
     if not exists (select from holdfast.server_generation) then
-      -- A dump is restored table by table, in the order of their names: the row is about to come, and must not be there then.
+      -- A restore fills the tables in the order of their names. An insert now would make the insert of the restore fail.
       if not exists (select from holdfast.migration) then
         raise exception 'The tables of Holdfast are empty: a restore is under way, or has failed'
           using errcode = 'HF002',
                 hint = 'Wait until the restore is complete. If none is under way, restore the backup again.';
       end if;
-      -- Somebody has deleted it.
+      -- The row was deleted by hand.
       insert into holdfast.server_generation (system_identifier, timeline, generation)
       select 0, 0, greatest(1, max(instance.generation)) from holdfast.instance
       on conflict on constraint server_generation_pkey do nothing;
     end if;
-    -- Concurrent openings take turns, so that one generation begins once. The row is read after the lock was granted.
+    -- The row lock serializes concurrent openings, so that each generation begins once. The values are read after the lock was granted.
     perform from holdfast.server_generation for update;
     select server_generation.*, server_generation.xmin as writer into strict recorded from holdfast.server_generation;
     system_here := coalesce(system_here, recorded.system_identifier);
@@ -230,7 +233,7 @@ create or replace function holdfast.advance_fence() returns void
       or (recorded.timeline, recorded.started_at) is distinct from (timeline_here, pg_postmaster_start_time())
       or not exists (select from holdfast.crash_witness);
     if not is_new then
-      -- Nothing shows that fences were forgotten. Where nothing can show it, as where a whole machine was set back, the clock does.
+      -- No sign of lost fences. If a whole machine was set back (a VM snapshot), only the clock shows it.
       if not holdfast.raise_sequence('holdfast.fence', holdfast.clock_floor(), false) then
         return;
       end if;
@@ -239,7 +242,7 @@ create or replace function holdfast.advance_fence() returns void
         was_behind := holdfast.catch_up_sequences();
       end if;
       perform holdfast.raise_sequence('holdfast.fence', holdfast.clock_floor() + ahead, true);
-      -- The ids of a new installation begin at 1.
+      -- Skipped for a new installation, whose job ids begin at 1.
       if recorded.generation > 0 or was_behind then
         perform holdfast.raise_sequence('holdfast.job_number', holdfast.clock_floor() + ahead, true);
       end if;
@@ -253,12 +256,12 @@ create or replace function holdfast.advance_fence() returns void
         fence_floor = (select last_value from holdfast.fence),
         generation = server_generation.generation + is_new::integer,
         began_at = case when is_new then clock_timestamp() else server_generation.began_at end;
-    -- Not pg_current_xact_id(), which is another number inside a savepoint.
+    -- Not pg_current_xact_id(), which differs from xmin inside a savepoint.
     update holdfast.server_generation set written_by = server_generation.xmin;
   end
   $$;
 comment on function holdfast.advance_fence() is
-  'Keeps the fences ahead of all that a crash, a failover, a restore or an upgrade may have forgotten, and begins a new generation where one of these has happened. Called whenever an instance opens or reconnects.';
+  'Moves the fences ahead of all numbers that a crash, a failover, a restore or an upgrade may have lost, and begins a new generation after such an event. Called when an instance opens or reconnects.';
 
 create or replace function holdfast.guard_key(key bigint, fence bigint, session integer default null) returns void
   language plpgsql
@@ -274,7 +277,7 @@ create or replace function holdfast.guard_key(key bigint, fence bigint, session 
       raise exception 'The fence % of key % is stale: a later holder has written already', guard_key.fence, guard_key.key
         using errcode = 'HF001';
     end if;
-    -- Whoever can take the number of the holder's session has proven that this session is gone.
+    -- If this transaction gets the lock on the session number, the session of the holder has ended.
     if session is not null and pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then
       raise exception 'The fence % of key % is stale: the session that held it is gone', guard_key.fence, guard_key.key
         using errcode = 'HF001';
@@ -282,22 +285,21 @@ create or replace function holdfast.guard_key(key bigint, fence bigint, session 
   end
   $$;
 comment on function holdfast.guard_key(bigint, bigint, integer) is
-  'Refuses (HF001) the writes of a stale holder of a key, in the transaction of those writes. Stale: a larger fence was used before, or the session that held it is gone.';
+  'Raises HF001 for a stale holder of a key, so that the transaction of its writes rolls back. Stale: a larger fence was used before, or the session of the holder has ended.';
 
 create or replace function holdfast.guard(namespace text, name text, fence bigint, session integer default null) returns void
   language sql
   set search_path = pg_catalog, pg_temp
   as $$ select holdfast.guard_key(holdfast.lock_key(namespace, name), fence, session) $$;
 comment on function holdfast.guard(text, text, bigint, integer) is
-  'Refuses (HF001) the writes of a stale holder of a name, in the transaction of those writes: select holdfast.guard(''billing'', ''nightly-report'', 1048577).';
+  'Raises HF001 for a stale holder of a name, so that the transaction of its writes rolls back: select holdfast.guard(''billing'', ''nightly-report'', 1048577).';
 
 create or replace function holdfast.noticed_generation() returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- A standby has no unlogged tables, and refuses the query below with an error of its own. Without a generation the caller tries to
-    -- begin one, which fails as a write does there.
+    -- A standby cannot read unlogged tables. With null, the caller tries to begin a generation, which fails with the error of a write.
     if pg_is_in_recovery() then
       return null;
     end if;
@@ -306,7 +308,7 @@ create or replace function holdfast.noticed_generation() returns integer
       from holdfast.server_generation
       where started_at = pg_postmaster_start_time()
         and written_by = xmin
-        -- The path of a file names the database, and takes no look at pg_database, which may be large.
+        -- The path of a table contains the oid of the database. pg_database may be large.
         and database = split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid
         and fence_floor <= (select last_value from holdfast.fence)
         and exists (select from holdfast.crash_witness)
@@ -314,12 +316,12 @@ create or replace function holdfast.noticed_generation() returns integer
   end
   $$;
 comment on function holdfast.noticed_generation() is
-  'The generation of the server (see server_generation). Null until advance_fence() has noticed a restart, a crash, a failover or a restore: until then the sequences may be behind.';
+  'Returns the generation of the server (see server_generation). Null after a restart, a crash, a failover or a restore until advance_fence() has noticed it. Until then the sequences may be behind.';
 
 create or replace function holdfast.generation_began() returns text
   language plpgsql
   set search_path = pg_catalog, pg_temp
-  -- Part of the heartbeat, which must not wait for somebody who has locked the table.
+  -- Part of the heartbeat, which must not wait for a table lock.
   set lock_timeout = '200ms'
   as $$
   begin
@@ -327,7 +329,7 @@ create or replace function holdfast.generation_began() returns text
   end
   $$;
 comment on function holdfast.generation_began() is
-  'When the generation was noticed; null until then. A session sees it change only when the tables were restored while it lived.';
+  'Returns the time at which the generation was noticed. Null until then. It changes during a session only if the tables were restored.';
 
 create or replace function holdfast.generation() returns integer
   language plpgsql
@@ -344,7 +346,7 @@ create or replace function holdfast.generation() returns integer
   end
   $$;
 comment on function holdfast.generation() is
-  'The generation of the server (see server_generation), also when nobody has noticed its beginning before.';
+  'Returns the generation of the server (see server_generation). Begins a new one if necessary.';
 
 create or replace function holdfast.grace_is_over_in(generation integer) returns boolean
   language plpgsql
@@ -361,7 +363,7 @@ create or replace function holdfast.grace_is_over_in(generation integer) returns
   end
   $$;
 comment on function holdfast.grace_is_over_in(integer) is
-  'The same as grace_is_over() for a generation that is known already. For transactions of the user, where to notice one would lock a row that everybody needs.';
+  'Like grace_is_over(), for a known generation. For transactions of the user, in which beginning a generation would lock a row that all instances need.';
 
 create or replace function holdfast.grace_is_over() returns boolean
   language plpgsql
@@ -371,12 +373,11 @@ create or replace function holdfast.grace_is_over() returns boolean
   end
   $$;
 comment on function holdfast.grace_is_over() is
-  'False for a while after a restart, crash or failover: somebody who was cut off then may still believe in what is gone. Ask it before any grant, and draw the fence after it.';
+  'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on lost holds. Check it before any grant, and draw the fence afterwards.';
 
--- What a statement sees may be older than the moment in which it looks at the clock: on a busy server by so long that what
--- it sees as over was renewed, and the renewal answered, in between. So the clock is asked first: what is over then, as
--- seen by a statement that begins later, has been renewed in time by nobody who heard of it. Where the transaction sees the
--- past, its beginning is the moment. In a statement of its own in PL/pgSQL, before the one that looks.
+-- A reader takes its snapshot. Then the holder renews its row and receives the response. Then the reader reads the clock, and finds the
+-- old row expired. To exclude this order, call expiry_clock() in a separate statement before the statement that reads the rows: then the
+-- clock is older than the snapshot. At higher isolation levels the snapshot is as old as the transaction, so now() is used.
 create or replace function holdfast.expiry_clock() returns timestamptz
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -386,7 +387,7 @@ create or replace function holdfast.expiry_clock() returns timestamptz
   end
   $$;
 comment on function holdfast.expiry_clock() is
-  'The time, to judge by what the next statement sees whether something is over.';
+  'Returns the time with which the next statement may decide whether a row has expired.';
 
 create or replace function holdfast.is_present(session integer) returns boolean
   language plpgsql
@@ -408,4 +409,4 @@ create or replace function holdfast.is_present(session integer) returns boolean
   end
   $$;
 comment on function holdfast.is_present(integer) is
-  'Whether the instance whose present epoch has this number is alive: a session vouches for it, or its row has not expired. Not to be asked on the session that vouches: a session does not exclude itself.';
+  'Whether the instance whose current epoch has this number is alive: a session holds the lock on the number, or the row of the instance has not expired. Do not call it on that session: a session does not exclude itself.';

@@ -2,23 +2,24 @@ import { memberOf, messageOf, resultWithin } from '../base/index.js'
 import type { Database } from './database.js'
 import type { Presence } from './presence.js'
 
-/** How an instance is. */
+/** Health of an instance. */
 export interface Health {
   /**
-   * `up`: it can do all that it is there for. `degraded`: it cannot do all of it, for a while by itself or because it drains.
-   * `down`: it cannot work, because the database cannot be reached or the instance is closing.
+   * `up`: everything works. `degraded`: a part of the instance does not work, or it drains. `down`: the database cannot be reached, or
+   * the instance is closing.
    */
   readonly status: 'up' | 'degraded' | 'down'
-  /** Why it is not up; empty when it is. */
+  /** The reasons why the status is not `up`. */
   readonly reasons: readonly HealthReason[]
+  /** The id of the instance. */
   readonly instance: string
-  /** How long the database took to answer when it was last asked; null when it did not. */
+  /** Response time of the last query. Null if there was no response. */
   readonly databaseMs: number | null
-  /** When the database was last asked. */
+  /** Time of the last query. */
   readonly checkedAt: Date
 }
 
-/** One reason why an instance is not `up`. */
+/** A reason why an instance is not `up`. */
 export interface HealthReason {
   readonly code: HealthReasonCode
   readonly message: string
@@ -39,7 +40,7 @@ export type HealthReasonCode =
   | 'CAMPAIGN_FAILED'
   | 'SHARE_FAILED'
 
-/** Why a part of an instance does not work. A schema that is too new is a reason of its own: only a newer version of the program helps. */
+/** Makes a reason from an error. A schema that is too new has its own code, because only a newer version of the program helps. */
 export function healthReasonOf(code: HealthReasonCode, what: string, error: unknown): HealthReason {
   const isTooNew = memberOf(error, 'code') === 'SCHEMA_TOO_NEW'
   return { code: isTooNew ? 'SCHEMA_TOO_NEW' : code, message: `${what}: ${messageOf(error)}` }
@@ -52,25 +53,24 @@ interface Probe {
   readonly error: string | null
 }
 
-/** However often somebody asks, the database is asked once in this time. */
 const probeEveryMs = 3_000
-/** Shorter than what orchestrators wait for a probe. */
+/** Shorter than the probe timeouts of orchestrators. */
 const probeTimeoutMs = 800
 
 interface HealthOptions {
   readonly database: Database
   readonly presence: Presence
-  /** Whether the instance has a session that is always there; without one it is present only when somebody needs it. */
+  /** Whether the instance should always be present. Without an anchor it is present only when needed. */
   readonly hasAnchor: boolean
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
-  /** What the parts of the instance know of themselves. */
+  /** Problems of the parts of the instance. */
   readonly reasons: () => Iterable<HealthReason>
 }
 
 /**
- * Knows how the instance is: by its presence, by what its parts know of themselves, and by one small question to the database. It
- * never writes: whether writes succeed is known from those that the instance makes anyway.
+ * Determines the health of an instance from its presence, the problems of its parts, and one small query. It never writes: `WriteMonitor`
+ * sees the outcomes of the writes that the instance sends anyway.
  */
 export class HealthCheck {
   readonly #options: HealthOptions
@@ -81,7 +81,7 @@ export class HealthCheck {
     this.#options = options
   }
 
-  /** How it is now, by an answer of the database that may be three seconds old. */
+  /** Returns the current health. The query result may be 3 s old. */
   async check(): Promise<Health> {
     const { presence, hasAnchor, isDraining, isClosing, reasons: troubles } = this.#options
     const { databaseMs, checkedAt, error } = await this.#latestProbe()
@@ -89,14 +89,14 @@ export class HealthCheck {
     const isConnected = hasAnchor && presence.epoch !== undefined
     if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing, or closed' })
     else {
-      // The session of an instance is answered all the time, so where it lives the server can be reached.
+      // The anchor receives responses all the time, so if the anchor is present, only the pool is the problem.
       if (error) reasons.push({ code: isConnected ? 'POOL_UNANSWERED' : 'DATABASE_UNREACHABLE', message: error })
       if (hasAnchor && !isConnected) {
-        const message = 'The session of this instance was lost, and is being opened anew'
+        const message = 'The session of this instance was lost. The instance is reconnecting'
         reasons.push({ code: 'RECONNECTING', message })
       }
       reasons.push(...troubles())
-      if (isDraining()) reasons.push({ code: 'DRAINING', message: 'This instance takes no new work' })
+      if (isDraining()) reasons.push({ code: 'DRAINING', message: 'This instance is draining and starts no new work' })
     }
     const isDown = reasons.some(({ code }) => code === 'CLOSING' || code === 'DATABASE_UNREACHABLE')
     const status = isDown ? 'down' : reasons.length > 0 ? 'degraded' : 'up'
@@ -120,8 +120,8 @@ export class HealthCheck {
       () => null,
       (error: Error) => error.message,
     )
-    // A pool whose connections are all taken does not even send the question.
-    const late = `The database has not answered in ${probeTimeoutMs} ms`
+    // Also limits the wait for a free connection: an exhausted pool does not send the query.
+    const late = `The database has not responded within ${probeTimeoutMs} ms`
     const trouble = await resultWithin(probeTimeoutMs, asking).then((failure) =>
       failure === undefined ? late : failure,
     )

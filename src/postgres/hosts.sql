@@ -1,8 +1,7 @@
--- What is asked of each of several hosts, before anything else is, and before anything is set: so each function is named with its
--- schema, and there is no operator.
+-- Statements for each of several hosts. They run before search_path is set, so each function has its schema, and there is no operator.
 
 -- name: role
--- Whether it takes writes, and if so, the writing of which timeline of which system. Every promotion begins a timeline.
+-- Whether the host accepts writes, and if so, its system and its timeline. Every promotion begins a timeline.
 select
   pg_catalog.pg_is_in_recovery() or pg_catalog.current_setting('transaction_read_only')::boolean as refuses_writes,
   case
@@ -14,7 +13,7 @@ select
   end as wal_file
 
 -- name: role_without_system
--- The same where the control file is not to be read, as on some services: they take care themselves that one host writes.
+-- The same for services that hide the control file. These services ensure that only one host accepts writes.
 select
   pg_catalog.pg_is_in_recovery() or pg_catalog.current_setting('transaction_read_only')::boolean as refuses_writes,
   null as system,

@@ -8,53 +8,52 @@ import { isServerError, translate } from './sqlstate.js'
 import { loadStatements } from './statements.js'
 
 /**
- * Which of several hosts is the primary.
+ * Finds the primary among several hosts.
  *
- * All are asked at once, for a host that is gone may take long to be silent. The first one that takes writes is the one,
- * unless it was replaced: every promotion of a standby begins a timeline, and an old primary that was cut off goes on
- * writing its own. So this process remembers the latest timeline that it has seen at any of the hosts. One with an earlier
- * timeline is passed over, and connections that still lead to it are cut, whoever had them.
+ * All hosts are probed at the same time, because a dead host may take long to time out. The first host that accepts writes is used,
+ * unless it was replaced: every promotion of a standby begins a timeline, and an isolated old primary continues its own. So the process
+ * remembers the latest timeline that any host has shown. It skips hosts with an earlier timeline and cuts all connections to them.
  *
- * A process that has seen nothing yet waits a moment for the others' answers, too. If it can reach nobody but an old
- * primary, it cannot know: only synchronous replication, or who manages the cluster, keeps such a server from being believed.
+ * A process that has no timeline yet also waits up to 1 s for the other responses. If it can reach only an old primary, it cannot know.
+ * Only synchronous replication or the cluster manager prevents that case.
  */
 type HostsConfig = pg.ClientConfig & Pick<Connection, 'hosts'>
 
 interface Primary {
   readonly host: string
   readonly port: number
-  /** The system, by its identifier and by the hosts that were asked: copies of a system elsewhere have the same identifier. */
+  /** System identifier and hosts. The identifier alone is not enough, because copies of a system share it. */
   readonly cluster: string
-  /** 0 where the server does not tell. */
+  /** 0 if the server does not show it. */
   readonly timeline: number
 }
 
-/** One of several, and `host:port` of all of them. */
 interface HostConfig {
   readonly config: pg.ClientConfig
+  /** `host:port` of all hosts. */
   readonly allHosts: string
 }
 
 interface ServerRole {
   readonly refuses_writes: boolean
   readonly system: string | null
-  /** Its first eight digits are the timeline. */
+  /** The first 8 digits are the timeline. */
   readonly wal_file: string | null
 }
 
 const sql = loadStatements<'role' | 'role_without_system'>(new URL('./hosts.sql', import.meta.url), 'holdfast')
 
-/** How long to wait for the others' answers where the first primary is one of which nothing is known. */
+/** Time to wait for the other responses if the cluster of the first primary is unknown. */
 const otherHostsMs = 1_000
 
-/** The latest timeline of each cluster that this process has seen. */
+/** Latest timeline of each cluster that this process has seen. */
 const latestTimelines = new Map<string, number>()
-/** Where the connections lead that were made to one of several hosts. */
+/** Host of each open connection. */
 const connectedPrimaries = new Map<HostsClient, Primary>()
 
 /**
- * A client of node-postgres that takes several hosts and connects to the one that is the primary, so that a pool of yours
- * moves to the new primary after a failover, as those do that Holdfast opens. With one host it is the driver's own.
+ * A client of node-postgres that accepts several hosts and connects to the primary. With it, your pool moves to the new primary after a
+ * failover, as the pools of Holdfast do. With one host it behaves like the client of the driver.
  *
  * @example
  * const pool = new pg.Pool({ connectionString: 'postgres://app:secret@one,two:5433/app', Client: HostsClient })
@@ -79,7 +78,7 @@ export class HostsClient extends pg.Client {
     if (hasOne) super.connect(callback)
     else {
       this.#connectToPrimary().then(
-        // Not as a part of our promise, which would swallow what it throws.
+        // Outside the promise, which would swallow an exception of the callback.
         () => process.nextTick(callback, null),
         (error) => process.nextTick(callback, error),
       )
@@ -89,19 +88,19 @@ export class HostsClient extends pg.Client {
 
   async #connectToPrimary(): Promise<pg.Client> {
     const primary = await this.#findPrimary().catch((error) => {
-      // As the driver says of a connection that did not come about.
+      // The driver emits `end` for a failed connection, too.
       this.emit('end')
       throw error
     })
     const { host, port } = primary
-    // The driver shows the parameters to whoever makes the password.
+    // The driver passes `connectionParameters` to a password function.
     for (const place of [this, (this as unknown as { connectionParameters: object }).connectionParameters]) {
       Object.assign(place, { host, port })
     }
-    // It may be cut before whoever asked for it listens.
+    // The connection may be cut before its owner listens.
     this.on('error', () => {})
     await super.connect()
-    // That may have become known while we connected.
+    // Another host may have shown a later timeline in the meantime.
     if (isReplaced(primary)) {
       this.end().catch(() => {})
       throw new DatabaseUnreachableError(replacedMessage(primary))
@@ -113,15 +112,15 @@ export class HostsClient extends pg.Client {
 
   async #findPrimary(): Promise<Primary> {
     const primary = await findPrimary(this.#hosts, this.#probeTimeoutMs)
-    // So it is when whoever asked has given up meanwhile.
+    // The pool destroys the stream when its connect timeout expires.
     if (this.connection.stream.destroyed) throw new DatabaseUnreachableError('The connection was given up')
     return primary
   }
 }
 
 /**
- * Asks now and then the hosts to which this process is not connected whether one of them has become the primary. Then what
- * leads to the old one is cut, although it still answers. Returns how to stop.
+ * Periodically probes the hosts to which this process is not connected. If one has become the primary, connections to the old primary
+ * are cut, even if it still responds. Returns a function that stops.
  */
 export function watchHosts(connections: readonly Connection[], everyMs: number): () => void {
   const several = connections.map(hostConfigs).filter((hosts) => hosts.length > 1)
@@ -144,7 +143,7 @@ function hostConfigs(config: HostsConfig): HostConfig[] {
   }))
 }
 
-/** With the password, which a pool hides from whoever copies its options. */
+/** Copies a config with its password, which is not enumerable in the options of a pool. */
 export function copyConfig<Config extends pg.ClientConfig>(config: Config): Config {
   const { password } = config
   return password ? { ...config, password } : { ...config }
@@ -167,10 +166,10 @@ async function findPrimary(hosts: readonly HostConfig[], patienceMs: number): Pr
   throw noPrimaryError((await results).map(rejectionOf))
 }
 
-/** One that answered may have turned out to be replaced since. */
-function rejectionOf(answer: PromiseSettledResult<Primary>): HoldfastError {
-  if (answer.status === 'rejected') return answer.reason
-  return new DatabaseUnreachableError(`${hostPort(answer.value)} (${replacedText})`)
+/** Returns the reason why a host is not used. A host that responded may have been replaced since. */
+function rejectionOf(result: PromiseSettledResult<Primary>): HoldfastError {
+  if (result.status === 'rejected') return result.reason
+  return new DatabaseUnreachableError(`${hostPort(result.value)} (${replacedText})`)
 }
 
 function probeClient(config: pg.ClientConfig, withinMs: number): pg.Client {
@@ -182,7 +181,7 @@ function probeClient(config: pg.ClientConfig, withinMs: number): pg.Client {
   })
 }
 
-/** What this host is, if it is the primary. */
+/** Returns the host if it is the primary, and throws otherwise. */
 async function probeHost(client: pg.Client, allHosts: string): Promise<Primary> {
   client.on('error', () => {})
   try {
@@ -197,12 +196,12 @@ async function probeHost(client: pg.Client, allHosts: string): Promise<Primary> 
   } catch (error) {
     const { host, port, user = '', database = '' } = client
     const translated = translate(error, { host, port, user, database })
-    // A wrong password, or a database that is not there, is so on all of them.
+    // A wrong password or a missing database is the same on all hosts.
     if (!translated.retryable) throw translated
     throw new DatabaseUnreachableError(`${hostPort(client)} (${messageOf(error)})`, error)
   } finally {
     client.end().catch(() => {})
-    // A goodbye that a silent network never answers must not keep the process from ending.
+    // A pending disconnect on an unresponsive network must not keep the process alive.
     ;(client.connection.stream as Socket).unref()
   }
 }

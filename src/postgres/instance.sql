@@ -1,7 +1,7 @@
--- Rows of instances, and the sweeping of what the dead left behind.
+-- Rows of instances, and the cleanup after dead instances.
 
 -- name: record_session
--- The instance begins a epoch. Flushed at commit, because after a crash the others wait for those who are recorded here.
+-- Begins an epoch of an instance with an anchor. Flushed at commit, because after a crash the others wait for the instances recorded here.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
@@ -19,7 +19,7 @@ set session = excluded.session,
     backend_pid = excluded.backend_pid,
     refused_settings = excluded.refused_settings,
     pooler = excluded.pooler,
-    -- It may have been asked to drain while nobody could tell it.
+    -- Keeps a drain request from the time between two epochs.
     state = case when excluded.state = 'open' then instance.state else excluded.state end,
     clock_ahead_ms = excluded.clock_ahead_ms,
     generation = excluded.generation,
@@ -27,25 +27,25 @@ set session = excluded.session,
     epoch_since = now()
 
 -- name: drain_request
--- Whether somebody wants this instance to drain.
+-- Whether an operator has requested that this instance drain.
 select drain_within_ms
 from holdfast.instance
 where id = $1
   and state = 'drain-requested'
 
 -- name: set_drain_state
--- How far the instance has come with draining.
+-- Records the drain state.
 update holdfast.instance
 set state = $2
 where id = $1
 
 -- name: delete_instance
--- The instance closes in good order.
+-- The instance closes.
 delete from holdfast.instance
 where id = $1
 
 -- name: record_row
--- An instance without an anchor begins a epoch: it is present until its row expires. Flushed, for the same reason.
+-- Begins an epoch of an instance without an anchor, which is present until the row expires. Flushed for the same reason.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
@@ -67,8 +67,8 @@ set session = excluded.session,
 returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
 
 -- name: renew_row
--- The instance is alive, and hears what an operator wants of it. No answer: it was too late, or the server has begun
--- another generation, and this epoch is over.
+-- Renews the presence and reads requests of operators. No row: the presence has expired, or the server has begun another generation, so
+-- the epoch has ended.
 update holdfast.instance
 set expires_at = clock_timestamp() + make_interval(secs => expiry_ms / 1000.0)
 where id = $1
@@ -81,8 +81,7 @@ returning session, state = 'drain-requested' as drain_requested, drain_within_ms
 select holdfast.advance_fence()
 
 -- name: grace_left
--- For how many ms more somebody may still believe in a lock of an earlier generation: an instance that has not come
--- back since, frozen or cut off, until its expiry.
+-- Remaining grace period in ms: an instance of an earlier generation that has not reconnected may rely on its locks until its expiry.
 select
   coalesce(
     max(expiry_ms - extract(epoch from clock_timestamp() - (select began_at from holdfast.server_generation)) * 1000),
@@ -92,9 +91,8 @@ from holdfast.instance
 where generation < (select generation from holdfast.server_generation)
 
 -- name: sweep
--- Removes what belongs to epochs that nobody vouches for any more; and names unused, fences that have guarded nothing, and elections in
--- which nobody has led for a month. Every part is bounded, so that it stays a small statement whatever was left behind; it answers
--- with how many parts there is more of. Relies on name_used_at and fence_guard_used_on.
+-- Deletes rows of epochs that are no longer present, and names, fences and elections that were unused for a month. Each part has a limit,
+-- so that the statement stays small. Returns the number of parts that reached their limit. Uses name_used_at and fence_guard_used_on.
 with alive as materialized (
   select objid::integer as session
   from pg_locks

@@ -3,9 +3,9 @@ import type { PgClient } from './node-postgres.js'
 import type { PostgresJsExecutor } from './postgres-js.js'
 
 /**
- * The transactions of the libraries with which people write their SQL. Beneath most of them lies a client of one of our two
- * drivers, and with that we speak: what a library does to results, names in camel case or dates of its own, is not for ours.
- * The types say only what we ask of each, so that none of them needs to be installed, and any version fits that has it.
+ * Transactions of SQL libraries. Most libraries use a client of one of our two drivers. Holdfast uses that client directly, so that
+ * conversions of the library (camel case names, own date types) do not apply. The types contain only the members that are used here, so
+ * no library needs to be installed, and any version with these members works.
  */
 export type LibraryTransaction =
   | DrizzleTransaction
@@ -14,35 +14,35 @@ export type LibraryTransaction =
   | PrismaTransaction
   | TypeOrmTransaction
 
-/** What `db.transaction` of Drizzle hands out, over node-postgres or postgres.js. */
+/** The `tx` of `db.transaction` of Drizzle, with node-postgres or postgres.js. */
 interface DrizzleTransaction {
   readonly _: { readonly session: object }
   execute(query: never): unknown
   rollback(): never
 }
 
-/** What `knex.transaction` hands out. */
+/** The `trx` of `knex.transaction`. */
 interface KnexTransaction {
   readonly isTransaction?: boolean
-  // biome-ignore lint/suspicious/noExplicitAny: what Knex itself says
+  // biome-ignore lint/suspicious/noExplicitAny: the type that Knex declares
   readonly client: any
   raw: unknown
 }
 
-/** What `db.transaction().execute` or `db.startTransaction()` of Kysely hand out. */
+/** The `trx` of `db.transaction().execute` or `db.startTransaction()` of Kysely. */
 interface KyselyTransaction {
   readonly isTransaction: boolean
   withoutPlugins(): { executeQuery(query: never): Promise<{ readonly rows: unknown[] }> }
 }
 
-/** What `prisma.$transaction` hands to the function that it is given. */
+/** The `tx` of `prisma.$transaction`. */
 interface PrismaTransaction {
-  /** The client of Prisma has it, a transaction has not. */
+  /** The client of Prisma has `$connect`, a transaction does not. */
   readonly $connect?: never
   $queryRawUnsafe<T>(text: string, ...values: unknown[]): PromiseLike<T>
 }
 
-/** What `dataSource.transaction` of TypeORM hands out, or a query runner of it. */
+/** The manager of `dataSource.transaction` of TypeORM, or its query runner. */
 type TypeOrmTransaction = TypeOrmManager | TypeOrmRunner
 
 interface TypeOrmManager {
@@ -51,17 +51,13 @@ interface TypeOrmManager {
 
 interface TypeOrmRunner {
   readonly isTransactionActive: boolean
-  // biome-ignore lint/suspicious/noExplicitAny: what TypeORM itself says
+  // biome-ignore lint/suspicious/noExplicitAny: the type that TypeORM declares
   connect(): Promise<any>
 }
 
-/** What a transaction of a library runs its statements with; undefined when it is none of those that we know. */
+/** Returns the driver client of a transaction of a supported library. Undefined for any other value. */
 export function driverClientOf(given: unknown): PgClient | PostgresJsExecutor | undefined {
-  if (given === null || !['object', 'function'].includes(typeof given)) return undefined
-  return findDriverClient(given as object)
-}
-
-function findDriverClient(given: object): PgClient | PostgresJsExecutor | undefined {
+  if ((typeof given !== 'object' && typeof given !== 'function') || given === null) return undefined
   if (has(given, '$queryRawUnsafe')) return prismaClient(given as PrismaTransaction)
   if (has(given, 'withoutPlugins')) return kyselyClient(given as KyselyTransaction)
   if (has(given, 'raw') && 'client' in given) return knexClient(given as KnexTransaction)
@@ -94,7 +90,6 @@ function typeOrmClient(runner: TypeOrmRunner | undefined): PgClient {
   return connectingClient(() => runner.connect())
 }
 
-/** A library that hands out its own client of node-postgres for the asking. */
 function connectingClient(connect: () => Promise<PgClient>): PgClient {
   return { query: async (text, values) => (await connect()).query(text, values) }
 }
@@ -126,7 +121,7 @@ function prismaClient(tx: PrismaTransaction): PgClient {
   }
 }
 
-/** Prisma puts what the server said behind a code of its own. */
+/** Restores the error of the server, which Prisma wraps in an error with its own code. */
 function serverErrorOf(error: unknown): unknown {
   const { cause } =
     (error as { meta?: { driverAdapterError?: { cause?: PrismaCause } } }).meta?.driverAdapterError ?? {}
@@ -143,7 +138,6 @@ function noTransactionError(library: string, wanted: string): UsageError {
   return notOpenError(`${library} outside of a transaction`, wanted)
 }
 
-/** What the caller passed in the place of an open transaction, and what to pass. */
 export function notOpenError(got: string, wanted: string): UsageError {
   return new UsageError(`Expected an open transaction, got ${got}`, `Pass ${wanted}.`)
 }

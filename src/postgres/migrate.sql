@@ -1,27 +1,27 @@
--- How one migration is applied: by one at a time, in one transaction, and without the fleet having to wait for it.
+-- Applies one step of a migration: one process at a time, in one transaction, without blocking the fleet for long.
 
 -- name: no_timeouts
--- The timeouts of the role, the database or the server do not count here: a migration has a patience of its own, and large tables
--- take their time. An older server lacks some of them.
+-- Disables the timeouts of the role, the database and the server. A migration has its own limit, and large tables need time. Older servers
+-- lack some of the settings.
 select set_config(name, '0', true)
 from pg_settings
 where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
 
 -- name: migration_lock
--- Whoever has it migrates; the others wait until the end of its transaction.
+-- The process that holds this lock migrates. Others wait until the end of its transaction.
 select pg_advisory_xact_lock($1::integer, 0)
 
 -- name: is_schema_absent
--- Asked first, because "if not exists" demands the right to create schemas even where one exists.
+-- Checked first, because "create schema if not exists" needs the privilege to create schemas even if the schema exists.
 select to_regnamespace($1) is null as absent
 
 -- name: set_steps
--- A block takes no parameters: what it is to run, and for how long it may try.
+-- Parameters of the `do` block below, which cannot have parameters: the SQL to run and the time limit.
 select set_config('holdfast_migration.steps', $1, true), set_config('holdfast_migration.max_try', $2, true)
 
 -- name: apply
--- Whoever waits for a lock on a table holds up all who come later, so it waits briefly, gives back what it had, lets the fleet
--- through, and tries again. A wait so short also never becomes a deadlock of which a worker would be the victim.
+-- A session that waits for a table lock blocks all later sessions. So the step waits for 200 ms, releases its locks, pauses and
+-- tries again. A wait this short also ends before PostgreSQL would cancel a worker because of a deadlock.
 do $$
   declare
     deadline constant timestamptz := clock_timestamp() + current_setting('holdfast_migration.max_try')::interval;
@@ -32,7 +32,7 @@ do $$
         execute current_setting('holdfast_migration.steps');
         return;
       exception
-        -- The server may look for deadlocks sooner than that.
+        -- deadlock_timeout may be shorter than 200 ms.
         when lock_not_available or deadlock_detected then
           if clock_timestamp() >= deadline then
             raise lock_not_available using message = sqlerrm;
@@ -44,7 +44,7 @@ do $$
 $$
 
 -- name: blocking_session
--- The oldest transaction that has a lock on something in the schema.
+-- The oldest transaction that holds a lock on an object of the schema.
 select
   pid,
   coalesce(nullif(application_name, ''), 'unnamed') as program,

@@ -14,25 +14,25 @@ import { sqlstate, sqlstateOf } from './sqlstate.js'
 import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
 
 /**
- * Brings the schema up to date in two kinds of steps, each in one transaction:
+ * Migrates the schema in two kinds of steps, each in one transaction:
  *
- * - **migrations** change tables, forward only. The first is the baseline, made of the schema.sql of each room. Later ones are the
- *   numbered files of migrations/. A migration names the oldest version of the schema whose code can still work with it.
+ * - **migrations** change tables, forward only. The first is the baseline, which consists of the schema.sql of each room. Later ones are
+ *   the numbered files in migrations/.
  * - **functions** follow all migrations. They are replaced whenever the text of a room differs from the text that was applied last.
- *   An older instance, whose revision is lower, leaves newer functions alone.
+ *   An older instance, whose revision is lower, does not replace newer functions.
  *
- * Instances that start at the same time take turns behind a transaction lock, so this is safe through any pooler. The rules for
- * those who change the schema are in docs/operating/upgrades.md.
+ * Instances that start at the same time wait for each other with a transaction lock, so this is safe through any pooler. The rules for
+ * changes of the schema are in docs/operating/upgrades.md.
  */
 export interface Migration {
   readonly version: number
   readonly name: string
-  /** Code that was made for this version of the schema, or a later one, can go on working after the migration. */
+  /** Oldest schema version whose code still works after this migration. */
   readonly worksFrom: number
   readonly sql: string
 }
 
-/** Numbered changes of tables. Absent from the package while there are none. */
+/** Contains the numbered migrations. The package does not have this directory while there are none. */
 const directory = new URL('./migrations/', import.meta.url)
 
 export function allMigrations(schema: string): Migration[] {
@@ -49,15 +49,15 @@ export function allMigrations(schema: string): Migration[] {
 }
 
 export interface SchemaState {
-  /** The version in the database; 0 when Holdfast was never installed there. */
+  /** Version of the schema in the database. 0 if it is not installed. */
   readonly version: number
-  /** The oldest code that can work with it. */
+  /** Oldest schema version whose code can work with it. */
   readonly worksFrom: number
-  /** The revision of the functions in the database; 0 when there are none. */
+  /** Revision of the functions in the database. 0 if there are none. */
   readonly revision: number
-  /** Migrations that this version of Holdfast would still apply. */
+  /** Migrations that are not applied yet. */
   readonly pending: readonly Migration[]
-  /** Rooms whose functions this version of Holdfast would still apply. */
+  /** Rooms whose functions are not applied yet. */
   readonly pendingFunctions: readonly RoomFunctions[]
 }
 
@@ -91,21 +91,20 @@ function pendingFunctions(schema: string, revision: number, hashes: Record<strin
   if (revision > functionsRevision) return []
   const all = roomFunctions(schema)
   const differing = all.filter(({ room, hash }) => hashes[room] !== hash)
-  // Also when only the number differs: else an instance of a revision in between would take its own functions for newer.
+  // Also if only the revision differs: otherwise an instance with a revision in between would consider its own functions newer.
   return differing.length === 0 && revision < functionsRevision ? all : differing
 }
 
-/** Whether nothing is left to apply. */
 export function isUpToDate(state: SchemaState): boolean {
   return state.pending.length === 0 && state.pendingFunctions.length === 0
 }
 
-/** The version of the schema that this version of Holdfast was made for. */
+/** Returns the schema version of this version of Holdfast. */
 export function latestVersion(schema: string): number {
   return allMigrations(schema).length
 }
 
-/** Throws unless this version of Holdfast can work with the schema as it is. */
+/** Throws unless this version of Holdfast can work with the schema. */
 export function checkSchema(state: SchemaState, schema: string): void {
   const known = latestVersion(schema)
   if (state.version < known || state.worksFrom > known) throw new SchemaVersionError(state.version, known, schema)
@@ -114,10 +113,9 @@ export function checkSchema(state: SchemaState, schema: string): void {
   }
 }
 
-/** How long a migration is tried when somebody holds locks on the tables that it changes. */
+/** Maximum time that a migration waits for table locks. */
 const maxTryMs = 60_000
 
-/** The step behind all migrations. */
 const functionsStep = (schema: string) => ({ version: latestVersion(schema), name: 'functions' })
 
 export interface Applied {
@@ -126,7 +124,7 @@ export interface Applied {
   readonly functions: readonly RoomFunctions[]
 }
 
-/** Applies everything that is pending and returns it. Calls `onStep` before each step, with the number of steps that are left. */
+/** Applies and returns everything that is pending. Calls `onStep` before each step, with the number of remaining steps. */
 export async function migrate(
   database: Database,
   schema: string,
@@ -151,7 +149,7 @@ export function stepsOf(state: SchemaState): number {
   return state.pending.length + (state.pendingFunctions.length > 0 ? 1 : 0)
 }
 
-/** Applies one migration, whole or not at all. False when another process has done so. */
+/** Applies one migration in one transaction. Returns false if another process has applied it. */
 export async function applyMigration(
   database: Database,
   schema: string,
@@ -163,14 +161,14 @@ export async function applyMigration(
   )
 }
 
-/** Applies the functions that differ, all or none. False when another process has done so, or has applied newer ones. */
+/** Applies all pending functions in one transaction. Returns false if another process has applied these or newer functions. */
 async function applyFunctions(database: Database, schema: string, withinMs: number): Promise<boolean> {
   return await applyStep(database, schema, functionsStep(schema), withinMs, ({ pendingFunctions, revision }) =>
     pendingFunctions.length > 0 ? functionsScript(pendingFunctions, schema, revision === 0) : undefined,
   )
 }
 
-/** Runs one step in one transaction. `sqlFor` returns its SQL, or nothing if the state that it receives needs none. */
+/** Runs one step in one transaction. `sqlFor` returns the SQL, or undefined if the step is no longer needed. */
 async function applyStep(
   database: Database,
   schema: string,
@@ -183,9 +181,9 @@ async function applyStep(
     'no_timeouts' | 'migration_lock' | 'is_schema_absent' | 'set_steps' | 'apply' | 'blocking_session'
   >(new URL('./migrate.sql', import.meta.url), schema)
   const apply = database.transaction(async (tx) => {
-    // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
+    // At a higher level, the snapshot from before the lock would not show what another process applied while this one waited.
     await tx.query('set transaction isolation level read committed')
-    // What the step names in a default or an index is looked up now, once for all who use it.
+    // Names in defaults and indexes are resolved now, with this search path.
     await tx.query(localSettings)
     await tx.query(statements.no_timeouts.text)
     await tx.query(statements.migration_lock.text, [lockClass(schema, 'migration')])
@@ -196,7 +194,7 @@ async function applyStep(
     await tx.query(migrationTable(schema))
     const sql = sqlFor(await schemaState(tx, schema))
     if (sql === undefined) return false
-    // The wait for our turn counts, so that a fleet which waits in a row gives up together.
+    // The wait for the migration lock counts, so that all waiting processes give up at the same time.
     const leftMs = Math.max(0, withinMs - (performance.now() - beganAt))
     await tx.query(statements.set_steps.text, [sql, `${leftMs} ms`])
     await tx.query(statements.apply.text)
@@ -212,13 +210,13 @@ async function applyStep(
   })
 }
 
-/** A migration, and its record. */
+/** The SQL of a migration, with the insert that records it. */
 function migrationStep({ version, name, worksFrom, sql }: Migration, schema: string): string {
   const statements = sql.trim().replace(/;?$/, ';')
   return `-- migration ${version}: ${name}\n${statements}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`
 }
 
-/** The SQL that `migrate` would run, for people who apply it by other means. */
+/** The SQL that `migrate` would run, for people who apply it with other tools. */
 export function migrationScript(
   { pending, pendingFunctions, revision }: Pick<SchemaState, 'pending' | 'pendingFunctions' | 'revision'>,
   schema: string,
@@ -227,10 +225,10 @@ export function migrationScript(
   const steps = pending.map((migration) => migrationStep(migration, schema))
   const functions = pendingFunctions.length > 0 ? [functionsScript(pendingFunctions, schema, revision === 0)] : []
   const settings = [
-    '-- Whoever waits for a lock on a table holds up all who come later. If it fails of this, run it again.',
+    '-- A session that waits for a table lock blocks all later sessions. If this timeout cancels the script, run the script again.',
     "set local lock_timeout = '200ms';",
     'set local statement_timeout = 0;',
-    '-- So that nothing in another schema is taken for what PostgreSQL has under the same name.',
+    '-- Names resolve to objects of PostgreSQL only, not to objects with the same name in another schema.',
     'set local search_path = pg_catalog, pg_temp;',
   ].join('\n')
   return ['begin;', settings, ...start, migrationTable(schema).trim(), ...steps, ...functions, 'commit;'].join('\n\n')
@@ -241,12 +239,12 @@ function createSchema(schema: string): string {
 }
 
 function migrationTable(schema: string): string {
-  // The class of the session numbers depends on the schema's name, which only the running code knows.
+  // The class depends on the name of the schema, so it is computed here.
   const sessionClass = `create or replace function holdfast.session_class() returns integer
   language sql immutable parallel safe
   as $$ select ${lockClass(schema, 'session')} $$;
 comment on function holdfast.session_class() is
-  'The class, in the space of two integers, of the locks that vouch for sessions.';
+  'Class of the advisory locks on session numbers. A session that holds the lock on its number is present.';
 `
   const tables = readFileSync(new URL('./bookkeeping.sql', import.meta.url), 'utf8')
   return inSchema(`${tables}\n${sessionClass}`, schema)

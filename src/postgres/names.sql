@@ -1,8 +1,5 @@
--- The registry of names.
-
 -- name: register
--- Registers keys that this process uses for the first time in a while, and answers with what they were called before.
--- A key that is missing in the answer was new. Relies on name_pkey.
+-- Registers keys, and returns the names that are already registered for them. A key without a row was new. Uses name_pkey.
 with wanted as (
   select key, namespace, label
   from unnest($1::bigint[], $2::text[], $3::text[]) as w (key, namespace, label)

@@ -1,17 +1,17 @@
 import { HoldfastError, type Key } from '../base/index.js'
 import { loadStatements, type Statement } from './statements.js'
 
-/** Two different names have one key. With hashed names this takes four billion names; with numbers, a mistake. */
+/** Two different names have the same key. With hashed names this takes about four billion names. With numbers it is a mistake. */
 export class KeyCollisionError extends HoldfastError {
   readonly key: string
-  /** What the key is called in the registry. */
+  /** The other name, from the registry. */
   readonly registered: string
 
   constructor(key: Key, registered: string) {
     super(`The key ${key.key} of "${key.label}" is already that of "${registered}"`, {
       code: 'KEY_COLLISION',
       retryable: false,
-      hint: 'Give one of the two another name; they would exclude each other without reason.',
+      hint: 'Rename one of the two. With the same key they would exclude each other.',
     })
     this.key = key.key
     this.registered = registered
@@ -22,20 +22,20 @@ const rememberMs = 12 * 3_600_000
 const maxRemembered = 50_000
 
 /**
- * The registry of names: which keys this process has registered lately, and with what answer. Registering again after
- * half a day keeps the row from being swept as unused.
+ * Caches the keys that this process has registered in `holdfast.name`. A key is registered again after 12 hours, so that its row is not
+ * deleted as unused.
  */
 export class NameRegistry {
   readonly #known = new Map<string, { label: string; namespace: string; atMs: number }>()
 
-  /** Registers keys and answers with what they were called before; its values come from `valuesFor`. */
+  /** Registers keys and returns the names that are already registered for them. Use with `registerValues`. */
   readonly register: Statement
 
   constructor(schema: string) {
     this.register = loadStatements<'register'>(new URL('./names.sql', import.meta.url), schema).register
   }
 
-  /** Throws when the key is known to be that of another name. */
+  /** Throws if the key is known to belong to another name. */
   check(key: Key): void {
     const known = this.#known.get(key.key)
     if (known && (known.label !== key.label || known.namespace !== key.namespace)) {
@@ -43,20 +43,20 @@ export class NameRegistry {
     }
   }
 
-  /** Whether this process has registered the key not long ago. */
+  /** Whether this process has registered the key recently. */
   isKnown(key: Key): boolean {
     const known = this.#known.get(key.key)
     return known !== undefined && performance.now() - known.atMs < rememberMs
   }
 
-  /** The values for the statement `register`. */
+  /** Returns the values for the statement `register`. */
   registerValues(keys: readonly Key[]): unknown[] {
-    // In one order everywhere, so that two instances which register the same keys cannot deadlock.
+    // Sorted, so that two instances that register the same keys cannot deadlock.
     const sorted = [...keys].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
     return [sorted.map(({ key }) => key), sorted.map(({ namespace }) => namespace), sorted.map(({ label }) => label)]
   }
 
-  /** Takes in what `register` answered, and answers with the collisions, by key. */
+  /** Records the rows that `register` returned. Returns the collisions, by key. */
   recordRegistered(keys: readonly Key[], rows: readonly string[][]): Map<string, KeyCollisionError> {
     const registered = new Map(rows.map(([key, namespace, label]) => [key!, { namespace: namespace!, label: label! }]))
     const collisions = new Map<string, KeyCollisionError>()

@@ -7,7 +7,7 @@ import { explainReadOnly } from './read-only.js'
 import { ResponseTimeout } from './response-timeout.js'
 import { translate } from './sqlstate.js'
 
-/** What Holdfast needs of a pool of node-postgres, so that any version of it fits. */
+/** The members of a pool of node-postgres that Holdfast uses. Any version with these members works. */
 export interface PgPool {
   connect(): Promise<PgPoolClient>
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
@@ -47,8 +47,8 @@ export function pgExecutor(client: PgClient, connection?: Connection): Executor 
 }
 
 /**
- * A database behind pools that Holdfast opens, and closes, itself: one for statements, one for transactions. Work inside
- * a transaction may ask Holdfast for something else, and must not have taken the last connection for it.
+ * Opens a database with own pools, one for statements and one for transactions. If work inside a transaction calls Holdfast, the call must
+ * find a free connection, so transactions do not use up the pool for statements.
  */
 export function openPgPool(connection: Connection, maxConnections = 5): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
@@ -62,7 +62,7 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
     },
     closeIdleConnections: () => statements.closeIdleConnections(),
     transactions() {
-      // After the end one that has ended, too, and says so.
+      // A closed pool, whose error reports that it is closed.
       if (isClosed) return statements.pool
       transactions ??= new OwnPool(connection, { max: 2 * maxConnections })
       return transactions.pool
@@ -70,22 +70,22 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
   })
 }
 
-/** What node-postgres says when `query_timeout` is over; it has no code. */
+/** Message of node-postgres when `query_timeout` expires. The error has no code. */
 const readTimeoutMessage = 'Query read timeout'
 
 const rolledBackMessage =
   'The transaction was rolled back at its commit, because one of its statements had failed (SQLSTATE 25P02)'
 
-/** A server with LLVM compiles a statement whose estimated cost is high: for seconds, where it runs for milliseconds. */
+/** A server with LLVM would compile an expensive-looking statement for seconds that runs for milliseconds. */
 export const withoutJit = 'set local jit = off'
 
 /**
- * What a transaction of Holdfast's own sets for its large statements. The settings end with the transaction, so they reach no other
- * statement: neither the user's own on the same pool, nor those of other clients behind a pooler in transaction mode.
+ * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither statements of the user on the same pool
+ * nor other clients of a pooler.
  */
 export const localSettings = `${withoutJit}; set local search_path = pg_catalog, pg_temp`
 
-/** A database behind the user's own pool. */
+/** Wraps a pool of the user. */
 export function fromPgPool(
   pool: PgPool,
   connection = connectionOf(pool),
@@ -95,7 +95,7 @@ export function fromPgPool(
   const { query } = pgExecutor(pool, connection)
   const responseTimeout = new ResponseTimeout()
   let isClosed = false
-  // A pool of the user stays open. An instance that was closed must not use it either.
+  // A pool of the user stays open after `close`, but a closed instance must not use it.
   const checkOpen = () => {
     if (isClosed) throw new ClosedError('This instance')
   }
@@ -107,7 +107,7 @@ export function fromPgPool(
     throw await explainReadOnly(error, database)
   }
 
-  /** `statement` asks on the connection of the transaction, within `withinMs` if given. */
+  /** The `statement` that `work` receives runs on the connection of the transaction, within `withinMs` if given. */
   async function inTransaction<T>(
     from: PgPool,
     begin: string,
@@ -122,17 +122,15 @@ export function fromPgPool(
     }
     client.on('error', onError)
     const { query } = pgExecutor(client, connection)
-    // One statement after the other, as the driver wants them.
+    // The driver deprecates concurrent queries on one client.
     let last: Promise<unknown> = Promise.resolve()
-    let unanswered = 0
-    const serialize = <T>(ask: () => Promise<T>): Promise<T> => {
-      unanswered++
-      const answer = last.then(ask)
-      last = answer.then(
-        () => unanswered--,
-        () => unanswered--,
-      )
-      return answer
+    let inFlight = 0
+    const serialize = <T>(send: () => Promise<T>): Promise<T> => {
+      inFlight++
+      const result = last.then(send)
+      const done = () => inFlight--
+      last = result.then(done, done)
+      return result
     }
     const tx: Executor = {
       query: <Row>(text: string, values?: readonly unknown[]) => serialize(() => query<Row>(text, values)),
@@ -145,7 +143,7 @@ export function fromPgPool(
         )
       } catch (error) {
         const reason = translateFailure(error)
-        // A connection that has not answered is not asked to roll back.
+        // No rollback on a connection that does not respond.
         if (reason instanceof DatabaseUnreachableError) broken ??= reason
         throw reason
       }
@@ -155,14 +153,13 @@ export function fromPgPool(
     try {
       await step(begin)
       const result = await work(tx, statement)
-      // A transaction in which a statement failed, and the work went on, is rolled back by its commit.
+      // If a statement failed and the work continued, PostgreSQL rolls back at the commit.
       const { command } = await step('commit')
       if (command === 'ROLLBACK') throw new DatabaseError(rolledBackMessage, '25P02')
       return result
     } catch (error) {
-      // When a statement has no answer yet, or even the rollback fails, the connection must not go back into the pool;
-      // the server rolls back when it ends.
-      if (unanswered > 0) broken ??= error as Error
+      // If a statement is still in flight, or the rollback fails, the pool must discard the connection. The server then rolls back.
+      if (inFlight > 0) broken ??= error as Error
       else if (!broken) {
         await step('rollback').catch((rollbackError) => {
           broken ??= rollbackError as Error
@@ -182,13 +179,13 @@ export function fromPgPool(
     values?: readonly unknown[],
     withinMs?: number,
   ): Promise<Row[]> {
-    const settled = `${begin}; ${localSettings}`
-    const ask = (beginning: string, ms?: number) =>
+    const beginWithSettings = `${begin}; ${localSettings}`
+    const run = (beginning: string, ms?: number) =>
       inTransaction(pool, beginning, (_, statement) => statement<Row>(text, values), ms)
-    if (withinMs === undefined) return ask(settled)
-    // The client gives up first: its error is the one that tells. The server need not work for nobody.
+    if (withinMs === undefined) return run(beginWithSettings)
+    // The client times out first, because its error is more specific. Then the server cancels the statement.
     return responseTimeout.run(withinMs, (ms) =>
-      ask(`${settled}; set local statement_timeout = ${Math.ceil(2 * ms)}`, ms),
+      run(`${beginWithSettings}; set local statement_timeout = ${Math.ceil(2 * ms)}`, ms),
     )
   }
 
@@ -196,14 +193,14 @@ export function fromPgPool(
     async query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
       checkOpen()
       if (withinMs === undefined) return query<Row>(text, values).catch(throwExplained)
-      const answer = responseTimeout.run(withinMs, async (ms) => {
+      const result = responseTimeout.run(withinMs, async (ms) => {
         try {
           return (await pool.query({ text, query_timeout: ms }, values as unknown[])).rows as Row[]
         } catch (error) {
           throw translateFailure(error)
         }
       })
-      return answer.catch(throwExplained)
+      return result.catch(throwExplained)
     },
     read: (text, values, withinMs) => inOwnTransaction('begin read only', text, values, withinMs),
     write: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
@@ -222,12 +219,12 @@ export function fromPgPool(
   return database
 }
 
-/** How many databases there are on each pool. */
+/** Number of databases that use each pool. */
 const databasesOnPool = new WeakMap<PgPool, number>()
 
 /**
- * Listens on a pool once, however many instances share it: Node.js warns of the eleventh listener. Returns how to stop, which the
- * last of them does.
+ * Adds one set of listeners to a pool, no matter how many instances share it: Node.js warns about an eleventh listener. The returned
+ * function removes the listener for `acquire` when the last instance calls it.
  */
 function listenOnce(pool: PgPool): () => void {
   const count = (by: 1 | -1) => {
@@ -235,15 +232,15 @@ function listenOnce(pool: PgPool): () => void {
     databasesOnPool.set(pool, open)
     return open
   }
-  // Without a listener, an idle connection that dies takes the whole process with it. Once for each pool, and for good: its
-  // end does not wait for its connections.
+  // Without a listener, the error of an idle connection would end the process. Never removed, because the end of a pool does not wait
+  // for its connections.
   pool.off('error', ignore)
   pool.on('error', ignore)
   if (count(1) === 1) pool.on('acquire', ignoreErrors)
-  let isOver = false
+  let isStopped = false
   return () => {
-    if (isOver) return
-    isOver = true
+    if (isStopped) return
+    isStopped = true
     if (count(-1) === 0) pool.off('acquire', ignoreErrors)
   }
 }

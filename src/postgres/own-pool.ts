@@ -8,14 +8,13 @@ const closeWithinMs = 2_000
 
 interface OwnPoolOptions {
   readonly max: number
-  /** What the server calls its sessions. */
   readonly applicationName?: string
 }
 
-/** A pool of node-postgres that Holdfast opens, and closes, itself. */
+/** A pool of node-postgres that Holdfast opens and closes. */
 export class OwnPool {
   readonly pool: pg.Pool
-  /** Also those that are being connected. */
+  /** All clients, also those that are connecting. */
   readonly #clients = new Set<pg.Client>()
   readonly #idle = new Set<pg.PoolClient>()
 
@@ -29,7 +28,7 @@ export class OwnPool {
       }
     }
     this.pool = new pg.Pool({ ...connection, Client, max, application_name: applicationName })
-    // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
+    // Never removed: the end of a pool does not wait for its connections, and an error of one of them must not end the process.
     this.pool.on('error', ignore)
     this.pool.on('acquire', (client) => {
       ignoreErrors(client)
@@ -39,22 +38,22 @@ export class OwnPool {
     this.pool.on('remove', (client) => this.#idle.delete(client))
   }
 
-  /** One of its connections gave no answer. Each idle one would cost the same time to be found out. */
+  /** Call after a connection did not respond. Otherwise each dead idle connection would cost the same timeout again. */
   closeIdleConnections(): void {
     for (const client of this.#idle) destroySocket(client)
   }
 
   async close(): Promise<void> {
-    // Nobody needs an answer any more: what is still out has fallen silent, or was left behind.
+    // A client that is still in use by then does not respond, or was never released.
     const forceTimer = setTimeout(() => this.#clients.forEach(destroySocket), closeWithinMs)
     await this.pool.end()
     clearTimeout(forceTimer)
-    // A goodbye that a silent network never answers must not keep the process from ending.
+    // A pending disconnect on an unresponsive network must not keep the process alive.
     for (const { connection } of this.#clients) (connection.stream as Socket).unref()
   }
 }
 
-/** Gives up a connection that is not opened in time. The pool's own option would also end waiting for a free one. */
+/** Limits the time to connect. The option of the pool would also limit the wait for a free connection. */
 class TimedConnectClient extends HostsClient {
   constructor(config: pg.ClientConfig = {}) {
     super({ ...copyConfig(config), connectionTimeoutMillis: connectMs, keepAlive: true })
@@ -62,8 +61,8 @@ class TimedConnectClient extends HostsClient {
 }
 
 /**
- * Between a pool and whoever asked it for a connection there is a moment in which nobody listens. When the server ends the
- * session in the same packet, the process would end, too.
+ * Adds an error listener to an acquired client. Between the pool and the caller there is a moment without a listener, in which an error
+ * of the connection would end the process.
  */
 export function ignoreErrors(client: ErrorEmitter): void {
   client.off('error', ignore)
@@ -75,7 +74,7 @@ interface ErrorEmitter {
   off(event: 'error', listener: () => void): unknown
 }
 
-/** What failed says so itself. */
+/** Listener for errors that the failing statement reports anyway. */
 export const ignore = () => {}
 
 function destroySocket(client: pg.Client): void {

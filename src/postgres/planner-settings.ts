@@ -1,30 +1,30 @@
 /**
- * Planner settings of functions: the only place where they are chosen. Without them PostgreSQL plans for the table as it was when
- * the statistics were taken. Our tables grow from nothing to millions of rows and back within minutes, so such a plan is wrong most
- * of the time. schema-rooms.ts adds the settings behind the functions of each room, and a test looks for settings elsewhere.
+ * Planner settings of all functions. Without them PostgreSQL plans for the tables as they were at the last ANALYZE. Our tables grow from
+ * nothing to millions of rows and back within minutes, so such a plan is usually wrong. schema-rooms.ts applies the settings. A test
+ * checks that there are no planner settings elsewhere.
  */
 const traits = {
-  /** Compiling a statement takes a hundred times as long as running it. Before PostgreSQL 18 a scan type that is off starts the compiler. */
+  /** Compiling takes 100 times as long as running. Before PostgreSQL 18, a disabled scan type raises the cost enough to start JIT. */
   'not compiled': ['jit = off'],
-  /** Planning the statement again for each array would take longer than running it. */
+  /** Planning for each array of parameters would take longer than running the statement. */
   'one plan': ['plan_cache_mode = force_generic_plan'],
   /** The table may be empty when the plan is made, and huge when it runs. */
   'by index': ['enable_seqscan = off'],
-  /** A few rows of a table of any size: a loop over the index reads these rows only. */
+  /** The statement needs few rows of a table of any size. A loop over the index reads only these. */
   'few rows': ['enable_hashjoin = off', 'enable_mergejoin = off'],
-  /** A bitmap reads all rows that fit before the first is returned, also when a limit needs only a few. */
+  /** A bitmap scan reads all matching rows before it returns the first, even if a limit needs only a few. */
   'stops early': ['enable_bitmapscan = off'],
   /** The index returns the rows in order. A sort would read the whole queue first. */
   'in index order': ['enable_sort = off'],
-  /** Many rows at the same time: one walk over each side, where a loop would search again for each row. */
+  /** The statement joins many rows. A loop would search the index again for each row. */
   'large batch': ['enable_nestloop = off'],
-  /** With loops and bitmaps off, what is left is a hash join over one walk along the index. */
+  /** With loops, bitmaps and merges off, PostgreSQL uses a hash join over one index scan. */
   'by hash': ['enable_mergejoin = off'],
 } as const
 
 type Trait = keyof typeof traits
 
-/** Which functions have which settings. A function that is not listed runs with the settings of the session. */
+/** The settings of each function. A function that is not listed runs with the settings of the session. */
 const profiles: readonly { readonly traits: readonly Trait[]; readonly functions: readonly string[] }[] = [
   {
     traits: ['one plan'],
@@ -112,21 +112,20 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     functions: ['job_claim', 'job_find_claimable'],
   },
   {
-    // All ends of a batch at the same time.
+    // Ends all jobs of a batch.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
     functions: ['job_done'],
   },
   {
-    // The planner cannot know how many locks there are, and a loop over pg_locks would be long.
+    // The planner cannot estimate the number of locks, and a loop over pg_locks would be slow.
     traits: ['not compiled', 'by index', 'large batch', 'one plan'],
     functions: ['job_assert_locked'],
   },
 ]
 
-/** Names of the functions with planner settings. */
 export const plannedFunctions = profiles.flatMap(({ functions }) => functions)
 
-/** One `alter function` for each of the functions that has planner settings. */
+/** Returns one `alter function` for each of the functions that has planner settings. */
 export function plannerStatements(functions: ReadonlySet<string>): string[] {
   return profiles.flatMap((profile) =>
     profile.functions

@@ -4,13 +4,12 @@ import { SessionLocksUnavailableError } from './errors.js'
 import { HostsClient } from './hosts.js'
 
 /**
- * Tells a transaction pooler from a session pooler, by catching it in the act.
+ * Distinguishes a transaction pooler from a session pooler by observing a change of backends. Called if the backend pid from the
+ * connection start is not the one that executes statements, so there is a pooler.
  *
- * Called where the pid announced at connecting is not the one that answers, so something stands between. Whatever
- * backend served our last statement is free for others while we are idle: a second client in a transaction gets it,
- * or drives us onto another. Poolers hand out the backend that was used last, or the next in turn, so one of the two
- * shows in the first round; several rounds cover a pooler that is busy with others meanwhile. And every later
- * heartbeat looks at the pid again.
+ * A transaction pooler frees the backend of our last statement. A second client begins a transaction: it gets this backend, or our next
+ * statement runs on another one. Poolers assign the backend that was used last or the next one in turn, so the first round shows one of
+ * the two. More rounds cover a busy pooler. Every later heartbeat checks the pid again.
  */
 const rounds = 8
 
@@ -21,11 +20,11 @@ export async function refuseTransactionPooler(client: pg.Client, connection: Con
     await second.connect()
     for (let round = 0; round < rounds; round++) {
       let foreign = (await backendPid(client)) !== pid
-      // Twice in a row: with two backends in turns, every other statement meets the same one.
+      // A second time, because with two alternating backends every other statement runs on the same one.
       foreign ||= (await backendPid(client)) !== pid
       await second.query('begin')
       foreign ||= (await backendPid(second)) === pid
-      // Not asked once it is known: where there is one backend only, the second client sits on it now.
+      // `||=` skips the query once it is known: if there is only one backend, the second client occupies it now.
       foreign ||= (await backendPid(client)) !== pid
       await second.query('rollback')
       if (foreign) throw new SessionLocksUnavailableError('transaction-pooler')

@@ -9,7 +9,7 @@ export interface PostgresJsExecutor {
   savepoint?<T>(work: (tx: PostgresJsExecutor) => Promise<T>): Promise<unknown>
 }
 
-/** What Holdfast takes of the user's `sql`: where it leads. */
+/** The part of postgres.js that Holdfast uses: the connection settings. */
 export interface PostgresJs {
   readonly options: {
     host: string[]
@@ -26,7 +26,7 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
   return {
     async query<Row>(text: string, values: readonly unknown[] = []) {
       try {
-        // A copy, because the rows of postgres.js carry statement and connection facts along.
+        // A plain array, because the result of postgres.js has further properties.
         return [...(await sql.unsafe(text, values as never[]))] as Row[]
       } catch (error) {
         throw translate(error)
@@ -36,8 +36,8 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
 }
 
 /**
- * A database where the user's postgres.js leads, by connections of our own: see docs/decisions/0003-two-drivers.md. Only
- * what belongs into a transaction of the user goes through theirs.
+ * Opens own connections to the database of the user's postgres.js (see docs/decisions/0003-two-drivers.md). Only statements inside a
+ * transaction of the user use postgres.js.
  */
 export function fromPostgresJs(sql: PostgresJs): Database {
   return openPgPool(connectionOf(sql))
@@ -46,11 +46,11 @@ export function fromPostgresJs(sql: PostgresJs): Database {
 function connectionOf(sql: PostgresJs): Connection {
   const { host, port, user, pass, database, ssl, target_session_attrs: target } = sql.options
   const hosts = host.map((one, at) => ({ host: one, port: port[at] ?? 5432 }))
-  // Unasked it takes whatever host answers, and for read-write also a standby.
+  // By default postgres.js uses the first host that responds, and with read-write also a standby.
   if (hosts.length > 1 && target !== 'primary') {
     throw new UsageError(
-      `Expected target_session_attrs of postgres.js to be primary, for it has several hosts, got ${describe(target ?? undefined)}`,
-      "Make it by postgres(url, { target_session_attrs: 'primary' }). With read-write it takes a standby, too.",
+      `Expected target_session_attrs of postgres.js with several hosts to be primary, got ${describe(target ?? undefined)}`,
+      "Use postgres(url, { target_session_attrs: 'primary' }). With read-write, postgres.js also connects to a standby.",
     )
   }
   return {

@@ -1,54 +1,51 @@
 import type { HoldfastError } from '../base/index.js'
 
 /**
- * Presence: by what the fleet knows that an instance is alive. What an instance holds in rows (permits, deliveries in
- * flight, memberships) carries the number of its present life, and is nobody's any more when that number is not
- * present: `holdfast.is_present(number)`, in SQL. So a killed process's rows are free at once, and nothing needs to be
- * renewed for each of them.
+ * Presence: the evidence for the fleet that an instance is alive. Rows that an instance holds (permits, deliveries in flight,
+ * memberships) carry the number of its current epoch. They are free once `holdfast.is_present(number)` is false. So the rows of a killed
+ * process are free immediately, and rows need no renewal of their own.
  *
- * There are two ways to be present:
+ * There are two kinds of presence:
  *
- * - **by session** (`anchor.ts`): PostgreSQL itself vouches for the number, by a lock on the anchor's session. It ends
- *   in the instant in which the process dies.
- * - **by row** (`row-presence.ts`), for instances without an anchor, through any pooler: the row in `instance` expires on
- *   the database's clock unless it is renewed. It ends at the expiry.
+ * - **by session** (`anchor.ts`): the session of the anchor holds an advisory lock on the number. Presence ends when the process dies.
+ * - **by row** (`row-presence.ts`), for instances without an anchor, through any pooler: the row in `instance` expires on the clock of
+ *   the database unless the instance renews it.
  *
- * Either way the instance stops believing before the number can stop being present.
+ * In both cases the instance gives up its trust before the number can stop being present.
  */
 export interface Presence {
-  /** Random; what people see of the instance. */
+  /** Random id. */
   readonly instanceId: string
-  /** The present life, or undefined between two lives. */
+  /** The current epoch. Undefined between two epochs. */
   readonly epoch: Epoch | undefined
-  /** The present life, once there is one. Rejects when the instance closes or the signal aborts. */
+  /** Resolves with the epoch as soon as there is one. Rejects when the instance closes or the signal aborts. */
   whenPresent(signal?: AbortSignal): Promise<Epoch>
-  /** Calls back, in this life or a later one, when somebody has asked from outside that this instance drain. */
+  /** Calls the listener, in this epoch or a later one, when an operator requests that this instance drain. */
   onDrainRequest(listener: DrainListener): void
-  /** Calls back when an operator may have taken something from this instance. Only for who cannot be notified. */
+  /** Calls the listener when an operator may have revoked something. Only for instances that cannot receive notifications. */
   onRevocation(listener: () => void): void
-  /** Tells the fleet how far draining has come, and again at the beginning of each later life. */
+  /** Records the drain state, now and at the beginning of each later epoch. */
   reportDrain(state: 'draining' | 'drained'): Promise<void>
-  /** Ends it in good order. */
   close(): Promise<void>
 }
 
-/** `withinMs`: how long what runs may take to come to its end; undefined where nobody has said. */
+/** `withinMs` is the drain timeout, if the request has one. */
 export type DrainListener = (withinMs: number | undefined) => void
 
-/** One unbroken presence. A new one begins after a loss, with a new number. */
+/** An uninterrupted presence. After a loss a new epoch begins, with a new number. */
 export interface Epoch {
   readonly number: number
-  /** Whether what carries its number may be believed in at this very moment. */
+  /** Whether the instance may rely on rows with this number now. */
   readonly trusted: boolean
-  /** Why it is over. */
+  /** The reason of the loss, if the epoch was lost. */
   readonly loss: HoldfastError | undefined
-  /** Calls back, once, when it is lost; returns how to stop listening. */
+  /** Calls the listener once, when the epoch is lost. Returns a function that stops listening. */
   onLoss(listener: (reason: HoldfastError) => void): () => void
 }
 
 /**
- * For how long the client trusts, of the time after which the server acts. The margin covers timers that fire late and
- * clocks that run at slightly different rates.
+ * Returns for how long the client trusts, given the expiry on the server. The margin covers late timers and clocks that run at slightly
+ * different rates.
  */
 export function trustedFor(expiryMs: number): number {
   return expiryMs - Math.max(200, expiryMs * 0.1)

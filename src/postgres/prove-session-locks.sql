@@ -1,5 +1,5 @@
--- The statements of the truth test. They run before the schema is there, so they use nothing of it. Those that
--- run on a pool name each function with its schema, and no operator: the pool's search_path may begin with anybody's schema.
+-- Statements that prove session locks. They run before the schema exists. Those that run on a pool write each function and operator with
+-- its schema, because the search_path of the pool is unknown.
 
 -- name: lock
 select pg_try_advisory_lock($1::integer, $2::integer)
@@ -8,11 +8,11 @@ select pg_try_advisory_lock($1::integer, $2::integer)
 select pg_advisory_unlock($1::integer, $2::integer)
 
 -- name: try_lock
--- For one statement only, so that it leaks nothing through any pooler.
+-- A transaction lock, so that no pooler can keep it.
 select pg_catalog.pg_try_advisory_xact_lock($1::integer, $2::integer) as granted, pg_catalog.pg_backend_pid() as backend_pid
 
 -- name: server_identity
--- Which database of which server this is.
+-- Identifies the database and the server.
 select pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(), oid) as identity
 from pg_catalog.pg_database
 where datname operator(pg_catalog.=) pg_catalog.current_database()

@@ -6,11 +6,11 @@ import type { Session } from './session.js'
 import type { Statement } from './statements.js'
 
 /**
- * The truth test: do session locks exclude anybody here? Told by behaviour, not by what the server calls itself.
+ * Proves that session locks exclude other sessions, by behavior and not by the name of the server.
  *
- * The session takes a lock. Another connection (the pool, which may go through a pooler) tries the same one, for a
- * single statement. It must be refused. If it is let in, the two lead to different databases, or are one session, or
- * the locks are not enforced. Poolers before the session itself were caught when it was opened.
+ * The session takes a lock. Then a connection of the pool tries the same lock for one statement and must fail. If it succeeds, the two
+ * connections use different databases or one session, or the server does not enforce locks. A transaction pooler in front of the session
+ * itself was detected when the session was opened.
  */
 export type ProofStatements = Record<'lock' | 'unlock' | 'try_lock' | 'server_identity', Statement>
 

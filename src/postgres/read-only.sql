@@ -1,7 +1,5 @@
--- Asked after PostgreSQL has refused a write.
-
 -- name: read_only_reason
--- Whether the server is a standby, and whether and by whom transactions are made read-only from their beginning.
+-- Runs after PostgreSQL has refused a write. Whether the server is a standby, and whether and where transactions are read-only by default.
 select
   pg_is_in_recovery() as is_standby,
   setting = 'on' as is_default,

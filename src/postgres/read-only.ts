@@ -11,14 +11,13 @@ interface Row {
   readonly database: string
 }
 
-/** How long the server is asked. */
 const explainTimeoutMs = 2_000
 
 const sql = loadStatements<'read_only_reason'>(new URL('./read-only.sql', import.meta.url), 'holdfast')
 
 /**
- * Tells a standby from a server on which `default_transaction_read_only` is on: PostgreSQL refuses a write with the same words
- * (25006), but the ways out differ. Returns any other error as it came, and this one where the server does not answer.
+ * Adds the reason to a `ReadOnlyError`: a standby, or `default_transaction_read_only`. PostgreSQL reports both with 25006, but the fixes
+ * differ. Returns all other errors unchanged, and this one if the server does not respond.
  */
 export async function explainReadOnly(error: unknown, database: Pick<Database, 'read'>): Promise<unknown> {
   if (!(error instanceof ReadOnlyError) || error.reason !== undefined) return error

@@ -4,8 +4,8 @@ import { sqlstate, sqlstateOf } from './sqlstate.js'
 const maxTries = 30
 
 /**
- * Asks again when the statement has collided with another: where snapshots are kept for whole transactions by default,
- * what others changed meanwhile fails it. Nothing has happened then. `also` are further states of that kind.
+ * Retries a statement after a conflict with another transaction. If the default isolation level is higher than read committed, PostgreSQL
+ * fails a statement whose rows were changed concurrently. The failed statement has changed nothing. `also` are further SQLSTATEs to retry.
  */
 export async function retryOnConflict<T>(run: () => Promise<T>, ...also: readonly string[]): Promise<T> {
   const conflicts: (string | undefined)[] = [sqlstate.serializationFailure, sqlstate.deadlockDetected, ...also]

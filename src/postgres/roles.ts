@@ -3,11 +3,11 @@ import type { Database, Executor } from './database.js'
 import { quoteIdentifier } from './statements.js'
 
 /**
- * What a role of the server is for. Nobody but the owner of the schema, who migrates it, needs to own anything.
+ * Kinds of database roles. Only the role that migrates owns the schema.
  *
- * - **observer**: looks, with the command line, the dashboard, the metrics. Changes nothing.
- * - **application**: what instances connect with. Changes everything but the audit, which it can neither write nor forget.
- * - **operator**: what people act with. An application that also writes the audit, as the dashboard does before it acts.
+ * - **observer**: reads, for the command line, the dashboard and metrics.
+ * - **application**: for instances. Changes everything except the audit, which it can only read.
+ * - **operator**: for people. An application that also writes the audit, as the dashboard does before each action.
  */
 export const roleKinds = ['observer', 'application', 'operator'] as const
 export type RoleKind = (typeof roleKinds)[number]
@@ -18,8 +18,8 @@ export interface Grantee {
 }
 
 /**
- * What gives a role its rights, and takes away those that it should not have had. Safe to run again. The rights on what later
- * migrations and the history make come by default privileges, which only count for what the owner makes.
+ * Returns the statements that grant a role its privileges and revoke others. Safe to run again. Default privileges cover tables that
+ * later migrations and the job history create, but only if the owner of the schema creates them.
  */
 export function grantsFor({ role, as }: Grantee, schema: string, owner: string): string[] {
   const [to, here] = [quoteIdentifier(role), quoteIdentifier(schema)]
@@ -40,13 +40,13 @@ export function grantsFor({ role, as }: Grantee, schema: string, owner: string):
     `${byDefault} grant ${rows} on tables to ${to}`,
     `${byDefault} grant ${numbers} on sequences to ${to}`,
     isObserver
-      ? // It runs as the owner: whoever may call it may drop the history.
+      ? // The function runs as the owner and can drop the history.
         `revoke execute on function ${here}.job_roll_partitions(integer) from ${to}`
       : `revoke insert, update, delete on ${readOnlyTables.join(', ')} from ${to}`,
   ]
 }
 
-/** The grants for all of them, in a schema that may not be there yet. Refuses roles that are not there. */
+/** Returns the grants for all roles. The schema need not exist yet. Throws for roles that do not exist. */
 export async function planGrants(executor: Executor, schema: string, grantees: readonly Grantee[]): Promise<string[]> {
   const roles = grantees.map(({ role }) => role)
   const [server] = (await executor.query<{ owner: string; known: string[] }>(
@@ -62,20 +62,20 @@ export async function planGrants(executor: Executor, schema: string, grantees: r
     if (!server.known.includes(role)) {
       throw new UsageError(
         `Expected ${as} to be a role of the server, got ${JSON.stringify(role)}`,
-        `Make it first, as somebody who may: create role ${quoteIdentifier(role)} login password '…'`,
+        `Create it first: create role ${quoteIdentifier(role)} login password '…'`,
       )
     }
     if (roles.filter((other) => other === role).length > 1) {
       throw new UsageError(
         `Expected each role to be given once, got ${JSON.stringify(role)} several times`,
-        'An operator may do all that an application may, and an application all that an observer may.',
+        'An operator has all privileges of an application, and an application all privileges of an observer.',
       )
     }
   }
   return grantees.flatMap((grantee) => grantsFor(grantee, schema, server.owner))
 }
 
-/** Runs grants: all of them or none. */
+/** Runs the grants in one transaction. */
 export async function applyGrants(database: Database, grants: readonly string[]): Promise<void> {
   await database.transaction(async (tx) => {
     for (const statement of grants) await tx.query(statement)

@@ -18,18 +18,16 @@ import { loadStatements } from './statements.js'
 import { Sweeper } from './sweeper.js'
 
 /**
- * Presence by row, for instances without an anchor: no state of a session, so any pooler may stand between.
+ * Presence by row, for instances without an anchor. It needs no session state, so it works through any pooler.
  *
- *     asleep ──► living ──► lost ──► coming back ──► living (a new life, a new number) …
+ *     idle ──► present ──► lost ──► reconnecting ──► present (a new epoch, a new number) …
  *
- * - **asleep** until somebody needs the presence: an instance that uses leases and transaction locks alone needs none,
- *   and costs the database nothing.
- * - **living**: three to four renewals within the expiry. The client trusts a life for 90 % of the expiry, counted from
- *   the send of the last renewal that was answered; the database ends it at the expiry, counted from when it executed
- *   that renewal, which was later. No clock is compared with another.
- * - **lost**: no answer in time; or the row is gone; or the server restarted, crashed or failed over, which ends all
- *   lives, because rows that may be lost with it carry their numbers.
- * - **coming back** waits out the grace after a restart, as an anchor does.
+ * - **idle** until a room needs the presence: an instance that uses only leases and transaction locks never does, and sends no statements.
+ * - **present**: three to four renewals within the expiry. The client trusts an epoch for 90 % of the expiry, counted from the send of the
+ *   last successful renewal. The database ends the epoch at the expiry, counted from the later execution of that renewal.
+ * - **lost**: no response in time, or the row does not exist, or the server restarted, crashed or failed over. The latter ends all epochs,
+ *   because rows that carry their numbers may be lost.
+ * - **reconnecting** waits for the grace period after a restart, like an anchor.
  */
 export interface RowPresenceOptions {
   readonly database: Database
@@ -49,7 +47,6 @@ type Name =
   | 'delete_instance'
   | 'sweep'
 
-/** What the row says when it is written. */
 interface PresenceRow {
   readonly session: number
   readonly drain_requested: boolean
@@ -97,7 +94,7 @@ export class RowPresence implements Presence {
     }
   }
 
-  /** Asked by the row alone: each renewal reads it. */
+  /** Requests arrive through the row, which each renewal reads. */
   onDrainRequest(listener: DrainListener): void {
     this.#onDrainRequest = listener
   }
@@ -110,7 +107,7 @@ export class RowPresence implements Presence {
     this.#state = state
     if (!this.epoch) return
     const { database, expiryMs } = this.#options
-    // If it fails, the next life tells.
+    // If it fails, the next epoch records the state.
     await database.query(this.#sql.set_drain_state.text, [this.instanceId, state], expiryMs).catch(() => {})
   }
 
@@ -126,7 +123,7 @@ export class RowPresence implements Presence {
       .catch(() => {})
   }
 
-  /** Begins a life, however long it takes. */
+  /** Begins an epoch. Retries until it succeeds or the instance closes. */
   async #connect(): Promise<void> {
     for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), this.#closing.signal)
@@ -135,7 +132,7 @@ export class RowPresence implements Presence {
         this.#reportEpoch(this.#epoch)
         return
       } catch {
-        // Whatever stands in the server's place may go again.
+        // Retry after any error: even a replica at this address may be temporary.
       }
     }
   }
@@ -171,14 +168,13 @@ export class RowPresence implements Presence {
       this.#onRow(row)
       return life
     } catch (error) {
-      // What nobody was told of must not go on renewing itself.
+      // An epoch that never became current must not renew itself.
       life.end()
       await run('delete_instance', [this.instanceId]).catch(() => {})
       throw error
     }
   }
 
-  /** What is left behind, as an anchor does. */
   async #sweep(): Promise<boolean> {
     const [row] = await this.#options.database.query<{ more: number }>(this.#sql.sweep.text, [], responseTimeoutMs)
     return row!.more > 0
@@ -190,7 +186,7 @@ export class RowPresence implements Presence {
       this.#onRevocation()
     }
     if (!recorded?.drain_requested) return
-    // It drains already, and could not tell.
+    // The instance drains already, but the row does not show it yet.
     if (this.#state !== 'open') return void this.reportDrain(this.#state)
     this.#onDrainRequest(recorded.drain_within_ms === null ? undefined : Number(recorded.drain_within_ms))
   }
@@ -223,7 +219,7 @@ class RowEpoch extends TrustDeadline implements Epoch {
     super(sentAt, trustMs)
     this.#trustMs = trustMs
     this.#renew = renew
-    // Not one behind the other: an answer that never comes must not keep the next renewal from being sent.
+    // An interval, not a chain: a renewal without a response must not delay the next one.
     this.#renewTimer = setInterval(() => void this.#renewNow(), expiryMs * 0.28)
     this.watchDeadline()
   }
@@ -235,7 +231,7 @@ class RowEpoch extends TrustDeadline implements Epoch {
 
   protected lossByDeadline(lateMs: number): HoldfastError {
     const silence = formatDuration(lateMs + this.#trustMs)
-    return new DatabaseUnreachableError(`No renewal was answered for ${silence}, and the presence may expire now`)
+    return new DatabaseUnreachableError(`No renewal has succeeded for ${silence}, so the presence may expire now`)
   }
 
   protected override onLost(): void {
@@ -248,8 +244,6 @@ class RowEpoch extends TrustDeadline implements Epoch {
     const renewed = await this.#renew().catch(() => undefined)
     if (renewed) this.answered(sentAt, this.#trustMs)
     else if (renewed === false && this.trusted)
-      this.lose(
-        new DatabaseUnreachableError('The presence of this instance is gone: expired, or ended with its server'),
-      )
+      this.lose(new DatabaseUnreachableError('The presence of this instance has expired, or the server has restarted'))
   }
 }

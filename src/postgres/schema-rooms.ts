@@ -4,13 +4,11 @@ import { plannerStatements } from './planner-settings.js'
 import { inSchema } from './statements.js'
 
 /**
- * The SQL of the schema stands beside the room that it belongs to, in two files:
+ * The rooms with SQL for the schema, in the order in which their tables are created. A room has up to two files:
  *
- * - `schema.sql`: tables, sequences, indexes, and their comments. All of them together are version 1 of the schema. After the first
- *   release they never change: migrations/ changes tables then.
+ * - `schema.sql`: tables, sequences, indexes, and their comments. Together they are version 1 of the schema. After the first release they
+ *   never change; migrations/ changes tables.
  * - `functions.sql`: functions, each with `create or replace`. They are applied again whenever their text changes.
- *
- * The order counts for tables, for a function may name what comes later.
  */
 const rooms = [
   { name: 'postgres', hasFunctions: true },
@@ -27,28 +25,28 @@ const rooms = [
 ] as const
 
 /**
- * Number of the functions of all rooms together. Raise it by one in the first commit after a release that changes functions.sql of
- * any room, or planner-settings.ts. An instance never replaces functions of a higher revision, so while old and new instances work
- * at the same time, the old ones do not bring back old functions.
+ * Revision of the functions of all rooms. Raise it by one in the first commit after a release that changes a functions.sql or
+ * planner-settings.ts. An instance never replaces functions of a higher revision, so during a rolling deployment old instances do not
+ * bring back old functions.
  */
 export const functionsRevision = 1
 
-/** Statements that run once, when the functions are there for the first time. */
-const onInstall = [
-  // No job can end while the table of its day is made, so the tables of the first days are made now.
-  'select holdfast.job_roll_partitions(7);',
-]
+/**
+ * Runs once, after the first installation of the functions. No job can end while the partition of its day is created, so the first
+ * partitions are created now.
+ */
+const onInstall = 'select holdfast.job_roll_partitions(7);'
 
 export interface RoomFunctions {
   readonly room: string
-  /** Of the text, without the name of the schema. */
+  /** Hash of the text for the schema `holdfast`. */
   readonly hash: string
   readonly sql: string
 }
 
 const texts = new Map<string, string>()
 
-/** The text of a file of a room, with the line ends of Unix, so that a checkout on Windows has the same hash. */
+/** Reads a file of a room. Normalizes line ends, so that a checkout on Windows has the same hash. */
 function read(room: string, file: 'schema' | 'functions'): string {
   const path = `../${room}/${file}.sql`
   const known = texts.get(path)
@@ -60,14 +58,14 @@ function read(room: string, file: 'schema' | 'functions'): string {
   return text
 }
 
-/** Version 1 of the schema: the tables of all rooms. */
+/** Returns version 1 of the schema: the tables of all rooms. */
 export function baseline(schema: string): string {
   return inSchema(rooms.map(({ name }) => read(name, 'schema')).join('\n\n'), schema)
 }
 
 let hashed: RoomFunctions[] | undefined
 
-/** The functions of each room that has some, with their planner settings. */
+/** Returns the functions of each room, with their planner settings. */
 export function roomFunctions(schema: string): RoomFunctions[] {
   hashed ??= rooms
     .filter(({ hasFunctions }) => hasFunctions)
@@ -82,8 +80,8 @@ export function roomFunctions(schema: string): RoomFunctions[] {
 }
 
 /**
- * SQL that applies the functions of these rooms and records that all rooms now have the functions of this revision. Functions
- * call each other across rooms, so PostgreSQL does not check their bodies here.
+ * Returns SQL that applies the functions of these rooms and records the revision for all rooms. Functions call functions of other rooms,
+ * so the check of their bodies is off.
  */
 export function functionsScript(apply: readonly RoomFunctions[], schema: string, isInstall: boolean): string {
   const applied = new Set(apply.map(({ room }) => room))
@@ -92,7 +90,7 @@ export function functionsScript(apply: readonly RoomFunctions[], schema: string,
     `-- functions, revision ${functionsRevision}: ${[...applied].join(', ')}`,
     'set local check_function_bodies = off;',
     ...apply.map(({ sql }) => sql),
-    ...(isInstall ? onInstall.map((statement) => inSchema(statement, schema)) : []),
+    ...(isInstall ? [inSchema(onInstall, schema)] : []),
     inSchema(
       `insert into holdfast.applied_functions (room, hash, revision)
 values

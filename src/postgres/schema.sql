@@ -1,13 +1,12 @@
--- Tables that every room uses: fences, instances, names, and calls that wait. A lock is never a row: PostgreSQL's lock table is the
--- authority.
+-- Tables for all rooms: fences, instances, names, and waiting calls. No row represents a lock: PostgreSQL's lock table is authoritative.
 
 create sequence holdfast.fence as bigint;
 comment on sequence holdfast.fence is
-  'Fencing tokens. Every grant of any name draws the next one, so that a later holder always has a larger one. advance_fence() keeps it ahead of all that was drawn before.';
+  'Fencing tokens. Every grant of any name draws the next number, so a later holder always has a larger fence. advance_fence() moves the sequence ahead after a crash or restore.';
 
 create sequence holdfast.session as integer cycle;
 comment on sequence holdfast.session is
-  'Numbers of sessions. Each session of Holdfast holds a lock on its number, by which PostgreSQL itself vouches that it lives.';
+  'Session numbers. Each session of Holdfast holds an advisory lock on its number. The lock proves that the session exists.';
 
 create table holdfast.server_generation (
   one_row boolean primary key default true check (one_row),
@@ -21,26 +20,28 @@ create table holdfast.server_generation (
   began_at timestamptz not null default now()
 );
 comment on table holdfast.server_generation is
-  'The server on which fences were last advanced: one row. A difference between this row and the server begins a new generation: a restart, a crash, a failover, a restored or copied database, an upgrade. No lock of an earlier generation is left.';
-comment on column holdfast.server_generation.one_row is 'Makes it one row.';
-comment on column holdfast.server_generation.system_identifier is 'The cluster, as pg_control_system() names it; 0 where it is not readable.';
-comment on column holdfast.server_generation.timeline is 'The timeline that was being written; 0 where it is not readable.';
-comment on column holdfast.server_generation.started_at is 'When the server started.';
-comment on column holdfast.server_generation.database is 'The oid of the database. A copy made by "create database … template" has another one.';
+  'One row: the server on which fences were last advanced. If the server differs from this row (after a restart, a crash, a failover, a restore, a copy or an upgrade), a new generation begins. No lock of an earlier generation exists.';
+comment on column holdfast.server_generation.one_row is 'Limits the table to one row.';
+comment on column holdfast.server_generation.system_identifier is
+  'Identifier of the cluster from pg_control_system(). 0 if it is not readable.';
+comment on column holdfast.server_generation.timeline is 'Timeline of the write-ahead log. 0 if it is not readable.';
+comment on column holdfast.server_generation.started_at is 'Start time of the server.';
+comment on column holdfast.server_generation.database is
+  'The oid of the database. A copy made by "create database … template" has another oid.';
 comment on column holdfast.server_generation.written_by is
-  'The transaction that wrote this row, as the column xmin of the row shows it. Where the two differ, something else wrote the row: a restored dump, or logical replication.';
+  'The transaction that wrote this row. If the column xmin of the row differs, a restored dump or logical replication wrote the row.';
 comment on column holdfast.server_generation.fence_floor is
-  'The last value of the sequence fence when this row was written. A sequence below it was set back, or never copied.';
+  'Last value of the sequence fence when this row was written. If the sequence is below it, the sequence was set back or not copied.';
 comment on column holdfast.server_generation.generation is 'Number of the generation.';
-comment on column holdfast.server_generation.began_at is 'When the generation was noticed.';
+comment on column holdfast.server_generation.began_at is 'Time at which the generation was noticed.';
 insert into holdfast.server_generation (system_identifier, timeline) values (0, 0);
 
 create unlogged table holdfast.crash_witness (
   one_row boolean primary key default true check (one_row)
 );
 comment on table holdfast.crash_witness is
-  'One row, written when a generation begins. PostgreSQL empties unlogged tables after a crash, so a missing row is the evidence of a crash, also of one that the postmaster survived.';
-comment on column holdfast.crash_witness.one_row is 'Makes it one row.';
+  'One row, written when a generation begins. PostgreSQL empties unlogged tables after a crash, so a missing row proves a crash, even if the postmaster kept running.';
+comment on column holdfast.crash_witness.one_row is 'Limits the table to one row.';
 
 create table holdfast.instance (
   id text primary key,
@@ -65,30 +66,32 @@ create table holdfast.instance (
   revocations integer not null default 0
 );
 comment on table holdfast.instance is
-  'Running processes that opened Holdfast. A row proves nothing by itself: an instance lives while its session''s lock is held.';
-comment on column holdfast.instance.id is 'Random, drawn when the process opens Holdfast; part of the application_name of all its sessions.';
-comment on column holdfast.instance.namespace is 'The namespace that its names belong to.';
-comment on column holdfast.instance.session is 'The number of its anchor, new with every epoch.';
-comment on column holdfast.instance.backend_pid is 'The server process of its anchor; null without one.';
-comment on column holdfast.instance.host is 'The name of the machine, as the process sees it.';
-comment on column holdfast.instance.os_pid is 'The process id on that machine.';
-comment on column holdfast.instance.version is 'The version of the package holdfast.';
-comment on column holdfast.instance.expiry_ms is 'After this long in silence the server ends its sessions.';
+  'Instances (processes that opened Holdfast). A row alone does not prove that an instance is alive: see session and expires_at.';
+comment on column holdfast.instance.id is 'Random id of the instance. Part of the application_name of all its sessions.';
+comment on column holdfast.instance.namespace is 'Namespace of its names.';
+comment on column holdfast.instance.session is
+  'Session number of the current epoch. With an anchor, the instance is alive while the lock on this number is held.';
+comment on column holdfast.instance.backend_pid is 'Server process of the anchor. Null without an anchor.';
+comment on column holdfast.instance.host is 'Host name of the machine.';
+comment on column holdfast.instance.os_pid is 'Process id on that machine.';
+comment on column holdfast.instance.version is 'Version of the package holdfast.';
+comment on column holdfast.instance.expiry_ms is 'Time without contact after which the server ends the sessions of the instance.';
 comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
-comment on column holdfast.instance.pooler is 'What stands before the server: none, or a session pooler.';
-comment on column holdfast.instance.generation is 'The generation of the server (see server_generation) in which its present epoch began.';
-comment on column holdfast.instance.clock_ahead_ms is 'By how much its clock was ahead of the database''s when its present epoch began, less the time of a journey. Nothing depends on it.';
-comment on column holdfast.instance.reconnects is 'Number of times that it lost its presence and reconnected.';
-comment on column holdfast.instance.opened_at is 'When it opened.';
-comment on column holdfast.instance.epoch_since is 'When its present anchor began.';
+comment on column holdfast.instance.pooler is 'Pooler between the instance and the server: none, session pooler, or any (no anchor).';
+comment on column holdfast.instance.generation is 'Server generation (see server_generation) at the beginning of the current epoch.';
+comment on column holdfast.instance.clock_ahead_ms is
+  'Clock of the instance minus clock of the database at the beginning of the current epoch, minus the network delay. Information only.';
+comment on column holdfast.instance.reconnects is 'Number of times that the instance lost its presence and reconnected.';
+comment on column holdfast.instance.opened_at is 'Time at which the process opened Holdfast.';
+comment on column holdfast.instance.epoch_since is 'Begin of the current epoch.';
 comment on column holdfast.instance.expires_at is
-  'Without an anchor: until when it is present, unless it renews. Null with one: then the lock on its session''s number tells.';
-comment on column holdfast.instance.node is 'The version of Node.js that it runs on.';
+  'Without an anchor: time until which the instance is present unless it renews the row. Null with an anchor.';
+comment on column holdfast.instance.node is 'Version of Node.js.';
 comment on column holdfast.instance.state is
-  'open: takes part. drain-requested: somebody wants it to drain. draining: it takes no new work. drained: nothing of its work is left; it lives until its process ends.';
-comment on column holdfast.instance.drain_within_ms is 'How long what runs may take to come to its end, as whoever asked said.';
+  'open: claims work. drain-requested: an operator has requested draining. draining: starts no new work. drained: no work is left, the process still runs.';
+comment on column holdfast.instance.drain_within_ms is 'Drain timeout of the request, in ms.';
 comment on column holdfast.instance.revocations is
-  'How many times an operator has taken something from it. Without an anchor it hears of it by reading this.';
+  'Number of times that an operator has revoked something from the instance. An instance without an anchor polls this column.';
 create index instance_session on holdfast.instance (session);
 
 create table holdfast.name (
@@ -98,11 +101,11 @@ create table holdfast.name (
   used_at timestamptz not null default now()
 );
 comment on table holdfast.name is
-  'The registry: what people call each key that was used. Swept when unused for a month.';
-comment on column holdfast.name.key is 'The 64-bit number that is locked.';
-comment on column holdfast.name.namespace is 'The namespace of the name; empty for pairs.';
-comment on column holdfast.name.label is 'The name; class/object for pairs; space#number for numbered keys.';
-comment on column holdfast.name.used_at is 'When it was last used, give or take half a day.';
+  'Registry of names: the name of each key that was used. A row is deleted when it was unused for a month.';
+comment on column holdfast.name.key is 'The 64-bit key.';
+comment on column holdfast.name.namespace is 'Namespace of the name. Empty for pairs.';
+comment on column holdfast.name.label is 'The name. Pairs are shown as class/object, numbered keys as space#number.';
+comment on column holdfast.name.used_at is 'Time of the last use, accurate to 12 hours.';
 create index name_used_at on holdfast.name (used_at);
 
 create table holdfast.key_space (
@@ -111,10 +114,11 @@ create table holdfast.key_space (
   base bigint not null unique check (base % 1048576 = 0),
   primary key (namespace, space)
 );
-comment on table holdfast.key_space is 'Key spaces: a random base each, for keys that are base plus a small number.';
-comment on column holdfast.key_space.namespace is 'The namespace that the space belongs to.';
-comment on column holdfast.key_space.space is 'What people call the space.';
-comment on column holdfast.key_space.base is 'The first key. A multiple of 2^20, the size of a space, so that no two overlap.';
+comment on table holdfast.key_space is 'Key spaces. A numbered key is the random base of its space plus a small number.';
+comment on column holdfast.key_space.namespace is 'Namespace of the space.';
+comment on column holdfast.key_space.space is 'Name of the space.';
+comment on column holdfast.key_space.base is
+  'First key of the space. A multiple of 2^20, the size of a space, so that spaces do not overlap.';
 
 create table holdfast.fence_guard (
   key bigint primary key,
@@ -122,11 +126,11 @@ create table holdfast.fence_guard (
   used_on date not null default (now() at time zone 'UTC')::date
 ) with (fillfactor = 70);
 comment on table holdfast.fence_guard is
-  'The largest fence that has guarded a write, by key. Swept when it has guarded none for a month.';
-comment on column holdfast.fence_guard.key is 'The key of the name.';
-comment on column holdfast.fence_guard.fence is 'Writes under a smaller fence are refused.';
+  'Largest fence that has guarded a write, for each key. A row is deleted when it was unused for a month.';
+comment on column holdfast.fence_guard.key is 'Key of the name.';
+comment on column holdfast.fence_guard.fence is 'Writes with a smaller fence are refused.';
 comment on column holdfast.fence_guard.used_on is
-  'The day (UTC) on which it last guarded a write. A day, so that the index is written once a day for each key and not with each write.';
+  'Day (UTC) of the last guarded write. A date, so that the index changes once a day for each key and not with each write.';
 create index fence_guard_used_on on holdfast.fence_guard (used_on);
 
 create unlogged table holdfast.wait (
@@ -141,13 +145,13 @@ create unlogged table holdfast.wait (
   primary key (instance, request)
 );
 comment on table holdfast.wait is
-  'Notes on calls that have waited for longer than a second. They tell who waits for whom, and find deadlocks that PostgreSQL cannot see: those that run over several sessions, or over leases.';
-comment on column holdfast.wait.instance is 'The instance that waits.';
-comment on column holdfast.wait.request is 'Which of its requests.';
-comment on column holdfast.wait.key is 'The key that it waits for.';
-comment on column holdfast.wait.kind is 'What it waits for: a lock or a lease of the key, or a permit, of those that hold something meanwhile.';
+  'Calls that have waited for longer than 1 s. They show which call waits for which holder, and reveal deadlocks that PostgreSQL cannot detect: over several sessions or over leases.';
+comment on column holdfast.wait.instance is 'The instance of the call.';
+comment on column holdfast.wait.request is 'Number of the call within the instance.';
+comment on column holdfast.wait.key is 'The key that the call waits for.';
+comment on column holdfast.wait.kind is 'The call waits for a lock or a lease of the key, or for a permit.';
 comment on column holdfast.wait.mode is 'exclusive or shared.';
-comment on column holdfast.wait.since is 'When it began to wait.';
-comment on column holdfast.wait.holding is 'The keys that the same flow of control holds meanwhile.';
+comment on column holdfast.wait.since is 'Begin of the wait.';
+comment on column holdfast.wait.holding is 'Keys that the same flow of control holds during the wait.';
 comment on column holdfast.wait.valid_until is
-  'Of an instance without an anchor: until when the note is believed, unless it is renewed. Null: for as long as the instance has a session.';
+  'Instance without an anchor: the note is valid until this time unless it is renewed. Null: the note is valid while the instance has a session.';

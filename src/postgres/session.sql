@@ -1,8 +1,8 @@
--- What a session of Holdfast asks of its own connection.
+-- Statements of a session for its own connection.
 
 -- name: identify
--- Who answers, and how many locks the server was made for. Nothing is set yet, because a pooler could pass it on to strangers: so
--- each function is named with its schema, and there is no operator.
+-- Identifies the backend and the capacity of its lock table. search_path is not set yet, because a pooler could pass settings on to other
+-- clients. So each function has its schema, and there is no operator.
 select
   pg_catalog.pg_backend_pid() as backend_pid,
   pg_catalog.version() as version,
@@ -13,29 +13,28 @@ select
   pg_catalog.current_setting('max_prepared_transactions')::integer as prepared
 
 -- name: pin_path
--- Names nothing that could be looked up, so that what follows is looked up in pg_catalog alone.
+-- Contains no name to look up. All later statements resolve names in pg_catalog only.
 set search_path = pg_catalog, pg_temp
 
 -- name: no_jit
--- To compile a statement takes longer than to run any of these, however large the tables are.
+-- Compiling takes longer than running any statement of a session.
 set jit = off
 
 -- name: apply_settings
--- Sets what the server has; an older one lacks some.
+-- Sets the settings that the server has. Older servers lack some.
 select count(set_config(name, value, false))
 from unnest($1::text[], $2::text[]) as wanted (name, value)
 join pg_settings using (name)
 
 -- name: read_settings
--- What took effect, in the units of pg_settings. Settings of TCP stay 0 on a Unix socket.
+-- The effective values, in the units of pg_settings. TCP settings stay 0 on a Unix socket.
 select name, setting
 from pg_settings
 where name = any($1::text[])
 
 -- name: claim_number
--- Draws a number and locks it: from now on PostgreSQL itself vouches for this session. The number may be another session's:
--- the sequence begins again after 2^31, and a restored dump sets it back. Also reads which generation and which sequence of
--- fences the session belongs to.
+-- Draws a number and locks it. The lock proves that the session exists. Another session may hold the number, because the sequence cycles
+-- after 2^31 and a restored dump sets it back. Also reads the generation and the sequence of fences.
 select
   number,
   pg_try_advisory_lock(holdfast.session_class(), number) as claimed,
@@ -44,15 +43,15 @@ select
 from (select nextval('holdfast.session')::integer as number offset 0) drawn
 
 -- name: heartbeat
--- The heartbeat: shows the server that the client lives, and the client that it still speaks to the same session.
+-- Shows the server that the client is alive, and the client that it still has the same session.
 select pg_backend_pid()
 
 -- name: heartbeat_with_generation
--- The heartbeat of a session that PostgreSQL vouches for: also shows whether the generation is still the same.
+-- The heartbeat of a session with a number. Also shows whether the generation has changed.
 select pg_backend_pid(), holdfast.generation_began()
 
 -- name: end_old_session
--- Ends the session of a past epoch. Its name tells it from a stranger who got the same process id.
+-- Ends the session of an earlier epoch. Another process may have reused the process id, so the application_name is checked, too.
 select pg_terminate_backend(pid)
 from pg_stat_activity
 where pid = $1

@@ -9,13 +9,12 @@ import { sqlstate, sqlstateOf, translate } from './sqlstate.js'
 import type { Statement } from './statements.js'
 
 /**
- * A dedicated connection whose session locks are leases that the server enforces.
+ * A dedicated connection. The server enforces that its session locks expire.
  *
- * The server ends the session when it has been idle for `expiryMs` (`idle_session_timeout`), and notices a closed
- * socket within half a second even in mid-statement. The client trusts the session for a shorter time (`TrustDeadline`):
- * the server went idle later than the send of the statement that it answered, so it cannot end the session, and grant its
- * locks to others, before the client has given them up. A statement that is under way when the connection is cut in its
- * middle is bounded by `transaction_timeout` (17 and later), by keepalives and by `tcp_user_timeout`.
+ * The server ends the session after `expiryMs` of idle time (`idle_session_timeout`), and detects a closed socket within 0.5 s even during
+ * a statement. The client trusts the session for a shorter time (`TrustDeadline`). The order of events: the client sends a statement, the
+ * server responds and becomes idle, the trust of the client ends, the server ends the session and grants its locks to others. If the
+ * connection breaks during a statement, `transaction_timeout` (17 and later), keepalives and `tcp_user_timeout` limit the statement.
  *
  * States: open → lost (deadline, dead socket, ended by the server, foreign backend) or closed (by us). Both are final.
  */
@@ -57,23 +56,23 @@ interface Identity {
 
 const minServerVersion = 140_000
 
-/** SQLSTATEs of a heartbeat whose schema is not there any more. */
+/** SQLSTATEs of a heartbeat whose schema no longer exists. */
 const schemaGone: readonly (string | undefined)[] = [
   sqlstate.undefinedSchema,
   sqlstate.undefinedTable,
   sqlstate.undefinedFunction,
 ]
 
-const restoredMessage = 'The tables of Holdfast were replaced while this session lived, as by a restored backup'
+const restoredMessage = 'The tables of Holdfast were replaced during this session, for example by a restored backup'
 
 export class Session extends TrustDeadline {
   readonly backendPid: number
-  /** Whether the pid that was announced at connecting is the one that answers: if not, something stands between. */
+  /** Whether the backend pid from the connection start executes the statements. If not, there is a pooler. */
   readonly direct: boolean
   readonly serverVersion: number
-  /** How many locks the server's lock table was made for, all sessions together. */
+  /** Capacity of the lock table of the server, for all sessions. */
   readonly lockBudget: number
-  /** The number that PostgreSQL vouches for; 0 until `vouch`. */
+  /** The number on which the session holds a lock; 0 until `claimNumber`. */
   number = 0
   refusedSettings: Record<string, RefusedSetting> = {}
 
@@ -84,14 +83,14 @@ export class Session extends TrustDeadline {
   #lastSentAt: number
   #lastHeartbeatAt: number
   #isHeartbeatInFlight = false
-  /** The oid of the sequence `fence`; 0 until `vouch`. */
+  /** The oid of the sequence `fence`; 0 until `claimNumber`. */
   #fenceSequence = '0'
-  /** When the generation of the session began, as the server writes it; undefined until `vouch`. */
+  /** Begin of the server generation, as text of the server; undefined until `claimNumber`. */
   #generationBegan: string | null | undefined
   #inFlight = 0
   #heartbeatTimer: NodeJS.Timeout | undefined
 
-  /** Given up when the signal aborts. */
+  /** Opens a session. The signal cancels the attempt. */
   static async open(options: SessionOptions, signal?: AbortSignal): Promise<Session> {
     const client = new HostsClient({
       ...options.connection,
@@ -100,9 +99,9 @@ export class Session extends TrustDeadline {
       connectionTimeoutMillis: options.expiryMs,
       pipeline: true,
     } as pg.ClientConfig)
-    // Until the session watches it, an error on the connection only fails the statement that is under way.
+    // Until the session has its listener, an error of the connection only fails the statement in flight.
     client.on('error', () => {})
-    // Until there is a heartbeat, nothing else would end a connection that falls silent.
+    // Until the first heartbeat, no other timeout ends an unresponsive connection.
     const cut = setTimeout(() => client.connection.stream.destroy(), options.expiryMs)
     const forget = whenAborted(signal, () => client.connection.stream.destroy())
     try {
@@ -111,7 +110,7 @@ export class Session extends TrustDeadline {
       const identity = (await client.query<Identity>(options.statements.identify.text)).rows[0]!
       checkServer(identity)
       const direct = (client as unknown as { processID: number }).processID === identity.backend_pid
-      // Before anything is set: behind a transaction pooler the settings would go to strangers.
+      // Before any setting: a transaction pooler would pass the settings on to other clients.
       if (!direct) await refuseTransactionPooler(client, options.connection, identity.backend_pid)
       const session = new Session(client, options, identity, direct, sentAt)
       await session.#applySettings()
@@ -135,7 +134,7 @@ export class Session extends TrustDeadline {
     this.lockBudget = identity.locks_each * (identity.connections + identity.prepared)
     this.direct = direct
     this.#trustMs = trustMs
-    // Three to four beats within the expiry.
+    // Three to four heartbeats within the expiry.
     this.#heartbeatEveryMs = options.expiryMs * 0.28
     this.#lastSentAt = sentAt
     this.#lastHeartbeatAt = sentAt
@@ -147,12 +146,12 @@ export class Session extends TrustDeadline {
     this.watchDeadline()
   }
 
-  /** Calls back with what is notified on the channels that this session listens on. */
+  /** Calls the listener for each notification on the channels of this session. */
   onNotification(listener: (channel: string, payload: string) => void): void {
     this.#client.on('notification', ({ channel, payload }) => listener(channel, payload ?? ''))
   }
 
-  /** Runs a prepared statement; every answer is also a heartbeat. Statements go out at once and are answered in order. */
+  /** Runs a prepared statement. Statements are pipelined. Each response extends the trust like a heartbeat. */
   run(statement: Statement, values: readonly unknown[] = []): Promise<string[][]> {
     return new Promise((resolve, reject) => {
       if (!this.trusted) return reject(this.loss ?? new ClosedError('The session'))
@@ -168,7 +167,7 @@ export class Session extends TrustDeadline {
       this.#client.query(query, (error: Error | null, result: pg.QueryArrayResult) => {
         this.#inFlight--
         if (error && !sqlstateOf(error)) return reject(this.loss ?? translate(error))
-        // An answer that comes too late may speak of locks that are gone by now.
+        // A response after the deadline may report locks that the session no longer has.
         if (!this.answered(sentAt, this.#trustMs)) return reject(this.loss ?? new ClosedError('The session'))
         if (error) reject(translate(error))
         else resolve(result.rows as string[][])
@@ -177,9 +176,8 @@ export class Session extends TrustDeadline {
   }
 
   /**
-   * Runs a statement that may grant, with the oid of the sequence of fences as its last value. A restored dump has another
-   * sequence of the same name, which is behind. By the oid such a grant fails, and the session with it, instead of getting
-   * a smaller fence.
+   * Runs a statement that may grant, with the oid of the sequence `fence` as its last value. A restored dump replaces the sequence by one
+   * of the same name that is behind. With the oid the statement fails, and the session is lost, instead of drawing a smaller fence.
    */
   async runGrant(statement: Statement, values: readonly unknown[]): Promise<string[][]> {
     try {
@@ -192,7 +190,7 @@ export class Session extends TrustDeadline {
     }
   }
 
-  /** Draws this session's number and lets PostgreSQL vouch for it. Draws again where another session has the number. */
+  /** Draws a number and locks it, which makes the session present. Repeats while another session holds the number. */
   async claimNumber(): Promise<void> {
     for (;;) {
       const [row] = await this.run(this.#options.statements.claim_number)
@@ -210,17 +208,16 @@ export class Session extends TrustDeadline {
     }
   }
 
-  /** Ends the session of a past life that may linger on the server until its own expiry. */
+  /** Ends the session of an earlier epoch, which could otherwise remain on the server until its expiry. */
   async endOldSession(backendPid: number): Promise<void> {
     await this.run(this.#options.statements.end_old_session, [backendPid, this.#options.applicationName])
   }
 
-  /** Ends the session in good order. */
   async close(): Promise<void> {
     if (!this.trusted) return
     this.end()
     clearTimeout(this.#heartbeatTimer)
-    // A silent connection would never say goodbye.
+    // An unresponsive connection would never finish closing.
     const cut = setTimeout(() => this.#cut(), this.#trustMs)
     await this.#client.end().catch(() => {})
     clearTimeout(cut)
@@ -230,16 +227,16 @@ export class Session extends TrustDeadline {
     const wanted = settingsFor(this.#options.expiryMs)
     const names = Object.keys(wanted)
     const { pin_path: pinPath, no_jit: noJit, apply_settings: apply, read_settings: read } = this.#options.statements
-    // All go out together, in this order: the first two cost no round trip.
-    const [set, asked] = [
+    // Pipelined in this order: the first two cost no round trip.
+    const [pinned, applied] = [
       Promise.all([this.run(pinPath), this.run(noJit)]),
       this.run(apply, [names, Object.values(wanted)]),
     ]
-    asked.catch(() => {})
-    await set
-    await asked.catch(async (error) => {
+    applied.catch(() => {})
+    await pinned
+    await applied.catch(async (error) => {
       if (!this.trusted) throw error
-      // One that this server refuses must not keep the others from being set.
+      // Apply each setting alone, because the server may refuse one of them.
       await Promise.allSettled(Object.entries(wanted).map(([name, value]) => this.run(apply, [[name], [value]])))
     })
     const got = new Map((await this.run(read, [names])) as [string, string][])
@@ -253,11 +250,11 @@ export class Session extends TrustDeadline {
     this.#heartbeatTimer = setTimeout(
       () => {
         const now = performance.now()
-        // Any statement is a heartbeat; but only a beat looks at the generation, so a busy session beats as well.
+        // Any statement extends the trust, but only a heartbeat checks the generation. So a busy session sends heartbeats, too.
         const isSilent = now - this.#lastSentAt >= this.#heartbeatEveryMs && this.#inFlight === 0
         const mustCheckGeneration = this.number > 0 && now - this.#lastHeartbeatAt >= this.#heartbeatEveryMs
         if ((isSilent || mustCheckGeneration) && !this.#isHeartbeatInFlight) this.#sendHeartbeat()
-        // The beat may have found that the deadline has passed, and a lost session beats no more.
+        // Sending the heartbeat may have detected that the deadline has passed.
         if (this.trusted) this.#scheduleHeartbeat()
       },
       Math.max(dueInMs, this.#heartbeatEveryMs / 10),
@@ -277,7 +274,7 @@ export class Session extends TrustDeadline {
             this.lose(new DatabaseUnreachableError(restoredMessage))
           }
         },
-        // Any other failed beat needs no answer of its own: the deadline, or the connection's end, speaks.
+        // Other failures need no handling: the deadline or the end of the connection follows.
         (error) => {
           if (schemaGone.includes(sqlstateOf(error))) this.lose(new DatabaseUnreachableError(restoredMessage, error))
         },
@@ -289,7 +286,9 @@ export class Session extends TrustDeadline {
 
   protected lossByDeadline(lateMs: number): HoldfastError {
     const silence = formatDuration(lateMs + this.#trustMs)
-    return new DatabaseUnreachableError(`No answer was received for ${silence}, and the server may end the session now`)
+    return new DatabaseUnreachableError(
+      `No response was received for ${silence}, so the server may end the session now`,
+    )
   }
 
   protected override onLost(): void {
@@ -309,33 +308,33 @@ function checkServer(identity: Identity): void {
   if (identity.version_number < minServerVersion) {
     throw new UnsupportedServerError(
       `Expected PostgreSQL 14 or later, got ${identity.version}`,
-      'idle_session_timeout, by which the server enforces the expiry of locks, came with 14.',
+      'Earlier versions lack idle_session_timeout, with which the server enforces the expiry of locks.',
     )
   }
 }
 
-/** What a session sets for itself, in the units of pg_settings. A plain role may set all of these. */
+/** Settings of a session, in the units of pg_settings. No setting needs special privileges. */
 function settingsFor(expiryMs: number): Record<string, string> {
   const expirySeconds = Math.floor(expiryMs / 1_000)
   const idle = Math.max(1, Math.floor(expirySeconds * 0.4))
   const interval = Math.max(1, Math.floor((expirySeconds - idle) / 3))
   const count = Math.max(1, Math.floor((expirySeconds - idle) / interval))
   return {
-    // A client that is frozen or cut off is ended by the server itself.
+    // The server ends the session of a client that is frozen or cut off.
     idle_session_timeout: String(expiryMs),
     idle_in_transaction_session_timeout: String(expiryMs),
     transaction_timeout: String(expiryMs),
     statement_timeout: String(expiryMs),
-    // A dead client is noticed even while its session waits for a lock or runs a statement.
+    // The server detects a dead client even while the session waits for a lock or runs a statement.
     client_connection_check_interval: '500',
-    // A host or network that is gone is noticed about when the expiry ends.
+    // The server detects a dead host or network at about the expiry.
     tcp_keepalives_idle: String(idle),
     tcp_keepalives_interval: String(interval),
     tcp_keepalives_count: String(count),
     tcp_user_timeout: String(expiryMs),
-    // Other levels, where they are the database's default, would fail statements that wait for each other's rows.
+    // At a higher default level, statements that wait for each other's rows would fail.
     default_transaction_isolation: 'read committed',
-    // Fences need no flush: what a crash forgets, advance_fence() leaps over.
+    // Fences need no flush: after a crash, advance_fence() skips all numbers that may have been drawn.
     synchronous_commit: 'off',
   }
 }

@@ -7,17 +7,17 @@ const origins: Record<string, string> = {
   global: 'set for all roles',
   'configuration file': 'set in the configuration of the server',
   'command line': 'set where the server is started',
-  client: 'asked for by the connection',
+  client: 'set by the connection',
 }
 
-/** Describes where a setting comes from, by the `source` of pg_settings. */
+/** Describes the origin of a setting from its `source` in pg_settings. */
 export function describeOrigin(source: string): string {
   return origins[source] ?? `by ${source}`
 }
 
 /**
- * The statement that gives a setting another value: it resets the setting where it was made, or else sets `value` for this role
- * alone. Undefined where no statement helps, because the connection asks for the setting.
+ * Returns a statement that changes a setting: it resets the setting at its origin, or else sets `value` for this role. Undefined if the
+ * connection itself sets the setting, because no statement helps then.
  */
 export function settingChange(
   name: string,
@@ -34,11 +34,10 @@ export function settingChange(
     global: `alter role all reset ${name}`,
   }
   const statement = reset[source] ?? `alter role ${role} set ${name} = ${quoteLiteral(value)}`
-  // Where transactions are read-only, this one must not be.
+  // The statement itself needs a transaction that is not read-only.
   return name === 'default_transaction_read_only' ? `begin read write; ${statement}; commit` : statement
 }
 
-/** A text as SQL writes it. */
 export function quoteLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`
 }

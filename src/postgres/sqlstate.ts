@@ -13,14 +13,14 @@ import {
   TooManyConnectionsError,
 } from './errors.js'
 
-/** What drivers put on the errors that PostgreSQL sent. */
+/** An error of the server, with the fields that drivers add. */
 interface ServerError extends Error {
   code: string
   detail?: string
   hint?: string
 }
 
-/** The states that other files decide by. */
+/** SQLSTATEs that other files handle. */
 export const sqlstate = {
   lockNotAvailable: '55P03',
   checkViolation: '23514',
@@ -34,7 +34,7 @@ export const sqlstate = {
   deadlockDetected: '40P01',
 } as const
 
-/** The one table from SQLSTATE to typed error. A state of five letters is looked up first, then its class of two. */
+/** Maps SQLSTATEs to error classes. The full state is looked up first, then its class (the first two characters). */
 const errorTable: Record<string, (error: ServerError, connection?: Connection) => HoldfastError> = {
   '25006': (error) => new ReadOnlyError(error),
   '25P03': (error) => unreachableError('The session was ended for being idle in a transaction', error),
@@ -45,7 +45,7 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
   '42501': (error) => new PermissionError(error),
   '53200': (error) => new LockTableFullError("The server's lock table is full", { cause: error }),
   '53300': (error) => new TooManyConnectionsError(error),
-  // What is asked of the write-ahead log on a standby is refused so, and not as a write.
+  // A standby refuses functions of the write-ahead log with this error, not with 25006.
   '55000': (error) =>
     error.message === 'recovery is in progress'
       ? new ReadOnlyError(error, { reason: 'standby' })
@@ -66,9 +66,9 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
 }
 
 const cancelledHint =
-  'Nobody cancelled it? Then statement_timeout is too short, which the role, the database or the server sets: `holdfast doctor` says where.'
+  'If it was not cancelled, the statement_timeout of the role, the database or the server is too short: `holdfast doctor` shows its origin.'
 
-/** Every error of a driver, as a typed error of ours; ours pass through. `connection` is what a refused login is told with. */
+/** Converts any error of a driver to a typed error. A `HoldfastError` is returned as it is. `connection` completes the hint of a refused login. */
 export function translate(error: unknown, connection?: Connection): HoldfastError {
   if (isInstance(error, HoldfastError)) return error
   if (!isServerError(error)) {
@@ -89,7 +89,7 @@ export function isServerError(error: unknown): error is ServerError {
   return isError(error) && typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code)
 }
 
-/** The SQLSTATE behind an error of ours or of a driver. */
+/** Returns the SQLSTATE of an error of Holdfast or of a driver. */
 export function sqlstateOf(error: unknown): string | undefined {
   for (const one of causesOf(error)) {
     const state = memberOf(one, 'sqlstate')
@@ -111,11 +111,11 @@ function messageWithState(error: ServerError): string {
 function loginRefusedError(state: '28000' | '28P01' | '3D000', error: Error, connection: Connection | undefined) {
   const message = isServerError(error)
     ? messageWithState(error)
-    : `The server wants a password, and none was given (${error.message})`
+    : `The server requires a password, and none was given (${error.message})`
   return new LoginRefusedError(message, state, connection && targetOf(connection), error)
 }
 
-/** node-postgres finds that out by itself, before it answers the server: its error has no code. */
+/** Whether the password is missing. node-postgres detects that before it responds to the server, so its error has no code. */
 function needsPassword(error: unknown): boolean {
   return /^SASL: .*client password must be/.test(messageOf(error))
 }

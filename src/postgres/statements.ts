@@ -1,26 +1,25 @@
 import { readFileSync } from 'node:fs'
 import { checkNoMissingValue, describe, UsageError } from '../base/index.js'
 
-/** One named statement of a `.sql` file, ready to be run in the schema it was made for. */
+/** A named statement of a `.sql` file, for one schema. */
 export interface Statement {
   readonly name: string
   readonly text: string
-  /** What it is for, as the comment says that stands below its name. */
+  /** The comment below the name. */
   readonly purpose?: string
 }
 
 const statementsByText = new Map<string, Statement>()
 
-/** The statement with this text, if it is one of ours. */
+/** Returns the loaded statement with this text. */
 export function statementByText(text: string): Statement | undefined {
   return statementsByText.get(text)
 }
 
 /**
- * SQL stands in `.sql` files beside the room that uses it, so that it can be read and pasted into psql. A statement
- * starts at a line `-- name: acquire`; the comment lines below it say what it is for and which index it relies on.
- * The files are written for the schema `holdfast`, or for `writtenFor`; another schema's name is put in here. A line
- * `-- include: used_queue` stands for the SQL below `-- part: used_queue` in the file `parts.sql` of the same folder.
+ * Loads the statements of a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below it describes the statement
+ * and the index that it relies on. The files are written for the schema `holdfast` (or `writtenFor`); the name of another schema is
+ * inserted here. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in `parts.sql` of the same folder.
  */
 export function loadStatements<const Name extends string>(
   file: URL,
@@ -54,15 +53,15 @@ function partOf(file: URL, name: string): string {
   return sections[at + 1]!.trim()
 }
 
-/** The same SQL, for another schema. */
+/** Replaces the schema in SQL. */
 export function inSchema(sql: string, schema: string, writtenFor = 'holdfast'): string {
   if (schema === writtenFor) return sql
   return sql.replace(new RegExp(`\\b${writtenFor}\\.(?=[a-z_])`, 'g'), () => `${quoteIdentifier(schema)}.`)
 }
 
 /**
- * Refuses what cannot be the name of our schema: longer than PostgreSQL keeps names, or with a sign that would end the
- * string or the function body in which the migrations mention it.
+ * Throws for a name that cannot be a schema: too long for PostgreSQL, or with a character that would end a string or a function body in
+ * the migrations.
  */
 export function checkSchemaName(given: string): string {
   if (given !== '' && Buffer.byteLength(given) <= 63 && !/['$\0]/.test(given) && given.isWellFormed()) {
@@ -79,8 +78,8 @@ export function quoteIdentifier(name: string): string {
 }
 
 /**
- * An array of numbers, keys in decimal or words, as PostgreSQL reads it from text: the same whatever the driver, and without the
- * quotation marks that node-postgres would put around every element.
+ * Formats numbers, decimal keys or plain words as an array literal of PostgreSQL. It works with every driver, and is shorter than the
+ * array of node-postgres, which quotes every element.
  */
 export function arrayLiteral(values: Iterable<number | string | boolean>): string {
   return `{${[...values].join(',')}}`

@@ -1,19 +1,19 @@
 interface SweeperOptions {
-  /** How often, give or take a half, so that a fleet does not sweep together. */
+  /** Mean interval. Each interval is up to 50 % shorter or longer, so that instances do not sweep at the same time. */
   readonly everyMs: number
-  /** Removes one piece, of a bounded size, and answers whether there may be more. */
+  /** Deletes a limited number of rows. Returns whether there may be more. */
   readonly sweep: () => Promise<boolean>
 }
 
 const resweepMs = 250
 
 /**
- * Removes what is over, by whoever uses the room: now and then, and again soon when there was more than one piece can hold, so
- * that no pace of use leaves behind more than is swept. If it fails, the next sweep does it.
+ * Deletes outdated rows while a room is used: at intervals, and again after 250 ms while there is more, so that sweeping keeps up with any
+ * rate of use. Errors are ignored, because the next sweep retries.
  */
 export class Sweeper {
   readonly #options: SweeperOptions
-  /** At first at any moment, so that it is done also where no process lives for long. */
+  /** The first sweep is due at a random time within the interval, so that short-lived processes sweep, too. */
   #dueAt: number
 
   constructor(options: SweeperOptions) {

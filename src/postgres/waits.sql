@@ -1,8 +1,8 @@
--- Waits that last, written down: for people, and to find who waits for each other.
+-- Notes on long waits: for people, and to find deadlocks.
 
 -- name: record_waits
--- Notes what has been waited for, for longer than a second. Without an anchor the note is believed for so many ms ($8) and
--- must be renewed; with one, for as long as the instance has a session (null).
+-- Records calls that have waited for longer than 1 s. $8 is the validity of the note in ms, or null for an instance with an anchor, whose
+-- notes are valid while the instance has a session.
 insert into holdfast.wait (instance, request, key, kind, mode, since, holding, valid_until)
 select
   $1, request, key, kind, mode, now() - make_interval(secs => age_ms / 1000), holding::bigint[],
@@ -12,7 +12,7 @@ from unnest($2::integer[], $3::bigint[], $4::text[], $5::text[], $6::float8[], $
 on conflict (instance, request) do nothing
 
 -- name: renew_waits
--- An instance without an anchor still waits.
+-- Extends the validity of the notes of an instance without an anchor.
 update holdfast.wait
 set valid_until = now() + make_interval(secs => $2::float8 / 1000)
 where instance = $1
@@ -23,9 +23,8 @@ where instance = $1
   and request = any($2::integer[])
 
 -- name: find_cycle
--- Follows who waits for whom, from one noted wait, until it comes back to it. Each row of the answer is one side of
--- the cycle; the youngest is the one to fail. Instances without a session left are dead, whatever was noted. A permit may
--- come from any of several holders, so that waits for permits prove nothing here.
+-- Looks for a cycle of waits through one note. Each row of the result is one call of the cycle, the youngest first. Notes of instances
+-- without a session are ignored. Waits for permits are ignored, too, because any of several holders may release a permit.
 with recursive living as materialized (
   select wait.*
   from holdfast.wait

@@ -5,7 +5,7 @@ import { DeadlockError } from './errors.js'
 import { responseTimeoutMs } from './response-timeout.js'
 import { arrayLiteral, loadStatements, type Statement } from './statements.js'
 
-/** One call that waits, as its room knows it. */
+/** A call that waits in a room. */
 export interface WaitingCall {
   readonly kind: 'lock' | 'lease' | 'permit'
   readonly key: Key
@@ -15,13 +15,13 @@ export interface WaitingCall {
     /** The keys that the same flow of control holds. */
     readonly holding?: readonly string[] | undefined
   }
-  /** Ends the wait with this error. A wait without it is left alone, whatever it is part of. */
+  /** Rejects the call. A call without `fail` is not ended by a deadlock. */
   readonly fail?: (error: unknown) => void
 }
 
 interface WaitTrackerOptions {
   readonly anchor: Anchor | undefined
-  /** Used where there is no anchor. */
+  /** Used if there is no anchor. */
   readonly keepaliveDatabase: Database
   readonly instanceId: string
   readonly schema: string
@@ -29,32 +29,31 @@ interface WaitTrackerOptions {
 
 const writeEveryMs = 1_000
 const longWaitMs = 1_000
-/** Without an anchor nobody vouches for the notes of a dead instance: they are believed for so long. */
+/** Validity of a note of an instance without an anchor, unless the instance renews it. */
 const validMs = 10_000
 const renewEveryMs = 4_000
 
 /**
- * Writes down the waits of this instance that outlive a second. Short ones, which are nearly all, cost nothing: the rooms
- * are only asked who waits, once a second, while anybody does.
+ * Records calls that wait for longer than 1 s, as notes in `holdfast.wait`. Shorter waits, which are nearly all, cost no statement.
  *
- * The notes tell people who waits for whom. And they find deadlocks that PostgreSQL cannot see, because a name is held on
- * one session and waited for on another, or is held by lease: a wait is noted with what the same flow of control holds, so
- * that who waits for whom can be followed through the fleet. A cycle that is seen twice, a second apart, is a deadlock;
- * its youngest side fails with a `DeadlockError`.
+ * The notes show people which call waits for which holder. They also reveal deadlocks that PostgreSQL cannot detect, because a name is
+ * held on one session and awaited on another, or is held by a lease. Each note contains the keys that the same flow of control holds, so
+ * waits can be followed through the fleet. A cycle that is found twice, 1 s apart, is a deadlock: its youngest call fails with a
+ * `DeadlockError`.
  */
 export class WaitTracker {
   readonly #options: WaitTrackerOptions
   readonly #sql: Record<'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', Statement>
   readonly #sources: (() => Iterable<WaitingCall>)[] = []
   readonly #recorded = new Map<WaitingCall, number>()
-  /** The cycle that each waiting call was seen in last. */
+  /** The last cycle that was found through each call. */
   readonly #suspectedCycles = new Map<WaitingCall, string>()
-  /** The calls that stand in line for a name, however short a while. */
+  /** All calls that wait for a name, also short waits. */
   readonly #queued = new Set<WaitingCall>()
   #onWait: ((key: Key, by: 1 | -1) => void) | undefined
   #requests = 0
   #renewedAt = 0
-  // The database being away costs no more than a note that comes late.
+  // Errors need no handling: the next poll retries.
   readonly #poller = new Poller({
     isNeeded: () => this.#recorded.size > 0 || this.#waiting().next().done === false,
     poll: () => this.#write(),
@@ -67,34 +66,34 @@ export class WaitTracker {
     this.#sql = loadStatements(new URL('./waits.sql', import.meta.url), options.schema)
   }
 
-  /** A room that tells who waits in it now: each by the same object for as long as it waits. */
+  /** Adds a room. `source` returns its waiting calls, each with the same object during the whole wait. */
   addSource(source: () => Iterable<WaitingCall>): void {
     this.#sources.push(source)
   }
 
-  /** Calls back when a call begins to stand in line for a name, and when it does no more. */
-  onWait(tell: (key: Key, by: 1 | -1) => void): void {
-    this.#onWait = tell
+  /** Calls the listener when a call starts and stops waiting for a name. */
+  onWait(listener: (key: Key, by: 1 | -1) => void): void {
+    this.#onWait = listener
   }
 
-  /** A name is taken, and a call waits for it. To say it again is harmless. */
+  /** Reports that a call waits for a name. Idempotent. */
   waitStarted(waiting: WaitingCall): void {
     if (this.#queued.has(waiting)) return
     this.#queued.add(waiting)
     this.#onWait?.(waiting.key, 1)
   }
 
-  /** The call does not wait any more, if it did. */
+  /** Reports that a call no longer waits. Idempotent. */
   waitEnded(waiting: WaitingCall): void {
     if (this.#queued.delete(waiting)) this.#onWait?.(waiting.key, -1)
   }
 
-  /** Called whenever somebody may have to wait; runs while there is something to write down or to strike out. */
+  /** Call when a call may have to wait. Polls while there are notes to write or to delete. */
   scheduleWrite(): void {
     this.#poller.start()
   }
 
-  /** To be called when nobody waits any more. */
+  /** Call when no call waits any more. */
   async close(): Promise<void> {
     void this.#poller.close()
     if (this.#recorded.size > 0) await this.#write().catch(() => {})
@@ -147,7 +146,7 @@ export class WaitTracker {
     this.#renewedAt = performance.now()
   }
 
-  /** Looks for a cycle through one wait. Only who holds something while it waits can close one. */
+  /** Looks for a cycle through one wait. Only a call that holds something can be part of a cycle. */
   async #checkForCycle(waiting: WaitingCall): Promise<void> {
     if (!waiting.fail || !waiting.request.holding?.length) return
     const request = this.#recorded.get(waiting)

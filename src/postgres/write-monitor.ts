@@ -5,19 +5,18 @@ import { sqlstateOf } from './sqlstate.js'
 
 /** SQLSTATEs of failed writes: no space on the disk (53100), an I/O error (class 58), a read-only server (25006). */
 const writeErrorPattern = /^(53100|58|25006)/
-/** A failed statement that is not sent again within this time says nothing about the present. */
+/** A failure is forgotten if the statement is not sent again within this time. */
 const rememberMs = 60_000
 const maxRemembered = 100
 
 /**
- * Knows whether the writes of an instance fail, from the outcomes of the statements that the instance sends anyway. A statement that
- * failed counts as failing until the same statement succeeds, or for a minute after it was last sent. The watch need not know which
- * statements write: a statement that only reads does not fail for lack of space.
+ * Determines whether writes fail, from the outcomes of the statements that the instance sends anyway. A failed statement counts as failing
+ * until the same statement succeeds, or for a minute after it was last sent. Reads need no exception: they do not fail for lack of space.
  */
 export class WriteMonitor {
   readonly #failing = new Map<string, { readonly at: number; readonly message: string }>()
 
-  /** The same database, watched. */
+  /** Returns the same database with monitored statements. */
   wrap(database: Database): Database {
     const watched = <T>(statement: string, outcome: Promise<T>): Promise<T> => {
       outcome.then(
@@ -34,7 +33,7 @@ export class WriteMonitor {
     }
   }
 
-  /** Why writes fail at present; undefined when they do not. */
+  /** The health reason while writes fail. */
   get trouble(): HealthReason | undefined {
     const since = performance.now() - rememberMs
     const [latest] = [...this.#failing.values()].filter(({ at }) => at >= since).sort((a, b) => b.at - a.at)

@@ -3,43 +3,43 @@ import { type JobState, jobStates, unendedStates } from '../base/job-states.js'
 import { suggest } from '../base/suggest.js'
 import { readSearch } from './search.js'
 
-/** What a job may wait for before it may run. `attempt`: its next one, after a failure or a crash. */
+/** Reasons why a job waits. `attempt`: the job waits for its next attempt after a failure or a crash. */
 export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
 export type JobWait = (typeof jobWaits)[number]
 
-/** The states that can be searched for. `failed`: an attempt of it failed or crashed, and it is not done. */
+/** The states in a search. `failed`: an attempt failed or crashed, and the job is not done. */
 export const searchableStates = [...jobStates, 'failed'] as const
 
-/** The words of the search, each with what may stand behind it and an example. `input` goes on with a path. */
+/** The words of a search, each with a description of its value and an example. A path follows `input`. */
 export const jobSearchWords = {
   queue: { text: 'the name of a queue', example: 'queue:mail' },
   state: { text: searchableStates.join(', '), example: 'state:buried' },
   kind: { text: 'the name of a definition', example: 'kind:send-email' },
   lane: { text: 'the name of a lane', example: 'lane:shop:7' },
   waits: { text: `what it waits for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
-  input: { text: 'a path in the input, and what stands there', example: 'input.user:42' },
+  input: { text: 'a path in the input, and its value', example: 'input.user:42' },
   id: { text: 'the number of a job', example: 'id:17' },
 } as const
 
-/** Which jobs are searched for. Several of one kind: either of them; of the input: all of them. */
+/** A parsed search. A job must match one value of each list, and all entries of `input`. */
 export interface JobSearch {
   readonly ids: readonly number[]
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
   readonly lanes: readonly string[]
-  /** All, where none is given. */
+  /** All states if the search names none. */
   readonly states: readonly JobState[]
-  /** Those of the states that count only where an attempt has failed. */
+  /** Those of `states` that match only jobs with a failed attempt. */
   readonly onlyFailed: readonly JobState[]
   readonly waits: readonly JobWait[]
   readonly input: readonly { readonly path: readonly string[]; readonly value: string }[]
 }
 
-/** Where a job is whose attempts have failed. */
+/** The states that a job with a failed attempt can have. */
 const failingStates: readonly JobState[] = [...unendedStates, 'buried']
 
 /**
- * Reads a search for jobs. What it cannot mean is a `UsageError` that says what was expected.
+ * Parses a search for jobs. Throws a `UsageError` for an invalid search.
  *
  * @example
  * readJobSearch('queue:mail state:failed input.user:42')
@@ -68,7 +68,7 @@ export function readJobSearch(text: string): JobSearch {
   }
   if (found.ids.length > 0 && found.ids.length < terms.length) {
     throw new UsageError(
-      'Expected the number of a job to stand alone, got other words beside it',
+      'Expected the number of a job alone, got it together with other words',
       `For example ${found.ids[0]}`,
     )
   }
@@ -82,8 +82,8 @@ function statesOf(
   if (mustWait) {
     if (wanted.size > 0 && !wanted.has('waiting')) {
       throw new UsageError(
-        `Expected state:waiting beside waits:, got state:${[...wanted].join(' state:')}`,
-        'Only jobs that wait wait for something.',
+        `Expected state:waiting together with waits:, got state:${[...wanted].join(' state:')}`,
+        'Only jobs in the state waiting wait for something.',
       )
     }
     return { states: ['waiting'], onlyFailed: [] }
@@ -122,6 +122,6 @@ function unknownWord(word: string): UsageError {
   const meant = suggest(word, words)
   return new UsageError(
     `Expected ${words.join(', ')} before the colon, got ${JSON.stringify(word)}`,
-    meant ? `Did you mean ${meant}:?` : 'A value with a colon of its own stands behind a word: lane:shop:7',
+    meant ? `Did you mean ${meant}:?` : 'A value that contains a colon needs a word: lane:shop:7',
   )
 }

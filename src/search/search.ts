@@ -1,11 +1,11 @@
 import { UsageError } from '../base/errors.js'
 
-/** One part of what somebody searches for: `queue:mail` has a word and a value, `17` a value alone. */
+/** A term of a search: `queue:mail` has a word and a value, `17` only a value. */
 interface SearchTerm {
-  /** What stands before the first colon; null where there is none. */
+  /** The text before the first colon. Null without a colon. */
   readonly word: string | null
   readonly value: string
-  /** Where it stands in the text. */
+  /** Position in the text. */
   readonly from: number
   readonly to: number
 }
@@ -14,8 +14,8 @@ const maxCharacters = 1_000
 const maxTerms = 20
 
 /**
- * Reads what somebody searches for: terms with spaces between them, each a word, a colon and a value, or a value alone. A
- * value with spaces stands in quotes, in which a backslash takes the next character as it is.
+ * Parses a search: terms that are separated by spaces, each with a word, a colon and a value, or only a value. A value with spaces is
+ * quoted. Within quotes, a backslash escapes the next character.
  *
  * @example
  * readSearch('queue:mail input.name:"Ann Lee" 17')
@@ -54,7 +54,7 @@ function readTerm(text: string, from: number): SearchTerm {
     } else read += text[at]
   }
   if (word !== null && read === '' && !isQuoted) {
-    throw new UsageError(`Expected something after "${word}:", got nothing`, `For example ${word}:mail`)
+    throw new UsageError(`Expected a value after "${word}:", got nothing`, `For example ${word}:mail`)
   }
   return { word, value: read, from, to: at }
 }
@@ -67,7 +67,7 @@ function endOfQuoted(text: string, from: number): number {
   throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end`)
 }
 
-/** A value as it is written in a search: in quotes where it needs them. */
+/** Writes a value of a search, quoted if necessary. */
 export function writeSearchValue(value: string): string {
   return /^[^\s"]+$/.test(value) ? value : `"${value.replace(/["\\]/g, '\\$&')}"`
 }

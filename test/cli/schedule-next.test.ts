@@ -82,7 +82,7 @@ describe('schedule next', () => {
     [['@daily', '--every', '5m'], 'Expected a cron expression or --every, got both'],
     [['0', '3', '*'], "too many arguments for 'next'"],
     [['0 25 * * *'], 'Expected the hour of cron to be 0 to 23'],
-    [['0 0 30 2 *'], 'Expected cron to name a date that comes', 'It would never tick'],
+    [['0 0 30 2 *'], 'Expected cron to name a date that exists', 'The schedule would never tick'],
     [['@daily', '--timezone', 'Europe/Lodnon'], 'Expected timezone to be', 'Did you mean "Europe/London"?'],
     [['--every', '5m', '--timezone', 'UTC'], 'Expected timezone only together with cron'],
     [['--every', '0.5s'], 'Expected --every to be a duration of at least 1s'],

@@ -87,7 +87,7 @@ test('settings of the database, of the role, of both, and of the connection', as
   expect(said.map(({ text }) => text).sort()).toEqual([
     'Transactions are read-only by default, set for the role',
     'idle_in_transaction_session_timeout is 3s, set for the role in this database',
-    'idle_session_timeout is 4s, asked for by the connection',
+    'idle_session_timeout is 4s, set by the connection',
     'lock_timeout is 500ms, set for the role',
     'statement_timeout is 1s, set for the database',
     'synchronous_commit is off, set for the role',

@@ -57,7 +57,7 @@ test('an instance whose worker lacks a right is degraded until it has it again',
   expect(reasons).toContainEqual({
     code: 'WORKER_FAILED',
     message: expect.stringMatching(
-      /^The worker of "default" cannot claim jobs: The role lacks a right: permission denied/,
+      /^The worker of "default" cannot claim jobs: The role lacks a privilege: permission denied/,
     ),
   })
   expect(await ready(holdfast)).toBe(200)

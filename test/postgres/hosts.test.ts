@@ -89,7 +89,7 @@ describe('the primary is found', () => {
     await holdfast.locks.with('x', () => {})
     const error = await caught(UsageError, Holdfast.open({ sql: untold as never }))
     expect(error.message).toBe(
-      'Expected target_session_attrs of postgres.js to be primary, for it has several hosts, got undefined',
+      'Expected target_session_attrs of postgres.js with several hosts to be primary, got undefined',
     )
   })
 
@@ -154,7 +154,7 @@ describe('no primary is found', () => {
 
   test('by a URL that asks for something else', async () => {
     const url = `${severalHosts(standbyUrl, primaryUrl)}?target_session_attrs=any`
-    expect((await caught(UsageError, Holdfast.open({ url }))).hint).toContain('takes the primary')
+    expect((await caught(UsageError, Holdfast.open({ url }))).hint).toContain('connects to the primary')
   })
 })
 

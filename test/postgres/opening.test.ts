@@ -179,8 +179,8 @@ describe('default_transaction_read_only', () => {
     const url = `${await databaseUrl()}?options=-c%20default_transaction_read_only%3Don`
     const error = await caught(ReadOnlyError, Holdfast.open({ url }))
     expect(error).toMatchObject({ reason: 'setting' })
-    expect(error.message).toContain('asked for by the connection')
-    expect(error.hint).toContain('take the setting out of the address')
+    expect(error.message).toContain('set by the connection')
+    expect(error.hint).toContain('remove the setting from the URL')
   })
 })
 

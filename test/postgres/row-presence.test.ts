@@ -88,7 +88,7 @@ test('its row deleted: lost at the next renewal, and it comes back with a new nu
   const isOver = lost(life)
   await sql(url, 'delete from holdfast.instance')
   const { reason } = await within(15_000, 'The loss', isOver)
-  expect(reason.message).toBe('The presence of this instance is gone: expired, or ended with its server')
+  expect(reason.message).toBe('The presence of this instance has expired, or the server has restarted')
   expect([life.trusted, life.loss, presence.epoch]).toEqual([false, reason, undefined])
   const next = await within(5_000, 'The next life', presence.whenPresent())
   expect(next.number).not.toBe(life.number)
@@ -127,7 +127,7 @@ for (const direction of ['to-server', 'to-client'] as const) {
     // By the clocks: to ask the database only now may be too late.
     expect(at - askedAt).toBeLessThan(rows[0]!.left)
     expect(reason).toBeInstanceOf(DatabaseUnreachableError)
-    expect(reason.message).toMatch(/^No renewal was answered for .*, and the presence may expire now$/)
+    expect(reason.message).toMatch(/^No renewal has succeeded for .*, so the presence may expire now$/)
     await until('the row expires', async () => !(await isPresent(url, life.number)))
     proxy.onConnection = () => {}
     const next = await within(15_000, 'The next life', presence.whenPresent())

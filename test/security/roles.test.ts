@@ -202,7 +202,7 @@ describe('an observer', () => {
     const before = await rows(admin)
     for (const line of acts) {
       const { status, stderr } = await run([...line.split(' ')], { DATABASE_URL: observer.url, HOLDFAST_YES: '1' })
-      expect([line, status, stderr]).toEqual([line, 1, expect.stringContaining('The role lacks a right')])
+      expect([line, status, stderr]).toEqual([line, 1, expect.stringContaining('The role lacks a privilege')])
     }
     expect(await rows(admin)).toEqual(before)
     expect(lock.signal.aborted).toBe(false)

@@ -70,5 +70,5 @@ test('mistakes are told, and what was meant', () => {
   expect(ask('job.faild', () => {})).toThrow(UsageError)
   expect(ask('job.faild', () => {})).toThrow('Expected the name of an event, got "job.faild" (string)')
   expect(ask('toString', () => {})).toThrow('Expected the name of an event')
-  expect(ask('job.failed', undefined)).toThrow('Expected a function that is told of events, got undefined')
+  expect(ask('job.failed', undefined)).toThrow('Expected the listener to be a function, got undefined')
 })

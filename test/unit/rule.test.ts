@@ -260,7 +260,7 @@ describe('the text', () => {
   ])('%s is none', (text, message) => {
     const complaint = refused(() => ruleFromText(text))
     expect(complaint.message).toContain(message)
-    expect(complaint.hint).toContain('A newer Holdfast may have written it')
+    expect(complaint.hint).toContain('A newer version of Holdfast may have written it')
   })
 })
 
@@ -279,7 +279,7 @@ describe('what is no rule', () => {
     [{}, 'Expected the test to be given one of cron, every and at, got none', "{ cron: '0 3 * * *' }"],
     [{ cron: '@daily', every: '5m' }, 'one of cron, every and at, got cron and every'],
     [{ corn: '@daily' }, 'the test has no option "corn": did you mean "cron"?'],
-    [{ every: '5m', timezone: 'UTC' }, 'Expected timezone only together with cron, got it with every', 'leave it out'],
+    [{ every: '5m', timezone: 'UTC' }, 'Expected timezone only together with cron, got it with every', 'Leave it out'],
     [{ every: '500ms' }, 'Expected every to be a duration of at least 1s and at most 365d, got "500ms" (string)'],
     [{ every: 1_000.5 }, 'Expected every to be whole milliseconds, got 1000.5'],
     [{ at: '2026-01-01' }, 'Expected at to be a Date of the years 1000 to 9999, got "2026-01-01" (string)'],
@@ -295,7 +295,7 @@ describe('what is no rule', () => {
     [{ cron: '60 * * * *' }, 'Expected the minute of cron to be 0 to 59, such as'],
     [{ cron: '60 0 * * * *' }, 'Expected the second of cron to be 0 to 59'],
     [{ cron: '0 24 * * *' }, 'Expected the hour of cron to be 0 to 23'],
-    [{ cron: '0 22-3 * * *' }, 'got "22-3" (string) in "0 22-3 * * *" (string)', 'written in two: "22-23,0-3"'],
+    [{ cron: '0 22-3 * * *' }, 'got "22-3" (string) in "0 22-3 * * *" (string)', 'wraps around: "22-23,0-3"'],
     [{ cron: '5/15 * * * *' }, 'Expected the minute of cron', 'Write "*/15", or a range before the slash.'],
     [{ cron: '0 0 32 * *' }, 'Expected the day of the month of cron to be 1 to 31, "L" for the last'],
     [{ cron: '0 0 1-5W * *' }, 'Expected the day of the month of cron'],
@@ -307,9 +307,13 @@ describe('what is no rule', () => {
     [{ cron: '0x5 * * * *' }, 'Expected the minute of cron'],
     [{ cron: '1,,2 * * * *' }, 'Expected the minute of cron'],
     [{ cron: '*/0 * * * *' }, 'Expected the minute of cron'],
-    [{ cron: '0 0 30 2 *' }, 'Expected cron to name a date that comes, got "0 0 30 2 *"', 'It would never tick'],
-    [{ cron: '0 0 31 4,6,9,11 *' }, 'Expected cron to name a date that comes'],
-    [{ cron: '0 0 1 * +MON#2' }, 'Expected cron to name a date that comes'],
+    [
+      { cron: '0 0 30 2 *' },
+      'Expected cron to name a date that exists, got "0 0 30 2 *"',
+      'The schedule would never tick',
+    ],
+    [{ cron: '0 0 31 4,6,9,11 *' }, 'Expected cron to name a date that exists'],
+    [{ cron: '0 0 1 * +MON#2' }, 'Expected cron to name a date that exists'],
     [{ cron: '@daily', timezone: 'Europe/Lodnon' }, 'Expected timezone to be an IANA time zone', '"Europe/London"?'],
     [{ cron: '@daily', timezone: 'europe/london' }, 'got "europe/london" (string)', 'Did you mean "Europe/London"?'],
     [{ cron: '@daily', timezone: 'utc' }, 'got "utc" (string)', 'Did you mean "UTC"?'],

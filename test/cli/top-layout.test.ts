@@ -246,8 +246,8 @@ describe('keys', () => {
 
   test('show all about a row, also when it goes', () => {
     const view = type(look(rows), '2', 'return')
-    expect(lines(view, small)).toContain('  more             holdfast lock show --namespace shop b')
-    expect(lines(type(view, 'down'), small)).toContain('  name             a')
+    expect(lines(view, small)).toContain('  more            holdfast lock show --namespace shop b')
+    expect(lines(type(view, 'down'), small)).toContain('  name            a')
     const gone = { ...view, overview: overview() }
     expect(lines(gone, small)).toContain('  This row is no longer listed.')
     expect(type(view, 'q').shows).toBe('panels')

@@ -80,7 +80,7 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
     await holdfast.locks.acquire('請求書')
     await sees(top).toMatch(/^ {2}請求書/m)
     top.type('\r')
-    await sees(top).toContain("more             holdfast lock show --namespace live 'nightly report'")
+    await sees(top).toContain("more            holdfast lock show --namespace live 'nightly report'")
     top.type('\x1b[B')
     await sees(top).not.toContain("'nightly report'")
     top.type('q?')

@@ -25,20 +25,20 @@ type AnyAct<Params> = {
   run(context: ActContext, params: Params): Promise<Outcome>
 }
 
-/** Previews an act and asks where it must be confirmed, runs it, and prints the outcome. */
+/** Previews an act, asks for confirmation where the act needs one, runs the act, and prints its outcome. */
 export async function runAct<Name extends ActName>(
   settings: Settings,
   name: Name,
   params: ParamsOf<Name>,
 ): Promise<void> {
   const { done, text, result } = await withActs(settings, (context) => previewAndRun(settings, context, name, params))
-  // The schema of the command describes it.
+  // The types of the acts guarantee that the result fits the schema of the command.
   if (result) printDocument(settings, result as never)
   printMessage(text)
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** The same for an act on a name that is held as a lock or by lease. */
+/** Runs an act on a name that is held as a lock or by lease. */
 export function actOnKey(
   settings: Settings,
   name: 'release-name' | 'expire-lease' | 'break-lock',
@@ -48,7 +48,7 @@ export function actOnKey(
   return runAct(settings, name, { key, name: label })
 }
 
-/** The same for an act on a queue, a schedule or a limit of the namespace. */
+/** Runs an act on a queue, a schedule or a limit of the namespace. */
 export function actOnName(
   settings: Settings,
   name: Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>,
@@ -62,7 +62,7 @@ export function forgetDelivery(settings: Settings, word: string): Promise<void> 
   return runAct(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
 }
 
-/** The same for several jobs, one after the other. A mistake in one id is found before anything is done. */
+/** Runs an act on several jobs, one after the other. An invalid id throws before the first job changes. */
 export async function actOnJobs(
   settings: Settings,
   name: 'retry-job' | 'cancel-job',
@@ -82,7 +82,7 @@ export async function actOnJobs(
   if (done.length < ids.length) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** Runs `work` with what acts need here. */
+/** Runs `work` with the context of acts on the command line. */
 export async function withActs<T>(settings: Settings, work: (context: ActContext) => Promise<T>): Promise<T> {
   using progress = new Progress(settings)
   return await withDatabase(settings, (database, schema, pool) =>
@@ -116,7 +116,6 @@ export async function previewAndRun<Name extends ActName>(
   return act.run(context, params)
 }
 
-/** The meaning of ID on the command line. */
 export function jobId(word: string): number {
   const id = Number(word)
   if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id

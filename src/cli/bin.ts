@@ -5,16 +5,16 @@ import { stopWithNpm } from './signals.js'
 
 stopWithNpm()
 
-// `holdfast lock ls | head -1`: whoever reads has had enough.
+// EPIPE: the reader has closed the pipe, as in `holdfast lock ls | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit()
   throw error
 })
 
-// Whoever heard us is gone, which changes nothing of what is to be done: a command that runs under a lock goes no further without it.
+// A closed stderr must not end this process: `lock run` still has a command to supervise.
 process.stderr.on('error', () => {})
 
-/** Asked of the words themselves: the complaint may be that they make no sense. */
+/** Reads the arguments and not the settings, because the error may be that the arguments cannot be parsed. */
 function wantsJson(): boolean {
   const end = process.argv.indexOf('--')
   const ours = process.argv.slice(2, end < 0 ? undefined : end)
@@ -27,5 +27,5 @@ try {
 } catch (error) {
   code = await reportError(error, wantsJson())
 }
-// The driver's sockets, and listeners for signals, may keep a process alive that has nothing more to do.
+// Sockets of the driver and signal listeners may keep a finished process alive.
 process.exit(code)

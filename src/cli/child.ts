@@ -9,20 +9,20 @@ import {
   stillRunning,
 } from './processes.js'
 
-/** What a wrapper passes on. SIGTSTP and SIGCONT of a terminal reach the whole process group by themselves. */
+/** Signals that `lock run` passes on. A terminal sends SIGTSTP and SIGCONT to the whole process group. */
 export const forwardedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
-/** As a shell reports the end by a signal. */
+/** Exit code with which a shell reports that a signal ended a process. */
 export function statusOfSignal(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal]
 }
 
 /**
- * A command that runs in our place: it has our stdin, stdout and stderr, gets our signals, and its status is ours. It
- * stays in our process group, so that the terminal, and whoever ends the group, reaches both.
+ * A command that runs in place of this process: it inherits stdin, stdout and stderr, and it receives the signals. It stays in
+ * the same process group, so that a signal to the group reaches both processes.
  */
 export class Child {
-  /** Its status, or 128 + n when a signal ended it; rejects when it could not be started. */
+  /** Resolves with the exit code, or with 128 + n if signal n ended the command. Rejects if the command could not start. */
   readonly ended: Promise<number>
   readonly #process: ChildProcess
   #stopping = false
@@ -37,13 +37,13 @@ export class Child {
 
   forward(signal: NodeJS.Signals): void {
     const sentByTerminal = (signal === 'SIGINT' || signal === 'SIGQUIT') && isTerminalsForeground()
-    // The child got it from the terminal already, and a second one often means "at once".
+    // The terminal has already sent the signal to the child. Many programs treat a second signal as "exit immediately".
     if (!sentByTerminal) this.#process.kill(signal)
   }
 
   /**
-   * SIGTERM now, SIGKILL after a while; to the child and to all that it has started, for a shell that ends leaves its
-   * commands running. Resolves when all of them are gone.
+   * Sends SIGTERM now and SIGKILL after `killAfterMs`, to the child and to its descendants: a shell that ends leaves its
+   * commands running. Resolves when all of them have ended.
    */
   async stop(killAfterMs: number): Promise<void> {
     if (this.#stopping) return
@@ -54,7 +54,7 @@ export class Child {
     for (const each of targets) if (each.pid !== pid) sendSignal(each, 'SIGTERM')
     if (await this.#allGone(targets, killAfterMs)) return
     const now = listProcesses()
-    // What they have started meanwhile goes with them.
+    // Also kills the processes that they have started since SIGTERM.
     for (const each of stillRunning(now, targets).flatMap(({ pid }) => descendantsOf(pid, now)))
       sendSignal(each, 'SIGKILL')
     this.#process.kill('SIGKILL')

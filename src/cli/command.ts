@@ -1,30 +1,43 @@
 import type { Command } from 'commander'
-import { EnvOption } from './options.js'
-
-export function addNoun(program: Command, name: string, description: string): Command {
-  return program.command(name).description(description)
-}
-
-/** The program's options are for the verbs of a noun; in its own help they would only hide the verbs. */
-export function withoutGlobalOptions(noun: Command): void {
-  // After the verbs were made, for they inherit what a noun has been told by then.
-  noun.configureHelp({ showGlobalOptions: false })
-}
-
-export function withNameArgument(command: Command): Command {
-  return command
-    .argument('<name>', 'the name')
-    .addOption(new EnvOption('--key', 'NAME is a 64-bit key in decimal, for locks that have no name'))
-}
+import { EnvOption, settingsOf } from './options.js'
+import type { Settings } from './settings.js'
 
 const examples = new WeakMap<Command, readonly string[]>()
 
-export function withExamples(command: Command, lines: readonly string[]): void {
-  examples.set(command, lines)
-  command.addHelpText('before', `Examples:\n${lines.map((line) => `  ${line}`).join('\n')}\n`)
+/** Adds a noun. Its help hides the options of the program, because a noun has nothing but verbs. */
+export function addNoun(program: Command, name: string, description: string, lines: readonly string[]): Command {
+  const noun = program.command(name).description(description)
+  return withExamples(noun.configureHelp({ showGlobalOptions: false, sortSubcommands: false }), lines)
 }
 
-/** For the reference, and for the tests that run them. */
+/** Adds a verb to a noun, or a command without verbs to the program. */
+export function addVerb(parent: Command, name: string, lines: readonly string[]): Command {
+  const verb = parent.command(name)
+  return withExamples(verb.configureHelp({ showGlobalOptions: true, sortSubcommands: false }), lines)
+}
+
+export function withExamples(command: Command, lines: readonly string[]): Command {
+  examples.set(command, lines)
+  return command.addHelpText('before', `Examples:\n${lines.map((line) => `  ${line}`).join('\n')}\n`)
+}
+
+/** The examples of a command, for the reference and for the tests that run them. */
 export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? []
+}
+
+/** Makes the action of a command from a function of its settings and arguments. */
+export function runs<Args extends unknown[]>(run: (settings: Settings, ...args: Args) => unknown) {
+  return async (...all: unknown[]): Promise<void> => {
+    // Commander appends the parsed options and the command to the arguments.
+    await run(await settingsOf(all.at(-1) as Command), ...(all.slice(0, -2) as Args))
+  }
+}
+
+export function keyOption(): EnvOption {
+  return new EnvOption('--key', 'NAME is a 64-bit key in decimal, for locks without a name')
+}
+
+export function yesOption(): EnvOption {
+  return new EnvOption('--yes', 'do not ask for confirmation')
 }

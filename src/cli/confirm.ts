@@ -3,7 +3,7 @@ import { UsageError } from '../base/index.js'
 import { Exit, exitCode, printMessage } from './failure.js'
 import type { Settings } from './settings.js'
 
-/** Asks on the terminal. Anything but a yes is a no; so is the end of the input. */
+/** Asks on the terminal. Any answer except yes, and the end of the input, mean no. */
 export async function confirm(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   try {
@@ -15,11 +15,11 @@ export async function confirm(question: string): Promise<boolean> {
   }
 }
 
-/** Goes on with --yes, or when somebody at the terminal agrees; otherwise ends the command, and nothing was done. */
+/** Returns with --yes or after a yes on the terminal. Otherwise throws, so that the command does nothing. */
 export async function requireConfirmation(settings: Settings, action: string, question: string): Promise<void> {
   if (settings.flag('yes')) return
   if (!process.stdin.isTTY) {
-    throw new UsageError(`Nothing was done: ${action} must be confirmed`, 'Give --yes where nobody can be asked.')
+    throw new UsageError(`Nothing was done: ${action} must be confirmed`, 'Add --yes to confirm without a terminal.')
   }
   if (await confirm(question)) return
   printMessage('Nothing was done.')

@@ -10,11 +10,11 @@ export interface Connection {
   readonly schema: string
 }
 
-/** Where the settings lead: to a URL, or else to where the PG* variables say, which the driver reads by itself. */
+/** Makes a pool from the URL in the settings. Without a URL, the driver reads the PG* variables. */
 export function connect(settings: Settings, maxConnections = 5): Connection {
   const url = settings.text('url')
   if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {
-    throw new UsageError('No database was given', 'Set DATABASE_URL, or PGHOST and its kin, or give --url.')
+    throw new UsageError('No database was given', 'Set DATABASE_URL or PGHOST, or give --url.')
   }
   const connection =
     url === undefined
@@ -28,7 +28,7 @@ export function connect(settings: Settings, maxConnections = 5): Connection {
   }
 }
 
-/** Runs `work` on a database where Holdfast is installed, and closes the connection whatever happens. */
+/** Runs `work` on a database with an up-to-date schema, and closes the connection afterwards. */
 export async function withDatabase<T>(
   settings: Settings,
   work: (database: Database, schema: string, pool: pg.Pool) => Promise<T>,
@@ -42,13 +42,13 @@ export async function withDatabase<T>(
   }
 }
 
-/** The same as a member of the fleet, for what its rooms do. It holds nothing, so it needs no session of its own. */
+/** Runs `work` as a member of the fleet, for the methods of the rooms. The member holds no locks, so it needs no anchor. */
 export async function withHoldfast<T>(
   settings: Settings,
   work: (holdfast: Holdfast, database: Database, schema: string) => Promise<T>,
 ): Promise<T> {
   const { pool, database, schema } = connect(settings)
-  // Only here, so that who merely looks need not load all the rooms.
+  // Imported here, because most commands do not need all rooms.
   const { Holdfast } = await import('../index.js')
   try {
     const namespace = settings.name('namespace')
@@ -59,7 +59,7 @@ export async function withHoldfast<T>(
   }
 }
 
-/** Runs `work` with a function that opens a member of a namespace when it is first needed. Closes these members afterwards. */
+/** Runs `work` with a function that opens a member of a namespace on first use. Closes the members afterwards. */
 export async function withMembers<T>(
   pool: pg.Pool,
   schema: string,

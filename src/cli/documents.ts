@@ -60,7 +60,7 @@ export interface Documents {
   'limit-reset': {
     /** Permits that the command took from their holders. */
     readonly ended: readonly RevokedPermit[]
-    /** Whether something was spent of the rate. The rate is full now. */
+    /** Whether part of the rate was spent. The rate is full now. */
     readonly refilled: boolean
   }
   /** Deliveries that run now, or have an answer. */
@@ -149,7 +149,7 @@ export interface Documents {
     /** ID of the instance. */
     readonly instance: string
     /**
-     * `asked`: the instance has not received the request yet. `draining`: it takes no new work. `drained`: none of its work is left, or
+     * `asked`: the instance has not received the request yet. `draining`: it starts no new work. `drained`: none of its work is left, or
      * it closed in good order. `gone`: there is no such instance, or it no longer responds.
      */
     readonly state: 'asked' | 'draining' | 'drained' | 'gone'
@@ -214,7 +214,6 @@ interface Name {
   readonly key: string
 }
 
-/** One name, the sessions that hold it, and the sessions that wait for it. */
 export interface LockShow extends Name {
   /** How the name is held. */
   readonly state: 'exclusive' | 'shared' | 'leased' | 'free'
@@ -226,7 +225,6 @@ export interface LockShow extends Name {
   readonly lease: ObservedLease | null
 }
 
-/** One name and its lease. */
 export interface LeaseShow extends Name {
   /** How the name is held. `min-hold`: the lease was released, and its minimum hold keeps the name taken. `locked`: a session holds it as a lock. */
   readonly state: 'leased' | 'min-hold' | 'locked' | 'free'
@@ -234,7 +232,6 @@ export interface LeaseShow extends Name {
   readonly lease: ObservedLease | null
 }
 
-/** The permits of a name, the calls that wait for permits, and the rate of the name. */
 export interface LimitShow {
   /** The name. */
   readonly name: string
@@ -266,7 +263,7 @@ export interface LimitRate {
   readonly key: string
   /** Time at which everything that was spent is available again. */
   readonly refilledAt: Date
-  /** Milliseconds until then. */
+  /** Milliseconds until `refilledAt`. */
   readonly refilledInMs: number
 }
 
@@ -324,7 +321,6 @@ export interface RunningJob extends Omit<InstanceWork['jobs'][number], 'id'> {
   readonly id: number
 }
 
-/** Which instances, sessions and jobs wait for each other. */
 export interface GraphDocument {
   /** Participants that wait, or hold what others wait for. */
   readonly participants: readonly Participant[]
@@ -342,7 +338,7 @@ export interface GraphDocument {
 export interface Root {
   /** ID of the participant. */
   readonly participant: string
-  /** Names that the participant has and others wait for. */
+  /** Names that the participant holds and others wait for. */
   readonly blocks: readonly BlockedName[]
 }
 
@@ -366,7 +362,6 @@ export interface GraphLine
   readonly isDeadlocked: boolean
 }
 
-/** Migrations that were applied to the schema, or would be applied. */
 export interface MigrateDocument {
   /** Schema that contains the tables of Holdfast. */
   readonly schema: string

@@ -10,7 +10,6 @@ export function graphParticipantLabel(participant: Participant): string {
 
 export type InstanceState = 'alive' | 'drain-requested' | 'draining' | 'drained' | 'gone'
 
-/** How an instance is, in a word: first whether it lives. */
 export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>): InstanceState {
   if (!alive) return 'gone'
   return state === 'open' ? 'alive' : state
@@ -18,18 +17,17 @@ export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>
 
 export function durationLabel({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'granted'>): string {
   if (forMs !== null) return formatDuration(forMs)
-  // Notes come after three seconds: before that, a hold of ours is simply young.
+  // The note with the start time of a hold is written after three seconds. A hold without a note is younger.
   return granted ? '' : '0ms'
 }
 
-/** What NAME means on the command line. */
 interface Target {
   readonly key: string
   readonly label: string
   readonly namespace: string | null
 }
 
-/** A name of the namespace, or with --key the number itself, for pairs, numbered keys and other people's locks. */
+/** Reads the argument NAME. With --key it is a number, for pairs, numbered keys and locks of other programs. */
 export function readTarget(settings: Settings, name: string): Target {
   if (!settings.flag('key')) {
     return hashedKey(settings.name('namespace') ?? 'default', checkName(name))
@@ -40,14 +38,14 @@ export function readTarget(settings: Settings, name: string): Target {
   return { key: BigInt(name).toString(), label: `key ${name}`, namespace: null }
 }
 
-/** A name as it was found: an unregistered one has no label. */
+/** A name in the database. An unregistered name has no label. */
 interface ObservedName {
   readonly key: string
   readonly label: string | null
   readonly namespace: string | null
 }
 
-/** A command about a name that somebody was shown, to be copied: what NAME, or with --key its number, means it again. */
+/** Makes a command for a name, ready to copy. Uses --key where the label cannot be typed. */
 export function commandForName(
   command: string,
   { key, label, namespace }: ObservedName,
@@ -56,11 +54,11 @@ export function commandForName(
   const isTypable = label !== null && namespace !== '' && !label.includes('#') && !/\p{Cc}/u.test(label)
   return isTypable
     ? commandLine(command, commandOptions(namespace, schema), label)
-    : // Pairs and numbered keys have a label, and no name that could be given; what moves a cursor is better not typed.
+    : // The label of a pair or a numbered key is not a name. Control characters cannot be typed safely.
       commandLine(`${command} --key`, { schema }, key)
 }
 
-/** The namespace where that is not the one that every command looks in. */
+/** Options that select a namespace and a schema. Omits the default namespace. */
 export function commandOptions(namespace: string | null, schema: string | undefined): CommandScope {
   return { namespace: namespace === 'default' ? null : namespace, schema }
 }

@@ -1,4 +1,4 @@
-// The options of the commands. This file imports no room, so that `--help` loads none of them.
+// Imports no room, so that `--help` is fast.
 import { type Command, Option } from 'commander'
 import type { Settings } from './settings.js'
 

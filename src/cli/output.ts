@@ -2,18 +2,17 @@ import type { Documents, LineOf } from './documents.js'
 import type { Settings } from './settings.js'
 import { layoutFor, wrap } from './table.js'
 
-/** Of a column that people do not get. */
+/** Value of `shown` for a column that terminals do not show. */
 export const onlyWhenPiped = null
 
-/** What is told of one thing: the field, and its value. */
+/** A field and its value. */
 export type Fact = readonly [string, string]
 
-/** One column of an answer with rows. */
 export interface Column<Row> {
   readonly title: string
-  /** What a program gets; dates as ISO 8601, null as nothing. */
-  readonly value: (row: Row) => string | number | boolean | Date | null
-  /** What people get, where that is different; null where they get no such column. */
+  /** Value for programs. Dates are printed as ISO 8601, null as an empty field. */
+  readonly value: (row: Row) => Value
+  /** Text for a terminal, if it differs. Null hides the column. */
   readonly shown?: ((row: Row) => string) | null
   readonly colour?: (row: Row) => Colour | undefined
 }
@@ -22,12 +21,27 @@ export type Colour = 'red' | 'green' | 'yellow' | 'dim'
 const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
 /**
- * The name of the command is a type argument without a useful default, so that a call without the name does not compile. The schema of
- * the command then describes what the command prints.
+ * Name of a command. The functions below take it as a type argument without a useful default: a call without a name does not
+ * compile, and the type of the document is checked against the schema of the command.
  */
 type Command = keyof Documents
 
-/** stdout carries data only: a table on a terminal, tab-separated where it is piped, JSON where that was asked for. */
+type Value = string | number | boolean | Date | null
+type ValueKey<Row> = { [Key in keyof Row]: Row[Key] extends Value ? Key : never }[keyof Row]
+
+/** Columns that only a pipe shows, each with the property that it contains. */
+export function pipedColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
+  return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => {
+    return { title, value: (row) => row[key] as Value, shown: onlyWhenPiped }
+  })
+}
+
+/** `1 job`, `2 jobs` */
+export function countText(count: number, thing: string): string {
+  return `${count.toLocaleString('en')} ${thing}${count === 1 ? '' : 's'}`
+}
+
+/** Prints rows to stdout: as a table on a terminal, tab-separated in a pipe, or as JSON. */
 export function printRows<Name extends Command = never>(
   settings: Settings,
   rows: readonly LineOf<NoInfer<Name>>[],
@@ -43,7 +57,7 @@ export function printJson<Name extends Command = never>(document: Documents[NoIn
   write([JSON.stringify(document, null, 2)])
 }
 
-/** An answer that is one document: the same in one line with `--jsonl`. Tells whether JSON was asked for at all. */
+/** Prints one document with `--json` or `--jsonl`. Returns false without these options. */
 export function printDocument<Name extends Command = never>(
   settings: Settings,
   document: Documents[NoInfer<Name>],
@@ -64,7 +78,7 @@ export function paint(settings: Settings, text: string, colour: Colour | undefin
   return `\x1b[${codes[colour]}m${text}\x1b[0m`
 }
 
-/** Names are anybody's text: what would move the cursor, or end a line or a field, is spelt out. */
+/** Escapes the characters in a name that would move the cursor, or end a line or a field. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
     character === '\t'
@@ -75,7 +89,7 @@ export function visible(text: string): string {
   )
 }
 
-function plain(value: string | number | boolean | Date | null): string {
+function plain(value: Value): string {
   if (value === null) return ''
   return value instanceof Date ? value.toISOString() : visible(String(value))
 }
@@ -92,7 +106,7 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
   return [layOut(titles, (text) => paint(settings, text, 'dim')), ...lines]
 }
 
-/** Facts about one thing: aligned on a terminal, `field<tab>value` where piped. */
+/** Prints facts: aligned on a terminal, `field<tab>value` in a pipe. */
 export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   if (!process.stdout.isTTY) {
     write(facts.map(([field, value]) => `${field}\t${visible(value)}`))
@@ -110,7 +124,7 @@ export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   }
 }
 
-/** The namespace of each row, which people are shown where there are several. */
+/** Column for the namespace. A terminal shows it if the rows have several namespaces. */
 export function namespaceColumn<Row extends { readonly namespace: string | null }>(rows: readonly Row[]): Column<Row> {
   const areSeveral = new Set(rows.map(({ namespace }) => namespace)).size > 1
   return {

@@ -1,4 +1,4 @@
-// The processes of this machine, as far as stopping a child with all its descendants needs to know them.
+// Lists the processes of this machine, so that `lock run` can stop a child with all its descendants.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
@@ -6,13 +6,13 @@ export interface Process {
   readonly pid: number
   readonly parent: number
   readonly group: number
-  /** The group that its terminal listens to; not positive without a terminal. */
+  /** Foreground process group of its terminal. Not positive without a terminal. */
   readonly foreground: number
-  /** Tells it from a later process with the same pid. */
+  /** Distinguishes the process from a later process with the same pid. */
   readonly startedAt: string
 }
 
-/** Linux tells by files, where a slim container has no ps; elsewhere ps is part of the system. */
+/** Reads /proc on Linux, where slim containers have no ps, and uses ps on other systems. */
 export function listProcesses(): Process[] {
   try {
     return process.platform === 'linux' ? readProc() : readPs()
@@ -21,24 +21,21 @@ export function listProcesses(): Process[] {
   }
 }
 
-/** All that descend from a process, itself first. */
+/** Returns a process and its descendants. */
 export function descendantsOf(pid: number, all = listProcesses()): Process[] {
   const found = all.filter((process) => process.pid === pid)
-  // What is appended is visited too.
+  // The loop also visits the appended processes.
   for (const ancestor of found) found.push(...all.filter(({ parent }) => parent === ancestor.pid))
   return found
 }
 
-/**
- * Whether what the terminal sends (Ctrl-C, Ctrl-\) reaches our whole process group by itself, the child included.
- * Only then is there nothing to pass on.
- */
+/** Returns true if the terminal sends Ctrl-C and Ctrl-\ to this process group, and so to the child. */
 export function isTerminalsForeground(): boolean {
   const self = listProcesses().find(({ pid }) => pid === process.pid)
   return self !== undefined && self.foreground > 0 && self.foreground === self.group
 }
 
-/** Those that are the same processes still, and no later ones with their pids. */
+/** Returns the processes that still run. A later process with the same pid does not count. */
 export function stillRunning(all: readonly Process[], processes: readonly Process[]): Process[] {
   const started = new Map(all.map(({ pid, startedAt }) => [pid, startedAt]))
   return processes.filter(({ pid, startedAt }) => started.get(pid) === startedAt)
@@ -48,11 +45,11 @@ export function sendSignal({ pid }: Process, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // Gone in between, or become another user's by a set-user-id program.
+    // The process has ended, or a set-user-id program has given it to another user.
   }
 }
 
-/** The parent of a process; undefined where the process is gone, or the system has no files that tell it. */
+/** Returns the parent of a process. Undefined if the process has ended, or the system has no /proc. */
 export function parentOf(pid: number): number | undefined {
   try {
     return Number(statOf(pid)[1])
@@ -61,10 +58,10 @@ export function parentOf(pid: number): number | undefined {
   }
 }
 
-/** What Linux tells of a process, from the third field on. */
+/** Fields of /proc/PID/stat, from the third field on. */
 function statOf(pid: number | string): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-  // The second field, the program's name in brackets, may itself contain spaces and brackets.
+  // The second field is the program name in brackets. The name may contain spaces and brackets.
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
@@ -74,12 +71,12 @@ function readProc(): Process[] {
     .flatMap((name) => {
       try {
         const fields = statOf(name)
-        // A zombie has ended; only its parent has not looked yet.
+        // A zombie has ended, but its parent has not read its status yet.
         if (fields[0] === 'Z') return []
         const [parent, group, , , foreground] = fields.slice(1, 6).map(Number)
         return [{ pid: Number(name), parent: parent!, group: group!, foreground: foreground!, startedAt: fields[19]! }]
       } catch {
-        return [] // Gone while we looked.
+        return [] // The process has ended since the readdir.
       }
     })
 }

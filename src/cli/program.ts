@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { addBench } from './bench/command.js'
-import { withExamples } from './command.js'
+import { addVerb, withExamples } from './command.js'
 import { addCompletion } from './completion/command.js'
 import { addDashboard } from './dashboard/command.js'
 import { addDelivery } from './delivery/command.js'
@@ -21,14 +21,19 @@ import { addSchedule } from './schedule/command.js'
 import { addTop } from './top/command.js'
 import { addWork } from './work/command.js'
 
+// The help lists the commands in this order.
+const coordination = [addLock, addLease, addLimit, addDelivery]
+const work = [addWork, addJob, addQueue, addSchedule]
+const fleet = [addInstance, addGraph, addTop, addDashboard]
+const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
+
 /**
- * The words of the command line. What a command does is imported when it runs, so that `--help` is fast.
- *
- * Options that speak of the database and of the output belong to the program, and may stand before or after a verb.
+ * Makes the parser of the command line. The code of a command is imported when the command runs, so that `--help` is fast.
+ * Options for the database and the output belong to the program. Users may write them before or after a verb.
  */
 export function makeProgram(): Command {
   const program = new Command('holdfast')
-    .description('Makes a fleet of processes act as one, with nothing but PostgreSQL.')
+    .description('Distributed locks, leader election, cron schedules, a job queue and rate limits on PostgreSQL.')
     .version(packageVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .helpCommand(false)
@@ -48,33 +53,14 @@ export function makeProgram(): Command {
     'holdfast migrate --dry-run',
     'holdfast doctor',
   ])
-  addLock(program)
-  addLease(program)
-  addLimit(program)
-  addDelivery(program)
-  addWork(program)
-  addJob(program)
-  addQueue(program)
-  addSchedule(program)
-  addInstance(program)
-  addGraph(program)
-  addTop(program)
-  addDashboard(program)
-  addMigrate(program)
-  addDoctor(program)
-  addDemo(program)
-  addDev(program)
-  addBench(program)
-  addCompletion(program)
-  addHelp(program)
+  for (const add of [...coordination, ...work, ...fleet, ...tools, addHelp]) add(program)
   program.addHelpText('after', exitCodes)
   return program
 }
 
-/** The library has such a command, too, but it shows the help of everything to who mistypes a word. */
+/** Adds `help`. Commander's own `help` shows the help of the whole program for a mistyped word. */
 function addHelp(program: Command): void {
-  const help = program
-    .command('help')
+  addVerb(program, 'help', ['holdfast help lock run'])
     .description('print the help of a command')
     .argument('[words...]', 'the command')
     .action(async (words: string[]) => {
@@ -82,25 +68,24 @@ function addHelp(program: Command): void {
       for (const word of words) {
         if (command.commands.length === 0) break
         const inner = command.commands.find((one) => one.name() === word)
-        // It knows how to complain, and what may have been meant.
+        // The parser reports the unknown word, with a suggestion.
         if (!inner) return void (await command.parseAsync([word], { from: 'user' }))
         command = inner
       }
       command.outputHelp()
     })
-  withExamples(help, ['holdfast help lock run'])
 }
 
 function globalOptions(): EnvOption[] {
   return [
-    new EnvOption('--url <url>', 'the database; PG* variables are understood, too', 'DATABASE_URL'),
-    new EnvOption('--direct-url <url>', 'the same database past a pooler, for locks'),
-    new EnvOption('--namespace <name>', 'whose names are meant (default: "default")'),
-    new EnvOption('--schema <name>', 'where Holdfast keeps its tables (default: "holdfast")'),
+    new EnvOption('--url <url>', 'address of the database (default: the PG* variables)', 'DATABASE_URL'),
+    new EnvOption('--direct-url <url>', 'address of the same database without a pooler, for locks'),
+    new EnvOption('--namespace <name>', 'namespace of the names (default: "default")'),
+    new EnvOption('--schema <name>', 'schema that contains the tables of Holdfast (default: "holdfast")'),
     new EnvOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)'),
-    new EnvOption('--json', 'one JSON document on stdout'),
-    new EnvOption('--jsonl', 'one JSON document a line'),
-    new EnvOption('--no-color', 'no colour', 'NO_COLOR'),
+    new EnvOption('--json', 'print one JSON document on stdout'),
+    new EnvOption('--jsonl', 'print one JSON document per line'),
+    new EnvOption('--no-color', 'print no colours', 'NO_COLOR'),
   ]
 }
 
@@ -112,6 +97,6 @@ const exitCodes = `
 Exit codes:
   0  done
   1  failed
-  2  the words make no command
-  3  the condition is not met, such as with migrate --check
+  2  the command line is invalid
+  3  the condition is not met, for example with migrate --check
   4  the database cannot be reached, or refuses the login`

@@ -1,12 +1,11 @@
 import type { Settings } from './settings.js'
 
 /**
- * How far long work is, on one line of stderr that it takes away at its end. People in front of a terminal see it; logs,
- * pipes and machines that build do not. It tells what was done, never what might be.
+ * Shows the progress of long work on one line of stderr, and erases the line at the end. Shows nothing in pipes, logs and CI.
  *
  * @example
  * using progress = new Progress(settings)
- * progress.tell(`${done} of ${all} jobs`)
+ * progress.show(`${done} of ${all} jobs`)
  */
 export class Progress implements Disposable {
   readonly #isVisible: boolean

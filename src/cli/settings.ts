@@ -1,20 +1,20 @@
 import type { Command, Option } from 'commander'
 import { checkName, formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 
-/** An option that may come from the environment, too; `EnvOption` in options.ts. */
+/** An option with an environment variable: `EnvOption` in options.ts. */
 interface DeclaredOption extends Option {
   readonly variable: string
 }
 
 interface OptionValue {
   readonly value: unknown
-  /** The word that people know it by: the option or the variable. */
+  /** Option or variable that the value comes from. */
   readonly source: string
 }
 
 /**
- * What a command was told, read by name and by type. Values are checked here and not while the words are taken apart,
- * so that every complaint has the house's form and each command decides what a mistake costs.
+ * Reads the options of a command by name and type. Checks values here and not in the parser, so that all errors have the same
+ * form, and each command chooses its exit code for them.
  */
 export class Settings {
   readonly #command: Command
@@ -28,14 +28,14 @@ export class Settings {
     return typeof given === 'string' && given !== '' ? given : undefined
   }
 
-  /** A name of the user's, such as a namespace or a queue. */
+  /** Reads a name, such as a namespace or a queue. */
   name(option: string): string | undefined {
     const given = this.#find(option)
     const text = this.text(option)
     return text === undefined ? undefined : checkName(text, given!.source)
   }
 
-  /** Only where it stands among the words: what the environment says for all commands is not meant for each. */
+  /** Reads an option without its environment variable, for commands that must not use the database of all commands. */
   fromCommandLine(name: string): string | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
       if (command.getOptionValueSource(name) === 'cli') return command.getOptionValue(name)
@@ -47,7 +47,7 @@ export class Settings {
     return this.#find(name)?.value === true
   }
 
-  /** Whether `--no-…` was given. */
+  /** Returns true for `--no-…`. */
   isNegated(name: string): boolean {
     return this.#find(name)?.value === false
   }
@@ -78,16 +78,16 @@ export class Settings {
     })
   }
 
-  /** With its zone, or a date alone, which begins in UTC: what means another moment on each machine is refused. */
+  /** Reads a time with its zone, or a date in UTC. Rejects local times, which differ between machines. */
   time(name: string): Date | undefined {
-    return this.#read(name, 'a moment with its zone, such as 2030-01-31T18:00Z, or a date', (text) => {
+    return this.#read(name, 'a time with its zone, such as 2030-01-31T18:00Z, or a date', (text) => {
       const date = new Date(text)
       const isWhole = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
       return isWhole && !Number.isNaN(date.getTime()) ? date : undefined
     })
   }
 
-  /** An option that may be given several times; in the environment, words between commas. */
+  /** Reads a repeatable option. In the environment, commas separate the values. */
   list(name: string): string[] | undefined {
     const value = this.#find(name)?.value
     if (Array.isArray(value)) return value
@@ -138,7 +138,7 @@ export class Settings {
 
 function envValue(option: DeclaredOption, set: string): unknown {
   if (option.required || option.optional) return set
-  // Any value of NO_COLOR means what it says (no-color.org); elsewhere people also write 0, false and no.
+  // NO_COLOR counts with any value (no-color.org). Other flags can be off: 0, false, no.
   const isOn = option.variable === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)
   return isOn ? !option.negate : undefined
 }

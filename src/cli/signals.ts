@@ -1,8 +1,6 @@
-// When this process is asked to stop: by a signal, or because the npm that started it is gone.
-//
-// npm (`npx holdfast dev`, `npm start`) starts a command by a shell. Many shells stay until the command has ended. npm passes SIGTERM to the
-// shell alone, and the shell ends without the command. SIGHUP and SIGKILL end npm alone. So a command that npm started looks whether
-// the shell and npm are still there. Without npm, a parent may end for good reasons: `&`, nohup, setsid.
+// npm (`npx holdfast dev`, `npm start`) starts a command through a shell. npm passes SIGTERM only to the shell, and the shell ends without
+// the command. SIGHUP and SIGKILL end only npm. So a command that npm started checks whether the shell and npm still run. Without npm,
+// a parent may end for good reasons: `&`, nohup, setsid.
 import { readlinkSync, realpathSync } from 'node:fs'
 import { parentOf } from './processes.js'
 
@@ -12,7 +10,7 @@ const pollEveryMs = 500
 
 let isStopping = false
 
-/** Calls back for each of the signals, from now to the end of the process. */
+/** Calls the listener for each of the signals until the process ends. */
 export function onSignals<Signal extends NodeJS.Signals>(
   signals: readonly Signal[],
   listener: (signal: Signal) => void,
@@ -25,7 +23,7 @@ export function onSignals<Signal extends NodeJS.Signals>(
   }
 }
 
-/** Sends this process a SIGTERM when the npm that started it is gone, or npm's shell. To be called when the process begins. */
+/** Sends SIGTERM to this process when npm or its shell has ended. Must be called when the process starts. */
 export function stopWithNpm(): void {
   if (process.env.npm_execpath === undefined) return
   const parent = process.ppid
@@ -34,13 +32,13 @@ export function stopWithNpm(): void {
   const timer = setInterval(() => {
     if (process.ppid === parent && (npm === undefined || parentOf(parent) === npm)) return
     clearInterval(timer)
-    // Ctrl-C reaches npm, its shell and this process. Their end must not count as a second signal.
+    // Ctrl-C reaches npm, its shell and this process. The end of npm must not count as a second signal.
     if (!isStopping) process.kill(process.pid, 'SIGTERM')
   }, pollEveryMs)
   timer.unref()
 }
 
-/** Whether the process runs the node that runs npm. False where the system has no files that tell it. */
+/** Returns true if the process runs the node that runs npm. False on a system without /proc. */
 function isNpm(pid: number): boolean {
   try {
     return readlinkSync(`/proc/${pid}/exe`) === realpathSync(process.env.npm_node_execpath!)

@@ -1,14 +1,12 @@
-// Laying out columns in the width of a terminal.
-
 export const gap = '  '
-/** Below this a column says nothing any more; rather let the terminal wrap. */
+/** Narrower columns are unreadable. The terminal wraps the line instead. */
 const minWidth = 8
 
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
 const segments = new Intl.Segmenter()
 
-/** How many places a text takes on a terminal. */
+/** Returns the number of terminal columns that a text takes. */
 export function displayWidth(text: string): number {
   if (/^[\x20-\x7e]*$/.test(text)) return text.length
   let width = 0
@@ -16,11 +14,11 @@ export function displayWidth(text: string): number {
   return width
 }
 
-/** The widths of the columns of these lines, so that they fit. */
+/** Computes column widths, so that the lines fit into `room`. */
 export function widthsFor(lines: readonly string[][], room: number): number[] {
   const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => displayWidth(line[column]!))))
   let over = widths.reduce((sum, width) => sum + width, 0) + gap.length * (widths.length - 1) - room
-  // The widest gives way first, so that short columns stay whole.
+  // Shrinks the widest column first, so that short columns keep their full text.
   for (; over > 0; over--) {
     const widest = widths.indexOf(Math.max(...widths))
     if (widths[widest]! <= minWidth) break
@@ -29,7 +27,7 @@ export function widthsFor(lines: readonly string[][], room: number): number[] {
   return widths
 }
 
-/** Decides the widths for these lines, and answers with how to lay out one of them. */
+/** Computes column widths for the lines, and returns a function that lays out one line. */
 export function layoutFor(lines: readonly string[][], room: number) {
   const widths = widthsFor(lines, room)
   return (line: string[], paint: (text: string, column: number) => string): string =>
@@ -43,7 +41,7 @@ export function layoutFor(lines: readonly string[][], room: number) {
       .trimEnd()
 }
 
-/** Breaks a text between words, so that each line fits; a word that is too long stays whole. */
+/** Breaks a text between words. A word that is longer than `width` stays whole. */
 export function wrap(text: string, width: number): string[] {
   const lines = ['']
   for (const word of text.split(' ')) {
@@ -54,7 +52,7 @@ export function wrap(text: string, width: number): string[] {
   return lines
 }
 
-/** Cuts what does not fit, and says so by its last place. */
+/** Cuts a text that does not fit, and ends it with `…`. */
 export function shorten(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let cut = ''

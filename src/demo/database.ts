@@ -2,26 +2,26 @@ import { HoldfastError, hashedKey } from '../base/index.js'
 import { startEmbedded } from '../embedded/index.js'
 import { checkUrl, HostsClient, loadStatements, translate } from '../postgres/index.js'
 
-/** Where the demo takes place: a database, and the two schemas in it, that of Holdfast and that of the company. */
+/** A database with two schemas: one for Holdfast, and one for the tables of the company. */
 export interface DemoDatabase extends AsyncDisposable {
   readonly url: string
   readonly directUrl: string | undefined
   readonly schema: string
   readonly tables: string
-  /** What people are told of it. */
+  /** Describes the database in the output of the demo. */
   readonly description: string
 }
 
 type DatabaseUrls = { readonly url: string; readonly directUrl: string | undefined } | undefined
 
 /**
- * Without `given`: an embedded server, where Holdfast is in its usual schema, so that all other commands work there by the URL alone.
- * `warn` receives what goes wrong while the ground is cleaned up.
+ * Opens a database for the demo. Without URLs, starts an embedded server and uses the default schema of Holdfast, so that other
+ * commands need only the URL. `warn` receives errors of the cleanup.
  */
 export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: string) => void): Promise<DemoDatabase> {
   if (urls) return openOnServer(urls.url, urls.directUrl, warn)
   const server = await startEmbedded({
-    // Nothing of it outlives the demo, and processes that are killed do not endanger what the system has yet to write.
+    // The data does not outlive the demo, and killed processes cannot lose data that the operating system has yet to write.
     settings: { fsync: 'off', full_page_writes: 'off', max_connections: '300' },
   })
   try {
@@ -33,7 +33,7 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
       directUrl: undefined,
       schema: 'holdfast',
       tables,
-      description: `PostgreSQL ${server.version} runs for this demo, with nothing kept: ${url}`,
+      description: `The demo runs its own PostgreSQL ${server.version}, and keeps no data: ${url}`,
       [Symbol.asyncDispose]: () => server.stop(),
     }
   } catch (error) {
@@ -42,7 +42,7 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
   }
 }
 
-/** In somebody's database: two schemas of the demo's own, which one demo at a time makes anew and drops at its end. */
+/** Opens a database of the user. One demo at a time creates two schemas there, and drops them at its end. */
 async function openOnServer(
   url: string,
   directUrl: string | undefined,
@@ -52,7 +52,7 @@ async function openOnServer(
   const connectionString = checkUrl(directUrl ?? url, '--url')
   const connect = async () => {
     const client = new HostsClient({ connectionString, connectionTimeoutMillis: 10_000 })
-    client.on('error', () => {}) // The statement that fails says it.
+    client.on('error', () => {}) // The next statement rejects with the error.
     await client.connect()
     return client
   }
@@ -67,10 +67,10 @@ async function openOnServer(
       hashedKey(schema, 'demo').key,
     ])
     if (!rows[0].is_ours) {
-      throw new HoldfastError('Another demo runs in this database', {
+      throw new HoldfastError('Another demo already runs in this database', {
         code: 'DEMO_RUNS',
         retryable: true,
-        hint: 'Wait for its end, or give another database. Without --url the demo brings its own.',
+        hint: 'Wait until it ends, or choose another database. Without --url the demo starts its own server.',
       })
     }
     await drop(lockClient)
@@ -87,7 +87,7 @@ async function openOnServer(
     description: `The demo runs in your database, in the schemas ${schema} and ${tables}, which it drops at its end.`,
     async [Symbol.asyncDispose]() {
       try {
-        // The keeper's session is gone when the server was restarted, or failed over, while the demo ran.
+        // A new session, because a restart or failover of the server has ended the session of the lock.
         const client = await connect()
         await drop(client).finally(() => client.end())
       } catch (error) {

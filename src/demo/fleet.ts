@@ -5,10 +5,10 @@ import type { DemoDatabase } from './database.js'
 import type { InstanceMessage, InstanceOptions } from './messages.js'
 
 const program = fileURLToPath(new URL('./instance.js', import.meta.url))
-/** Runs may come to their end, on a machine that is busy with them. */
+/** Time for running work to finish on a busy machine. */
 const closeMs = 15_000
 
-// Alphabetical, so that a name also tells how early an instance came.
+// In alphabetical order, so that names show the order in which instances started.
 const names =
   'Ada Ben Cleo Dan Eva Finn Gus Hana Ida Jo Kai Lea Max Nia Oto Pia Quin Rosa Sam Tess Uma Vic Wim Xia Yan Zoe'
 const firstNames = names.split(' ')
@@ -18,16 +18,16 @@ function nameOf(number: number): string {
   return `${firstNames[number % firstNames.length]}${round === 0 ? '' : ` ${round + 1}`}`
 }
 
-/** One instance, as the demo sees it: a process of its own. */
+/** The process of one instance. */
 export class Member {
   readonly name: string
   readonly ended: Promise<void>
-  /** What it is in the middle of. */
+  /** Pieces of work that run now. */
   readonly works = new Set<string>()
   state: 'opening' | 'open' | 'frozen' | 'gone' = 'opening'
-  /** Of its web server. */
+  /** Port of its web server. */
   port = 0
-  /** It was killed, or told to close. */
+  /** True after the demo has killed or closed the instance. */
   isExpectedToEnd = false
   readonly #process: ChildProcess
   #freezer: ChildProcess | undefined
@@ -39,8 +39,8 @@ export class Member {
   ) {
     this.name = options.name
     this.#process = fork(program, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    this.#process.on('message', (said) => onMessage(this, said as InstanceMessage))
-    this.#process.on('error', () => {}) // It is gone, which `exit` tells.
+    this.#process.on('message', (message) => onMessage(this, message as InstanceMessage))
+    this.#process.on('error', () => {}) // `exit` reports the end.
     this.ended = new Promise((resolve) => {
       this.#process.once('exit', (status, signal) => {
         this.state = 'gone'
@@ -62,8 +62,8 @@ export class Member {
   }
 
   /**
-   * Stops it, as a virtual machine that is moved does. Who thaws it is a process of its own, outside of our group: it does so
-   * when we tell it, and also when we are killed. A frozen process could not notice that.
+   * Stops the process, like a paused virtual machine. Another process outside of this process group thaws it when its stdin
+   * closes: on `thaw`, and also when the demo is killed, because a frozen process cannot notice the end of the demo.
    */
   freeze(): void {
     this.state = 'frozen'
@@ -83,7 +83,7 @@ export class Member {
     if (this.state === 'frozen') this.state = 'open'
   }
 
-  /** Lets it close in order, for a while. */
+  /** Closes the instance in good order. Kills it after a timeout. */
   async close(): Promise<void> {
     await this.thaw()
     this.isExpectedToEnd = true
@@ -94,7 +94,7 @@ export class Member {
   }
 
   #send(message: InstanceOptions | 'close'): void {
-    this.#process.send(message, () => {}) // Whether it arrived shows by its end.
+    this.#process.send(message, () => {}) // `exit` reports an instance that did not receive it.
   }
 }
 
@@ -103,7 +103,7 @@ interface FleetListener {
   onEnded(member: Member, how: string): void
 }
 
-/** The instances, those that were killed included until they have been replaced. */
+/** The instances of the demo, until their processes end. */
 export class Fleet {
   readonly #database: DemoDatabase
   readonly #expiryMs: number
@@ -132,12 +132,12 @@ export class Fleet {
     return member
   }
 
-  /** Those that do their work. */
+  /** Instances that are open and not frozen. */
   get open(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'open')
   }
 
-  /** Those that a load balancer would send requests to: it takes a while to notice who answers no more. */
+  /** Instances that receive requests. Includes frozen instances, because a load balancer notices them late. */
   get reachable(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'open' || state === 'frozen')
   }

@@ -1,4 +1,4 @@
-// One instance of the company: a process of its own, started by the demo, which tells it where the database is.
+// One instance of the company: a process that the demo starts.
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { Holdfast, HoldfastError, type HoldfastOptions, HostsClient } from '../index.js'
@@ -6,8 +6,7 @@ import { type DepartmentContext, departments } from './company/index.js'
 import type { InstanceMessage, InstanceOptions } from './messages.js'
 import { WebServer } from './web-server.js'
 
-// What the terminal or a supervisor sends to the whole group is for the demo, which tells us. And when the demo is gone,
-// however it went, so are we.
+// A signal to the process group is for the demo, which then sends `close`. An instance exits when the demo has ended.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('disconnect', () => process.exit())
 
@@ -25,21 +24,21 @@ process.on('message', async (message: InstanceOptions | 'close') => {
 const failureEvents = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
 
 function send(message: InstanceMessage): void {
-  // Whoever listened may be gone in this moment; then this process ends, too.
+  // The demo may have ended. Then this process ends too.
   if (process.connected) process.send!(message, undefined, undefined, () => {})
 }
 
-/** Answers with how to close it. */
+/** Opens the instance, and returns a function that closes it. */
 async function open({ name, url, directUrl, schema, tables, expiryMs }: InstanceOptions): Promise<() => Promise<void>> {
   const pool = new pg.Pool({
     connectionString: url,
     Client: HostsClient,
     max: 10,
     application_name: `demo ${name}`,
-    // A transaction of an instance that is frozen must not hold up the others for longer than its locks do.
+    // A transaction of a frozen instance must not block other instances for longer than its locks do.
     options: `-c search_path=${tables} -c idle_in_transaction_session_timeout=${expiryMs}`,
   })
-  pool.on('error', () => {}) // A session that ended while it was idle: the pool opens another.
+  pool.on('error', () => {}) // An idle session has ended. The pool opens another one.
   const holdfast = await openWithRetry({ pool, directUrl, schema, expiry: expiryMs })
   const server = new WebServer()
   const closing = new AbortController()
@@ -65,10 +64,10 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
         send({ type: 'work-ended', kind, subject: String(subject), isDone })
       }
     },
-    async repeat(pauseMs, turn) {
+    async repeat(pauseMs, run) {
       while (!closing.signal.aborted) {
         await pause(pauseMs * (0.5 + Math.random()), undefined, { signal: closing.signal }).catch(() => {})
-        if (!closing.signal.aborted) await turn().catch(sendTrouble)
+        if (!closing.signal.aborted) await run().catch(sendTrouble)
       }
     },
   }
@@ -83,7 +82,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
   }
 }
 
-/** Tries again what may succeed later: the machine may have too much to do with all of us. */
+/** Retries, because many instances that start at the same time may overload the machine. */
 async function openWithRetry(options: HoldfastOptions): Promise<Holdfast> {
   for (;;) {
     try {

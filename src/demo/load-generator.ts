@@ -8,7 +8,7 @@ const responseTimeoutMs = 3_000
 const customers = 6
 const domains = ['example.com', 'example.org', 'example.net']
 
-/** The world outside of the company: who orders, pays, asks for exports and builds. It is as impatient as the real one. */
+/** Creates orders, documents and buildings, and sends the requests of customers and of the payment provider. */
 export class LoadGenerator {
   readonly #pool: pg.Pool
   readonly #fleet: Fleet
@@ -41,7 +41,7 @@ export class LoadGenerator {
     })
   }
 
-  /** How many deliveries of payments were made since this was asked last, and how many exports were refused. */
+  /** Returns the deliveries and the refused exports since the last call. */
   resetCounts(): { deliveries: number; refused: number } {
     const counts = { deliveries: this.#deliveries, refused: this.#refused }
     this.#deliveries = this.#refused = 0
@@ -53,7 +53,7 @@ export class LoadGenerator {
     await Promise.all(this.#running)
   }
 
-  /** A payment provider delivers until it hears that it has arrived. 202 says that somebody is at it. */
+  /** Delivers an event until its booking is acknowledged with 201. 202 means that another delivery of the event runs. */
   async #deliverPayment(event: string): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       this.#deliveries++
@@ -66,7 +66,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Whoever gets no answer asks again. */
+  /** Requests an export, and retries without a response. */
   async #requestExport(customer: number): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       const status = await this.#post('/exports', { customer })
@@ -76,7 +76,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Undefined when no answer came. */
+  /** Returns the status, or undefined without a response. */
   async #post(path: string, body: object, headers: Record<string, string> = {}): Promise<number | undefined> {
     const member = this.#random.pick(this.#fleet.reachable)
     if (!member) return undefined
@@ -90,7 +90,7 @@ export class LoadGenerator {
       await response.arrayBuffer()
       return response.status
     } catch {
-      return undefined // It was killed, or is frozen.
+      return undefined // The instance was killed or is frozen.
     } finally {
       clearTimeout(timer)
       forget()

@@ -1,15 +1,16 @@
-/** What the demo tells an instance at its start. */
+/** Options of an instance, which it receives when it starts. */
 export interface InstanceOptions {
   readonly name: string
   readonly url: string
   readonly directUrl: string | undefined
-  /** Of Holdfast, and of the company. */
+  /** Schema of Holdfast. */
   readonly schema: string
+  /** Schema of the company. */
   readonly tables: string
   readonly expiryMs: number
 }
 
-/** What an instance tells the demo, so that there is a story to be told. */
+/** Messages from an instance to the demo. They are only for the output. */
 export type InstanceMessage =
   | { readonly type: 'open'; readonly port: number }
   | { readonly type: 'work-started'; readonly kind: string; readonly subject: string }

@@ -1,8 +1,8 @@
 import type { Verdict } from './proof.js'
 
-/** Tells people, or a program, what happens in the demo. */
+/** Receives the events of the demo. */
 export interface DemoReporter {
-  /** Seconds since the demo began. */
+  /** Seconds since the demo started. */
   readonly seconds: number
   report(event: DemoEvent): void
 }
@@ -25,14 +25,14 @@ export type DemoEventKind =
   | 'closing'
   | 'ended'
 
-/** One line of the story, as a program reads it. */
+/** An event of the demo. */
 export interface DemoEvent {
   readonly event: DemoEventKind
-  /** The instance that it is about. */
+  /** Instance that the event is about. */
   readonly instance?: string
-  /** The works that it is about, such as `invoice 42`. */
+  /** Pieces of work that the event is about, such as `invoice 42`. */
   readonly works?: readonly string[]
-  /** How long it took. */
+  /** Duration in milliseconds. */
   readonly ms?: number
   readonly proof?: readonly Verdict[]
   readonly text: string

@@ -10,7 +10,7 @@ import type { DemoEvent, DemoEventKind, DemoReporter } from './reporter.js'
 import { type Loss, Takeovers } from './takeovers.js'
 
 const proofEveryMs = 10_000
-/** Of Holdfast in the instances, which the proof asks for the reasons of ticks without a run. */
+/** Namespace of the instances. The proof reads its schedule. */
 const namespace = 'default'
 
 interface DemoOptions {
@@ -56,7 +56,7 @@ export interface LossSummary {
   readonly longestMs: number | null
 }
 
-/** Brings the company up, lets things happen to it, and says what it sees. */
+/** Runs the company with load and faults, and reports events and proofs. */
 export class DemoRunner {
   readonly #options: DemoOptions
   readonly #fleet: Fleet
@@ -67,11 +67,11 @@ export class DemoRunner {
   #resolveOpen = () => {}
   #isOpen = false
   #isClosing = false
-  /** What was done since the last proof, by kind. */
+  /** Finished pieces of work since the last proof, by kind. */
   #doneByKind = new Map<string, number>()
   readonly #lostInstances = { killed: 0, frozen: 0 }
   readonly #takeoverMs: Record<'killed' | 'frozen', number[]> = { killed: [], frozen: [] }
-  /** Violations stay to be seen, so the most that one proof has counted is what there was. */
+  /** Largest count of one proof: violations stay in the tables, so the counts of several proofs overlap. */
   #violations = 0
   #endedByThemselves = 0
 
@@ -93,7 +93,7 @@ export class DemoRunner {
     })
   }
 
-  /** Until it is interrupted, or for so long from when all instances are open. */
+  /** Runs until the interrupt, or for `durationMs` after all instances have opened. */
   async run(interrupted: AbortSignal, durationMs: number): Promise<DemoOutcome> {
     const { reporter, instances, seed } = this.#options
     try {
@@ -105,7 +105,7 @@ export class DemoRunner {
       await this.#runUntil(stop.signal)
       clearTimeout(timer)
       forget()
-      this.#report('closing', 'The company closes: what runs may come to its end.')
+      this.#report('closing', 'The company closes. Running work may finish.')
       this.#isClosing = true
     } finally {
       await this.#load.stop()
@@ -132,7 +132,7 @@ export class DemoRunner {
       await pause(proofEveryMs, stop)
       if (stop.aborted) break
       this.#reportWork()
-      // A server of one's own may be away; that is for the instances to bear, and for us.
+      // The server of the user may be down for a while.
       await this.#reportProof(false).catch((error) => this.#reportTrouble(error))
     }
     await faults
@@ -146,15 +146,15 @@ export class DemoRunner {
   }
 
   #onOpen(member: Member, port: number): void {
-    // It may have been killed before its word arrived.
+    // The instance may have been killed before its message arrived.
     if (member.state !== 'opening') return
     member.state = 'open'
     member.port = port
     if (this.#isOpen) {
-      this.#report('opened', `${member.name} takes part, as a replacement.`, { instance: member.name })
+      this.#report('opened', `${member.name} joins as a replacement.`, { instance: member.name })
     } else if (this.#fleet.open.length === this.#options.instances) {
       const names = this.#fleet.open.map(({ name }) => name).sort()
-      this.#report('opened', `${names.join(', ')} take part: ${names.length} processes.`)
+      this.#report('opened', `${names.join(', ')} have joined: ${names.length} processes.`)
       this.#isOpen = true
       this.#resolveOpen()
     }
@@ -166,8 +166,8 @@ export class DemoRunner {
     if (this.#takeovers.workStarted(member, work)) return
     const { name } = member
     const about = { instance: name, works: [work] }
-    if (kind === 'report') this.#report('tick', `${name} wins the night of ${subject}, and makes its report.`, about)
-    if (kind === 'index') this.#report('elected', `${name} is elected to fill the index of search.`, about)
+    if (kind === 'report') this.#report('tick', `${name} starts the report of the night of ${subject}.`, about)
+    if (kind === 'index') this.#report('elected', `${name} is elected leader and fills the search index.`, about)
   }
 
   #onWorkEnded(member: Member, kind: string, subject: string, isDone: boolean): void {
@@ -178,41 +178,42 @@ export class DemoRunner {
     this.#takeovers.workEnded(member, work)
     this.#doneByKind.set(kind, (this.#doneByKind.get(kind) ?? 0) + 1)
     if (kind !== 'report') return
-    this.#report('report', `${name} has made the report of the night of ${subject}.`, { instance: name, works: [work] })
+    this.#report('report', `${name} has finished the report of the night of ${subject}.`, {
+      instance: name,
+      works: [work],
+    })
   }
 
   #reportLoss(victim: Member, how: 'killed' | 'frozen'): void {
     this.#takeovers.instanceLost(victim, how)
     this.#lostInstances[how]++
     const works = [...victim.works]
-    const during = works.length === 0 ? 'while it had nothing to do' : `in the middle of ${formatList(works)}`
-    this.#report(how, `${victim.name} is ${how}, ${during}.`, { instance: victim.name, works })
+    const during = works.length === 0 ? 'while it was idle' : `during ${formatList(works)}`
+    this.#report(how, `${victim.name} is ${how} ${during}.`, { instance: victim.name, works })
   }
 
   #reportThaw(victim: Member, ms: number): void {
     this.#takeovers.instanceThawed(victim)
     const isLong = ms > this.#options.expiryMs
-    const effect = isLong
-      ? ': it believes in nothing that it had, and begins anew.'
-      : ', too soon for anybody to notice.'
+    const effect = isLong ? ': it gives up everything that it held, and starts again.' : ', before its locks expire.'
     this.#report('thawed', `${victim.name} thaws after ${formatSeconds(ms)}${effect}`, { instance: victim.name, ms })
   }
 
   #reportTakeovers({ victim, how, takeovers, left }: Loss): void {
     const times = takeovers.map(({ afterMs }) => afterMs)
     this.#takeoverMs[how].push(...times)
-    const parts = takeovers.map(({ work, by, afterMs }) => `${work} at ${by} after ${formatSeconds(afterMs)}`)
+    const parts = takeovers.map(({ work, by, afterMs }) => `${work} on ${by} after ${formatSeconds(afterMs)}`)
     const works = takeovers.map(({ work }) => work)
     const details = { instance: victim.name, works, ...(times.length > 0 && { ms: Math.max(...times) }) }
-    if (parts.length > 0) this.#report('taken-over', `What ${victim.name} had goes on: ${formatList(parts)}.`, details)
-    if (left.size > 0) this.#report('taken-over', `Still waits, of what ${victim.name} had: ${formatList([...left])}.`)
+    if (parts.length > 0)
+      this.#report('taken-over', `Other instances continue the work of ${victim.name}: ${formatList(parts)}.`, details)
+    if (left.size > 0) this.#report('taken-over', `Work of ${victim.name} that still waits: ${formatList([...left])}.`)
   }
 
   #reportDeath(member: Member, how: string): void {
-    // Those that were killed, and those that were told to close, are expected to end.
     if (member.isExpectedToEnd) return
     this.#endedByThemselves++
-    this.#report('died', `${member.name} has ended by itself (${how}), which no instance should.`, {
+    this.#report('died', `${member.name} has ended unexpectedly (${how}).`, {
       instance: member.name,
     })
   }
@@ -228,10 +229,10 @@ export class DemoRunner {
       `${count('payment')} payments of ${deliveries} deliveries`,
       `${count('export')} exports, ${refused} refused`,
       `${count('invoice')} invoices`,
-      `${count('account', 'contract', 'mail', 'call')} steps with new customers`,
+      `${count('account', 'contract', 'mail', 'call')} steps for new customers`,
       `${count('books')} entries in the books`,
     ]
-    this.#report('work', `Meanwhile: ${parts.join('; ')}.`)
+    this.#report('work', `Since the last proof: ${parts.join('; ')}.`)
     this.#doneByKind = new Map()
   }
 
@@ -242,7 +243,7 @@ export class DemoRunner {
     this.#violations = Math.max(this.#violations, violations)
     const effects = proof.reduce((sum, { checked }) => sum + checked, 0)
     const lines = isLast ? proof.map(({ invariant, checked }) => `${invariant.padEnd(28)}${checked}`) : []
-    const text = [`${violations} violations in ${effects} checks of what was written${isLast ? ':' : '.'}`, ...lines]
+    const text = [`${violations} violations in ${effects} checks of the written data${isLast ? ':' : '.'}`, ...lines]
     this.#report('proof', text.join('\n'), { proof })
     for (const { invariant, violations, example } of proof) {
       if (violations > 0) this.#report('violation', `${invariant}: broken ${violations} times, such as ${example}`)
@@ -255,7 +256,9 @@ export class DemoRunner {
     for (const how of ['killed', 'frozen'] as const) {
       const { instances, takeovers, medianMs, longestMs } = this.#lossSummary(how)
       const times = takeovers === 0 ? '' : `, median ${formatSeconds(medianMs!)}, longest ${formatSeconds(longestMs!)}`
-      lines.push(`Instances ${how}: ${instances}; pieces of their work that went on elsewhere: ${takeovers}${times}.`)
+      lines.push(
+        `Instances ${how}: ${instances}; pieces of their work that other instances continued: ${takeovers}${times}.`,
+      )
     }
     return lines.join('\n')
   }
@@ -271,13 +274,13 @@ export class DemoRunner {
   }
 
   #report(event: DemoEventKind, text: string, details: Omit<DemoEvent, 'event' | 'text'> = {}): void {
-    // How the rest hand over to each other while they close is of no interest.
+    // Takeovers between closing instances are not worth reporting.
     if (this.#isClosing && !['proof', 'violation', 'died', 'ended'].includes(event)) return
     this.#options.reporter.report({ event, text, ...details })
   }
 }
 
-/** The first few of them, so that a line stays one. */
+/** Joins the first `max` parts. */
 function formatList(parts: readonly string[], max = 5): string {
   const shown = parts.slice(0, max).join(', ')
   return parts.length > max ? `${shown} and ${parts.length - max} more` : shown

@@ -1,32 +1,32 @@
 import type { Member } from './fleet.js'
 
-/** One piece of work that goes on elsewhere. */
+/** A piece of work that another instance has started again. */
 interface Takeover {
   readonly work: string
   readonly by: string
-  /** From the kill or freeze to its begin there. */
+  /** Time from the kill or freeze to that start. */
   readonly afterMs: number
 }
 
-/** An instance that was killed or frozen in the middle of its works, and who has taken them over. */
+/** An instance that was killed or frozen during its work, and the takeovers of this work. */
 export interface Loss {
   readonly victim: Member
   readonly how: 'killed' | 'frozen'
   readonly at: number
   readonly takeovers: Takeover[]
-  /** What nobody has begun again. */
+  /** Work that no instance has started again. */
   readonly left: Set<string>
 }
 
-/** A job that nobody takes over by then is told of as such. */
+/** The demo reports the work that is not taken over within this time. */
 const takeoverTimeoutMs = 20_000
 
-/** Watches how long it takes until what a lost instance did runs elsewhere. */
+/** Measures the time until other instances continue the work of a lost instance. */
 export class Takeovers {
   readonly #losses = new Set<Loss>()
   readonly #onComplete: (loss: Loss) => void
 
-  /** Calls back when all of it runs elsewhere, or it is not going to. */
+  /** Calls `onComplete` when all work of a lost instance was taken over, or will not be. */
   constructor(onComplete: (loss: Loss) => void) {
     this.#onComplete = onComplete
   }
@@ -38,7 +38,7 @@ export class Takeovers {
     setTimeout(() => this.#complete(loss), takeoverTimeoutMs).unref()
   }
 
-  /** True when this is the work of a lost instance that begins again. */
+  /** Returns true if this is work of a lost instance. */
   workStarted(by: Member, work: string): boolean {
     let isTakeover = false
     for (const loss of this.#losses) {
@@ -50,14 +50,14 @@ export class Takeovers {
     return isTakeover
   }
 
-  /** The lost instance had just done it: its word was still under way. */
+  /** The lost instance had finished the work before its loss, and its message arrived late. */
   workEnded(victim: Member, work: string): void {
     for (const loss of this.#losses) {
       if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#complete(loss)
     }
   }
 
-  /** It works again: what nobody has taken over is its own. */
+  /** The instance works again and keeps the work that no other instance has taken over. */
   instanceThawed(victim: Member): void {
     for (const loss of this.#losses) {
       if (loss.victim !== victim) continue

@@ -4,11 +4,11 @@ import { text } from 'node:stream/consumers'
 
 type Handler = (request: Request) => Promise<Response>
 
-/** As much of a web server as the company needs: paths, and handlers of the web standard. */
+/** Minimal web server: routes paths to handlers of web-standard requests. */
 export class WebServer {
   readonly #handlers = new Map<string, Handler>()
   readonly #server = createServer(async (incoming, outgoing) => {
-    const response = await this.#answer(incoming).catch(() => new Response(null, { status: 500 }))
+    const response = await this.#respond(incoming).catch(() => new Response(null, { status: 500 }))
     outgoing.writeHead(response.status, Object.fromEntries(response.headers))
     outgoing.end(await response.text())
   })
@@ -17,13 +17,13 @@ export class WebServer {
     this.#handlers.set(path, handler)
   }
 
-  /** Answers with its port. */
+  /** Returns the port. */
   async listen(): Promise<number> {
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
     return (this.#server.address() as AddressInfo).port
   }
 
-  /** Lets what is being answered come to its end. */
+  /** Waits for the running requests. */
   async close(): Promise<void> {
     await new Promise((resolve) => {
       this.#server.close(resolve)
@@ -31,7 +31,7 @@ export class WebServer {
     })
   }
 
-  async #answer(incoming: IncomingMessage): Promise<Response> {
+  async #respond(incoming: IncomingMessage): Promise<Response> {
     const { method, url, headers } = incoming
     const handler = this.#handlers.get(url!)
     if (!handler) return new Response(null, { status: 404 })

@@ -185,7 +185,7 @@ words=(holdfast lock show invoice:4) CURRENT=4; _holdfast
 words=(holdfast lock sh) CURRENT=3; _holdfast
 words=(holdfast work '') CURRENT=3; _holdfast`,
   )
-  expect(answers).toEqual(['invoice\\:42:', 'show:tell who holds a name, and who waits for it', 'files'])
+  expect(answers).toEqual(['invoice\\:42:', 'show:show who holds a name, and who waits for it', 'files'])
 })
 
 test.runIf(has('fish'))('in fish', async () => {
@@ -195,5 +195,5 @@ test.runIf(has('fish'))('in fish', async () => {
     ['42'],
     `holdfast completion fish | source; complete -C 'holdfast lock sh'; complete -C 'holdfast lock show invoice:4'; complete -C 'holdfast work ./hold'`,
   )
-  expect(answers).toEqual(['show\ttell who holds a name, and who waits for it', 'invoice:42', './holdfast'])
+  expect(answers).toEqual(['show\tshow who holds a name, and who waits for it', 'invoice:42', './holdfast'])
 })

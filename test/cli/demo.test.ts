@@ -69,7 +69,7 @@ async function tellsWhatIsWrong(): Promise<void> {
 
 async function endsWithCtrlC(): Promise<void> {
   const running = startOnTerminal(['demo', '--instances', '2'], {}, longMs)
-  await says(running, 'take part')
+  await says(running, 'have joined')
   const left = await traces(running)
   running.type('\x03')
   const { status, stdout } = await running.ended

@@ -19,7 +19,7 @@ const spoil = () =>
   sql(database.url, 'drop index if exists holdfast.tick_done; alter table holdfast.job reset (fillfactor)')
 
 test('says that all is well, and how much was looked at', async () => {
-  const nothing = 'There is nothing that --fix could fix.\n'
+  const nothing = 'Nothing can be fixed with --fix.\n'
   const well = 'All is well: 16 checks made.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
   expect(await doctor(['--fix'])).toEqual({ status: 0, stdout: '', stderr: nothing + well })

@@ -202,10 +202,10 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
     'lease expire etl',
     "lease expire 'o'\\''clock'",
   ]) {
-    expect(tree).toMatch(new RegExp(`^[ │]*├─ way out: holdfast ${command.replaceAll('\\', '\\\\')}$`, 'm'))
+    expect(tree).toMatch(new RegExp(`^[ │]*├─ remedy: holdfast ${command.replaceAll('\\', '\\\\')}$`, 'm'))
   }
-  expect(tree).toMatch(/^nobody\n└─ lease o'clock, given back, kept for /m)
-  expect(tree).toMatch(/^[ │]*└─ 2 stand for it$/m)
+  expect(tree).toMatch(/^nobody\n└─ lease o'clock, released, kept taken for /m)
+  expect(tree).toMatch(/^[ │]*└─ 2 candidates$/m)
   expect(tree).toMatch(/^[ │]*└─ and 2 more wait$/m)
   expect(tree).toMatch(
     new RegExp(`job ${parked} \\(ship\\) waits for .*\\n.*its end\\n.*job ${after} \\(ship\\) waits for `),
@@ -213,8 +213,8 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
 
   const narrow = startOnTerminal(['graph'], env)
   const lines = (await narrow.ended).stdout.split('\r\n')
-  expect(lines.join('\n')).toContain('\x1b[32mway out: ')
-  const commands = /way out|or else/
+  expect(lines.join('\n')).toContain('\x1b[32mremedy: ')
+  const commands = /remedy:|or:/
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are made of them
   const widths = lines.filter((line) => !commands.test(line)).map((line) => line.replace(/\x1b\[\d+m/g, '').length)
   expect(Math.max(...widths)).toBeLessThanOrEqual(80)

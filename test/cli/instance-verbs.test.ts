@@ -115,7 +115,7 @@ test('instance drain: holdfast work ends with 0 when what it runs has ended, and
   writeFileSync(join(directory, 'end'), '')
   const [worked, drained] = await Promise.all([working.ended, draining.ended])
   expect(worked).toMatchObject({ status: 0, stderr: expect.stringContaining('asked to drain') })
-  expect(drained).toMatchObject({ status: 0, stderr: expect.stringContaining('It is drained.\n') })
+  expect(drained).toMatchObject({ status: 0, stderr: expect.stringContaining('The instance is drained.\n') })
   expect(fits('instance-drain', JSON.parse(drained.stdout))).toEqual({ instance, state: 'drained' })
   expect(await holder.jobs.find(first.id)).toMatchObject({ state: 'done', result: 'done', failed: 0 })
   expect((await holder.jobs.find(next.id))!.state).toBe('ready')
@@ -154,7 +154,7 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   const died = await waiting
   expect(died).toMatchObject({
     status: 1,
-    stderr: expect.stringContaining('It is gone: it ended before it was drained.'),
+    stderr: expect.stringContaining('The instance is gone: its process ended before it was drained.'),
   })
   expect(fits('instance-drain', JSON.parse(died.stdout))).toEqual({ instance: 'mortal', state: 'gone' })
   const [again, gone, none, listed] = await Promise.all([
@@ -169,7 +169,10 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   ])
   expect(tooLong).toMatchObject({ status: 2, stderr: expect.stringContaining('at most 24d') })
   expect(halfAMoment).toMatchObject({ status: 0, stderr: expect.stringContaining('is already drained.') })
-  expect(again).toMatchObject({ status: 0, stderr: expect.stringContaining('is already drained.\nIt is drained.\n') })
+  expect(again).toMatchObject({
+    status: 0,
+    stderr: expect.stringContaining('is already drained.\nThe instance is drained.\n'),
+  })
   expect(gone.status).toBe(3)
   expect(fits('instance-drain', JSON.parse(gone.stdout))).toEqual({ instance: 'dead', state: 'gone' })
   expect(none).toMatchObject({ status: 3, stderr: expect.stringContaining('There is no instance "never"') })
@@ -204,6 +207,6 @@ test('instance drain --wait of one that is killed, and whose row another sweeps 
   await sql(database.url, "delete from holdfast.instance where id = 'killed'")
   expect(await waiting).toMatchObject({
     status: 1,
-    stderr: expect.stringContaining('It is gone: it ended before it was drained.'),
+    stderr: expect.stringContaining('The instance is gone: its process ended before it was drained.'),
   })
 })

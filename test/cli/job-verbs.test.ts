@@ -223,8 +223,8 @@ describe('job add', () => {
   test.each([
     [['{to: 1}'], 'Expected the payload to be JSON, got "{to: 1}": ', 'Quote it for the shell: '],
     [['1', '--priority', '6'], 'Expected --priority to be a whole number between -5 and 5, got "6"'],
-    [['1', '--run-at', 'tomorrow'], 'Expected --run-at to be a moment with its zone, such as 2030-01-31T18:00Z'],
-    [['1', '--run-at', '2030-01-31T18:00'], 'Expected --run-at to be a moment with its zone'],
+    [['1', '--run-at', 'tomorrow'], 'Expected --run-at to be a time with its zone, such as 2030-01-31T18:00Z'],
+    [['1', '--run-at', '2030-01-31T18:00'], 'Expected --run-at to be a time with its zone'],
     [['1', '--delay', '1h', '--run-at', '2030-01-31T18:00Z'], 'Expected --delay or --run-at, got both'],
   ])('%j is a usage error', async (words: string[], ...complaint: string[]) => {
     const { status, stdout, stderr } = await run(['job', 'add', 'post', 'mail', ...words], env)
@@ -310,8 +310,8 @@ describe('job import', () => {
     expect(await json(['job', 'ls', '--queue', 'post'])).toMatchObject([{ kind: 'send-email' }, { kind: 'send-email' }])
     const { stderr: said } = await run(['job', 'import', 'pg-boss', '--kind', 'send-email'], env)
     expect(said).toBe(
-      'No job of pg-boss is to be moved.\n' +
-        '1 job stays there: workers have them; what fails there and is tried again can be imported then.\n',
+      'No job of pg-boss can be moved.\n' +
+        '1 job stays there: workers run them; jobs that fail there and are retried can be imported then.\n',
     )
   })
 

@@ -74,7 +74,7 @@ describe('lease ls', () => {
   })
 
   test('says on stderr that there is nothing, and nothing on stdout', async () => {
-    expect(await run(['lease', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nobody has a lease.\n' })
+    expect(await run(['lease', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No name is leased.\n' })
     expect(await json(['lease', 'ls'])).toEqual([])
   })
 
@@ -104,7 +104,7 @@ describe('lease show', () => {
       new RegExp(`^leased by\t.*process ${process.pid}, instance ${holder.id}, for .*, fence ${lease.fence}$`, 'm'),
     )
     expect(stdout).toMatch(/^free in\t[\d.]+s, unless it is renewed, for 1m each time$/m)
-    expect(stdout).toMatch(/^waits\tsomebody$/m)
+    expect(stdout).toMatch(/^has waiters\tyes$/m)
     expect(status).toBe(0)
   })
 
@@ -114,7 +114,7 @@ describe('lease show', () => {
     expect((await run(['lease', 'show', 'locked'], env)).stdout).toContain('state\tlocked: `holdfast lock show`')
     await holder.leases.with('kept', { minHold: '1h' }, () => {})
     const { stdout } = await run(['lease', 'show', 'kept'], env)
-    expect(stdout).toContain('state\tkept taken: it was given back, and its hold is not over\n')
+    expect(stdout).toContain('state\tkept taken: the lease was released, and its minimum hold has not ended\n')
     expect(stdout).toMatch(/^was leased by\t/m)
     await run(['lease', 'expire', 'kept', '--yes'], env)
   })
@@ -126,7 +126,7 @@ describe('lease expire', () => {
     const { status, stdout, stderr } = await run(['lease', 'expire', 'precious'], env)
     expect(stderr).toContain(`  Instance: ${holder.id}`)
     expect(stderr).toContain(`Guarded writes with its fence ${lease.fence}`)
-    expect(stderr).toContain('Give --yes')
+    expect(stderr).toContain('Add --yes')
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     await lease.extend()
   })
@@ -187,7 +187,7 @@ describe('the verbs of locks', () => {
     expect(stdout).toContain('state\tleased\n')
     expect(stdout).toMatch(/^leased by\t/m)
     const { stderr } = await run(['lock', 'ls'], env)
-    expect(stderr).toBe('Nobody holds a lock.\n1 name is leased: `holdfast lease ls` lists them.\n')
+    expect(stderr).toBe('No name is locked.\n1 name is leased: `holdfast lease ls` lists them.\n')
   })
 
   test('instance ls counts leases', async () => {
@@ -229,8 +229,8 @@ describe('lock run --lease', () => {
   })
 
   test.each([
-    [['--ttl', '5s'], 'Expected --lease beside --ttl: a lock has none'],
-    [['--min-hold', '5s'], 'Expected --lease beside --min-hold: a lock has none'],
+    [['--ttl', '5s'], 'Expected --lease together with --ttl: a lock has no --ttl'],
+    [['--min-hold', '5s'], 'Expected --lease together with --min-hold: a lock has no --min-hold'],
     [['--lease', '--shared'], 'Expected --lease or --shared, got both: a lease has one holder'],
     [['--lease', '--ttl', '5ms'], 'Expected --ttl to be a duration of at least 1s, such as 30s or 5m, got "5ms"'],
   ])('%j is a usage error', async (options, complaint) => {

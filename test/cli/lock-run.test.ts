@@ -177,7 +177,11 @@ describe('a name that is taken', () => {
     const busy = async (...options: string[]) => run(['lock', 'run', 'taken', ...options, '--', 'echo', 'started'], env)
     expect(await busy('--no-wait')).toEqual({ status: 124, stdout: '', stderr: 'holdfast: "taken" is taken\n' })
     const late = await busy('--wait', '300ms')
-    expect(late).toMatchObject({ status: 124, stdout: '', stderr: 'holdfast: "taken" is taken and the wait is over\n' })
+    expect(late).toMatchObject({
+      status: 124,
+      stdout: '',
+      stderr: 'holdfast: "taken" is taken and the wait timed out\n',
+    })
     expect((await busy('--no-wait', '--busy-exit', '0')).status).toBe(0)
     const viaEnv = await run(['lock', 'run', 'taken', '--', 'echo', 'started'], {
       ...env,

@@ -67,7 +67,7 @@ describe('lock ls', () => {
   })
 
   test('says on stderr that there is nothing, and nothing on stdout', async () => {
-    expect(await run(['lock', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nobody holds a lock.\n' })
+    expect(await run(['lock', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No name is locked.\n' })
     expect(await json(['lock', 'ls'])).toEqual([])
   })
 
@@ -164,7 +164,7 @@ describe('lock break', () => {
     const { status, stdout, stderr } = await run(['lock', 'break', 'precious'], env)
     expect(stderr).toContain(`of instance ${holder.id}`)
     expect(stderr).toContain('which also holds')
-    expect(stderr).toContain('Give --yes')
+    expect(stderr).toContain('Add --yes')
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     expect(lock.held).toBe(true)
   })
@@ -210,7 +210,7 @@ describe('lock break', () => {
 describe('graph', () => {
   test('is empty when nobody waits', async () => {
     await holder.locks.acquire('alone')
-    expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nobody waits.\n' })
+    expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nothing waits.\n' })
   })
 
   test('shows who waits for whom, the root holder first', async () => {
@@ -237,8 +237,8 @@ describe('graph', () => {
       [
         'first',
         '└─ lock report, held',
-        '   ├─ way out: holdfast lock release report',
-        '   ├─ or else: holdfast lock break report',
+        '   ├─ remedy: holdfast lock release report',
+        '   ├─ or: holdfast lock break report',
         '   ├─ second waits',
         '   │  └─ lock invoice, held',
         '   │     └─ third waits',

@@ -129,7 +129,7 @@ describe('queue redrive', () => {
     const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
     expect(stderr).toContain('Lets 2 buried jobs of "post" run again')
     expect(stderr).toMatch(
-      /\nholdfast: Nothing was done: bringing jobs back must be confirmed\nGive --yes where nobody can be asked\.\n$/,
+      /\nholdfast: Nothing was done: bringing jobs back must be confirmed\nAdd --yes to confirm without a terminal\.\n$/,
     )
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 0, buried: 2 }])

@@ -73,7 +73,7 @@ describe('schedule next', () => {
     expect(await run(['schedule', 'next', '@daily', '--from', '9999-12-31'])).toEqual({
       status: 0,
       stdout: '',
-      stderr: 'It ticks no more.\n',
+      stderr: 'The rule has no more ticks.\n',
     })
   })
 
@@ -87,8 +87,8 @@ describe('schedule next', () => {
     [['--every', '5m', '--timezone', 'UTC'], 'Expected timezone only together with cron'],
     [['--every', '0.5s'], 'Expected --every to be a duration of at least 1s'],
     [['@daily', '--count', '0'], 'Expected --count to be a whole number between 1 and 1000, got "0"'],
-    [['@daily', '--from', '2026-03-29T00:00'], 'Expected --from to be a moment with its zone, such as'],
-    [['@daily', '--from', '2026-13-01'], 'Expected --from to be a moment'],
+    [['@daily', '--from', '2026-03-29T00:00'], 'Expected --from to be a time with its zone, such as'],
+    [['@daily', '--from', '2026-13-01'], 'Expected --from to be a time'],
   ])('%j is refused', async (args, message, hint = '') => {
     const { status, stdout, stderr } = await run(['schedule', 'next', ...args])
     expect(stderr).toContain(`holdfast: ${message}`)

@@ -50,7 +50,7 @@ test('ls and show tell rules, members, and what is unusual', async () => {
   expect(shown).toMatch(/^name\tonce\nstate\tit ticks\nrule\tat 2999/)
   expect(shown).toMatch(new RegExp(`\nextra run\t\\S+ done by ${holdfast.id}\n$`))
   const { stdout: nightly } = await run(['schedule', 'show', 'nightly'], env)
-  expect(nightly).toContain('\nrule of its code\t0 3 * * * Europe/London\n')
+  expect(nightly).toContain('\nrule in the code\t0 3 * * * Europe/London\n')
   const json = fits('schedule-show', JSON.parse((await run(['schedule', 'show', 'once', '--json'], env)).stdout))
   fits('schedule-ls', JSON.parse((await run(['schedule', 'ls', '--json'], env)).stdout))
   expect(json).toMatchObject({ name: 'once', history: [{ kind: 'run', extra: true, state: 'done' }] })
@@ -95,7 +95,7 @@ test('pause and resume', async () => {
   expect(await said('pause')).toBe('"paused" was already paused.\n')
   expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
   const { stdout } = await run(['schedule', 'show', 'paused'], env)
-  expect(stdout).toContain('\nstate\tpaused: nothing begins until it is resumed\n')
+  expect(stdout).toContain('\nstate\tpaused: no run starts until it is resumed\n')
   expect(await said('resume')).toMatch(/^Resumed "paused": its next tick is at \S+ \S+ UTC\.\n$/)
   expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
     status: 3,
@@ -118,8 +118,8 @@ test('override gives another rule, which deployments leave alone, until it is cl
   const { stdout } = await run(['schedule', 'ls'], env)
   expect(stdout).toMatch(/^invoices\t0 6 \* \* MON Europe\/London\t\t1\tpaused, overridden\n$/)
   const { stdout: shown } = await run(['schedule', 'show', 'invoices'], env)
-  expect(shown).toContain('\nstate\toverridden: it ticks by the rule of an operator\n')
-  expect(shown).toContain('\nrule of its code\tevery 30m\n')
+  expect(shown).toContain('\nstate\toverridden: it follows the rule of an operator\n')
+  expect(shown).toContain('\nrule in the code\tevery 30m\n')
   const cleared = await override('--clear', '--json')
   expect(cleared.stderr).toBe('"invoices" ticks by the rule in the code again: every 30m.\n')
   expect(fits('schedule-override', JSON.parse(cleared.stdout))).toEqual({
@@ -129,7 +129,7 @@ test('override gives another rule, which deployments leave alone, until it is cl
   })
   expect((await override('--clear')).status).toBe(3)
   expect((await override()).stderr).toMatch(
-    /^holdfast: Expected a rule, by --cron or --every, or --clear, got neither\n/,
+    /^holdfast: Expected a rule \(--cron or --every\) or --clear, got neither\n/,
   )
   expect((await override('--cron', '99 * * * *')).status).toBe(2)
 })

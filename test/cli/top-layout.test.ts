@@ -227,7 +227,7 @@ describe('keys', () => {
 
   test('filter, in words and letters that are keys elsewhere', () => {
     const view = type(look({ locks: [lock('Quick'), lock('slow')] }), '2', '/', 'q', 'U')
-    expect(lines(view, small).at(-1)).toBe('filter locks: qU_  enter keeps it, esc drops it')
+    expect(lines(view, small).at(-1)).toBe('filter locks: qU_  enter applies, esc clears')
     const kept = type(view, 'return')
     expect(lines(kept, small).join()).toContain('Quick')
     expect(lines(kept, small).join()).not.toContain('slow')
@@ -246,10 +246,10 @@ describe('keys', () => {
 
   test('show all about a row, also when it goes', () => {
     const view = type(look(rows), '2', 'return')
-    expect(lines(view, small)).toContain('  more             holdfast lock show --namespace shop b')
-    expect(lines(type(view, 'down'), small)).toContain('  name             a')
+    expect(lines(view, small)).toContain('  more            holdfast lock show --namespace shop b')
+    expect(lines(type(view, 'down'), small)).toContain('  name            a')
     const gone = { ...view, overview: overview() }
-    expect(lines(gone, small)).toContain('  It is no longer among what is listed.')
+    expect(lines(gone, small)).toContain('  This row is no longer listed.')
     expect(type(view, 'q').shows).toBe('panels')
     expect(type(look(), '3', 'return').shows).toBe('panels')
   })
@@ -285,7 +285,7 @@ describe('keys', () => {
     expect(type(look(), '+').intervalMs).toBe(5_000)
     expect(type(look(), '-').intervalMs).toBe(1_000)
     expect(type(look(), ...Array(20).fill('-')).intervalMs).toBe(250)
-    expect(lines(type(look(), '?'), small).join()).toContain('q                       leave')
+    expect(lines(type(look(), '?'), small).join()).toContain('q                       quit')
     expect(lines(type(look(), '?', 'q'), small).join()).toContain('INSTANCES')
     const wish = (key: Key) => press(look(), key).wish
     expect(wish({ name: 'q', text: 'q' })).toBe('quit')
@@ -299,7 +299,7 @@ describe('keys', () => {
 test('says for how long there was no answer, and keeps what it knew', () => {
   const view = { ...look({ locks: [lock('report')] }), outage: { reason: 'connection refused', forMs: 12_900 } }
   const screen = lines(view, small)
-  expect(screen.at(-1)).toBe(' No answer for 12s, still trying: connection refused ')
+  expect(screen.at(-1)).toBe(' No response for 12s, still trying: connection refused ')
   expect(screen.join()).toContain('report')
 })
 

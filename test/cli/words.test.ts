@@ -64,7 +64,7 @@ describe('words that make no command', () => {
       'Did you mean tree?',
     ],
     [['lock', 'ls', '--jsn'], "unknown option '--jsn'", 'Did you mean --json?'],
-    [['lock', 'show'], "missing required argument 'name'", 'Add --help to see what there is.'],
+    [['lock', 'show'], "missing required argument 'name'", 'Add --help to see the commands and options.'],
     [['dev', '--port', '99999'], 'Expected --port to be a whole number between 0 and 65535, got "99999"'],
     [['lock', 'show', ''], 'Expected name to be a string of 1 to 500 characters'],
     [['lock', 'show', '--key', '99999999999999999999'], 'Expected a key of 64 bits in decimal'],
@@ -84,7 +84,7 @@ describe('words that make no command', () => {
 
   test('no database at all says how to give one', async () => {
     const { status, stderr } = await run(['lock', 'ls'], { DATABASE_URL: '' })
-    expect(stderr).toBe('holdfast: No database was given\nSet DATABASE_URL, or PGHOST and its kin, or give --url.\n')
+    expect(stderr).toBe('holdfast: No database was given\nSet DATABASE_URL or PGHOST, or give --url.\n')
     expect(status).toBe(2)
   })
 })

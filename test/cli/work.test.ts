@@ -110,7 +110,7 @@ describe('what it works on', () => {
     expect(await jobEnded(holdfast, other.id)).toMatchObject({ state: 'done', result: 21 })
     running.process.kill('SIGTERM')
     const { status, stdout, stderr } = await running.ended
-    expect(stderr).toMatch(/^holdfast: SIGTERM: takes no more jobs; none runs\nholdfast: stopped\n$/m)
+    expect(stderr).toMatch(/^holdfast: SIGTERM: claims no more jobs; none runs\nholdfast: stopped\n$/m)
     expect({ status, stdout }).toEqual({ status: 0, stdout: '' })
   })
 
@@ -131,7 +131,7 @@ describe('what it works on', () => {
     await tells(
       running,
       new RegExp(
-        `holdfast: fail ${id}: attempt 1 failed, it is tried again: TypeError: broken 1\n` +
+        `holdfast: fail ${id}: attempt 1 failed, it will be retried: TypeError: broken 1\n` +
           `holdfast: fail ${id}: attempt 2 failed, the job is buried: TypeError: broken 2\n$`,
       ),
     )
@@ -153,8 +153,8 @@ test('schedules tick, enqueue, fail and are drained', async () => {
   await tells(running, /began in/)
   running.process.kill('SIGTERM')
   const { status, stderr } = await running.ended
-  expect(stderr).toContain('\nholdfast: SIGTERM: takes no more ticks; 1 run may take 200ms to end\n')
-  expect(stderr).toContain('\nholdfast: the time is over; 1 run told to stop, and given back\nholdfast: stopped\n')
+  expect(stderr).toContain('\nholdfast: SIGTERM: claims no more ticks; 1 run may take 200ms to end\n')
+  expect(stderr).toContain('\nholdfast: timed out; 1 run told to stop, and returned to the queue\nholdfast: stopped\n')
   expect(status).toBe(0)
   expect(await schedules.runs('long')).toMatchObject([{ state: 'waiting', attempt: 1 }])
 })
@@ -224,7 +224,7 @@ describe('how it ends', () => {
     const { id } = await holdfast.jobs.enqueue(slow, { until })
     await tells(running, new RegExp(`began ${id} `))
     running.process.kill('SIGTERM')
-    await tells(running, /SIGTERM: takes no more jobs; 1 job may take 20s to end/)
+    await tells(running, /SIGTERM: claims no more jobs; 1 job may take 20s to end/)
     const late = await holdfast.jobs.enqueue(slow, { until: directory })
     writeFileSync(until, '')
     const { status, stderr } = await running.ended
@@ -240,8 +240,8 @@ describe('how it ends', () => {
     await tells(running, new RegExp(`began ${id} `))
     running.process.kill('SIGINT')
     const { status, stderr } = await running.ended
-    expect(stderr).toContain('SIGINT: takes no more jobs; 1 job may take 200ms to end\n')
-    expect(stderr).toContain('the time is over; 1 job told to stop, and given back\n')
+    expect(stderr).toContain('SIGINT: claims no more jobs; 1 job may take 200ms to end\n')
+    expect(stderr).toContain('timed out; 1 job told to stop, and returned to the queue\n')
     expect(status).toBe(0)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', failed: 0, crashes: 0 })
   })
@@ -257,7 +257,7 @@ describe('how it ends', () => {
     await tells(running, /1 job may take 20s to end/)
     running.process.kill(signal)
     const { status, stderr } = await running.ended
-    expect(stderr).toContain(`${signal} again: ends now`)
+    expect(stderr).toContain(`${signal} again: exiting now`)
     expect(status).toBe(code)
   })
 

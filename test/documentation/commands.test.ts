@@ -78,7 +78,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job import graphile-worker --dry-run': /^Would move 1 job of graphile-worker: 1 send-email\.$/m,
   'holdfast job import graphile-worker --kind send-email --into mail':
     /^Moved 1 job of graphile-worker: 1 send-email\.$/m,
-  'holdfast job import graphile-worker': /^No job of graphile-worker is to be moved\.$/m,
+  'holdfast job import graphile-worker': /^No job of graphile-worker can be moved\.$/m,
   'holdfast job cancel 42': /^Cancelled job 42\.$/m,
   'holdfast job retry 42': /^Job 42 may run now\.$/m,
   "holdfast job cancel 42 43 --reason 'the order was withdrawn'": /^Cancelled job 42\.\nCancelled job 43\.$/m,
@@ -114,9 +114,9 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast instance show 4f1c09aa52be': /^state\talive$/m,
   'holdfast instance show 4f1c09aa52be --json': /"alive": true/,
   'holdfast instance drain 4f1c09aa52be': /^Asked .* to drain\.$/m,
-  'holdfast instance drain --wait 4f1c09aa52be': /^It is drained\.$/m,
-  'holdfast instance drain 4f1c09aa52be --wait --within 10m': /^It is drained\.$/m,
-  'holdfast instance drain --wait --within 5m 4f1c09aa52be': /^It is drained\.$/m,
+  'holdfast instance drain --wait 4f1c09aa52be': /^The instance is drained\.$/m,
+  'holdfast instance drain 4f1c09aa52be --wait --within 10m': /^The instance is drained\.$/m,
+  'holdfast instance drain --wait --within 5m 4f1c09aa52be': /^The instance is drained\.$/m,
 
   'holdfast top': /mail/,
   'holdfast top --namespace billing --interval 500ms': /books/,

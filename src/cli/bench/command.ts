@@ -1,18 +1,16 @@
 import type { Command } from 'commander'
-import { withExamples } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addVerb, runs, yesOption } from '../command.js'
+import { EnvOption } from '../options.js'
 
 export function addBench(program: Command): void {
-  const bench = program
-    .command('bench')
-    .summary('measure what your database does for Holdfast from here')
+  addVerb(program, 'bench', ['holdfast bench', 'holdfast bench --seconds 5 --yes --json'])
+    .summary('measure how fast Holdfast is on your database')
     .description(
-      'Measures locks, leases, limits, effects and jobs on your database from this machine, beside plain SQL. It works in ' +
-        'a schema of its own, holdfast_bench, which it drops at the end; your tables are not touched. While it runs it ' +
-        'keeps the server busy, so it asks before, unless the database is on this machine.',
+      'Measures locks, leases, limits, once-only effects and jobs on your database from this machine, next to plain SQL. ' +
+        'Uses its own schema, holdfast_bench, and drops it at the end; your tables are not touched. It keeps the server ' +
+        'busy, so it asks for confirmation, unless the database is on this machine.',
     )
-    .addOption(new EnvOption('--seconds <number>', 'how long each measure takes (default: 1)'))
-    .addOption(new EnvOption('--yes', 'do not ask'))
-    .action(async (_options, self: Command) => (await import('./run.js')).bench(await settingsOf(self)))
-  withExamples(bench, ['holdfast bench', 'holdfast bench --seconds 5 --yes --json'])
+    .addOption(new EnvOption('--seconds <number>', 'duration of each measurement (default: 1)'))
+    .addOption(yesOption())
+    .action(runs(async (settings) => (await import('./run.js')).bench(settings)))
 }

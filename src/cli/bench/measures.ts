@@ -11,7 +11,6 @@ export interface BenchContext {
   readonly database: Database
   readonly holdfast: Holdfast
   readonly ms: number
-  /** Aborts when somebody has had enough. */
   readonly signal: AbortSignal
 }
 
@@ -19,25 +18,20 @@ const manyCallers = 64
 const workers = 100
 const pollEveryMs = 5
 const batchSize = 1_000
-/** What a run enqueues at most: it is also to be drained. */
+/** Maximum number of jobs, because the last measure drains all of them. */
 const maxJobs = 200_000
 const warmUps = 3
 
-/** In the order in which they are run: what is drained was enqueued before. */
+/** Returns the measures in their order: the last one drains the jobs that the one before enqueued. */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [
-    { name: 'SQL', unit: 'round trips', atOnce: 1, run: sql(1) },
-    { name: 'SQL', unit: 'round trips', atOnce: manyCallers, run: sql(manyCallers) },
-    { name: 'lock', unit: 'pairs', atOnce: 1, run: locks(1) },
-    { name: 'lock', unit: 'pairs', atOnce: manyCallers, run: locks(manyCallers) },
-    { name: 'lease', unit: 'pairs', atOnce: 1, run: leases(1) },
-    { name: 'lease', unit: 'pairs', atOnce: manyCallers, run: leases(manyCallers) },
-    { name: 'limit', unit: 'pairs', atOnce: 1, run: limits(1) },
-    { name: 'limit', unit: 'pairs', atOnce: manyCallers, run: limits(manyCallers) },
-    { name: 'once', unit: 'runs', atOnce: 1, run: once(1) },
-    { name: 'once', unit: 'runs', atOnce: manyCallers, run: once(manyCallers) },
-    { name: 'job begins', unit: 'jobs', atOnce: 1, run: latency },
+    ...[1, manyCallers].map((atOnce) => ({ name: 'SQL', unit: 'round trips', atOnce, run: sql(atOnce) })),
+    ...[1, manyCallers].map((atOnce) => ({ name: 'lock', unit: 'pairs', atOnce, run: locks(atOnce) })),
+    ...[1, manyCallers].map((atOnce) => ({ name: 'lease', unit: 'pairs', atOnce, run: leases(atOnce) })),
+    ...[1, manyCallers].map((atOnce) => ({ name: 'limit', unit: 'pairs', atOnce, run: limits(atOnce) })),
+    ...[1, manyCallers].map((atOnce) => ({ name: 'once', unit: 'runs', atOnce, run: once(atOnce) })),
+    { name: 'job started', unit: 'jobs', atOnce: 1, run: latency },
     { name: 'job enqueued', unit: 'jobs', atOnce: batchSize, run: enqueue },
     { name: 'job drained', unit: 'jobs', atOnce: workers, run: drain },
   ]
@@ -74,7 +68,7 @@ function once(atOnce: number) {
     repeat(context, atOnce, () => context.holdfast.once.run(`bench ${atOnce} ${runs++}`, () => 1))
 }
 
-/** From the call that enqueues a job to the begin of its handler, with nothing else to do. */
+/** Measures from the call that enqueues a job to the start of its handler, on an idle worker. */
 async function latency(context: BenchContext): Promise<Sample> {
   let onStarted = () => {}
   const job = defineJob('bench-latency', { queue: 'bench-latency', run: () => onStarted() })
@@ -92,7 +86,7 @@ async function latency(context: BenchContext): Promise<Sample> {
   }
 }
 
-/** Jobs that do nothing: enqueued as fast as they can be, and then worked off. */
+/** Enqueues jobs that do nothing as fast as possible, then runs them. */
 function backlog() {
   let waiting = 0
   let done = 0
@@ -116,7 +110,7 @@ function backlog() {
     const began = performance.now()
     const worker = holdfast.jobs.work([job], { concurrency: workers })
     while (done < waiting && performance.now() - began < ms && !signal.aborted) await pause(pollEveryMs)
-    // What was done is written down when the worker is closed.
+    // Closing the worker records the finished jobs.
     await worker.close()
     signal.throwIfAborted()
     return { perSecond: perSecond(done, performance.now() - began), p50Ms: null, p99Ms: null }
@@ -124,14 +118,14 @@ function backlog() {
   return { enqueue, drain }
 }
 
-/** So many callers do it again and again until the time is over. */
+/** Runs an operation in a loop for `ms`, with `atOnce` concurrent callers. */
 async function repeat(
   { ms, signal }: BenchContext,
   atOnce: number,
   operation: (caller: number) => Promise<unknown>,
 ): Promise<Sample> {
   const all = Array.from({ length: atOnce }, (_, caller) => caller)
-  // Connections are made, and statements prepared, before anything is measured.
+  // Opens the connections and prepares the statements before the measurement.
   for (let times = 0; times < warmUps; times++) await Promise.all(all.map(operation))
   const took: number[] = []
   const began = performance.now()

@@ -6,7 +6,7 @@ import { forwardedSignals, statusOfSignal } from '../child.js'
 import { requireConfirmation } from '../confirm.js'
 import { connect } from '../connect.js'
 import type { Measured } from '../documents.js'
-import { Exit, exitCode, printMessage } from '../failure.js'
+import { conditionNotMet, Exit, printMessage } from '../failure.js'
 import { type Column, printRows } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
@@ -16,7 +16,7 @@ import { type BenchContext, makeMeasures } from './measures.js'
 const schema = 'holdfast_bench'
 const connections = 10
 
-/** Measures the database that is meant, from here, and leaves nothing behind. */
+/** Measures the database from this machine, and drops its schema afterwards. */
 export async function bench(settings: Settings): Promise<void> {
   const ms = (settings.number('seconds', 0.1, 600) ?? 1) * 1_000
   const { pool, database } = connect(settings, connections)
@@ -26,7 +26,7 @@ export async function bench(settings: Settings): Promise<void> {
       printMessage(warning(address, ms))
       await requireConfirmation(settings, 'keeping a server busy', 'Measure it?')
     }
-    // Asked in the house's way, which knows how to complain.
+    // Connects through `Database`, which translates connection errors.
     await database.query('select 1')
     const client = await pool.connect()
     try {
@@ -46,7 +46,7 @@ export async function bench(settings: Settings): Promise<void> {
   }
 }
 
-/** The machine that we are on, by its address or through a socket. */
+/** Returns true if all hosts are this machine, by address or by socket. */
 function isLocal(url: string | undefined): boolean {
   const hosts =
     url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map((one) => hostOf(new URL(one)))
@@ -65,18 +65,16 @@ function warning(address: string, ms: number): string {
   const seconds = Math.round((makeMeasures().length * ms) / 1_000)
   return [
     `This measures ${address}, which is not on this machine:`,
-    `for about ${seconds} s it keeps up to ${connections + 3} connections busy, and writes some 100 MB to a schema ${schema},`,
-    'which it drops at the end. Whoever else works with that server may notice.',
+    `for about ${seconds} s it keeps up to ${connections + 3} connections busy, and writes some 100 MB to the schema ${schema},`,
+    'which it drops at the end. Other users of that server may notice.',
   ].join('\n')
 }
 
-/** Two at once would measure each other, and drop each other's tables. */
+/** Allows one measurement at a time, because two would disturb each other and drop each other's tables. */
 async function acquireBenchLock(client: PoolClient): Promise<void> {
   const { key } = hashedKey(schema, 'bench')
-  const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1::bigint) as taken', [key])
-  if (rows[0]!.taken) return
-  printMessage('Somebody else measures this database just now.')
-  throw new Exit(exitCode.conditionNotMet)
+  const { rows } = await client.query<{ ours: boolean }>('select pg_try_advisory_lock($1::bigint) as ours', [key])
+  if (!rows[0]!.ours) conditionNotMet('Another measurement already runs on this database.')
 }
 
 async function measure(
@@ -112,10 +110,10 @@ async function measure(
 const shownMs = (ms: number | null) => (ms === null ? '' : `${ms < 10 ? ms.toFixed(2) : ms.toFixed(0)} ms`)
 
 const columns: Column<Measured>[] = [
-  { title: 'WHAT', value: ({ name }) => name },
-  { title: 'AT ONCE', value: ({ atOnce }) => atOnce },
+  { title: 'OPERATION', value: ({ name }) => name },
+  { title: 'CONCURRENT', value: ({ atOnce }) => atOnce },
   {
-    title: 'A SECOND',
+    title: 'PER SECOND',
     value: ({ perSecond }) => perSecond,
     shown: ({ perSecond, unit }) => `${perSecond.toLocaleString('en')} ${unit}`,
     colour: () => 'green',

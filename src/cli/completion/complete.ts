@@ -5,26 +5,26 @@ import { EnvOption } from '../options.js'
 import { write } from '../output.js'
 import { shells } from './scripts.js'
 
-/** A word that may stand here, and what it means. */
+/** A word that completes the input, and its description. */
 interface Candidate {
   readonly word: string
   readonly meaning: string
 }
 
-/** What may stand in a place: one of these words, a name that a verb lists, a file; or nobody knows. */
+/** Kind of the expected word: one of these words, a name that `NOUN ls` lists, or a file. */
 type ExpectedWord =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'names'; readonly noun: string }
   | { readonly kind: 'file' }
 
-/** Nobody waits longer for a key to do something. */
+/** Maximum time that a user waits for a completion. */
 const timeoutMs = 3_000
 
 const nothing: ExpectedWord = { kind: 'words', candidates: [] }
 
 /**
- * Prints what may stand in the place of the last word, a line each: the word, a tab, its meaning. Ends with 3 where files
- * are expected, which the shell knows better. It knows no word by itself: all of them are read off the program.
+ * Prints the candidates for the last word, one per line: the word, a tab, its description. Exits with 3 where a file is expected:
+ * then the shell completes the file. All words come from the definitions of the commands.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<void> {
   const typed = words.at(-1) ?? ''
@@ -37,9 +37,9 @@ export async function printCandidates(program: Command, words: readonly string[]
 
 interface CompletionContext {
   readonly expected: ExpectedWord
-  /** What stands before the value in the same word: `--state=`. */
+  /** Part of the word before the value: `--state=`. */
   readonly prefix: string
-  /** The options that say which database and which namespace. */
+  /** Options of the program in the input, such as the database and the namespace. */
   readonly given: readonly string[]
 }
 
@@ -58,7 +58,7 @@ function contextOf(program: Command, words: readonly string[]): CompletionContex
     if (word.startsWith('-')) option = word.includes('=') ? undefined : takesValue(command, word)
     else if (command.commands.length > 0) {
       const next = command.commands.find((inner) => inner.name() === word)
-      // `holdfast help lock` goes on like `holdfast lock`.
+      // `holdfast help lock` has the same completions as `holdfast lock`.
       if (!next) return { expected: nothing, prefix: '', given }
       if (next.name() !== 'help') command = next
     } else args++
@@ -72,7 +72,6 @@ function contextOf(program: Command, words: readonly string[]): CompletionContex
   return { expected: expectedArgument(command, args), prefix: '', given }
 }
 
-/** The options of a command, and those before it that it inherits. */
 function allOptions(command: Command): EnvOption[] {
   const inherited = command.parent ? allOptions(command.parent) : []
   return [...command.options.filter((option) => option instanceof EnvOption), ...inherited]
@@ -119,14 +118,14 @@ function wordsFor(values: readonly string[]): ExpectedWord {
   return { kind: 'words', candidates: values.map((word) => ({ word, meaning: '' })) }
 }
 
-/** What `holdfast NOUN ls` prints first in its lines, for the database that is meant; nothing, if that is not to be had. */
+/** Returns the first column of `holdfast NOUN ls`. Empty if the database is unreachable. */
 async function listedNames(program: Command, noun: string, given: readonly string[]): Promise<Candidate[]> {
   const listed = await capturedOutput(() => program.parseAsync([noun, 'ls', ...given], { from: 'user' }))
   const names = listed.split('\n').map((line) => line.split('\t')[0]!)
   return [...new Set(names)].filter((name) => name !== '').map((word) => ({ word, meaning: '' }))
 }
 
-/** What goes to stdout meanwhile, and nowhere else. In this process: to start another would double what a key takes. */
+/** Captures stdout while `work` runs. Runs in this process, because a second process would double the delay. */
 async function capturedOutput(work: () => Promise<unknown>): Promise<string> {
   const { stdout, stderr } = process
   const writes = [stdout.write, stderr.write] as const
@@ -137,7 +136,7 @@ async function capturedOutput(work: () => Promise<unknown>): Promise<string> {
   }
   stderr.write = () => true
   try {
-    // A database that does not answer is told by having no names.
+    // An unreachable database has no candidates.
     await Promise.race([work(), pause(timeoutMs)]).catch(() => {})
   } finally {
     stdout.write = writes[0]

@@ -1,4 +1,4 @@
-# Completes the words of holdfast in bash. In ~/.bashrc: source <(holdfast completion bash)
+# Completes holdfast commands in bash. In ~/.bashrc: source <(holdfast completion bash)
 _holdfast() {
   local line=${COMP_LINE:0:COMP_POINT} words found word rest current
   read -ra words <<< "$line"
@@ -14,7 +14,7 @@ _holdfast() {
     while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current")
     return
   fi
-  # bash takes a word apart at colons and equals signs, and replaces only what comes behind the last one.
+  # bash splits words at colons and equals signs, and replaces only the part after the last one.
   rest=${current%"${current##*[:=]}"}
   while IFS=$'\t' read -r word _; do
     [[ -n $word ]] || continue

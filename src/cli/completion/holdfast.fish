@@ -1,4 +1,4 @@
-# Completes the words of holdfast in fish. In ~/.config/fish/config.fish: holdfast completion fish | source
+# Completes holdfast commands in fish. In ~/.config/fish/config.fish: holdfast completion fish | source
 function __holdfast_complete
   set -l words (commandline -opc) (commandline -ct)
   set -l found ($words[1] __complete -- $words[2..-1] 2> /dev/null)

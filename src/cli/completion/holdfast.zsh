@@ -1,5 +1,5 @@
 #compdef holdfast
-# Completes the words of holdfast in zsh. In ~/.zshrc, after compinit: source <(holdfast completion zsh)
+# Completes holdfast commands in zsh. In ~/.zshrc, after compinit: source <(holdfast completion zsh)
 _holdfast() {
   local found line
   local -a candidates

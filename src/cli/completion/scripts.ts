@@ -4,8 +4,8 @@ import { suggest, UsageError } from '../../base/index.js'
 export const shells = ['bash', 'zsh', 'fish']
 
 /**
- * The scripts only ask `holdfast __complete`, so that they never know other words than the program that is installed.
- * Names are anybody's text: the scripts see to it that no shell ever evaluates one.
+ * Prints the completion script of a shell. The scripts call `holdfast __complete`, so that they always know the words of the
+ * installed version. They quote names, because a shell must never evaluate one.
  */
 export function printScript(shell: string): void {
   if (!shells.includes(shell)) {

@@ -8,7 +8,6 @@ import { type DashboardServer, defaultPort, isPortTaken, serve } from './serve.j
 
 const closeMs = 2_000
 
-/** The dashboard, until it is interrupted. */
 export async function runDashboard(settings: Settings): Promise<void> {
   const port = settings.wholeNumber('port', 0, 65_535) ?? defaultPort
   const readOnly = settings.flag('readOnly')
@@ -26,10 +25,10 @@ export async function runDashboard(settings: Settings): Promise<void> {
     await interrupted
   } catch (error) {
     if (!isPortTaken(error)) throw error
-    printMessage(`holdfast: Port ${port} is taken\nGive another with --port, or 0 for a free one.`)
+    printMessage(`holdfast: Port ${port} is taken\nChoose another port with --port, or 0 for a free port.`)
     throw new Exit(exitCode.failed)
   } finally {
-    // Whoever stops it does not wait for a server that does not answer.
+    // An unresponsive database must not delay the exit.
     const exitTimer = setTimeout(() => process.exit(exitCode.done), closeMs)
     await server?.close()
     await database.close()

@@ -10,7 +10,7 @@ export interface DashboardServer {
   close(): Promise<void>
 }
 
-/** A dashboard on a server of its own. A port that is taken is told by the error of Node, `EADDRINUSE`. */
+/** Serves a dashboard on its own HTTP server. Rejects with `EADDRINUSE` if the port is taken. */
 export async function serve(options: DashboardOptions, port: number, host = '127.0.0.1'): Promise<DashboardServer> {
   const board = dashboard(options)
   const server = createServer((request, response) => board.node(request, response))

@@ -8,7 +8,7 @@ import {
 } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { type Colour, type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
+import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function deliveryLs(settings: Settings): Promise<void> {
@@ -23,7 +23,7 @@ export async function deliveryLs(settings: Settings): Promise<void> {
   if (rows.length === 0) printMessage('There is no such delivery.')
   if (hasMore) printMessage(`There are more than these ${limit}: --limit shows more.`)
   if (searchedRows !== null)
-    printMessage(`Found among the ${prefix === undefined ? 'latest' : 'first'} ${searchedRows}, of more.`)
+    printMessage(`Only the ${prefix === undefined ? 'latest' : 'first'} ${searchedRows} deliveries were searched.`)
 }
 
 const colourOfState: Record<DeliveryState, Colour | undefined> = {
@@ -44,10 +44,7 @@ function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelive
       shown: ({ finishedAt, forMs }) => (finishedAt ? `${formatDuration(forMs)} ago` : `for ${formatDuration(forMs)}`),
     },
     { title: 'WHO', value: ({ instance }) => instance, shown: (delivery) => participantLabel(delivery) },
-    { title: 'HOST', value: ({ host }) => host, shown: onlyWhenPiped },
-    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: onlyWhenPiped },
-    { title: 'FENCE', value: ({ fence }) => fence, shown: onlyWhenPiped },
-    { title: 'STARTED', value: ({ startedAt }) => startedAt, shown: onlyWhenPiped },
-    { title: 'EXPIRES', value: ({ expiresAt }) => expiresAt, shown: onlyWhenPiped },
+    ...pipedColumns<ObservedDelivery>({ HOST: 'host', PROCESS: 'osPid', FENCE: 'fence' }),
+    ...pipedColumns<ObservedDelivery>({ STARTED: 'startedAt', EXPIRES: 'expiresAt' }),
   ]
 }

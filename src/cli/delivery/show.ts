@@ -3,12 +3,12 @@ import { noSuchDelivery } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
 import { type DeliveryDetails, Observer, participantLabel } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { Exit, exitCode, printMessage } from '../failure.js'
+import { conditionNotMet } from '../failure.js'
 import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** What people are shown of an answer or a body; programs get more of it. */
+/** Maximum length of an answer or a body on a terminal. JSON contains more. */
 const maxListed = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {
@@ -20,12 +20,9 @@ export async function deliveryShow(settings: Settings, key: string): Promise<voi
   })
   const answer = delivery ? documentOf(delivery) : null
   if (!printDocument<'delivery-show'>(settings, answer) && delivery) printFacts(settings, factsOf(delivery, now))
-  if (delivery) return
-  printMessage(noSuchDelivery(key))
-  throw new Exit(exitCode.conditionNotMet)
+  if (!delivery) conditionNotMet(noSuchDelivery(key))
 }
 
-/** The answer as JSON itself, and what belongs to it in base64. */
 function documentOf({ value, body, ...delivery }: DeliveryDetails) {
   return {
     ...delivery,
@@ -39,10 +36,7 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
   const facts: (Fact | false)[] = [
     ['key', key],
     ['namespace', namespace],
-    [
-      'state',
-      state === 'lost' ? 'lost: the instance that ran it is gone, and whoever comes next runs it again' : state,
-    ],
+    ['state', state === 'lost' ? 'lost: its instance is gone, and the next delivery with this key runs again' : state],
     [finishedAt ? 'run by' : 'runs on', `${participantLabel(delivery)}, instance ${instance}, fence ${fence}`],
     ['started', formatTime(startedAt, now)],
     finishedAt !== null && ['finished', formatTime(finishedAt, now)],

@@ -27,7 +27,7 @@ const timeWidth = 7
 const eventWidth = 11
 const maxWidth = 120
 
-/** Tells what happens, line by line: to people, or as JSON. */
+/** Prints the events of the demo as text or as JSON. */
 export class DemoPrinter implements DemoReporter {
   readonly #settings: Settings
   readonly #startedAt = performance.now()
@@ -51,7 +51,7 @@ export class DemoPrinter implements DemoReporter {
   }
 
   #isOmitted(event: DemoEventKind): boolean {
-    // Errors that are no surprise where instances are killed and frozen: for programs that want to look into them.
+    // Errors are expected when instances are killed and frozen. Only `--jsonl` prints them.
     if (event === 'trouble') return true
     return this.#settings.flag('quiet') && !['proof', 'violation', 'died', 'ended'].includes(event)
   }

@@ -11,29 +11,29 @@ import { onSignals, stopSignals } from '../signals.js'
 import { DemoPrinter } from './printer.js'
 
 const defaultExpiryMs = 4_000
-/** As long as a timer can be. Nobody watches for longer. */
+/** Longest duration of a timer. */
 const longestSeconds = 2_000_000
 
-/** The company, until its time is over or somebody interrupts it; exits with 1 when a promise was broken. */
+/** Runs the demo until its time is up or a signal arrives. Exits with 1 if an instance died or a proof found violations. */
 export async function demo(settings: Settings): Promise<void> {
   const seconds = settings.wholeNumber('seconds', 1, longestSeconds)
   const seed = settings.wholeNumber('seed', 0, 2 ** 32 - 1) ?? randomInt(1_000_000)
   const instances = settings.wholeNumber('instances', 2, 20) ?? 5
   const expiryMs = settings.durationMs('expiry', 2_000) ?? defaultExpiryMs
-  // Not what the environment says of the database that other commands are for.
+  // Ignores DATABASE_URL: the demo must not run in the database of the other commands by accident.
   const url = settings.fromCommandLine('url')
   const urls = url === undefined ? undefined : { url, directUrl: settings.fromCommandLine('directUrl') }
-  // Listened for before the start: a signal in its middle must not leave a server behind.
-  const over = abortOnSignal()
+  // Before the start: a signal during the start must not leave a server behind.
+  const interrupted = abortOnSignal()
 
-  await using ground = await openDemoDatabase(urls, (message) => printMessage(`holdfast: ${message}`))
-  const pool = poolOf(ground)
-  const dashboard = await serveDashboard(ground)
+  await using database = await openDemoDatabase(urls, (message) => printMessage(`holdfast: ${message}`))
+  const pool = poolOf(database)
+  const dashboard = await serveDashboard(database)
   try {
     const reporter = new DemoPrinter(settings)
-    reporter.report({ event: 'started', text: `${ground.description} Watch it at ${dashboard.url}` })
-    const conductor = new DemoRunner({ database: ground, pool, reporter, seed, instances, expiryMs })
-    const outcome = await conductor.run(over.signal, (seconds ?? longestSeconds) * 1_000)
+    reporter.report({ event: 'started', text: `${database.description} Dashboard: ${dashboard.url}` })
+    const runner = new DemoRunner({ database, pool, reporter, seed, instances, expiryMs })
+    const outcome = await runner.run(interrupted.signal, (seconds ?? longestSeconds) * 1_000)
     if (settings.flag('json')) printJson<'demo'>(outcome)
     if (outcome.violations > 0 || outcome.died > 0) throw new Exit(exitCode.failed)
   } finally {
@@ -42,7 +42,7 @@ export async function demo(settings: Settings): Promise<void> {
   }
 }
 
-/** The dashboard, on its usual port where that is free. It asks nothing of the database as long as nobody comes. */
+/** Serves the dashboard on its default port, or on a free port. An idle dashboard runs no queries. */
 async function serveDashboard({ url, schema }: DemoDatabase): Promise<DashboardServer> {
   try {
     return await serve({ url, schema }, defaultPort)
@@ -54,17 +54,17 @@ async function serveDashboard({ url, schema }: DemoDatabase): Promise<DashboardS
 
 function poolOf({ url, tables }: DemoDatabase): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, Client: HostsClient, max: 10, options: `-c search_path=${tables}` })
-  pool.on('error', () => {}) // A session that ended while it was idle: the pool opens another.
-  pool.on('connect', (client) => client.on('error', () => {})) // And one that ends just when somebody is given it.
+  pool.on('error', () => {}) // An idle session has ended. The pool opens another one.
+  pool.on('connect', (client) => client.on('error', () => {})) // A session may also end when it is checked out.
   return pool
 }
 
-/** Aborts at the first signal. The second one ends the process at once, and with it all that it has started. */
+/** Aborts at the first signal. The second signal ends the process and its children immediately. */
 function abortOnSignal(): AbortController {
-  const over = new AbortController()
+  const controller = new AbortController()
   onSignals(stopSignals, (signal) => {
-    if (over.signal.aborted) process.exit(statusOfSignal(signal))
-    over.abort()
+    if (controller.signal.aborted) process.exit(statusOfSignal(signal))
+    controller.abort()
   })
-  return over
+  return controller
 }

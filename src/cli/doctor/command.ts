@@ -1,20 +1,18 @@
 import type { Command } from 'commander'
-import { withExamples } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addVerb, runs, yesOption } from '../command.js'
+import { EnvOption } from '../options.js'
 
 export function addDoctor(program: Command): void {
-  const doctor = program
-    .command('doctor')
-    .summary('see what is wrong, and how to fix it')
+  addVerb(program, 'doctor', ['holdfast doctor', 'holdfast doctor --fix', 'holdfast doctor --json --patience 1h'])
+    .summary('show what is wrong, and how to fix it')
     .description(
-      'Looks at the way to the database, its settings, the schema and the fleet, and says what is wrong, why it matters, and what ' +
-        'exactly fixes it. Changes nothing without --fix. Exits with 3 when something is wrong or risky; notes are allowed.',
+      'Checks the connection to the database, its settings, the schema and the fleet. Shows each problem, why it matters, ' +
+        'and its exact fix. Changes nothing without --fix. Exits with 3 if something is wrong or risky; notes do not count.',
     )
-    .addOption(new EnvOption('--fix', 'fix what can be fixed without harm; says what, and asks'))
-    .addOption(new EnvOption('--yes', 'do not ask'))
+    .addOption(new EnvOption('--fix', 'apply the fixes that do no harm, after a confirmation'))
+    .addOption(yesOption())
     .addOption(
-      new EnvOption('--patience <duration>', 'what lasts longer is told: transactions, pauses, waits (default: 10m)'),
+      new EnvOption('--patience <duration>', 'report transactions, pauses and waits that last longer (default: 10m)'),
     )
-    .action(async (_options, self: Command) => (await import('./examine.js')).doctor(await settingsOf(self)))
-  withExamples(doctor, ['holdfast doctor', 'holdfast doctor --fix', 'holdfast doctor --json --patience 1h'])
+    .action(runs(async (settings) => (await import('./examine.js')).doctor(settings)))
 }

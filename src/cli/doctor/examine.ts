@@ -58,7 +58,7 @@ function summaryText({ checks, findings }: Diagnosis): string {
 async function applyFixes(settings: Settings, options: ExamineOptions, { findings }: Diagnosis): Promise<FixAttempt[]> {
   const fixable = findings.filter((finding) => finding.fix.fixable)
   if (fixable.length === 0) {
-    printMessage('There is nothing that --fix could fix.')
+    printMessage('Nothing can be fixed with --fix.')
     return []
   }
   printMessage('This fixes:')
@@ -73,7 +73,7 @@ async function applyFixes(settings: Settings, options: ExamineOptions, { finding
   return fixed
 }
 
-/** Fixes it, and tells meanwhile how far that is; why it could not be done, or null. */
+/** Applies a fix and shows its progress. Returns the reason of a failure, or null. */
 async function tryFix(settings: Settings, options: ExamineOptions, finding: Finding): Promise<string | null> {
   using progress = new Progress(settings)
   return await fix(options, finding, (progressText) => progress.show(`${titleOf(finding)}: ${progressText}`)).then(

@@ -3,11 +3,11 @@ import { type Colour, type Column, paint, printRows, visible, write } from '../o
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
 
-/** Prose is not read well in wider lines. */
+/** Longer lines of prose are hard to read. */
 const maxWidth = 100
 const indent = 2
 const labelWidth = 8
-/** Functions are long; they are told in full in JSON. */
+/** Maximum lines of a statement. JSON contains all lines. */
 const maxLines = 4
 const maxStatements = 6
 
@@ -18,7 +18,7 @@ const headings: Record<Severity, { title: string; colour: Colour }> = {
   note: { title: 'NOTE', colour: 'dim' },
 }
 
-/** On a terminal by how bad they are; piped, a line for each. */
+/** Prints findings: grouped by severity on a terminal, one line each in a pipe. */
 export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   if (settings.flag('jsonl') || !process.stdout.isTTY) {
     printRows<'doctor'>(settings, diagnosis.findings, columns)
@@ -66,7 +66,7 @@ function linesOf(settings: Settings, finding: Finding): string[] {
   return lines.map((line) => ' '.repeat(indent) + line)
 }
 
-/** The commands and statements, ready to be copied; long ones cut. */
+/** Returns commands and statements, ready to copy. Cuts long statements. */
 export function shortFix({ commands, sql }: Fix, indent: string): string[] {
   const more = sql.length - maxStatements
   return [

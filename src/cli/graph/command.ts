@@ -1,13 +1,11 @@
 import type { Command } from 'commander'
-import { withExamples } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addVerb, runs } from '../command.js'
+import { EnvOption } from '../options.js'
 
 export function addGraph(program: Command): void {
-  const graph = program
-    .command('graph')
+  addVerb(program, 'graph', ['holdfast graph', 'holdfast graph --format dot | dot -Tsvg > graph.svg'])
     .summary('show who waits for whom')
-    .description('Shows who waits for whom, whoever blocks the others first.')
+    .description('Shows which instances, sessions and jobs wait for each other. Those that block others come first.')
     .addOption(new EnvOption('--format <format>', 'tree, json or dot (default: tree)').oneOf('tree', 'dot', 'json'))
-    .action(async (_options, self: Command) => (await import('./show.js')).showGraph(await settingsOf(self)))
-  withExamples(graph, ['holdfast graph', 'holdfast graph --format dot | dot -Tsvg > graph.svg'])
+    .action(runs(async (settings) => (await import('./show.js')).showGraph(settings)))
 }

@@ -1,7 +1,7 @@
 import type { WaitGraph } from '../../observe/index.js'
 import { nameText, participantText } from './texts.js'
 
-/** For graphviz: who waits points to a name, the name to who has it. What is part of a circle is red; dashed, if it only may be. */
+/** Draws the graph for Graphviz: waiter → name → holder. Certain cycles are red, possible cycles are dashed red. */
 export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
   const styles = new Map<string, string>()
   for (const { isCertain, sides } of [...cycles].reverse()) {
@@ -10,7 +10,7 @@ export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
       styles.set(`${participant} ${waitsFor}`, style).set(`${holds} ${participant}`, style)
     }
   }
-  // A job that does not run is the name and its holder: one node, and no edge from the node to itself.
+  // A job that does not run is both a name and its holder. It becomes one node without an edge to itself.
   const isName = (id: string) => names.some((name) => name.id === id)
   const edge = (from: string, to: string) => {
     const style = styles.get(`${from} ${to}`)

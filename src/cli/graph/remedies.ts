@@ -3,7 +3,7 @@ import { type ContendedName, type Holding, type Participant, type Remedy, remedi
 import { commandForName, commandOptions } from '../labels.js'
 import type { Settings } from '../settings.js'
 
-/** The commands that make room for those who wait for a name, the mildest first; none where only time, or a worker, helps. */
+/** Returns commands that unblock the waiters of a name, the least disruptive first. Empty where only time or a worker helps. */
 export function remedyCommands(
   settings: Settings,
   name: ContendedName,

@@ -16,9 +16,9 @@ export async function showGraph(settings: Settings): Promise<void> {
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
   if (format === 'json') return printJson<'graph'>(documentOf(settings, graph))
   write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))
-  if (graph.names.length === 0) printMessage('Nobody waits.')
+  if (graph.names.length === 0) printMessage('Nothing waits.')
   if (graph.isPartial)
-    printMessage('There is more than is shown here: `holdfast limit ls` and `holdfast queue ls` tell how much.')
+    printMessage('The graph is incomplete: `holdfast limit ls` and `holdfast queue ls` show the totals.')
 }
 
 function documentOf(settings: Settings, { participants, names, cycles, roots, isPartial }: WaitGraph): GraphDocument {
@@ -37,7 +37,6 @@ function documentOf(settings: Settings, { participants, names, cycles, roots, is
   }
 }
 
-/** One line for each who waits. */
 function rowsOf({ names, cycles }: WaitGraph): GraphLine[] {
   return names.flatMap(({ id, kind, key, namespace, label, queue, holders, waits }) =>
     waits.map(({ participant, mode, since, forMs, requests, behind }) => ({

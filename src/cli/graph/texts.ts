@@ -18,9 +18,8 @@ export function participantText(participant: Participant): string {
   return visible(`${graphParticipantLabel(participant)}${state}`)
 }
 
-/** How a participant has a name. */
 export function holdingText(holding: Holding | undefined): string {
-  if (!holding) return 'stands first in its queue'
+  if (!holding) return 'first in its queue'
   const { how, mode, forMs, freeInMs, job, weight } = holding
   const since = forMs === null ? '' : ` for ${formatDuration(forMs)}`
   const leftText = formatDuration(freeInMs ?? 0)
@@ -30,9 +29,9 @@ export function holdingText(holding: Holding | undefined): string {
     case 'lease':
       return `leased${since}`
     case 'min-hold':
-      return `given back, kept for ${leftText} more`
+      return `released, kept taken for ${leftText} more`
     case 'rate':
-      return `its rate lets the next in after ${leftText}, and only time helps`
+      return `its rate admits the next call in ${leftText}`
     case 'permit':
       return `${weight === 1 ? 'a permit' : `permits for ${weight}`}${since}`
     case 'place':
@@ -54,7 +53,7 @@ export function waitText(wait: Wait, byId: ReadonlyMap<string, Participant>): st
   return `waits${since}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}${after}`
 }
 
-/** One side of a circle: what it has, and what it waits for. */
+/** Describes one side of a cycle: the name that it holds, and the name that it waits for. */
 export function cycleSideText(
   { participants, names }: WaitGraph,
   { participant, holds, waitsFor, forMs }: CycleSide,

@@ -1,11 +1,11 @@
 import type { BlockedName, Blocker, Participant, WaitGraph } from '../../observe/index.js'
-import { type Colour, paint, visible } from '../output.js'
+import { type Colour, countText, paint, visible } from '../output.js'
 import type { Settings } from '../settings.js'
 import { displayWidth } from '../table.js'
 import { remedyCommands } from './remedies.js'
 import { cycleSideText, holdingText, nameText, participantText, waitText } from './texts.js'
 
-/** Of those who wait for a name and block nobody themselves, so many are shown. */
+/** Maximum number of shown waiters that block no other participant. */
 const maxShown = 10
 
 interface Part {
@@ -13,21 +13,20 @@ interface Part {
   readonly colour?: Colour
 }
 
-/** One line, which may be broken between its parts, and what stands below it. */
+/** A line that may be wrapped between its parts, and the branches below it. */
 interface Branch {
   readonly parts: readonly Part[]
   readonly below: readonly Branch[]
 }
 
-/** What the branches of one graph have in common. */
 interface DrawContext {
   readonly settings: Settings
   readonly byId: ReadonlyMap<string, Participant>
-  /** Who has what in a circle: there, too, somebody has to let go. */
+  /** Holders in a cycle, as `participant name`. They get remedies like the roots, because one of them must release. */
   readonly inCycle: ReadonlySet<string>
 }
 
-/** The circles first, then the trees. */
+/** Draws the cycles, then the trees. */
 export function linesOf(settings: Settings, graph: WaitGraph): string[] {
   const byId = new Map(graph.participants.map((participant) => [participant.id, participant]))
   const sides = graph.cycles.flatMap((cycle) => cycle.sides)
@@ -66,7 +65,7 @@ function nameBranch(
   isRoot: boolean,
 ): Branch {
   const namespace = name.namespace && name.namespace !== 'default' ? ` in ${visible(name.namespace)}` : ''
-  // What is waited for of a job that does not run stands above already.
+  // The line above already names the job.
   const isOwnJob = holding?.how === 'job' && participant.job !== null
   const leaves = waiters.filter(({ blocked, isRepeated }) => blocked.length === 0 && !isRepeated)
   const hidden = new Set(leaves.slice(maxShown))
@@ -79,12 +78,10 @@ function nameBranch(
     parts: [
       ...(isOwnJob ? [{ text: 'its end' }] : [{ text: nameText(name) }, { text: namespace, colour: 'dim' as const }]),
       ...(isOwnJob ? [] : [{ text: `, ${holdingText(holding)}`, colour: 'dim' as const }]),
-      ...(isRepeated ? [{ text: ' … who waits is shown elsewhere' }] : []),
+      ...(isRepeated ? [{ text: ' … its waiters are shown elsewhere' }] : []),
     ],
     below: [
-      ...remedies.map((remedy, at) =>
-        leaf({ text: `${at === 0 ? 'way out' : 'or else'}: ${remedy}`, colour: 'green' }),
-      ),
+      ...remedies.map((remedy, at) => leaf({ text: `${at === 0 ? 'remedy' : 'or'}: ${remedy}`, colour: 'green' })),
       ...shown.map((waiter) => branchOf(context, waiter, false)),
       ...(more > 0 ? [leaf({ text: moreText(name.kind, more, shown.length) })] : []),
     ],
@@ -92,7 +89,7 @@ function nameBranch(
 }
 
 function moreText(kind: string, more: number, shown: number): string {
-  if (kind === 'election') return `${more} ${more === 1 ? 'stands' : 'stand'} for it`
+  if (kind === 'election') return countText(more, 'candidate')
   return `${shown > 0 ? 'and ' : ''}${more} more ${more === 1 ? 'waits' : 'wait'}`
 }
 
@@ -112,7 +109,7 @@ function drawBranch(settings: Settings, branch: Branch, first = '', rest = ''): 
   ]
 }
 
-/** In as many lines as the terminal needs. A command is one part, and stays whole: it is there to be copied. */
+/** Wraps the parts to the width of the terminal. A command is one part and stays whole, so that users can copy it. */
 function layOutParts(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
   const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   const lines = [first]

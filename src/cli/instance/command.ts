@@ -1,47 +1,36 @@
 import type { Command } from 'commander'
-import { addNoun, withExamples, withoutGlobalOptions } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addNoun, addVerb, runs } from '../command.js'
+import { EnvOption } from '../options.js'
 
 export function addInstance(program: Command): void {
-  const instance = addNoun(program, 'instance', 'see and drain the running processes that opened Holdfast')
-  withExamples(instance, [
+  const instance = addNoun(program, 'instance', 'list, show and drain the processes that use Holdfast', [
     'holdfast instance ls',
     'holdfast instance show 4f1c09aa52be',
     'holdfast instance drain --wait 4f1c09aa52be',
   ])
-  const ls = instance
-    .command('ls')
+  addVerb(instance, 'ls', ['holdfast instance ls', 'holdfast instance ls --json'])
     .summary('list the instances')
-    .description('Lists the instances, and what they hold and wait for.')
-    .action(async (_options, self: Command) => (await import('./ls.js')).instanceLs(await settingsOf(self)))
-  withExamples(ls, ['holdfast instance ls', 'holdfast instance ls --json'])
+    .description('Lists the instances, with the number of names that each instance holds and waits for.')
+    .action(runs(async (settings) => (await import('./ls.js')).instanceLs(settings)))
 
-  const show = instance
-    .command('show')
-    .summary('tell all about one instance')
-    .description('Tells how an instance is, and what it holds, waits for and runs.')
-    .argument('<id>', 'its id, as `holdfast instance ls` shows it')
-    .action(async (id: string, _options, self: Command) =>
-      (await import('./show.js')).instanceShow(await settingsOf(self), id),
-    )
-  withExamples(show, ['holdfast instance show 4f1c09aa52be', 'holdfast instance show 4f1c09aa52be --json'])
+  addVerb(instance, 'show', ['holdfast instance show 4f1c09aa52be', 'holdfast instance show 4f1c09aa52be --json'])
+    .summary('show one instance')
+    .description('Shows the state of an instance, and everything that it holds, waits for and runs.')
+    .argument('<id>', 'the id that `holdfast instance ls` shows')
+    .action(runs(async (settings, id: string) => (await import('./show.js')).instanceShow(settings, id)))
 
-  const drain = instance
-    .command('drain')
-    .summary('have an instance take no new work')
-    .description(
-      'Asks an instance to take no new work and to let what runs come to its end; what takes longer is told to stop, and goes ' +
-        'to the others. For good: its process lives on until its own code ends it, and `holdfast work` ends then.',
-    )
-    .argument('<id>', 'its id, as `holdfast instance ls` shows it')
-    .addOption(new EnvOption('--within <duration>', 'how long what runs may take (default: 30s)'))
-    .addOption(new EnvOption('--wait', 'until it is drained', 'HOLDFAST_WAIT_DRAINED'))
-    .action(async (id: string, _options, self: Command) =>
-      (await import('./drain.js')).instanceDrain(await settingsOf(self), id),
-    )
-  withExamples(drain, [
+  addVerb(instance, 'drain', [
     'holdfast instance drain 4f1c09aa52be',
     'holdfast instance drain --wait --within 5m 4f1c09aa52be',
   ])
-  withoutGlobalOptions(instance)
+    .summary('stop an instance from starting new work')
+    .description(
+      'Drains an instance for a graceful shutdown: it starts no new work, and its running work may finish. Work that ' +
+        'exceeds the time limit is told to stop, and other instances take it over. A drained instance never starts work ' +
+        'again. Its process lives until its own code ends it; `holdfast work` exits.',
+    )
+    .argument('<id>', 'the id that `holdfast instance ls` shows')
+    .addOption(new EnvOption('--within <duration>', 'how long running work may take (default: 30s)'))
+    .addOption(new EnvOption('--wait', 'wait until the instance is drained', 'HOLDFAST_WAIT_DRAINED'))
+    .action(runs(async (settings, id: string) => (await import('./drain.js')).instanceDrain(settings, id)))
 }

@@ -2,7 +2,7 @@ import { maxTimerMs, pause } from '../../base/index.js'
 import type { FleetInstance } from '../../observe/index.js'
 import { previewAndRun, withActs } from '../act.js'
 import { Exit, exitCode, printMessage } from '../failure.js'
-import { printDocument } from '../output.js'
+import { countText, printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 
 const pollEveryMs = 100
@@ -23,8 +23,8 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     }
     const state = await untilDrained(find, before)
     printDocument<'instance-drain'>(settings, { instance: id, state })
-    if (state === 'drained') return printMessage('It is drained.')
-    printMessage('It is gone: it ended before it was drained.')
+    if (state === 'drained') return printMessage('The instance is drained.')
+    printMessage('The instance is gone: its process ended before it was drained.')
     throw new Exit(exitCode.failed)
   })
 }
@@ -38,15 +38,14 @@ async function untilDrained(
   for (;;) {
     const found = await find()
     const now = performance.now()
-    // An instance that closes in good order deletes its row while it lives. Other instances sweep the row of a dead one.
+    // An instance that closes in good order deletes its own row. Other instances delete the row of a dead instance.
     if (!found) return latest.alive ? 'drained' : 'gone'
     if (found.alive) aliveAt = now
-    // It is away for a moment while it reconnects.
+    // A reconnecting instance is not alive for a moment.
     else if (now - aliveAt > found.expiryMs) return 'gone'
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {
-      const { held, leased } = found
-      printMessage(`It takes no new work. It holds ${held} ${held === 1 ? 'name' : 'names'} and ${leased} by lease.`)
+      printMessage(`It starts no new work. It holds ${countText(found.held, 'name')} and ${found.leased} by lease.`)
     }
     latest = found
     await pause(pollEveryMs)

@@ -3,7 +3,7 @@ import { type FleetInstance, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type InstanceState, stateOf } from '../labels.js'
-import { type Colour, type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
+import { type Colour, type Column, namespaceColumn, onlyWhenPiped, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
@@ -13,8 +13,8 @@ export async function instanceLs(settings: Settings): Promise<void> {
   )
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
-  if (instances.length === 0) printMessage('No instance is known.')
-  if (severalVersions) printMessage('Instances of several versions take part.')
+  if (instances.length === 0) printMessage('There are no instances.')
+  if (severalVersions) printMessage('The instances run several versions of Holdfast.')
 }
 
 const colourOfState = {
@@ -40,15 +40,13 @@ function columns(instances: readonly FleetInstance[], severalVersions: boolean):
     { title: 'HOLDS', value: ({ held }) => held },
     { title: 'WAITS', value: ({ waiting }) => waiting },
     { title: 'LEASES', value: ({ leased }) => leased },
-    { title: 'RECONNECTS', value: ({ reconnects }) => reconnects, shown: onlyWhenPiped },
+    ...pipedColumns<FleetInstance>({ RECONNECTS: 'reconnects' }),
     { title: 'OPEN FOR', value: ({ openedAt }) => openedAt, shown: ({ forMs }) => formatDuration(forMs) },
     {
       title: 'VERSION',
       value: ({ version }) => version,
       shown: severalVersions ? ({ version }) => version : onlyWhenPiped,
     },
-    { title: 'SESSION', value: ({ pid }) => pid, shown: onlyWhenPiped },
-    { title: 'POOLER', value: ({ pooler }) => pooler, shown: onlyWhenPiped },
-    { title: 'NODE', value: ({ node }) => node, shown: onlyWhenPiped },
+    ...pipedColumns<FleetInstance>({ SESSION: 'pid', POOLER: 'pooler', NODE: 'node' }),
   ]
 }

@@ -2,9 +2,9 @@ import { noSuchInstance } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
 import { nameLabel, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { Exit, exitCode, printMessage } from '../failure.js'
+import { conditionNotMet } from '../failure.js'
 import { stateOf } from '../labels.js'
-import { type Fact, printDocument, printFacts } from '../output.js'
+import { countText, type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 const maxShown = 1_000
@@ -15,12 +15,9 @@ export async function instanceShow(settings: Settings, id: string): Promise<void
     return [await readInstance(observer, id), await observer.now()] as const
   })
   if (!printDocument<'instance-show'>(settings, details) && details) printFacts(settings, factsOf(details, now))
-  if (details) return
-  printMessage(noSuchInstance(id))
-  throw new Exit(exitCode.conditionNotMet)
+  if (!details) conditionNotMet(noSuchInstance(id))
 }
 
-/** Its row, and what it has to do with names, jobs and deliveries now. */
 async function readInstance(observer: Observer, id: string) {
   const found = await observer.fleet.find(id)
   if (!found) return null
@@ -46,9 +43,9 @@ async function readInstance(observer: Observer, id: string) {
 type InstanceDetails = NonNullable<Awaited<ReturnType<typeof readInstance>>>
 
 const stateTexts: Record<string, string> = {
-  'drain-requested': 'asked to drain, and has not heard of it yet',
-  draining: 'draining: it takes no new work, and lets what runs come to its end',
-  drained: 'drained: nothing of its work is left, and it lives until its process ends',
+  'drain-requested': 'asked to drain: the instance has not received the request yet',
+  draining: 'draining: it starts no new work, and its running work may finish',
+  drained: 'drained: none of its work is left, and its process still runs',
 }
 
 function factsOf(details: InstanceDetails, now: Date): Fact[] {
@@ -75,8 +72,8 @@ function factsOf(details: InstanceDetails, now: Date): Fact[] {
       .filter(({ held }) => held)
       .map((lease): Fact => ['leases', nameLabel(lease) + since(lease.forMs)]),
     ...details.permits.map((permit): Fact => {
-      const of = `${permit.weight === 1 ? '1 permit' : `${permit.weight} permits`} of ${permit.name}`
-      return [permit.granted ? 'holds' : 'waits for', of + upTo(permit.since)]
+      const permits = `${countText(permit.weight, 'permit')} of ${permit.name}`
+      return [permit.granted ? 'holds' : 'waits for', permits + upTo(permit.since)]
     }),
     ...details.leads.map((election): Fact => ['leads', election.name + upTo(election.since)]),
     ...details.jobs.map((job): Fact => ['runs', `job ${job.id}, ${job.kind}${upTo(job.since)}`]),

@@ -7,10 +7,9 @@ import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
 const noHandler = () => {
-  throw new Error('Work is done where the handler is')
+  throw new Error('Only a worker has the handler of this job')
 }
 
-/** Enqueues a job of any kind; whoever works knows what to do with it. */
 export async function jobAdd(settings: Settings, queue: string, kind: string, inputText = 'null'): Promise<void> {
   const delay = settings.durationMs('delay')
   const runAt = settings.time('runAt')
@@ -20,7 +19,7 @@ export async function jobAdd(settings: Settings, queue: string, kind: string, in
   const input = parseInput(inputText === '-' ? await readAll(process.stdin) : inputText)
   const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
   if (!printDocument<'job-add'>(settings, { id })) write([String(id)])
-  if (process.stderr.isTTY) printMessage(`Enqueued job ${id}: \`holdfast job show ${id}\` tells what becomes of it.`)
+  if (process.stderr.isTTY) printMessage(`Enqueued job ${id}: \`holdfast job show ${id}\` shows its state.`)
 }
 
 function parseInput(text: string): unknown {

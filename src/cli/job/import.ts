@@ -3,10 +3,9 @@ import { type ImportResult, type ImportSource, importSources, type SkipReason } 
 import { requireConfirmation } from '../confirm.js'
 import { withHoldfast } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { printDocument } from '../output.js'
+import { countText, printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** Moves the jobs that wait in the tables of another library. */
 export async function jobImport(settings: Settings, word: string): Promise<void> {
   const from = readSource(word)
   const dryRun = settings.flag('dryRun')
@@ -16,7 +15,7 @@ export async function jobImport(settings: Settings, word: string): Promise<void>
     const planned = dryRun || needsConfirmation ? await jobs.importFrom(from, { ...options, dryRun: true }) : undefined
     if (needsConfirmation && planned!.imported.length > 0) {
       printMessage(
-        `This moves ${jobCount(total(planned!))} of ${from} here, and removes them there: ${kindList(planned!)}.`,
+        `This moves ${countText(total(planned!), 'job')} of ${from} here, and removes them there: ${kindList(planned!)}.`,
       )
       await requireConfirmation(settings, 'moving jobs', 'Move them?')
     }
@@ -25,24 +24,24 @@ export async function jobImport(settings: Settings, word: string): Promise<void>
     const verb = dryRun ? 'Would move' : 'Moved'
     printMessage(
       total(done) === 0
-        ? `No job of ${from} is to be moved.`
-        : `${verb} ${jobCount(total(done))} of ${from}: ${kindList(done)}.`,
+        ? `No job of ${from} can be moved.`
+        : `${verb} ${countText(total(done), 'job')} of ${from}: ${kindList(done)}.`,
     )
     for (const { reason, jobs } of done.skipped)
-      printMessage(`${jobCount(jobs)} ${jobs === 1 ? 'stays' : 'stay'} there: ${reasons[reason]}.`)
+      printMessage(`${countText(jobs, 'job')} ${jobs === 1 ? 'stays' : 'stay'} there: ${reasons[reason]}.`)
   })
 }
 
 const reasons: Record<SkipReason, string> = {
-  running: 'workers have them; what fails there and is tried again can be imported then',
+  running: 'workers run them; jobs that fail there and are retried can be imported then',
   ended: 'they have ended, or failed for good',
-  locked: 'somebody had them locked just then, or they came meanwhile; import again',
+  locked: 'another session had locked them, or they are new; import again',
   key: 'another job has their unique key here',
-  busy: 'one of their line, of which only one may run, runs there; import again',
-  linked: 'they wait for others, or others for them',
-  flags: 'flags say which workers may run them, and nothing does so here',
-  large: 'an input is larger than 1,000,000 bytes, or a name than 500 characters',
-  internal: 'they are pg-boss’s own',
+  busy: 'their queue runs one job at a time, and one runs there now; import again',
+  linked: 'they wait for other jobs, or other jobs wait for them',
+  flags: 'they have flags that select workers, which Holdfast does not support',
+  large: 'an input is larger than 1,000,000 bytes, or a name is longer than 500 characters',
+  internal: 'they are internal jobs of pg-boss',
 }
 
 function readSource(word: string): ImportSource {
@@ -61,8 +60,4 @@ function total({ imported }: ImportResult): number {
 
 function kindList({ imported }: ImportResult): string {
   return imported.map(({ kind, jobs }) => `${jobs.toLocaleString('en')} ${kind}`).join(', ')
-}
-
-function jobCount(jobs: number): string {
-  return `${jobs.toLocaleString('en')} ${jobs === 1 ? 'job' : 'jobs'}`
 }

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type JobState, jobStates, type ObservedJob, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { type Colour, type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
+import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function jobLs(settings: Settings): Promise<void> {
@@ -42,10 +42,8 @@ function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
       shown: timeText,
     },
     { title: 'FAILED', value: ({ failed }) => failed, shown: ({ failed, crashes }) => failureText(failed, crashes) },
-    { title: 'CRASHES', value: ({ crashes }) => crashes, shown: onlyWhenPiped },
-    { title: 'PRIORITY', value: ({ priority }) => priority, shown: onlyWhenPiped },
-    { title: 'INSTANCE', value: ({ instance }) => instance, shown: onlyWhenPiped },
-    { title: 'ENQUEUED', value: ({ enqueuedAt }) => enqueuedAt, shown: onlyWhenPiped },
+    ...pipedColumns<ObservedJob>({ CRASHES: 'crashes', PRIORITY: 'priority', INSTANCE: 'instance' }),
+    ...pipedColumns<ObservedJob>({ ENQUEUED: 'enqueuedAt' }),
     { title: 'WHY', value: reasonText, shown: (job) => reasonText(job) ?? '' },
   ]
 }

@@ -3,7 +3,7 @@ import type { JobStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
-import { Exit, exitCode, printMessage } from '../failure.js'
+import { conditionNotMet } from '../failure.js'
 import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -14,9 +14,7 @@ export async function jobShow(settings: Settings, word: string): Promise<void> {
     return [await jobs.find(id), await new Observer(database, schema).now()] as const
   })
   if (!printDocument<'job-show'>(settings, status) && status) printFacts(settings, factsOf(status, now))
-  if (status) return
-  printMessage(noSuchJob(id))
-  throw new Exit(exitCode.conditionNotMet)
+  if (!status) conditionNotMet(noSuchJob(id))
 }
 
 function factsOf(job: JobStatus, now: Date): Fact[] {
@@ -34,7 +32,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     claimedAt && ['claimed', timeText(claimedAt) + (instance ? ` by instance ${instance}` : '')],
     endedAt && ['ended', timeText(endedAt)],
     failed > 0 && ['failed', timesText(failed)],
-    crashes > 0 && ['crashes', `${timesText(crashes)} a worker died while it had the job`],
+    crashes > 0 && ['crashes', `${timesText(crashes)} a worker died while it ran the job`],
     progress !== undefined && ['progress', String(progress)],
     ['input', JSON.stringify(job.input)],
     job.result !== undefined && ['result', JSON.stringify(job.result)],
@@ -52,7 +50,7 @@ function errorText({ name, message, code }: { name: string; message: string; cod
   return `${name}: ${message}${code ? ` (${code})` : ''}`
 }
 
-/** Of the last failure: those before it seldom differ, and --json has them. */
+/** Returns the stack of the last failure. Earlier stacks seldom differ, and --json contains them. */
 function stackOf(failure: { stack?: string | undefined } | undefined): string[] {
   const lines = failure?.stack?.split('\n') ?? []
   return lines.filter((line) => /^\s+at /.test(line)).map((line) => line.trim())

@@ -1,39 +1,36 @@
 import type { Command } from 'commander'
-import { addNoun, withExamples, withNameArgument, withoutGlobalOptions } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addNoun, addVerb, keyOption, runs, yesOption } from '../command.js'
 
 export function addLease(program: Command): void {
-  const lease = addNoun(program, 'lease', 'see and expire leases')
-  withExamples(lease, ['holdfast lease ls', 'holdfast lease show etl', 'holdfast lease expire etl'])
-  const ls = lease
-    .command('ls')
-    .summary('list who has what by lease')
-    .description('Lists who has what by lease, and what a hold keeps taken: in all namespaces, unless one is given.')
-    .action(async (_options, self: Command) => (await import('./ls.js')).leaseLs(await settingsOf(self)))
-  withExamples(ls, ['holdfast lease ls', 'holdfast lease ls --namespace billing --json'])
-
-  const show = withNameArgument(
-    lease
-      .command('show')
-      .summary('tell who has a name by lease, and until when')
-      .description('Tells who has a name by lease, since when, and when it is free.'),
-  ).action(async (name: string, _options, self: Command) =>
-    (await import('./show.js')).leaseShow(await settingsOf(self), name),
-  )
-  withExamples(show, ['holdfast lease show etl', 'holdfast lease show --key 42'])
-
-  const expire = withNameArgument(
-    lease
-      .command('expire')
-      .summary('take a name from whoever leases it')
-      .description(
-        'Takes a name from whoever leases it, or ends its hold: it is free at once. The holder is told, and fenced.',
-      ),
-  )
-    .addOption(new EnvOption('--yes', 'do not ask'))
-    .action(async (name: string, _options, self: Command) =>
-      (await import('../act.js')).actOnKey(await settingsOf(self), 'expire-lease', name),
+  const lease = addNoun(program, 'lease', 'list, show and expire leases', [
+    'holdfast lease ls',
+    'holdfast lease show etl',
+    'holdfast lease expire etl',
+  ])
+  addVerb(lease, 'ls', ['holdfast lease ls', 'holdfast lease ls --namespace billing --json'])
+    .summary('list the leases')
+    .description(
+      'Lists the leased names with their holders, and the names that a minimum hold keeps taken. Covers all namespaces, ' +
+        'unless --namespace is given.',
     )
-  withExamples(expire, ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
-  withoutGlobalOptions(lease)
+    .action(runs(async (settings) => (await import('./ls.js')).leaseLs(settings)))
+
+  addVerb(lease, 'show', ['holdfast lease show etl', 'holdfast lease show --key 42'])
+    .summary('show who holds a name by lease, and until when')
+    .description('Shows who holds a name by lease, since when, and when the name becomes free.')
+    .argument('<name>', 'the name')
+    .addOption(keyOption())
+    .action(runs(async (settings, name: string) => (await import('./show.js')).leaseShow(settings, name)))
+
+  addVerb(lease, 'expire', ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
+    .summary('end a lease')
+    .description(
+      'Ends the lease of a name, or its minimum hold. The name is free immediately. The holder is notified and fenced off.',
+    )
+    .argument('<name>', 'the name')
+    .addOption(keyOption())
+    .addOption(yesOption())
+    .action(
+      runs(async (settings, name: string) => (await import('../act.js')).actOnKey(settings, 'expire-lease', name)),
+    )
 }

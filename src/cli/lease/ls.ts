@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { nameLabel, type ObservedLease, Observer, participantLabel } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
+import { type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function leaseLs(settings: Settings): Promise<void> {
@@ -11,7 +11,7 @@ export async function leaseLs(settings: Settings): Promise<void> {
     new Observer(database, schema).leases({ namespace }),
   )
   printRows<'lease-ls'>(settings, leases, columns(leases))
-  if (leases.length === 0) printMessage('Nobody has a lease.')
+  if (leases.length === 0) printMessage('No name is leased.')
 }
 
 function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
@@ -30,10 +30,12 @@ function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
       shown: ({ expiresInMs }) => formatDuration(expiresInMs),
     },
     { title: 'WHO', value: ({ instance }) => instance, shown: (lease) => participantLabel(lease) },
-    { title: 'HOST', value: ({ host }) => host, shown: onlyWhenPiped },
-    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: onlyWhenPiped },
-    { title: 'FENCE', value: ({ fence }) => fence, shown: onlyWhenPiped },
-    { title: 'WANTED', value: ({ hasWaiters }) => hasWaiters, shown: onlyWhenPiped },
-    { title: 'KEY', value: ({ key }) => key, shown: onlyWhenPiped },
+    ...pipedColumns<ObservedLease>({
+      HOST: 'host',
+      PROCESS: 'osPid',
+      FENCE: 'fence',
+      WANTED: 'hasWaiters',
+      KEY: 'key',
+    }),
   ]
 }

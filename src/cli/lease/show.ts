@@ -33,12 +33,11 @@ export async function leaseShow(settings: Settings, name: string): Promise<void>
 
 const stateTexts: Record<LeaseShow['state'], string> = {
   leased: 'leased',
-  'min-hold': 'kept taken: it was given back, and its hold is not over',
-  locked: 'locked: `holdfast lock show` tells by whom',
+  'min-hold': 'kept taken: the lease was released, and its minimum hold has not ended',
+  locked: 'locked: `holdfast lock show` shows the holder',
   free: 'free',
 }
 
-/** Also for who asks about the lock of the name. */
 export function factsOf(lease: ObservedLease): Fact[] {
   const { instance, fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
   const holder = `${participantLabel(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
@@ -46,6 +45,6 @@ export function factsOf(lease: ObservedLease): Fact[] {
   return [
     [held ? 'leased by' : 'was leased by', holder],
     ['free in', `${formatDuration(expiresInMs)}${renewed}`],
-    ...(hasWaiters ? [['waits', 'somebody'] as const] : []),
+    ...(hasWaiters ? [['has waiters', 'yes'] as const] : []),
   ]
 }

@@ -1,55 +1,51 @@
 import type { Command } from 'commander'
-import { addNoun, withExamples, withoutGlobalOptions } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addNoun, addVerb, runs, yesOption } from '../command.js'
+import { EnvOption } from '../options.js'
+
+const states = ['full', 'used', 'free', 'spent', 'refilled']
 
 export function addLimit(program: Command): void {
-  const limit = addNoun(program, 'limit', 'see and reset limits and rates')
-  withExamples(limit, ['holdfast limit ls', 'holdfast limit show export:42', 'holdfast limit reset export:42'])
-  const ls = limit
-    .command('ls')
-    .summary('list what is limited')
+  const limit = addNoun(program, 'limit', 'list, show and reset concurrency limits and rate limits', [
+    'holdfast limit ls',
+    'holdfast limit show export:42',
+    'holdfast limit reset export:42',
+  ])
+  addVerb(limit, 'ls', [
+    'holdfast limit ls',
+    'holdfast limit ls --state full',
+    'holdfast limit ls --prefix export: --json',
+  ])
+    .summary('list the limits')
     .description(
-      'Lists the limits of which something is in use, and the rates of which something is spent: first those for which ' +
-        'others wait, then the fullest, then the rates that rest longest. In all namespaces, unless one is given. It looks ' +
-        'through the first 20,000 of each.',
+      'Lists the concurrency limits that are in use and the rate limits that are partly spent. Limits with waiters come ' +
+        'first, then the fullest limits, then the rates that take longest to refill. Covers all namespaces, unless ' +
+        '--namespace is given. Reads the first 20,000 limits of each kind.',
     )
-    .addOption(new EnvOption('--prefix <text>', 'only those whose names begin so'))
+    .addOption(new EnvOption('--prefix <text>', 'only names that begin with this text'))
     .addOption(
-      new EnvOption('--state <state>', 'full, used, free, spent or refilled').oneOf(
-        'full',
-        'used',
-        'free',
-        'spent',
-        'refilled',
-      ),
+      new EnvOption('--state <state>', 'only this state: full, used, free, spent or refilled').oneOf(...states),
     )
-    .addOption(new EnvOption('--limit <number>', 'how many at most (default: 50)'))
-    .action(async (_options, self: Command) => (await import('./ls.js')).limitLs(await settingsOf(self)))
-  withExamples(ls, ['holdfast limit ls', 'holdfast limit ls --state full', 'holdfast limit ls --prefix export: --json'])
+    .addOption(new EnvOption('--limit <number>', 'maximum number of limits (default: 50)'))
+    .action(runs(async (settings) => (await import('./ls.js')).limitLs(settings)))
 
-  const show = limit
-    .command('show')
-    .summary('tell who has permits of a name, who waits, and when its rate is refilled')
-    .description('Tells who has permits of a name, who waits for one in which order, and when its rate is refilled.')
-    .argument('<name>', 'the name')
-    .addOption(new EnvOption('--limit <number>', 'how many holders and waiters at most (default: 100)'))
-    .action(async (name: string, _options, self: Command) =>
-      (await import('./show.js')).limitShow(await settingsOf(self), name),
-    )
-  withExamples(show, ['holdfast limit show export:42', 'holdfast limit show export:42 --json'])
-
-  const reset = limit
-    .command('reset')
-    .summary('take all permits of a name away, and refill its rate')
+  addVerb(limit, 'show', ['holdfast limit show export:42', 'holdfast limit show export:42 --json'])
+    .summary('show the holders, the waiters and the rate of a limit')
     .description(
-      'Takes all permits of a name from whoever holds them, who are told, and refills its rate: as if nothing were in use ' +
-        'or spent. Those who wait are let in.',
+      'Shows who holds permits of a limit, who waits for a permit in which order, and when its rate is refilled.',
     )
     .argument('<name>', 'the name')
-    .addOption(new EnvOption('--yes', 'do not ask'))
-    .action(async (name: string, _options, self: Command) =>
-      (await import('../act.js')).actOnName(await settingsOf(self), 'reset-limit', name),
+    .addOption(new EnvOption('--limit <number>', 'maximum number of holders and of waiters (default: 100)'))
+    .action(runs(async (settings, name: string) => (await import('./show.js')).limitShow(settings, name)))
+
+  addVerb(limit, 'reset', ['holdfast limit reset export:42', 'holdfast limit reset --yes api:key'])
+    .summary('revoke all permits of a limit, and refill its rate')
+    .description(
+      'Revokes all permits of a limit, notifies their holders, and refills the rate, as if nothing were in use or spent. ' +
+        'Waiters are admitted.',
     )
-  withExamples(reset, ['holdfast limit reset export:42', 'holdfast limit reset --yes api:key'])
-  withoutGlobalOptions(limit)
+    .argument('<name>', 'the name')
+    .addOption(yesOption())
+    .action(
+      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'reset-limit', name)),
+    )
 }

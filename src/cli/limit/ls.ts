@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type LimitState, limitStates, maxLimitsSearched, type ObservedLimit, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { type Colour, type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
+import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitLs(settings: Settings): Promise<void> {
@@ -14,9 +14,10 @@ export async function limitLs(settings: Settings): Promise<void> {
     return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.hasMore()] as const
   })
   printRows<'limit-ls'>(settings, limits, columns(limits))
-  if (limits.length === 0) printMessage(state || only.prefix ? 'There is no such limit.' : 'Nothing limited is in use.')
+  if (limits.length === 0) printMessage(state || only.prefix ? 'There is no such limit.' : 'No limit is in use.')
   if (limits.length === limit) printMessage(`There may be more than these ${limit}: --limit shows more.`)
-  else if (areMore) printMessage(`There may be more: only the first ${maxLimitsSearched} were looked through.`)
+  else if (areMore)
+    printMessage(`There may be more: only the first ${maxLimitsSearched} limits of each kind were searched.`)
 }
 
 const colourOfState: Record<LimitState, Colour | undefined> = {
@@ -39,7 +40,7 @@ function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
       value: ({ inUse }) => inUse,
       shown: ({ inUse, max }) => number(inUse) + (max === null ? '' : ` of ${max}`),
     },
-    { title: 'MAX', value: ({ max }) => max, shown: onlyWhenPiped },
+    ...pipedColumns<ObservedLimit>({ MAX: 'max' }),
     { title: 'HOLDERS', value: ({ holders }) => holders },
     {
       title: 'WAITS',
@@ -48,10 +49,10 @@ function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
     },
     { title: 'FOR', value: ({ since }) => since, shown: ({ forMs }) => (forMs === null ? '' : formatDuration(forMs)) },
     {
-      title: 'RESTED',
+      title: 'REFILLED',
       value: ({ refilledAt }) => refilledAt,
       shown: ({ refilledInMs }) => (refilledInMs ? `in ${formatDuration(refilledInMs)}` : ''),
     },
-    { title: 'KEY', value: ({ key }) => key, shown: onlyWhenPiped },
+    ...pipedColumns<ObservedLimit>({ KEY: 'key' }),
   ]
 }

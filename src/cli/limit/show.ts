@@ -29,13 +29,12 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
     ...moreFact('waits', waiting - waiters.length),
     [
       'rate',
-      rate ? `is refilled in ${formatDuration(rate.refilledInMs)}, if nothing more is spent` : 'nothing is spent',
+      rate ? `full again in ${formatDuration(rate.refilledInMs)}, if nothing more is spent` : 'nothing is spent',
     ],
   ])
 }
 
-/** Also for who is asked whether it may be taken. */
-export function permitText(permit: ObservedPermit): string {
+function permitText(permit: ObservedPermit): string {
   const { instance, weight, max, fence, forMs } = permit
   const who = `${participantLabel(permit)}, instance ${instance}`
   const grant = fence === null ? '' : `, fence ${fence}`

@@ -1,48 +1,58 @@
 import type { Command } from 'commander'
-import { addNoun, withExamples, withNameArgument, withoutGlobalOptions } from '../command.js'
+import { addNoun, addVerb, keyOption, runs, yesOption } from '../command.js'
 import { EnvOption, settingsOf } from '../options.js'
 
 export function addLock(program: Command): void {
-  const lock = addNoun(program, 'lock', 'run a command under a lock; see, release and break locks')
-  withExamples(lock, ['holdfast lock run nightly-report -- node report.js', 'holdfast lock ls'])
-  const run = lock
-    .command('run')
-    .summary('run a command while a name is held')
+  const lock = addNoun(program, 'lock', 'run a command under a lock; list, show, release and break locks', [
+    'holdfast lock run nightly-report -- node report.js',
+    'holdfast lock ls',
+  ])
+  addVerb(lock, 'run', [
+    'holdfast lock run nightly-report -- node report.js',
+    'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh',
+    'holdfast lock run --wait 30s --shared city:london -- psql -f assign.sql',
+    'holdfast lock run --lease --no-wait --min-hold 10m report -- node report.js',
+    'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js',
+    'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh',
+  ])
+    .summary('run a command while holding a name')
     .description(
-      'Runs a command while a name is held: flock(1) for a fleet. Waits for the name without limit unless told otherwise. ' +
-        'The command gets stdin, stdout, stderr and signals, and HOLDFAST_NAME and HOLDFAST_FENCE in its environment. ' +
-        'With --tick in the crontab of every host it runs once for each tick of a rule, on one of them, for the tick that ' +
-        'is nearest by the clock of the database; HOLDFAST_TICK tells it which.',
+      'Runs a command while holding a name: flock(1) for a fleet. Waits for the name without limit, unless --wait or ' +
+        '--no-wait is given. The command gets stdin, stdout, stderr and signals, and HOLDFAST_NAME and HOLDFAST_FENCE in ' +
+        'its environment. With --tick in the crontab of every host, one host runs the command once for each tick of a ' +
+        'rule: for the tick that is nearest to the clock of the database. HOLDFAST_TICK contains the tick.',
     )
     .argument('<name>', 'the name to hold')
     .argument('[command...]', 'after --, the command and its arguments')
     .usage('[options] <name> -- <command...>')
-    .addOption(new EnvOption('--wait <duration>', 'wait for the name for at most this long'))
-    .addOption(new EnvOption('--no-wait', 'do not wait'))
-    .addOption(new EnvOption('--shared', 'hold it together with other shared holders'))
-    .addOption(new EnvOption('--lease', 'hold it by lease: works through a transaction pooler'))
+    .addOption(new EnvOption('--wait <duration>', 'maximum time to wait for the name'))
+    .addOption(new EnvOption('--no-wait', 'do not wait for the name'))
+    .addOption(new EnvOption('--shared', 'hold the name together with other shared holders'))
+    .addOption(new EnvOption('--lease', 'hold the name by lease, which works through a transaction pooler'))
     .addOption(new EnvOption('--ttl <duration>', 'how long the lease lasts without a renewal (default: 30s)'))
     .addOption(new EnvOption('--min-hold <duration>', 'minimum time that the leased name stays taken'))
     .addOption(
       new EnvOption(
         '--tick <rule>',
-        'run once for each tick of a cron expression, or of an interval; does not wait unless told to',
-        // HOLDFAST_TICK is what the command gets.
+        'run once for each tick of a cron expression or an interval; does not wait without --wait',
+        // HOLDFAST_TICK is the variable that the command gets.
         'HOLDFAST_TICK_RULE',
       ),
     )
-    .addOption(new EnvOption('--timezone <zone>', 'whose local time --tick names (default: UTC)'))
+    .addOption(new EnvOption('--timezone <zone>', 'time zone of the cron expression in --tick (default: UTC)'))
     .addOption(
       new EnvOption(
         '--busy-exit <code>',
-        'the exit code when the name is taken (default: 124), or the tick has run (0)',
+        'exit code if the name is taken (default: 124) or the tick has already run (default: 0)',
       ),
     )
-    .addOption(new EnvOption('--quiet', 'do not tell that the name is taken, or the tick has run'))
-    .addOption(new EnvOption('--kill-after <duration>', 'from SIGTERM to SIGKILL when the lock is lost (default: 5s)'))
+    .addOption(new EnvOption('--quiet', 'print no message if the name is taken or the tick has already run'))
+    .addOption(
+      new EnvOption('--kill-after <duration>', 'time from SIGTERM to SIGKILL if the lock is lost (default: 5s)'),
+    )
     .addHelpText('after', runExitCodes)
     .exitOverride((error) => {
-      // The child's own status may be 2: what goes wrong before it starts must not look like it.
+      // The command itself may exit with 2. A usage error must not look like that.
       if (error.exitCode !== 0) error.exitCode = 125
       throw error
     })
@@ -53,63 +63,46 @@ export function addLock(program: Command): void {
       const { lockRun } = await import('./run.js')
       await lockRun(await settingsOf(self), name, command)
     })
-  withExamples(run, [
-    'holdfast lock run nightly-report -- node report.js',
-    'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh',
-    'holdfast lock run --wait 30s --shared city:london -- psql -f assign.sql',
-    'holdfast lock run --lease --no-wait --min-hold 10m report -- node report.js',
-    'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js',
-    'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh',
-  ])
 
-  const ls = lock
-    .command('ls')
-    .summary('list who holds and who waits')
-    .description('Lists who holds and who waits for locks: in all namespaces, unless one is given.')
-    .action(async (_options, self: Command) => (await import('./ls.js')).lockLs(await settingsOf(self)))
-  withExamples(ls, ['holdfast lock ls', 'holdfast lock ls --namespace billing --json'])
+  addVerb(lock, 'ls', ['holdfast lock ls', 'holdfast lock ls --namespace billing --json'])
+    .summary('list the holders and waiters of locks')
+    .description('Lists the holders and waiters of locks. Covers all namespaces, unless --namespace is given.')
+    .action(runs(async (settings) => (await import('./ls.js')).lockLs(settings)))
 
-  const show = withNameArgument(
-    lock
-      .command('show')
-      .summary('tell who holds a name, and who waits for it')
-      .description('Tells who holds a name, who waits for it, and since when.'),
-  ).action(async (name: string, _options, self: Command) =>
-    (await import('./show.js')).lockShow(await settingsOf(self), name),
-  )
-  withExamples(show, ['holdfast lock show invoice:42', 'holdfast lock show --key 42'])
+  addVerb(lock, 'show', ['holdfast lock show invoice:42', 'holdfast lock show --key 42'])
+    .summary('show who holds a name, and who waits for it')
+    .description('Shows who holds a name, who waits for it, and for how long.')
+    .argument('<name>', 'the name')
+    .addOption(keyOption())
+    .action(runs(async (settings, name: string) => (await import('./show.js')).lockShow(settings, name)))
 
-  const release = withNameArgument(
-    lock
-      .command('release')
-      .summary('ask the holder to let go')
-      .description('Asks the holder of a name to let go: the signal of its handle aborts, and it stops when it can.'),
-  ).action(async (name: string, _options, self: Command) =>
-    (await import('../act.js')).actOnKey(await settingsOf(self), 'release-name', name),
-  )
-  withExamples(release, ['holdfast lock release invoice:42'])
-
-  const breaking = withNameArgument(
-    lock
-      .command('break')
-      .summary('end the sessions that hold a name')
-      .description('Ends the sessions that hold a name, and with each all else that it holds.'),
-  )
-    .addOption(new EnvOption('--yes', 'do not ask'))
-    .action(async (name: string, _options, self: Command) =>
-      (await import('../act.js')).actOnKey(await settingsOf(self), 'break-lock', name),
+  addVerb(lock, 'release', ['holdfast lock release invoice:42'])
+    .summary('ask the holder to release a name')
+    .description(
+      'Asks the holder of a name to release it: the signal of its handle aborts. The holder decides when to stop.',
     )
-  withExamples(breaking, ['holdfast lock break invoice:42', 'holdfast lock break --yes invoice:42'])
-  withoutGlobalOptions(lock)
+    .argument('<name>', 'the name')
+    .addOption(keyOption())
+    .action(
+      runs(async (settings, name: string) => (await import('../act.js')).actOnKey(settings, 'release-name', name)),
+    )
+
+  addVerb(lock, 'break', ['holdfast lock break invoice:42', 'holdfast lock break --yes invoice:42'])
+    .summary('end the sessions that hold a name')
+    .description('Ends the sessions that hold a name. Each session also loses everything else that it holds.')
+    .argument('<name>', 'the name')
+    .addOption(keyOption())
+    .addOption(yesOption())
+    .action(runs(async (settings, name: string) => (await import('../act.js')).actOnKey(settings, 'break-lock', name)))
 }
 
 const runExitCodes = `
 Exit codes:
-  the command's own, or
+  the exit code of the command, or
   123  the lock was lost while the command ran
-  0    with --tick, also when the tick has run already
-  124  the name is taken, or the wait is over
+  0    with --tick: another host has already run the tick
+  124  the name is taken, or the wait timed out
   125  failed before the command was started
   126  the command cannot be executed
   127  the command was not found
-  128+n  ended by signal n`
+  128+n  signal n ended the command`

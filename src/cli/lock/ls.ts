@@ -2,7 +2,7 @@ import { nameLabel, type ObservedLock, Observer, participantLabel } from '../../
 import { withDatabase } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { durationLabel } from '../labels.js'
-import { type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
+import { type Column, namespaceColumn, onlyWhenPiped, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function lockLs(settings: Settings): Promise<void> {
@@ -12,7 +12,7 @@ export async function lockLs(settings: Settings): Promise<void> {
     return [await observer.locks({ namespace }), (await observer.leases({ namespace })).length] as const
   })
   printRows<'lock-ls'>(settings, locks, columns(locks))
-  if (locks.length === 0) printMessage('Nobody holds a lock.')
+  if (locks.length === 0) printMessage('No name is locked.')
   if (leases > 0)
     printMessage(`${leases} ${leases === 1 ? 'name is' : 'names are'} leased: \`holdfast lease ls\` lists them.`)
 }
@@ -33,11 +33,8 @@ function columns(locks: readonly ObservedLock[]): Column<ObservedLock>[] {
       value: (lock) => lock.instance ?? lock.application ?? lock.user,
       shown: (lock) => participantLabel(lock, lock.pid) + (lock.requests > 1 ? ` (${lock.requests} calls)` : ''),
     },
-    { title: 'HOST', value: ({ host }) => host, shown: onlyWhenPiped },
-    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: onlyWhenPiped },
-    { title: 'SESSION', value: ({ pid }) => pid, shown: onlyWhenPiped },
-    { title: 'FENCE', value: ({ fence }) => fence, shown: onlyWhenPiped },
+    ...pipedColumns<ObservedLock>({ HOST: 'host', PROCESS: 'osPid', SESSION: 'pid', FENCE: 'fence' }),
     { title: 'BLOCKED BY', value: ({ blockedBy }) => blockedBy.join(','), shown: onlyWhenPiped },
-    { title: 'KEY', value: ({ key }) => key, shown: onlyWhenPiped },
+    ...pipedColumns<ObservedLock>({ KEY: 'key' }),
   ]
 }

@@ -12,7 +12,7 @@ import { noticeWhenWaiting } from './wait-notice.js'
 
 const closeMs = 5_000
 
-/** flock(1) for a fleet: runs a command while a name is held. */
+/** Runs a command while a name is held: flock(1) for a fleet. */
 export async function lockRun(settings: Settings, name: string, command: readonly string[]): Promise<void> {
   let status: number
   try {
@@ -29,7 +29,7 @@ interface LockRunOptions {
   readonly name: string
   readonly command: readonly [string, ...string[]]
   readonly rule: TickRule | undefined
-  /** Undefined: without limit. */
+  /** Maximum wait. Undefined: no limit. */
   readonly waitMs: number | undefined
   readonly busyExit: number | undefined
   readonly expiryMs: number | undefined
@@ -41,15 +41,16 @@ interface LockRunOptions {
 
 function readOptions(settings: Settings, name: string, [program, ...args]: readonly string[]): LockRunOptions {
   if (!program) {
-    throw new UsageError('Expected a command after --', 'Such as: holdfast lock run report -- node report.js')
+    throw new UsageError('Expected a command after --', 'For example: holdfast lock run report -- node report.js')
   }
   const rule = readTick(settings)
   const isShared = settings.flag('shared')
-  if (rule && isShared) throw new UsageError('Expected --tick or --shared, got both: a tick is run by one host')
+  if (rule && isShared) throw new UsageError('Expected --tick or --shared, got both: one host runs a tick')
   const lease = settings.flag('lease') ? leaseOptions(settings) : undefined
   const leaseOnly = { ttl: '--ttl', minHold: '--min-hold' }
   for (const [option, flag] of Object.entries(leaseOnly)) {
-    if (!lease && settings.text(option)) throw new UsageError(`Expected --lease beside ${flag}: a lock has none`)
+    if (!lease && settings.text(option))
+      throw new UsageError(`Expected --lease together with ${flag}: a lock has no ${flag}`)
   }
   return {
     name,
@@ -77,7 +78,7 @@ async function run(settings: Settings, name: string, command: readonly string[])
       directUrl: settings.text('directUrl'),
       namespace: settings.name('namespace'),
       expiry: options.expiryMs,
-      // A lease asks for no session, so that it works behind any pooler.
+      // A lease needs no session, so it works behind any pooler.
       anchor: options.lease ? 'none' : 'required',
     })
     const opened = await orAborted(signals.giveUp, opening)
@@ -85,19 +86,19 @@ async function run(settings: Settings, name: string, command: readonly string[])
     const { rule, log, waitMs, busyExit = runExitCode.busy } = options
     if (rule === undefined) return (await runUnderLock(opened, options, signals, { waitMs }))?.status ?? busyExit
     const exitCodes = { alreadyRunExit: options.busyExit ?? 0, busyExit }
-    const coming = { holdfast, name, rule, waitMs: waitMs ?? 0, giveUp: signals.giveUp, log, ...exitCodes }
-    return await oncePerTick(coming, (run) => runUnderLock(opened, options, signals, run))
+    const tickRun = { holdfast, name, rule, waitMs: waitMs ?? 0, giveUp: signals.giveUp, log, ...exitCodes }
+    return await oncePerTick(tickRun, (run) => runUnderLock(opened, options, signals, run))
   } finally {
-    // A server that does not answer must not keep the status from whoever waits for it; nothing is held before we are open.
+    // An unresponsive server must not delay the exit. Before `opened` is set, nothing is held and nothing needs time to close.
     await Promise.race([(holdfast?.close() ?? Promise.resolve()).then(() => pool.end()), pause(holdfast ? closeMs : 0)])
   }
 }
 
-/** Until the child runs, a signal ends the waiting; from then on it is the child's. */
+/** Signals end the wait for the name. After the child has started, they are forwarded to the child. */
 class Signals {
   readonly #giveUp = new AbortController()
   #child: Child | undefined
-  /** Whether the child was sent one. */
+  /** True after a signal was forwarded to the child. */
   hasForwarded = false
 
   constructor() {
@@ -117,29 +118,29 @@ class Signals {
   }
 }
 
-/** Runs the command while the name is held; null when that is taken. */
+/** Runs the command while the name is held. Returns null if the name is taken. */
 async function runUnderLock(
   { locks, leases }: Holdfast,
   { name, command, killAfterMs, mode, lease, log }: LockRunOptions,
   signals: Signals,
   { waitMs, env, otherSignal }: CommandRun,
 ): Promise<CommandResult | null> {
-  const cancelNotice = noticeWhenWaiting(`for "${name}"; \`holdfast lock show\` tells who holds it`)
+  const cancelNotice = noticeWhenWaiting(`for "${name}"; \`holdfast lock show\` shows who holds it`)
   const signal = signals.giveUp
   const acquiring = lease
     ? acquireFrom(leases, name, { ...lease, signal }, waitMs)
     : acquireFrom(locks, name, { mode, signal }, waitMs)
   const lock = await acquiring.finally(cancelNotice)
-  // The signal may have come in the instant of the grant.
+  // A signal may arrive together with the grant.
   signal.throwIfAborted()
   if (lock === null) {
-    log(`holdfast: "${name}" is taken${waitMs ? ' and the wait is over' : ''}`)
+    log(`holdfast: "${name}" is taken${waitMs ? ' and the wait timed out' : ''}`)
     return null
   }
   const child = new Child(command, { HOLDFAST_NAME: name, HOLDFAST_FENCE: String(lock.fence), ...env })
   signals.forwardTo(child)
   const ended = await supervise(child, command[0], lock, killAfterMs, otherSignal)
-  // Whoever ended it wants this process to end, not the work to be done.
+  // The signal was meant for this process. A failure after it does not mean that the work is done.
   return signals.hasForwarded && ended.status !== 0 ? { ...ended, ranToEnd: false } : ended
 }
 

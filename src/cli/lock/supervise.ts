@@ -4,25 +4,24 @@ import type { HoldfastError, Lease, Lock } from '../../index.js'
 import type { Child } from '../child.js'
 import { printMessage } from '../failure.js'
 
-/** What `lock run` adds to the child's own status; the last three as env(1), nice(1) and timeout(1) have them. */
+/** Exit codes of `lock run` in addition to those of the child. The last three are the codes of env(1), nice(1) and timeout(1). */
 export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
 
-/** How the command is to be run. */
 export interface CommandRun {
-  /** How long to wait for the name; undefined: without limit. */
+  /** Maximum wait for the name. Undefined: no limit. */
   readonly waitMs: number | undefined
   readonly env?: NodeJS.ProcessEnv
-  /** What it stands on beside the lock. */
+  /** Another signal that stops the command, in addition to the signal of the lock. */
   readonly otherSignal?: AbortSignal
 }
 
 export interface CommandResult {
   readonly status: number
-  /** Whether the command ran to its end, while the lock was held and nobody told it to stop. */
+  /** True if the command ended on its own while the lock was held. */
   readonly ranToEnd: boolean
 }
 
-/** Lets the child run, for as long as the lock allows, and what else it stands on. */
+/** Waits for the end of the child, and stops the child when the lock or the other signal is lost. */
 export async function supervise(
   child: Child,
   command: string,
@@ -43,11 +42,11 @@ export async function supervise(
     (error) => ({ status: notStarted(command, error), ranToEnd: false }),
   )
   held.removeEventListener('abort', stop)
-  // What the child has started may outlive it, and must not outlive the lock.
+  // Descendants of the child may outlive it, but not the lock.
   await stopped
-  // Asked of the lock and not of the signal: when all of us were frozen, no event has spoken yet.
+  // Checks the lock and not its signal: after a freeze of this process, the abort event may not have fired yet.
   if (!lock.held || otherSignal?.aborted) return { status: runExitCode.lost, ranToEnd: false }
-  // Somebody may have asked for the name only: the lock was held to the end, but the work is not done.
+  // A release request stops the command although the lock was held until the end. Then the work may not be done.
   return stopped && ended.status !== 0 ? { ...ended, ranToEnd: false } : ended
 }
 
@@ -60,8 +59,8 @@ function notStarted(command: string, error: NodeJS.ErrnoException): number {
 }
 
 /**
- * Whether a command is a file in a directory of PATH. execvp(3) reports EACCES for a command that is in none of them when this
- * process may not search one of them; shells say that it was not found.
+ * Returns true if a directory of PATH contains the command. If this process may not search some directory of PATH, execvp(3)
+ * reports EACCES for a missing command, where shells report that it was not found.
  */
 function isInPath(command: string): boolean {
   if (command.includes('/')) return true

@@ -18,35 +18,36 @@ export function readTick(settings: Settings): TickRule | undefined {
     return ruleFromOptions('--tick', every === undefined ? { cron: given, timezone } : { every, timezone })
   }
   if (timezone === undefined) return undefined
-  throw new UsageError('Expected --tick beside --timezone', 'It says whose local times a cron expression names.')
+  throw new UsageError('Expected --tick together with --timezone', 'It is the time zone of the cron expression.')
 }
 
 export interface TickRun {
   readonly holdfast: Holdfast
   readonly name: string
   readonly rule: TickRule
-  /** How long to wait while another host runs the command for the tick. */
+  /** Maximum wait while another host runs the command for the tick. */
   readonly waitMs: number
   readonly giveUp: AbortSignal
-  /** What to end with when another host has run it, and when one is at it. */
+  /** Exit code if another host has already run the tick. */
   readonly alreadyRunExit: number
+  /** Exit code if another host runs the tick now. */
   readonly busyExit: number
   readonly log: (line: string) => void
 }
 
 /**
- * Runs the command for the nearest tick, unless some host has. A delivery, with a key of name and tick, keeps that: while
- * the command runs it belongs to the life of this instance, so that the tick of a host that died is free again. `work`
- * answers with null when the name is taken.
+ * Runs the command for the nearest tick, unless another host has run it. A delivery with a key of name and tick records the run.
+ * While the command runs, the delivery belongs to the epoch of this instance, so that another host can run the tick of a dead
+ * host. `work` returns null if the name is taken.
  */
 export async function oncePerTick(
   { holdfast, name, rule, waitMs, giveUp, alreadyRunExit, busyExit, log }: TickRun,
   work: (run: CommandRun) => Promise<CommandResult | null>,
 ): Promise<number> {
   const until = performance.now() + waitMs
-  const cancelNotice = noticeWhenWaiting('for the tick to come')
+  const cancelNotice = noticeWhenWaiting('for the next tick')
   const tick = await holdfast.schedules.untilNearest(rule, giveUp).finally(cancelNotice)
-  if (tick === null) throw new UsageError('Expected --tick to be a rule of which a tick has come, or comes soon')
+  if (tick === null) throw new UsageError('Expected --tick to be a rule with a recent or a near tick')
   const tickText = tick.toISOString()
   let ended: CommandResult | null = null
   try {
@@ -72,7 +73,7 @@ export async function oncePerTick(
   } catch (error) {
     if (error instanceof NotRunError) return ended === null ? busyExit : (ended as CommandResult).status
     if (ended === null) throw error
-    // The command has ended, and that could not be recorded: another host may run it for this tick again.
+    // The command has ended, but its end could not be recorded. Another host may run the tick again.
     await reportError(error, false)
     return runExitCode.lost
   }
@@ -81,7 +82,7 @@ export async function oncePerTick(
 /** Thrown so that the tick does not count as run. */
 class NotRunError extends Error {}
 
-/** Until nobody means this tick any more, which is when the next has come, and for a look at it afterwards. */
+/** Keeps the record until the next tick and a day longer, for operators who look at it later. */
 function retainMs(rule: TickRule, tick: Date): number {
   const next = rule.next(tick)
   return Math.max(minRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)

@@ -2,7 +2,7 @@ import { printMessage } from '../failure.js'
 
 const noticeAfterMs = 1_000
 
-/** People in front of a terminal wonder why nothing happens; a log does not. Answers with how to keep silent. */
+/** Prints a notice on a terminal if the wait takes longer than a second. Returns a function that cancels the notice. */
 export function noticeWhenWaiting(reason: string): () => void {
   const timer = setTimeout(() => {
     if (process.stderr.isTTY) printMessage(`holdfast: waiting ${reason}`)

@@ -16,7 +16,7 @@ import {
 import { connect } from '../connect.js'
 import type { MigrateDocument, MigrationLine, MigrationStep } from '../documents.js'
 import { Exit, exitCode, printMessage } from '../failure.js'
-import { type Column, printJson, printRows, write } from '../output.js'
+import { type Column, countText, printJson, printRows, write } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 
@@ -25,7 +25,7 @@ export async function migrateSchema(settings: Settings): Promise<void> {
   try {
     const state = await schemaState(database, schema)
     const upToDate = isUpToDate(state)
-    // With nothing pending, what remains to be wrong is a schema too new for this version of Holdfast.
+    // With nothing pending, the check can only fail because the schema is too new for this version of Holdfast.
     if (upToDate) checkSchema(state, schema)
     const grants = await planGrants(database, schema, readGrantees(settings))
     if (settings.flag('showSql')) {
@@ -59,7 +59,7 @@ export async function migrateSchema(settings: Settings): Promise<void> {
   }
 }
 
-/** Others may apply some of them meanwhile: then fewer are left, and we tell so. */
+/** Applies the pending steps. The progress skips the steps that another process applies at the same time. */
 async function apply(settings: Settings, database: Database, schema: string, all: number): Promise<Applied> {
   using progress = new Progress(settings)
   return await migrate(database, schema, ({ version, name }, pending) =>
@@ -71,10 +71,10 @@ function readGrantees(settings: Settings): Grantee[] {
   return roleKinds.flatMap((as) => (settings.list(as) ?? []).map((role) => ({ role, as })))
 }
 
-function print(settings: Settings, answer: MigrateDocument): void {
-  const functions = answer.functions.map((room) => ({ version: 'functions', name: room }) as const)
-  if (settings.flag('json')) printJson<'migrate'>(answer)
-  else printRows<'migrate'>(settings, [...(answer.pending ?? answer.applied ?? []), ...functions], columns)
+function print(settings: Settings, document: MigrateDocument): void {
+  const functions = document.functions.map((room) => ({ version: 'functions', name: room }) as const)
+  if (settings.flag('json')) printJson<'migrate'>(document)
+  else printRows<'migrate'>(settings, [...(document.pending ?? document.applied ?? []), ...functions], columns)
 }
 
 const columns: Column<MigrationLine>[] = [
@@ -88,13 +88,7 @@ const isUpToDateText = (schema: string) => `The schema ${schema} is up to date.`
 
 /** "1 migration and the functions of 7 rooms", at the beginning of a sentence. */
 function counted(migrations: readonly unknown[], rooms: readonly unknown[]): string {
-  const parts = [
-    ...(migrations.length > 0 ? [`${migrations.length} ${migrations.length === 1 ? 'migration' : 'migrations'}`] : []),
-    ...(rooms.length > 0
-      ? [
-          `${migrations.length > 0 ? 'the' : 'The'} functions of ${rooms.length} ${rooms.length === 1 ? 'room' : 'rooms'}`,
-        ]
-      : []),
-  ]
-  return parts.join(' and ')
+  const functions = `functions of ${countText(rooms.length, 'room')}`
+  if (migrations.length === 0) return `The ${functions}`
+  return countText(migrations.length, 'migration') + (rooms.length === 0 ? '' : ` and the ${functions}`)
 }

@@ -1,49 +1,42 @@
 import type { Command } from 'commander'
-import { addNoun, withExamples, withoutGlobalOptions } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addNoun, addVerb, runs, yesOption } from '../command.js'
 
 export function addQueue(program: Command): void {
-  const queue = addNoun(program, 'queue', 'see, pause and resume queues; bring buried jobs back')
-  withExamples(queue, ['holdfast queue ls', 'holdfast queue pause mail', 'holdfast queue redrive mail'])
-  const ls = queue
-    .command('ls')
+  const queue = addNoun(program, 'queue', 'list, pause and resume queues; let buried jobs run again', [
+    'holdfast queue ls',
+    'holdfast queue pause mail',
+    'holdfast queue redrive mail',
+  ])
+  addVerb(queue, 'ls', ['holdfast queue ls', 'holdfast queue ls --namespace billing --json'])
     .summary('list the queues')
     .description(
-      'Lists the queues: how many of their jobs are where, counted up to 10,000, and how many workers serve them. In all ' +
-        'namespaces, unless one is given.',
+      'Lists the queues with their number of jobs in each state, counted up to 10,000, and their number of workers. ' +
+        'Covers all namespaces, unless --namespace is given.',
     )
-    .action(async (_options, self: Command) => (await import('./ls.js')).queueLs(await settingsOf(self)))
-  withExamples(ls, ['holdfast queue ls', 'holdfast queue ls --namespace billing --json'])
+    .action(runs(async (settings) => (await import('./ls.js')).queueLs(settings)))
 
-  const pause = queue
-    .command('pause')
-    .summary('let no more jobs of a queue begin')
-    .description('Pauses a queue: none of its jobs is claimed, by anybody, until it is resumed. Those that run go on.')
+  addVerb(queue, 'pause', ['holdfast queue pause mail'])
+    .summary('pause a queue')
+    .description('Pauses a queue: no worker claims its jobs until the queue is resumed. Running jobs continue.')
     .argument('<name>', 'the queue')
-    .action(async (name: string, _options, self: Command) =>
-      (await import('../act.js')).actOnName(await settingsOf(self), 'pause-queue', name),
+    .action(
+      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'pause-queue', name)),
     )
-  withExamples(pause, ['holdfast queue pause mail'])
 
-  const resume = queue
-    .command('resume')
-    .summary('let the jobs of a paused queue begin again')
-    .description('Resumes a paused queue: its jobs are claimed again.')
+  addVerb(queue, 'resume', ['holdfast queue resume mail'])
+    .summary('resume a paused queue')
+    .description('Resumes a paused queue: workers claim its jobs again.')
     .argument('<name>', 'the queue')
-    .action(async (name: string, _options, self: Command) =>
-      (await import('../act.js')).actOnName(await settingsOf(self), 'resume-queue', name),
+    .action(
+      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'resume-queue', name)),
     )
-  withExamples(resume, ['holdfast queue resume mail'])
 
-  const redrive = queue
-    .command('redrive')
+  addVerb(queue, 'redrive', ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
     .summary('let the buried jobs of a queue run again')
-    .description('Lets all buried jobs of a queue run again, with all their attempts before them.')
+    .description('Lets all buried jobs (dead letters) of a queue run again. Each job gets all its attempts again.')
     .argument('<name>', 'the queue')
-    .addOption(new EnvOption('--yes', 'do not ask'))
-    .action(async (name: string, _options, self: Command) =>
-      (await import('../act.js')).actOnName(await settingsOf(self), 'redrive-queue', name),
+    .addOption(yesOption())
+    .action(
+      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'redrive-queue', name)),
     )
-  withExamples(redrive, ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
-  withoutGlobalOptions(queue)
 }

@@ -40,7 +40,7 @@ function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
   ]
 }
 
-/** `10000+`: nobody counts millions to look at them. */
+/** `10000+`: the count stops there. */
 export function formatCount(jobs: number): string | number {
   return jobs > maxCounted ? `${maxCounted}+` : jobs
 }

@@ -28,8 +28,7 @@ const columns: Column<ScheduleStatus>[] = [
   { title: 'STATE', value: stateText, colour: () => 'yellow' },
 ]
 
-/** What is unusual about it, in words; empty when nothing is. */
-export function stateText({ pausedAt, members, override }: ScheduleStatus): string {
+function stateText({ pausedAt, members, override }: ScheduleStatus): string {
   const unusual = { paused: pausedAt, orphan: members.length === 0, overridden: override }
   return Object.entries(unusual)
     .filter(([, is]) => is)

@@ -6,7 +6,7 @@ import { formatSeconds } from '../format-time.js'
 import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** Works out ticks from the rule alone: it needs no database. */
+/** Computes ticks from the rule, without a database. */
 export function scheduleNext(settings: Settings, cron: string | undefined): void {
   const every = settings.durationMs('every', 1_000)
   if ((cron === undefined) === (every === undefined)) {
@@ -25,7 +25,7 @@ export function scheduleNext(settings: Settings, cron: string | undefined): void
     tick = rule.next(tick)
   }
   printRows<'schedule-next'>(settings, ticks, columns)
-  if (ticks.length === 0) printMessage('It ticks no more.')
+  if (ticks.length === 0) printMessage('The rule has no more ticks.')
 }
 
 const columns: Column<UpcomingTick>[] = [

@@ -3,7 +3,6 @@ import { ruleFromOptions } from '../../cron/index.js'
 import { runAct } from '../act.js'
 import type { Settings } from '../settings.js'
 
-/** Another rule than that of the code, until it is cleared. */
 export async function scheduleOverride(settings: Settings, word: string): Promise<void> {
   const name = checkName(word, 'schedule')
   const rule = {
@@ -14,11 +13,11 @@ export async function scheduleOverride(settings: Settings, word: string): Promis
   const clears = settings.flag('clear')
   if (clears === (rule.cron !== undefined || rule.every !== undefined)) {
     throw new UsageError(
-      `Expected a rule, by --cron or --every, or --clear, got ${clears ? 'both' : 'neither'}`,
+      `Expected a rule (--cron or --every) or --clear, got ${clears ? 'both' : 'neither'}`,
       `Write: holdfast schedule override ${name} --every 1h`,
     )
   }
-  // Reports a mistake without a database.
+  // Reports an invalid rule before the command connects to the database.
   if (!clears) ruleFromOptions('schedule override', rule)
   const namespace = settings.name('namespace') ?? 'default'
   await runAct(settings, 'override-schedule', { namespace, name, ...(clears ? {} : rule) })

@@ -4,7 +4,7 @@ import { describeRule } from '../../cron/index.js'
 import type { PastGap, PastRun, ScheduleStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
-import { Exit, exitCode, printMessage } from '../failure.js'
+import { conditionNotMet } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -13,22 +13,18 @@ export async function scheduleShow(settings: Settings, word: string): Promise<vo
   const name = checkName(word, 'schedule')
   await withHoldfast(settings, async ({ schedules, namespace }, database, schema) => {
     const status = await schedules.find(name)
-    if (!status) {
-      printMessage(await noSuchSchedule(new Observer(database, schema), namespace, name))
-      throw new Exit(exitCode.conditionNotMet)
-    }
+    if (!status) return conditionNotMet(await noSuchSchedule(new Observer(database, schema), namespace, name))
     const history = await schedules.runs(name, { limit })
     if (!printDocument<'schedule-show'>(settings, { ...status, history }))
       printFacts(settings, [...factsOf(status), ...history.map(historyFact)])
   })
 }
 
-/** Each that is true of it. */
 function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {
   const states = [
-    pausedAt && 'paused: nothing begins until it is resumed',
+    pausedAt && 'paused: no run starts until it is resumed',
     members.length === 0 && 'orphan: no live instance has it in its code',
-    override && 'overridden: it ticks by the rule of an operator',
+    override && 'overridden: it follows the rule of an operator',
   ].filter((state) => typeof state === 'string')
   return (states.length > 0 ? states : ['it ticks']).map((state) => ['state', state])
 }
@@ -39,7 +35,7 @@ function factsOf(status: ScheduleStatus): Fact[] {
     ['name', name],
     ...stateFacts(status),
     ['rule', describeRule(rule)],
-    ...(override ? [['rule of its code', describeRule(codeRule)] as const] : []),
+    ...(override ? [['rule in the code', describeRule(codeRule)] as const] : []),
     ...(pausedAt ? [['paused', pausedAt.toISOString()] as const] : []),
     ...(nextAt ? [['next', nextAt.toISOString()] as const] : []),
     ...members.map((member): Fact => ['member', `${member.instance}, ${describeRule(member.rule)}`]),

@@ -1,4 +1,4 @@
-// From what somebody looks at, and how large the terminal is, to the lines on it. Pure: it knows no terminal.
+// Computes the lines of the screen from the view and the size of the terminal. Has no side effects.
 import { formatDuration } from '../../base/index.js'
 import { displayWidth, gap, shorten, widthsFor, wrap } from '../table.js'
 import type { Panel, PanelRow, Style } from './panel.js'
@@ -10,7 +10,6 @@ export interface Span {
   readonly style?: Style | undefined
 }
 
-/** One line of the screen, never wider than it. */
 export type Line = readonly Span[]
 
 export interface Size {
@@ -18,22 +17,21 @@ export interface Size {
   readonly rows: number
 }
 
-/** From here on panels stand side by side. */
+/** From this width on, panels stand side by side. */
 const minTwoColumnWidth = 130
 const separator = ' │ '
-/** What is held, beside what is done. */
 const panelColumns = [
   [0, 1, 2],
   [3, 4, 5],
 ] as const
-/** Before each row: whether it is the one that the keys are for; before each title: its number. */
+/** Width of the marker before a row, and of the number before a title. */
 const gutter = 2
-/** A panel has at least its title and so many rows, as long as it has them. */
+/** Minimum number of rows of a panel, if it has that many. */
 const minRows = 2
-/** Texts are not cut below this to keep a column that could be spared. */
+/** Columns are hidden before texts are cut below this width. */
 const readableWidth = 20
 
-/** The whole screen: exactly so many lines. */
+/** Returns the lines of the whole screen. */
 export function layOut(view: View, size: Size): Line[] {
   const room = Math.max(0, size.rows - 2)
   const body =
@@ -68,14 +66,13 @@ function header({ overview, address, intervalMs, isPaused }: View): Line {
 function footer({ outage, isTyping, panelStates, focus, shows, isZoomed }: View): Line {
   if (outage) {
     const since = outage.forMs < 1_000 ? '' : ` for ${formatDuration(Math.floor(outage.forMs / 1_000) * 1_000)}`
-    return [{ text: ` No answer${since}, still trying: ${outage.reason} `, style: 'reverse' }]
+    return [{ text: ` No response${since}, still trying: ${outage.reason} `, style: 'reverse' }]
   }
   const { filter } = panelStates[focus]!
-  if (isTyping)
-    return [{ text: `filter ${panels[focus]!.title.toLowerCase()}: ${filter}_  enter keeps it, esc drops it` }]
+  if (isTyping) return [{ text: `filter ${panels[focus]!.title.toLowerCase()}: ${filter}_  enter applies, esc clears` }]
   if (shows === 'help') return [{ text: 'q back', style: 'dim' }]
   if (shows === 'details') return [{ text: 'q back  up/down another row', style: 'dim' }]
-  const filterText = filter === '' ? '' : `filtered by "${filter}", esc drops it  `
+  const filterText = filter === '' ? '' : `filtered by "${filter}", esc clears  `
   const zoom = isZoomed ? 'z back' : 'z zoom'
   return [
     { text: filterText, style: 'yellow' },
@@ -99,12 +96,12 @@ function stackPanels(view: View, which: Iterable<number>, room: number, columns:
   const wantedRows = shown.map((panel) => rowsOf(view, panel).length)
   const at = shown.indexOf(view.focus)
   const rows = divideRows(room - shown.length, wantedRows, at)
-  // Too low for all titles: then at least what the keys are for.
+  // The screen is too low for all titles. Shows only the focused panel.
   if (rows === undefined) return panelLines(view, at < 0 ? shown[0]! : view.focus, room, columns)
   return shown.flatMap((panel, place) => panelLines(view, panel, rows[place]! + 1, columns))
 }
 
-/** Divides rows among panels: a few for each, then what the focused one wants, then one after the other. Undefined: too few. */
+/** Divides rows among panels: first the minimum, then the focused panel, then the others. Undefined: too few rows. */
 function divideRows(rows: number, wanted: readonly number[], focused: number): number[] | undefined {
   if (rows < 0) return undefined
   let left = rows
@@ -118,7 +115,7 @@ function divideRows(rows: number, wanted: readonly number[], focused: number): n
   const order = [...wanted.keys()].sort((a, b) => Number(b === focused) - Number(a === focused))
   for (let height = 1; height <= minRows; height++)
     for (const panel of order) grow(panel, Math.min(height, wanted[panel]!))
-  // Half of what is left, so that the others do not vanish beside a long list.
+  // The focused panel gets at most half of the rest, so that the other panels keep some rows.
   if (focused >= 0) grow(focused, Math.min(wanted[focused]!, rowsOfPanel[focused]! + Math.ceil(left / 2)))
   let hasGrown = true
   while (left > 0 && hasGrown) {
@@ -128,7 +125,7 @@ function divideRows(rows: number, wanted: readonly number[], focused: number): n
   return rowsOfPanel
 }
 
-/** A title with the names of the columns, and rows below it: at most so many lines. */
+/** Returns the title and the rows of a panel, at most `lines` lines. */
 function panelLines(view: View, at: number, lines: number, columns: number): Line[] {
   if (lines < 1) return []
   const panel = panels[at]!
@@ -137,7 +134,7 @@ function panelLines(view: View, at: number, lines: number, columns: number): Lin
   const all = rowsOf(view, at)
   const room = lines - 1
   const place = placeOf(panelState, all)
-  // Around the row where somebody is.
+  // Scrolls to the selected row.
   const first = isFocused ? Math.max(0, Math.min(place - Math.floor(room / 2), all.length - room)) : 0
   const rows = all.slice(first, first + room)
   const total = panelState.filter === '' ? Math.max(panel.total(view.overview), all.length) : all.length
@@ -167,7 +164,7 @@ function styleLine(line: Line, style: Style): Line {
     : [{ text: textOf(line), style }]
 }
 
-/** Lays out the titles and these of the rows, in the columns for which there is room. */
+/** Lays out titles and rows, in the columns that fit. */
 function table(
   panel: Panel,
   all: readonly PanelRow[],
@@ -193,7 +190,7 @@ function table(
   return { heading: lineOf(titles.map((text) => ({ text }))), lines: rows.map(({ cells }) => lineOf(cells)) }
 }
 
-/** Which columns are shown. A namespace that is the same everywhere tells nothing; what can be spared goes first. */
+/** Selects columns. Hides the namespace if all rows have the same one, then the columns that can be spared. */
 function fittingColumns(
   panel: Panel,
   all: readonly PanelRow[],
@@ -221,7 +218,7 @@ function details(view: View, columns: number): Line[] {
   const { row } = view.panelStates[view.focus]!
   const found = panel.rows(view.overview).find(({ id }) => id === row?.id)
   const title: Line = [{ text: ` ${panel.title}`, style: 'bold' }]
-  if (found === undefined) return [title, [], [{ text: '  It is no longer among what is listed.' }]]
+  if (found === undefined) return [title, [], [{ text: '  This row is no longer listed.' }]]
   const facts = found.facts(view.schema)
   const width = Math.max(...facts.map(([field]) => field.length))
   return [
@@ -238,24 +235,24 @@ function details(view: View, columns: number): Line[] {
 const help: readonly Line[] = [
   ' Keys',
   '',
-  '  1-6, tab, left, right   the panel that the other keys are for',
-  '  up, down, pages, g, G   a row of it',
-  '  enter                   all about the row, and the command that shows more',
-  '  z                       the panel alone, or all of them again',
-  '  s, S                    sort by the next column; turn the order round',
-  '  /                       only rows with a text in them; esc drops it',
-  '  p or space              pause, and go on',
-  '  r                       look again now',
-  '  + -                     look less often, more often',
-  '  ctrl-l, ctrl-z          draw anew; go to the background, and fg comes back',
-  '  q                       leave',
+  '  1-6, tab, left, right   select a panel',
+  '  up, down, pages, g, G   select a row of the panel',
+  '  enter                   show details of the row, and the command that shows more',
+  '  z                       show only this panel, or all panels',
+  '  s, S                    sort by the next column; reverse the order',
+  '  /                       show only rows that contain a text; esc clears the filter',
+  '  p or space              pause, resume',
+  '  r                       refresh now',
+  '  + -                     refresh less often, more often',
+  '  ctrl-l, ctrl-z          redraw; suspend (fg continues)',
+  '  q                       quit',
   '',
   ' Numbers',
   '',
-  '  ~12k   by the statistics of the planner      1000+   counted up to there',
-  '  DONE/S, WAITED and TOOK are of jobs that ended in the last minute, or of the',
-  '  latest thousands where more did: rate, and median/99th percentile of the time',
-  '  before their claim and after it. TROUBLE is of the last hour.',
+  '  ~12k   estimated from planner statistics      1000+   not counted further',
+  '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute, or the',
+  '  latest thousands of them: rate, and median/99th percentile of the time before',
+  '  and after their claim. TROUBLE covers the last hour.',
 ].map((text) => [{ text, style: /^ \w/.test(text) ? 'bold' : undefined }])
 
 function padLine(line: Line, columns: number): Line {

@@ -7,7 +7,7 @@ import { layOut } from './layout.js'
 import { Screen } from './screen.js'
 import { firstView, type Key, press } from './view.js'
 
-/** While there is no answer the screen says for how long, and asks again no later than this. */
+/** Maximum time until the next attempt while the database does not respond. */
 const retryMs = 2_000
 
 interface LiveOptions {
@@ -18,14 +18,19 @@ interface LiveOptions {
   readonly hasColours: boolean
 }
 
-/** The overview on the terminal, until somebody leaves it. Rejects with `Exit` when a signal ends it. */
+/** Shows the overview on the terminal until the user quits. Rejects with `Exit` after a signal. */
 export async function runLive({ read, address, schema, intervalMs, hasColours }: LiveOptions): Promise<void> {
-  // Before the terminal is taken over: what is wrong from the start is said as any command says it.
+  // Before the screen opens, so that the first error is printed like the error of any command.
   let view = firstView(await read(), address, schema, intervalMs)
   let goneSince: number | undefined
   let timer: NodeJS.Timeout | undefined
   let isReading = false
-  const { promise: ended, resolve: leave, reject: fail } = withResolvers()
+  let leave!: () => void
+  let fail!: (reason: unknown) => void
+  const ended = new Promise<void>((resolve, reject) => {
+    leave = resolve
+    fail = reject
+  })
 
   const screen = new Screen(process.stdin, process.stdout, hasColours, {
     key: (key: Key) => {
@@ -52,7 +57,7 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
   }
 
   async function refresh(): Promise<void> {
-    // Also while it hurries, the database is asked one thing at a time.
+    // One query at a time, also when the user presses r repeatedly.
     if (isReading) return
     isReading = true
     try {
@@ -79,14 +84,4 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
     clearTimeout(timer)
     screen.close()
   }
-}
-
-function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void } {
-  let resolve!: () => void
-  let reject!: (reason: unknown) => void
-  const promise = new Promise<void>((yes, no) => {
-    resolve = yes
-    reject = no
-  })
-  return { promise, resolve, reject }
 }

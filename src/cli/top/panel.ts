@@ -1,49 +1,49 @@
-// What a panel of the overview is: columns, and for each row its cells and all that is known of it. Any table of the overview
-// is made into one, whatever its rows are.
 import { formatDuration } from '../../base/index.js'
 import type { Overview } from '../../observe/index.js'
 import { type Fact, visible } from '../output.js'
 
 export type Style = 'bold' | 'dim' | 'reverse' | 'red' | 'yellow' | 'green'
 
-/** A table of the overview, whatever its rows are made of. */
+/** A table of the overview, independent of the type of its rows. */
 export interface Panel {
   readonly title: string
   readonly columns: readonly Heading[]
   rows(overview: Overview): readonly PanelRow[]
-  /** How many there are, where more are than listed. */
+  /** Number of all rows, which may be more than the listed rows. */
   total(overview: Overview): number
-  /** The command that lists all of them. */
+  /** Command that lists all rows. */
   readonly listedBy: string
 }
 
 interface Heading {
   readonly title: string
-  /** Numbers stand below each other by their last digits. */
+  /** Numbers are aligned to the right. */
   readonly isNumber: boolean
-  /** Where there is no room the columns with the largest number go first; those with 0 stay. */
+  /** Columns with the largest number are hidden first where there is no room. Columns with 0 stay. */
   readonly spare: number
-  /** So wide at least, so that what changes all the time does not move its neighbours. */
+  /** Minimum width, so that changing values do not move the next columns. */
   readonly least: number
 }
 
 export interface PanelRow {
-  /** By which it is found again in the next overview. */
+  /** Identifies the row in the next overview. */
   readonly id: string
   readonly cells: readonly Cell[]
-  /** All that is known of it, and the command that tells more, for Holdfast in this schema. */
+  /** Details of the row, and the command that shows more. */
   facts(schema: string): readonly Fact[]
 }
 
 export interface Cell {
   readonly text: string
-  /** By what it is sorted: the larger first, but texts as in a dictionary. Null goes last. */
+  /** Sort key: larger numbers first, texts in alphabetical order, null last. */
   readonly order: number | string | null
   readonly style: Style | undefined
 }
 
 export interface Column<Row> {
   title: string
+  /** Label in the details of a row. Default: the title in lower case. */
+  label?: string
   text: (row: Row) => string
   order?: (row: Row) => number | string | null
   style?: (row: Row) => Style | false | undefined
@@ -58,12 +58,12 @@ interface Definition<Row> {
   rows: (overview: Overview) => readonly Row[]
   total?: (overview: Overview) => number
   id: (row: Row) => string
-  facts: (row: Row, schema: string) => [string, string | number | null][]
+  /** Details in addition to the columns. A detail with the label of a column replaces it. */
+  details?: (row: Row, schema: string) => [string, string | number | null | undefined][]
   listedBy: string
 }
 
-/** Makes a panel of a table. */
-export function definePanel<Row>({ columns, rows, id, facts, total, ...same }: Definition<Row>): Panel {
+export function definePanel<Row>({ columns, rows, id, details, total, ...same }: Definition<Row>): Panel {
   const rowOf = (row: Row): PanelRow => ({
     id: id(row),
     cells: columns.map(({ text, order, style }) => ({
@@ -71,8 +71,11 @@ export function definePanel<Row>({ columns, rows, id, facts, total, ...same }: D
       order: order ? order(row) : text(row),
       style: style?.(row) || undefined,
     })),
-    facts: (schema) =>
-      facts(row, schema).map(([field, value]) => [field, value === null ? '-' : visible(String(value))] as const),
+    facts: (schema) => {
+      const fromColumns = columns.map(({ title, label = title.toLowerCase(), text }) => [label, text(row)] as const)
+      const facts = new Map([...fromColumns, ...(details?.(row, schema) ?? [])])
+      return [...facts].map(([label, value]) => [label, visible(String(value ?? '')) || '-'])
+    },
   })
   return {
     ...same,
@@ -87,12 +90,11 @@ export function definePanel<Row>({ columns, rows, id, facts, total, ...same }: D
   }
 }
 
-/** A column of numbers. */
 export function count<Row>(title: string, of: (row: Row) => number, more: Partial<Column<Row>> = {}): Column<Row> {
   return { title, text: (row) => String(of(row)), order: of, isNumber: true, ...more }
 }
 
-/** A column of ages, or of times to come. */
+/** A column of durations, such as an age or the time until an event. */
 export function time<Row>(
   title: string,
   of: (row: Row) => number | null,
@@ -101,13 +103,12 @@ export function time<Row>(
   return { title, text: (row) => age(of(row)), order: of, isNumber: true, least: 6, ...more }
 }
 
-/** A time for a screen: whole seconds, because more would only flicker. */
+/** Formats a duration in whole seconds, because smaller units would flicker. */
 export function age(ms: number | null): string {
   if (ms === null) return ''
   return ms < 1_000 ? '<1s' : formatDuration(Math.floor(ms / 1_000) * 1_000)
 }
 
-/** A time that something took. */
 export function exactDuration(ms: number | null): string {
   return ms === null ? '' : formatDuration(ms)
 }

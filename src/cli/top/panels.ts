@@ -1,4 +1,3 @@
-// The panels of the overview: for each its columns, and what they say of a row.
 import { commandLine, shellQuote } from '../../base/index.js'
 import { describeRule } from '../../cron/index.js'
 import {
@@ -40,22 +39,8 @@ const instances = definePanel<OverviewInstance>({
       spare: 4,
       style: ({ reconnects }) => reconnects > 0 && 'yellow',
     }),
-    time('OPEN', ({ openMs }) => openMs),
+    time('OPEN', ({ openMs }) => openMs, { label: 'open for' }),
     { title: 'VERSION', text: ({ version }) => version, spare: 5 },
-  ],
-  facts: (row) => [
-    ['instance', row.id],
-    ['state', stateOf(row)],
-    ['namespace', row.namespace],
-    ['host', row.host],
-    ['process', row.osPid],
-    ['version', row.version],
-    ['holds', row.held],
-    ['waits', row.waiting],
-    ['leases', row.leased],
-    ['workers', row.workers],
-    ['reconnects', row.reconnects],
-    ['open for', age(row.openMs)],
   ],
 })
 
@@ -70,25 +55,17 @@ const locks = definePanel<OverviewLock>({
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 4 },
     { title: 'MODE', text: ({ mode }) => mode ?? '-', spare: 1 },
     { title: 'HOLDER', text: ({ holder, holders }) => holdersLabel(holder, holders) },
-    time('HELD', ({ heldMs }) => heldMs),
+    time('HELD', ({ heldMs }) => heldMs, { label: 'held for' }),
     count('WAITERS', ({ waiters }) => waiters, { style: ({ waiters }) => waiters > 0 && 'yellow' }),
-    time('LONGEST', ({ waitedMs }) => waitedMs, { style: () => 'yellow' }),
+    time('LONGEST', ({ waitedMs }) => waitedMs, { label: 'longest wait', style: () => 'yellow' }),
     { title: 'FIRST IN LINE', text: ({ waiter }) => ownerLabel(waiter), spare: 2 },
     { title: 'FENCE', text: ({ fence }) => String(fence ?? ''), spare: 3 },
   ],
-  facts: (row, schema) => [
-    ['name', row.label],
-    ['namespace', row.namespace],
+  details: (row, schema) => [
+    ['held for', age(row.heldMs) || (row.holders > 0 ? 'less than about 3s' : '')],
     ['key', row.key],
-    ['mode', row.mode],
-    ['holder', holdersLabel(row.holder, row.holders) || 'nobody'],
-    ['instance', row.holder?.instance ?? null],
-    ['server process', row.holder?.pid ?? null],
-    ['held for', age(row.heldMs) || (row.holders > 0 ? 'less than about 3s' : '-')],
-    ['fence', row.fence],
-    ['calls that wait', row.waiters],
-    ['first in line', ownerLabel(row.waiter) || '-'],
-    ['waits for', age(row.waitedMs) || '-'],
+    ['instance', row.holder?.instance],
+    ['server process', row.holder?.pid],
     ['more', commandForName('lock show', row, schema)],
   ],
 })
@@ -111,8 +88,8 @@ const leases = definePanel<OverviewLease>({
     { title: 'NAME', text: nameLabel },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 4 },
     { title: 'HOLDER', text: leaseHolderText },
-    time('HELD', ({ heldMs }) => heldMs),
-    time('EXPIRES', ({ expiresInMs }) => expiresInMs),
+    time('HELD', ({ heldMs }) => heldMs, { label: 'held for' }),
+    time('EXPIRES', ({ expiresInMs }) => expiresInMs, { label: 'expires in' }),
     time('TTL', ({ ttlMs }) => ttlMs, { spare: 2, least: 3 }),
     {
       title: 'WANTED',
@@ -123,22 +100,14 @@ const leases = definePanel<OverviewLease>({
     },
     { title: 'FENCE', text: ({ fence }) => String(fence), spare: 3 },
   ],
-  facts: (row) => [
-    ['name', row.label],
-    ['namespace', row.namespace],
+  details: (row) => [
     ['key', row.key],
-    ['holder', leaseHolderText(row)],
     ['instance', row.holder.instance],
-    ['held for', age(row.heldMs)],
-    ['expires in', age(row.expiresInMs)],
-    ['ttl', age(row.ttlMs)],
-    ['fence', row.fence],
-    ['somebody waits', row.hasWaiters ? 'yes' : 'no'],
   ],
 })
 
 function leaseHolderText({ held, holder }: OverviewLease): string {
-  return held ? ownerLabel(holder) : 'nobody: kept taken'
+  return held ? ownerLabel(holder) : 'kept taken'
 }
 
 const schedules = definePanel<OverviewSchedule>({
@@ -171,22 +140,17 @@ const schedules = definePanel<OverviewSchedule>({
     count('MEMBERS', ({ members }) => members, { style: ({ members }) => members === 0 && 'red', spare: 2 }),
     { title: 'STATE', text: stateOfSchedule, style: () => 'yellow' },
   ],
-  facts: (row, schema) => [
-    ['schedule', row.name],
-    ['namespace', row.namespace],
+  details: (row, schema) => [
+    ['next', row.nextAt && `${row.nextAt.toISOString()}, ${nextText(row)}`],
     ['rule', describeRule(row.rule) + (row.overridden ? ', by an operator' : '')],
-    ['next', row.nextAt ? `${row.nextAt.toISOString()}, ${nextText(row)}` : null],
-    ['state', stateOfSchedule(row) || 'it ticks'],
-    ['members', row.members],
-    ['last tick', row.last?.tick.toISOString() ?? null],
-    ['ended', row.last ? `${row.last.state} ${age(row.last.agoMs)} ago` : null],
-    ['took', exactDuration(row.last?.tookMs ?? null) || '-'],
-    ['run by', row.last?.instance ?? null],
+    ['state', stateOfSchedule(row) || 'active'],
+    ['last tick', row.last?.tick.toISOString()],
+    ['run by', row.last?.instance],
     ['more', commandLine('schedule show', commandOptions(row.namespace, schema), row.name)],
   ],
 })
 
-/** Later than that somebody would have taken a tick. */
+/** Some member normally claims a tick within this time. */
 const overdueMs = 5_000
 
 function nextText({ nextInMs, paused }: OverviewSchedule): string {
@@ -215,10 +179,14 @@ const queues = definePanel<OverviewQueue>({
     count('RUNNING', ({ running }) => running, { spare: 1 }),
     count('WAITING', ({ waiting }) => waiting, { text: waitingText, spare: 2 }),
     time('OLDEST', ({ oldestMs }) => oldestMs),
-    count('DONE/S', ({ donePerSecond }) => donePerSecond),
-    { ...latencyColumn('WAITED', ({ waited }) => waited), least: 11 },
-    { ...latencyColumn('TOOK', ({ took }) => took), least: 11, spare: 3 },
-    count('BURIED', ({ buried }) => buried, { spare: 5, style: ({ buried }) => buried > 0 && 'red' }),
+    count('DONE/S', ({ donePerSecond }) => donePerSecond, { label: 'done per second' }),
+    { ...latencyColumn('WAITED', ({ waited }) => waited), label: 'waited p50/p99', least: 11 },
+    { ...latencyColumn('TOOK', ({ took }) => took), label: 'took p50/p99', least: 11, spare: 3 },
+    count('BURIED', ({ buried }) => buried, {
+      label: 'buried lately',
+      spare: 5,
+      style: ({ buried }) => buried > 0 && 'red',
+    }),
     count('WORKERS', ({ workers }) => workers, {
       spare: 4,
       style: ({ workers, ready }) => workers === 0 && ready > 0 && 'red',
@@ -229,19 +197,9 @@ const queues = definePanel<OverviewQueue>({
       style: ({ workers, pausedMs }) => (pausedMs === null && workers === 0 ? 'red' : 'yellow'),
     },
   ],
-  facts: (row, schema) => [
-    ['queue', queueName(row)],
-    ['namespace', row.namespace],
-    ['state', stateOfQueue(row) || 'it is worked on'],
-    ['ready', row.readyIs === 'estimated' ? `${readyText(row)}, by the statistics of the planner` : readyText(row)],
-    ['running', row.running],
-    ['waiting', waitingText(row)],
-    ['oldest', age(row.oldestMs) || '-'],
-    ['workers', row.workers],
-    ['done a second', row.donePerSecond],
-    ['waited p50/p99', latencyText(row.waited) || '-'],
-    ['took p50/p99', latencyText(row.took) || '-'],
-    ['buried lately', row.buried],
+  details: (row, schema) => [
+    ['ready', readyText(row) + (row.readyIs === 'estimated' ? ', estimated from planner statistics' : '')],
+    ['state', stateOfQueue(row) || 'active'],
     ['more', row.name === null ? commandLine('queue ls', { schema }) : jobsCommand(row.name, row.namespace, schema)],
   ],
 })
@@ -295,14 +253,8 @@ const trouble = definePanel<Trouble>({
     { title: 'WHY', text: ({ detail }) => detail, least: 40 },
     { title: 'INSTANCE', text: ({ instance }) => instance ?? '', spare: 1 },
   ],
-  facts: (row, schema) => [
-    ['what', troubleTitles[row.kind]],
-    ['where', row.subject],
-    ['namespace', row.namespace],
+  details: (row, schema) => [
     ['when', row.at ? `${row.at.toISOString()}, ${age(row.agoMs)} ago` : 'now'],
-    ['job', row.job],
-    ['instance', row.instance],
-    ['why', row.detail],
     ...(row.job === null ? [] : [['more', commandLine('job show', { schema }, String(row.job))] as [string, string]]),
   ],
 })
@@ -319,7 +271,7 @@ const troubleTitles: Record<Trouble['kind'], string> = {
 
 export const panels: readonly Panel[] = [instances, locks, leases, schedules, queues, trouble]
 
-/** `1.2M`: an estimate has no last digits. */
+/** `1.2M`: two digits are enough for an estimate. */
 function shortNumber(many: number): string {
   if (many < 1e4) return String(Number(many.toPrecision(2)))
   return many < 1e6 ? `${Number((many / 1e3).toPrecision(2))}k` : `${Number((many / 1e6).toPrecision(2))}M`

@@ -4,10 +4,10 @@ import type { Settings } from '../settings.js'
 import { layoutFor } from '../table.js'
 import { panels } from './panels.js'
 
-/** Of each panel at most so many rows: a glance, and the commands for more. */
+/** Maximum number of rows of a panel. */
 const maxRows = 20
 
-/** The overview once, as plain text: a table for each panel, cut to the width of a terminal where there is one. */
+/** Prints the overview as plain text: a table for each panel, cut to the width of the terminal. */
 export function printReport(settings: Settings, overview: Overview, address: string): void {
   const room = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   write([`${address}, PostgreSQL ${overview.server}, ${overview.at.toISOString()}`])

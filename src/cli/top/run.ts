@@ -8,11 +8,10 @@ import type { Settings } from '../settings.js'
 
 const defaultIntervalMs = 2_000
 const minIntervalMs = 250
-/** A database that is asked for the next overview before it has answered would only become slower. */
 const queryTimeoutMs = 10_000
 const closeMs = 200
 
-/** The overview: on a terminal live, elsewhere or with --once as one report. */
+/** Shows the overview: live on a terminal, as one report without a terminal or with --once. */
 export async function top(settings: Settings): Promise<void> {
   const intervalMs = settings.durationMs('interval', minIntervalMs, maxTimerMs) ?? defaultIntervalMs
   const namespace = settings.name('namespace')
@@ -32,17 +31,17 @@ export async function top(settings: Settings): Promise<void> {
     const hasColours = !settings.isNegated('color') && process.stdout.hasColors()
     await (await import('./live.js')).runLive({ read, address: database.address, schema, intervalMs, hasColours })
   } finally {
-    // Whoever leaves does not wait for a server that does not answer.
+    // An unresponsive server must not delay the exit.
     await Promise.race([database.close(), pause(closeMs)])
   }
 }
 
-/** Whether there is a terminal on which one can move about, and a keyboard. */
+/** Returns true if there are a keyboard and a terminal with a movable cursor. */
 function isScreen(): boolean {
   return Boolean(process.stdin.isTTY && process.stdout.isTTY) && !['', 'dumb'].includes(process.env.TERM ?? '')
 }
 
-/** An overview a line; without an interval only one. */
+/** Prints one overview per line. Prints only one without an interval. */
 async function stream(read: () => Promise<Overview>, intervalMs: number | undefined): Promise<void> {
   write([JSON.stringify(await read())])
   let isGone = false
@@ -50,7 +49,7 @@ async function stream(read: () => Promise<Overview>, intervalMs: number | undefi
     await pause(intervalMs)
     try {
       write([JSON.stringify(await read())])
-      if (isGone) printMessage('The database answers again.')
+      if (isGone) printMessage('The database responds again.')
       isGone = false
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error

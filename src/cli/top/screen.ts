@@ -1,19 +1,18 @@
-// The terminal: taken over and given back, and drawn on with as few bytes as tell the difference.
 import { emitKeypressEvents } from 'node:readline'
 import type { ReadStream, WriteStream } from 'node:tty'
 import { type Line, type Size, textOf } from './layout.js'
 import type { Style } from './panel.js'
 import type { Key } from './view.js'
 
-// The alternate screen, without its cursor, and without a line that runs over into the next.
+// Alternate screen, hidden cursor, no line wrapping.
 const enterScreen = '\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J'
 const leaveScreen = '\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l'
 const plain = '\x1b[0m'
 const codes: Record<Style, number> = { bold: 1, dim: 2, reverse: 7, red: 31, yellow: 33, green: 32 }
 const colours: readonly Style[] = ['red', 'yellow', 'green']
-/** To write so many places again is cheaper than to move the cursor beyond them. */
+/** Rewriting a gap of this length is cheaper than moving the cursor. */
 const maxRewrittenGap = 6
-/** Signs of which every terminal agrees that each takes one place, and that none turns the direction. */
+/** Characters that take one column on every terminal, and that do not change the writing direction. */
 const singleWidth = /^[\x20-\x7e│…↑↓]*$/
 
 interface ScreenCell {
@@ -23,12 +22,13 @@ interface ScreenCell {
 
 interface ScreenEvents {
   key(key: Key): void
-  /** It has another size, or was away: what stood on it is gone. */
+  /** The size has changed, or the screen was restored. Everything must be drawn again. */
   changed(): void
-  /** The terminal itself is gone. */
+  /** The terminal was closed. */
   closed(): void
 }
 
+/** The terminal in full-screen mode. `draw` writes only the differences. */
 export class Screen {
   readonly #input: ReadStream
   readonly #output: WriteStream
@@ -36,7 +36,7 @@ export class Screen {
   readonly #events: ScreenEvents
   #shown: readonly Line[] = []
   #isOpen = false
-  /** Also true while it is stopped. */
+  /** True from `open` to `close`, also while the process is suspended. */
   #isTaken = false
 
   constructor(input: ReadStream, output: WriteStream, hasColours: boolean, events: ScreenEvents) {
@@ -56,7 +56,7 @@ export class Screen {
     output.on('resize', () => this.#redraw())
     process.on('SIGTSTP', () => this.#stop())
     process.on('SIGCONT', () => this.#resume())
-    // Also when the process ends in a way that nobody foresaw, and before its last words.
+    // Restores the terminal also after an unexpected error, before Node.js prints the error.
     process.on('uncaughtExceptionMonitor', () => this.close())
     process.on('exit', () => this.close())
   }
@@ -74,7 +74,7 @@ export class Screen {
     this.#output.write(enterScreen)
   }
 
-  /** Gives the terminal back as it was. */
+  /** Restores the terminal. */
   close(): void {
     this.#isTaken = false
     this.#restore()
@@ -87,12 +87,12 @@ export class Screen {
     if (changes !== '') this.#output.write(changes)
   }
 
-  /** As Ctrl-Z does where the terminal is not ours: the whole job stops, its shell has the terminal, and `fg` comes back. */
+  /** Suspends the process group, like Ctrl-Z in cooked mode. `fg` continues it. */
   suspend(): void {
     process.kill(0, 'SIGTSTP')
   }
 
-  /** Draws everything anew: something else has written on the screen. */
+  /** Redraws everything, because another program has written on the screen. */
   clear(): void {
     if (this.#isOpen) this.#redraw()
   }
@@ -104,7 +104,7 @@ export class Screen {
 
   #resume(): void {
     if (!this.#isTaken) return
-    // Whoever had the terminal meanwhile may have left it in another mode, also where nobody told us to stop.
+    // Another program may have changed the mode of the terminal, even without a SIGTSTP to this process.
     this.#restore()
     this.open()
     this.#events.changed()
@@ -125,14 +125,14 @@ export class Screen {
     this.#events.changed()
   }
 
-  /** What makes one line of another. */
+  /** Returns the output that turns one line into another. */
   #change(before: Line, after: Line, row: number): string {
     const [old, now] = [textOf(before), textOf(after)]
     const from = this.#cellsOf(before)
     const to = this.#cellsOf(after)
     const isSame = (at: number) => from[at]?.sign === to[at]?.sign && from[at]?.style === to[at]?.style
     if (from.length === to.length && to.every((_, at) => isSame(at))) return ''
-    // Erased before and not after: behind the last place the cursor still stands on it.
+    // Erases before it writes: after the last column, the cursor stays on that column.
     if (!singleWidth.test(old) || !singleWidth.test(now)) return `${goTo(row, 0)}\x1b[K${writeCells(to)}`
     const changes: string[] = []
     for (let at = 0; at < to.length; at++) {

@@ -1,48 +1,46 @@
-// What somebody looks at, and what each key does to it.
 import type { Overview } from '../../observe/index.js'
 import type { PanelRow } from './panel.js'
 import { panels } from './panels.js'
 
-/** All that decides what is on the screen. */
+/** State of the screen. */
 export interface View {
   readonly overview: Overview
-  /** Which database, for people. */
+  /** Address of the database. */
   readonly address: string
   readonly schema: string
-  /** Why there is nothing new, and for how long; undefined when all is well. */
+  /** Reason and duration of an outage. Undefined while the database responds. */
   readonly outage: { readonly reason: string; readonly forMs: number } | undefined
   readonly intervalMs: number
   readonly isPaused: boolean
-  /** Which of the panels the keys are for. */
+  /** Index of the selected panel. */
   readonly focus: number
-  /** Whether it has the screen for itself. */
+  /** Whether only the selected panel is shown. */
   readonly isZoomed: boolean
   readonly shows: 'panels' | 'details' | 'help'
-  /** Whether what is typed goes into the filter. */
+  /** Whether the user is typing a filter. */
   readonly isTyping: boolean
   readonly panelStates: readonly PanelState[]
 }
 
-/** How one panel is looked at. */
 export interface PanelState {
-  /** The row where somebody is: by its id, or where that is gone by its place. */
+  /** Selected row, by id. If the id is no longer listed, `at` is the index. */
   readonly row: { readonly id: string; readonly at: number } | undefined
-  /** Which column it is sorted by; undefined: as it comes. */
+  /** Index of the sort column. Undefined: the order of the overview. */
   readonly sortedBy: number | undefined
   readonly isReversed: boolean
   readonly filter: string
 }
 
 export interface Key {
-  /** As node:readline calls it, such as `tab`, `up` or `z`. */
+  /** Name from node:readline, such as `tab`, `up` or `z`. */
   readonly name?: string | undefined
   readonly ctrl?: boolean | undefined
   readonly shift?: boolean | undefined
-  /** What was typed, where it is a character. */
+  /** The typed character, if the key has one. */
   readonly text?: string | undefined
 }
 
-/** What a key asks for beside another view. */
+/** Effect of a key in addition to a new view. */
 type ViewRequest = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
 
 const intervalsMs = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
@@ -64,7 +62,7 @@ export function firstView(overview: Overview, address: string, schema: string, i
   }
 }
 
-/** The rows of a panel, as somebody wants to see them. */
+/** Returns the filtered and sorted rows of a panel. */
 export function rowsOf({ overview, panelStates }: View, panel: number): readonly PanelRow[] {
   const { filter, sortedBy, isReversed } = panelStates[panel]!
   const wanted = filter.toLowerCase()
@@ -72,18 +70,18 @@ export function rowsOf({ overview, panelStates }: View, panel: number): readonly
   const rows =
     wanted === '' ? [...all] : all.filter(({ cells }) => cells.some(({ text }) => text.toLowerCase().includes(wanted)))
   if (sortedBy !== undefined) {
-    const turn = isReversed ? -1 : 1
+    const sign = isReversed ? -1 : 1
     rows.sort((a, b) => {
       const [one, other] = [a.cells[sortedBy]!.order, b.cells[sortedBy]!.order]
       if (one === null || other === null) return Number(one === null) - Number(other === null)
       const order = typeof one === 'number' ? Number(other) - one : one.localeCompare(String(other))
-      return order * turn
+      return order * sign
     })
   }
   return rows
 }
 
-/** Where in its rows somebody is. */
+/** Returns the index of the selected row. */
 export function placeOf({ row }: PanelState, rows: readonly PanelRow[]): number {
   const at = rows.findIndex(({ id }) => id === row?.id)
   return at >= 0 ? at : Math.max(0, Math.min(row?.at ?? 0, rows.length - 1))
@@ -114,14 +112,14 @@ function nextInterval(nowMs: number, isLonger: boolean): number {
 
 function moveTo(view: View, key: Key): View {
   const { focus, panelStates, shows } = view
-  const look = panelStates[focus]!
+  const state = panelStates[focus]!
   const rows = rowsOf(view, focus)
   const goTo = (at: number) => {
     const place = Math.max(0, Math.min(at, rows.length - 1))
     return withPanelState(view, { row: rows[place] && { id: rows[place].id, at: place } })
   }
-  const at = placeOf(look, rows)
-  // Shift makes a letter another key here, and Tab turns round.
+  const at = placeOf(state, rows)
+  // With Shift, a letter is another key, and Tab goes backwards.
   switch (key.shift && key.name !== 'tab' ? key.text : key.name) {
     case 'up':
     case 'k':
@@ -151,22 +149,22 @@ function moveTo(view: View, key: Key): View {
       return focused(focus - 1)
     case 'return':
     case 'enter': {
-      // From here on the row itself is meant, wherever it moves.
+      // Selects the row by its id, so that the details follow the row.
       return rows.length > 0 ? { ...goTo(at), shows: 'details' } : view
     }
     case 'z':
       return { ...view, isZoomed: !view.isZoomed }
     case 's': {
-      const next = look.sortedBy === undefined ? 0 : look.sortedBy + 1
+      const next = state.sortedBy === undefined ? 0 : state.sortedBy + 1
       return withPanelState(view, {
         sortedBy: next < panels[focus]!.columns.length ? next : undefined,
         isReversed: false,
       })
     }
     case 'S':
-      return withPanelState(view, { isReversed: look.sortedBy !== undefined && !look.isReversed })
+      return withPanelState(view, { isReversed: state.sortedBy !== undefined && !state.isReversed })
     case 'escape':
-      if (look.filter !== '') return withPanelState(view, { filter: '' })
+      if (state.filter !== '') return withPanelState(view, { filter: '' })
       return { ...view, isZoomed: false }
   }
   if (key.text === '/') return { ...view, isTyping: true }
@@ -185,6 +183,6 @@ function typeText(view: View, { name, text }: Key): View {
 function withPanelState(view: View, change: Partial<PanelState>): View {
   return {
     ...view,
-    panelStates: view.panelStates.map((look, at) => (at === view.focus ? { ...look, ...change } : look)),
+    panelStates: view.panelStates.map((state, at) => (at === view.focus ? { ...state, ...change } : state)),
   }
 }

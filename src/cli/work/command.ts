@@ -1,34 +1,31 @@
 import type { Command } from 'commander'
-import { withExamples } from '../command.js'
-import { EnvOption, repeated, settingsOf } from '../options.js'
+import { addVerb, runs } from '../command.js'
+import { EnvOption, repeated } from '../options.js'
 
 export function addWork(program: Command): void {
-  const work = program
-    .command('work')
-    .summary('run the jobs and schedules that files define')
-    .description(
-      'Runs jobs and schedules: those whose definitions, made by defineJob and defineSchedule, the files export, alone, in ' +
-        'a list or as the default. SIGTERM or SIGINT drains: what runs may come to its end. A second one ends the process ' +
-        'at once. `holdfast instance drain` does the same from outside.',
-    )
-    .argument('<file...>', 'modules, relative to the working directory; TypeScript where Node.js reads it')
-    .addOption(new EnvOption('--concurrency <number>', 'how many jobs run at once (default: 10)'))
-    .addOption(
-      repeated(
-        new EnvOption(
-          '--queue <name>',
-          'serve this queue, not those of the definitions; repeatable',
-          'HOLDFAST_QUEUES',
-        ),
-      ),
-    )
-    .addOption(new EnvOption('--drain <duration>', 'how long what runs may take after a signal (default: 20s)'))
-    .action(async (files: string[], _options, self: Command) =>
-      (await import('./run.js')).work(await settingsOf(self), files),
-    )
-  withExamples(work, [
+  addVerb(program, 'work', [
     'holdfast work jobs.js',
     'holdfast work dist/jobs/*.js --concurrency 50',
     'holdfast work jobs.js --queue mail --queue reports --drain 1m',
   ])
+    .summary('run the jobs and schedules that files define')
+    .description(
+      'Runs the jobs and schedules that files define with defineJob and defineSchedule. A file exports its definitions ' +
+        'one by one, in a list or as the default export. SIGTERM or SIGINT starts a graceful shutdown: no new work ' +
+        'starts, and running work may finish. A second signal ends the process immediately. `holdfast instance drain` ' +
+        'starts the same shutdown from outside.',
+    )
+    .argument('<file...>', 'modules, relative to the working directory; TypeScript if Node.js supports it')
+    .addOption(new EnvOption('--concurrency <number>', 'maximum number of jobs at the same time (default: 10)'))
+    .addOption(
+      repeated(
+        new EnvOption(
+          '--queue <name>',
+          'serve this queue instead of the queues of the definitions; repeatable',
+          'HOLDFAST_QUEUES',
+        ),
+      ),
+    )
+    .addOption(new EnvOption('--drain <duration>', 'how long running work may take after a signal (default: 20s)'))
+    .action(runs(async (settings, files: string[]) => (await import('./run.js')).work(settings, files)))
 }

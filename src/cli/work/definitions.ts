@@ -2,7 +2,7 @@ import { UsageError } from '../../base/index.js'
 import type { JobDefinition, ScheduleDefinition } from '../../index.js'
 import type { ExportedValue } from './exports.js'
 
-// biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+// biome-ignore lint/suspicious/noExplicitAny: the handler may take and return any types
 export type Job = JobDefinition<any, any, any>
 
 export interface Definitions {
@@ -10,7 +10,7 @@ export interface Definitions {
   readonly schedules: readonly ScheduleDefinition[]
 }
 
-/** What is a definition among all that the files export. */
+/** Finds the definitions among the exports of the files. */
 export function findDefinitions(exported: readonly ExportedValue[]): Definitions {
   const jobs = byName(exported, isJob, ({ kind }) => kind)
   const schedules = byName(exported, isSchedule, ({ name }) => name)
@@ -34,7 +34,7 @@ function byName<T>(
     if (other && other.value !== value) {
       throw new UsageError(
         `Two definitions are named "${name}": one in ${other.file}, one in ${file}`,
-        'Whoever works finds the definition by its name, so names are given once.',
+        'A worker finds a definition by its name, so each name must be unique.',
       )
     }
     found.set(name, { file, value })
@@ -42,7 +42,7 @@ function byName<T>(
   return [...found.values()].map(({ value }) => value)
 }
 
-/** Both are known by their members: the file may have another copy of this package. */
+/** Checks members and not the class, because the file may import another copy of this package. */
 function isJob(value: unknown): value is Job {
   const { kind, queue, attempts, run } = (value ?? {}) as Partial<Job>
   return (

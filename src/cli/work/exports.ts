@@ -3,19 +3,18 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { errorLine, HoldfastError, memberOf, toRecordedError, UsageError } from '../../base/index.js'
 
-/** Something that a file exports, alone or in a list. */
 export interface ExportedValue {
   readonly file: string
   readonly value: unknown
 }
 
-/** What the files export. Paths are those of the working directory. */
+/** Imports the files and returns their exports. Paths are relative to the working directory. */
 export async function loadExports(files: readonly string[]): Promise<ExportedValue[]> {
   for (const file of files) {
     if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)} in ${process.cwd()}`)
   }
   const exported: ExportedValue[] = []
-  // One after the other, so that what one prints or throws is its own.
+  // One after the other, so that the output and the error of a file belong to that file.
   for (const file of files) {
     const values = valuesOf(await load(file))
     exported.push(...[...new Set(values)].map((value) => ({ file, value })))
@@ -23,7 +22,7 @@ export async function loadExports(files: readonly string[]): Promise<ExportedVal
   return exported
 }
 
-/** Each export, each member of an exported list, and what `module.exports` holds where its names are not seen from outside. */
+/** Returns each export, each member of an exported list, and the members of `module.exports` that Node.js does not detect. */
 function valuesOf(module: Record<string, unknown>): unknown[] {
   const members = isPlainObject(module.default) ? Object.values(module.default) : []
   return [...Object.values(module), ...members].flatMap((value) => (Array.isArray(value) ? value.flat() : [value]))
@@ -50,7 +49,7 @@ class TypeScriptError extends HoldfastError {
     super(`${file} cannot be imported: Node.js ${process.version} does not read TypeScript`, {
       code: 'IMPORT_FAILED',
       retryable: false,
-      hint: 'Use Node.js 22.18 or later, or NODE_OPTIONS="--import tsx", or give the compiled file.',
+      hint: 'Use Node.js 22.18 or later, or NODE_OPTIONS="--import tsx", or pass the compiled file.',
     })
   }
 }
@@ -58,7 +57,7 @@ class TypeScriptError extends HoldfastError {
 class ImportError extends HoldfastError {
   constructor(file: string, cause: unknown) {
     const { stack = errorLine(cause) } = toRecordedError(cause)
-    // From there on it is how we came to import it.
+    // The frames below show only how Node.js imported the file.
     const [userStack] = stack.split(/\n\s+at .*node:internal\//)
     super(`${file} cannot be imported: ${userStack}`, { code: 'IMPORT_FAILED', retryable: false, cause })
   }

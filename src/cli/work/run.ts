@@ -3,31 +3,31 @@ import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../..
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { printMessage } from '../failure.js'
+import { countText } from '../output.js'
 import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
 import { type Definitions, findDefinitions } from './definitions.js'
 import { loadExports } from './exports.js'
 
-/** What the instance needs beside the transactions of its handlers. */
+/** Connections of the instance in addition to the transactions of the handlers. */
 const reservedConnections = 5
 const closeMs = 5_000
 
-/** What has been started. */
 interface StartedWork {
   readonly worker: Worker | undefined
   readonly schedules: readonly Schedule[]
 }
 
-/** Runs the jobs and schedules that the files define, until it is told to stop. */
+/** Runs the jobs and schedules that the files define, until a signal or a drain request arrives. */
 export async function work(settings: Settings, files: readonly string[]): Promise<void> {
   const drainMs = settings.durationMs('drain', 0, maxTimerMs) ?? 20_000
   const concurrency = settings.wholeNumber('concurrency', 1, 10_000) ?? 10
   const queues = settings.list('queue')
   const definitions = findDefinitions(await loadExports(files))
-  // Each handler may have a transaction open, and none of them may keep the instance from recording its end.
+  // Each handler may use one connection for its transaction. The instance needs others to record the results.
   const { pool, schema } = connect(settings, concurrency + definitions.schedules.length + reservedConnections)
   const signaled = firstSignal()
-  // A database that is away must not let this process end.
+  // Keeps the process running while the database is unreachable.
   const keepAliveTimer = setInterval(() => {}, 2 ** 30)
   let holdfast: Holdfast | undefined
   try {
@@ -46,7 +46,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
     else await drainOnRequest(holdfast, started, signaled, drainMs)
   } finally {
     clearInterval(keepAliveTimer)
-    // Work that does not heed its signal may keep a connection, and must not keep the process.
+    // A handler that ignores its signal may keep a connection. It must not keep the process.
     const closed = (holdfast?.close() ?? Promise.resolve()).then(() => pool.end())
     await Promise.race([closed, pause(closeMs)])
   }
@@ -75,13 +75,13 @@ function start(
   return { worker, schedules: added }
 }
 
-/** Resolves with the first signal. The second one ends the process at once; whoever is present takes its jobs over. */
+/** Resolves with the first signal. The second signal ends the process immediately, and other instances take over its jobs. */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let isStopping = false
     onSignals(stopSignals, (signal) => {
       if (isStopping) {
-        printMessage(`holdfast: ${signal} again: ends now`)
+        printMessage(`holdfast: ${signal} again: exiting now`)
         process.exit(statusOfSignal(signal))
       }
       isStopping = true
@@ -90,12 +90,12 @@ function firstSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** Resolves, with no signal, when somebody has asked from outside that this instance drain. */
+/** Resolves without a signal when an operator requests that this instance drains. */
 function drainRequested({ draining }: Holdfast): Promise<undefined> {
   return new Promise((resolve) => draining.addEventListener('abort', () => resolve(undefined), { once: true }))
 }
 
-/** A signal meanwhile leaves what runs the time that it would have had after a signal alone. */
+/** Waits until the instance is drained. After a signal, waits at most `drainMs` longer. */
 async function drainOnRequest(
   { drained }: Holdfast,
   started: StartedWork,
@@ -103,9 +103,9 @@ async function drainOnRequest(
   drainMs: number,
 ): Promise<void> {
   const running = runningText(started)
-  printMessage(`holdfast: asked to drain: takes no more ${kindsText(started)}; ${running ?? 'none'} may come to an end`)
+  printMessage(`holdfast: asked to drain: claims no more ${kindsText(started)}; ${running ?? 'none'} may finish`)
   const signalTimeout = stopped.then((signal) => {
-    printMessage(`holdfast: ${signal}: what runs may take ${formatDuration(drainMs)} more`)
+    printMessage(`holdfast: ${signal}: running work may take ${formatDuration(drainMs)} more`)
     return pause(drainMs)
   })
   await Promise.race([drained, signalTimeout])
@@ -116,9 +116,9 @@ async function drain(started: StartedWork, signal: NodeJS.Signals, drainMs: numb
   const { worker, schedules } = started
   const running = runningText(started)
   const deadlineText = running ? `${running} may take ${formatDuration(drainMs)} to end` : 'none runs'
-  printMessage(`holdfast: ${signal}: takes no more ${kindsText(started)}; ${deadlineText}`)
+  printMessage(`holdfast: ${signal}: claims no more ${kindsText(started)}; ${deadlineText}`)
   const timer = setTimeout(() => {
-    printMessage(`holdfast: the time is over; ${runningText(started) ?? 'none'} told to stop, and given back`)
+    printMessage(`holdfast: timed out; ${runningText(started) ?? 'none'} told to stop, and returned to the queue`)
   }, drainMs)
   await Promise.all([
     worker?.close({ within: drainMs }),
@@ -128,12 +128,11 @@ async function drain(started: StartedWork, signal: NodeJS.Signals, drainMs: numb
   printMessage('holdfast: stopped')
 }
 
-/** What it takes, in words. */
 function kindsText({ worker, schedules }: StartedWork): string {
   return [worker ? 'jobs' : '', schedules.length > 0 ? 'ticks' : ''].filter((word) => word !== '').join(' and ')
 }
 
-/** What runs just now, in words; undefined if nothing does. */
+/** Describes the running work. Undefined if nothing runs. */
 function runningText({ worker, schedules }: StartedWork): string | undefined {
   const jobs = worker?.running ?? 0
   const runs = schedules.reduce((sum, { running }) => sum + running, 0)
@@ -144,15 +143,11 @@ function runningText({ worker, schedules }: StartedWork): string | undefined {
 }
 
 function printFailedJob({ kind, id, attempt, state, error }: HoldfastEvents['job.failed']): void {
-  const next = state === 'retried' ? 'it is tried again' : 'the job is buried'
+  const next = state === 'retried' ? 'it will be retried' : 'the job is buried'
   printMessage(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${errorLine(error)}`)
 }
 
 function printFailedRun({ name, tick, attempt, error }: HoldfastEvents['schedule.failed']): void {
   const again = attempt > 1 ? `, attempt ${attempt},` : ''
   printMessage(`holdfast: ${name} ${tick.toISOString()}${again} failed: ${errorLine(error)}`)
-}
-
-function countText(count: number, what: 'job' | 'run'): string {
-  return count === 1 ? `1 ${what}` : `${count} ${what}s`
 }

@@ -3,8 +3,8 @@ import { defineJob } from '../../index.js'
 import type { DepartmentContext } from './department.js'
 
 /**
- * Every three seconds, one instance bills the orders that have come in: a job for each, enqueued in the transaction that marks
- * them. All instances work on the jobs. An invoice commits with the end of its job, so there is one, whoever dies.
+ * Bills new orders every three seconds: one instance marks the orders and enqueues a job for each, in one transaction. All
+ * instances run the jobs. An invoice commits with the end of its job, so a crash causes no missing and no second invoice.
  */
 export function billing({ holdfast, name, record }: DepartmentContext): void {
   const writeInvoice = defineJob('write-invoice', {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type DepartmentContext, transaction } from './department.js'
 
-/** Every instance writes into the books, and reads the last balance for that: whoever holds the lock, alone. */
+/** Adds entries to the books. Each entry needs the last balance, so an instance reads and writes under a lock. */
 export function books({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_500, () =>
     holdfast.locks.with('books', (lock) =>

@@ -5,8 +5,8 @@ import { type DepartmentContext, transaction } from './department.js'
 export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fukuoka', 'Galway', 'Hobart']
 
 /**
- * Buildings get a number within their city, in the order in which they came. The instances divide the cities among themselves;
- * each city has one owner, who reads the last number and writes the next ones. `guard` refuses an owner of the past.
+ * Numbers the buildings of each city. The instances divide the cities among themselves. The one owner of a city reads the last
+ * number and writes the next numbers. `guard` rejects the writes of a former owner.
  */
 export function cities({ holdfast, pool, name, record }: DepartmentContext): void {
   const number = (city: string, { signal, guard }: OwnedResource) =>

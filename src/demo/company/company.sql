@@ -1,5 +1,5 @@
 -- name: tables
--- What the departments write. Nothing here is unique by itself, so that what is written twice would be seen.
+-- Tables of the departments. They have no unique constraints, so that the proof can find duplicates.
 create table report (night timestamptz not null, attempt integer not null, fence bigint not null, written_by text not null);
 
 create table "order" (id integer generated always as identity primary key, billed_at timestamptz);
@@ -22,7 +22,7 @@ create table step (
 );
 
 create table booking (event text not null, fence bigint not null, written_by text not null);
--- Events that the payment provider was told are booked.
+-- Events whose booking the payment provider received.
 create table acknowledged (event text not null);
 
 create table export (

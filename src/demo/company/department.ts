@@ -1,24 +1,24 @@
 import type pg from 'pg'
 import type { Holdfast } from '../../index.js'
 
-/** What a department finds on its desk: what any application has, and somebody who tells the story. */
+/** Everything that a department needs from its instance. */
 export interface DepartmentContext {
   readonly holdfast: Holdfast
   readonly pool: pg.Pool
-  /** The name of this instance, written beside each effect. */
+  /** Name of this instance, written with each effect. */
   readonly name: string
-  /** Answers the requests to a path of this instance's web server. */
+  /** Handles the requests to a path of the web server of this instance. */
   serve(path: string, handler: (request: Request) => Promise<Response>): void
-  /** Takes a turn after each such pause, a bit more or less, until this instance closes. */
-  repeat(pauseMs: number, turn: () => Promise<unknown>): void
-  /** Tells that some work begins and ends here, such as `invoice 42`. For who watches; nothing depends on it. */
+  /** Runs a function after each pause of roughly `pauseMs`, until this instance closes. */
+  repeat(pauseMs: number, run: () => Promise<unknown>): void
+  /** Reports the start and the end of a piece of work, such as `invoice 42`. Only the output of the demo uses the report. */
   record<T>(kind: string, subject: unknown, run: () => Promise<T>): Promise<T>
 }
 
-/** A transaction of the application's own: what `run` throws undoes it. */
+/** Runs `run` in a transaction of the application. An error rolls the transaction back. */
 export async function transaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // A session may end at any time. The query that fails says so; without a listener, the process would end, too.
+  // A session may end at any time. The next query rejects then. Without a listener, the process would end.
   const ignore = () => {}
   client.on('error', ignore)
   let broken: Error | undefined

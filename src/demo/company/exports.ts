@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { LimitReachedError } from '../../index.js'
 import type { DepartmentContext } from './department.js'
 
-/** A customer has one export at a time, and the company three, whichever instances they run on. The next one is told so. */
+/** Runs at most one export per customer and three in total, across all instances. Rejects further requests with 409. */
 export function exports({ holdfast, pool, name, record, serve }: DepartmentContext): void {
   serve('/exports', async (request) => {
     const { customer } = (await request.json()) as { customer: number }
@@ -13,7 +13,7 @@ export function exports({ holdfast, pool, name, record, serve }: DepartmentConte
             const began = await pool.query('select clock_timestamp()::text as at')
             await pause(500 + Math.random() * 1_500, undefined, { signal: shared.signal })
             const ended = await pool.query('select clock_timestamp()::text as at')
-            // True to this very moment. So what is written now is true, too, however late it arrives.
+            // The times are from before this check, so the row is correct even if the insert arrives late.
             if (!own.held || !shared.held) throw new Error('The permits were lost')
             await pool.query('insert into export (customer, began_at, ended_at, written_by) values ($1, $2, $3, $4)', [
               customer,

@@ -12,7 +12,7 @@ import { search } from './search.js'
 export { cityNames } from './cities.js'
 export type { DepartmentContext } from './department.js'
 
-/** All departments: each instance has every one of them, and they find out among themselves who does what. */
+/** All departments. Each instance runs all of them, and Holdfast coordinates the instances. */
 export const departments: readonly ((context: DepartmentContext) => void)[] = [
   reports,
   billing,

@@ -8,8 +8,8 @@ interface Customer {
 }
 
 /**
- * A new customer starts a workflow, in the transaction that writes the customer: first the account, then the contract and a
- * mail of welcome, and when both are done somebody calls. Mails go out by lanes: two at a time for each domain.
+ * Starts a workflow for a new customer, in the transaction that inserts the customer: first the account, then the contract and
+ * a welcome mail, then a call when both are done. Lanes limit the mails to two at a time for each domain.
  */
 export function onboarding({ holdfast, pool, name, record, serve }: DepartmentContext): void {
   const step = (kind: string, queue: string, domainOf: (customer: Customer) => string | null = () => null) =>

@@ -3,8 +3,8 @@ import { deliveryOf, webhooks } from '../../http/index.js'
 import type { DepartmentContext } from './department.js'
 
 /**
- * The payment provider delivers each event at least once, here always twice at the same time, and again until it hears that it was
- * booked. Whichever instance a delivery comes to: the event is booked once, and every later delivery gets the first answer.
+ * Books payment events. The provider delivers each event twice at the same time, and again until it receives 201. Any instance may
+ * receive a delivery. The first delivery books the event, and later deliveries get the same response.
  */
 export function payments({ holdfast, name, record, serve }: DepartmentContext): void {
   const events = webhooks<Request>(holdfast.once, { key: (request) => `psp:${request.headers.get('x-event-id')}` })

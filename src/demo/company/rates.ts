@@ -1,10 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type DepartmentContext, transaction } from './department.js'
 
-/**
- * Exchange rates are fetched by whoever comes first, and not again within four seconds: the lease is kept that long, though
- * the work is quick.
- */
+/** Fetches exchange rates at most once in four seconds: `minHold` keeps the lease taken after the quick work. */
 export function rates({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_000, async () => {
     const lease = await holdfast.leases.tryAcquire('exchange-rates', { ttl: '2s', minHold: '4s' })

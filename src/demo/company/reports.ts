@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { DepartmentContext } from './department.js'
 
 /**
- * Each night has one report; a night comes every ten seconds here. All instances have the schedule, and one of them makes the
- * report. When it is killed meanwhile, another makes it from the beginning; what is written by `tx` commits with the end of the run.
+ * Makes one report for each night; here, a night comes every ten seconds. All instances have the schedule, and one of them makes
+ * the report. If this instance is killed, another one starts the report again. Writes with `tx` commit with the end of the run.
  */
 export function reports({ holdfast, name, record }: DepartmentContext): void {
   holdfast.schedules.add(

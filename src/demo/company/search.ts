@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Leadership } from '../../index.js'
 import { type DepartmentContext, transaction } from './department.js'
 
-/** One instance at a time fills the search index, for as long as it leads. `guard` refuses what a leader of the past writes. */
+/** Fills the search index on the elected leader. `guard` rejects the writes of a former leader. */
 export function search({ holdfast, pool, name, record }: DepartmentContext): void {
   const index = ({ signal, term, guard }: Leadership) =>
     record('index', 'of search', async () => {

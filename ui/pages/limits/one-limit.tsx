@@ -8,7 +8,7 @@ import { Meter } from '../../parts/meter.js'
 import { Name } from '../../parts/name.js'
 import { Panel, type PanelProps } from '../../parts/panel.js'
 import { Table } from '../../parts/table.js'
-import { Ago, Elapsed, None } from '../../parts/time.js'
+import { Ago, None } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
 
 type Permits = ViewData<'limit'>['holders']
@@ -19,7 +19,7 @@ interface OneLimitProps {
   readonly onClose: () => void
 }
 
-/** All about one limit: who has its permits, who stands in the queue, and what is spent of its rate. */
+/** Details of a limit: holders of its permits, waiting calls, and its rate. */
 export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
   const live = useView('limit', { namespace, name })
   const { data } = live
@@ -42,7 +42,7 @@ export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
                 ],
                 ['Holders', formatNumber(data.holding)],
                 ['Waiting', formatNumber(data.waiting)],
-                data.rate !== undefined && ['Its rate is refilled', <Ago key="rate" at={data.rate.refilledAt} />],
+                data.rate !== undefined && ['Rate refill', <Ago key="rate" at={data.rate.refilledAt} />],
               ]}
             />
             <div class="row-acts">
@@ -52,21 +52,21 @@ export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
         )}
       </Panel>
       {data && data.holders.length > 0 && (
-        <HolderPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
+        <PermitPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
       )}
       {data && data.waiters.length > 0 && (
-        <HolderPanel title="Who waits, in their order" live={live} rows={data.waiters} count={data.waiting} />
+        <PermitPanel title="Waiting, in order" live={live} rows={data.waiters} count={data.waiting} />
       )}
     </Dialog>
   )
 }
 
-interface HolderPanelProps extends Pick<PanelProps, 'title' | 'live'> {
+interface PermitPanelProps extends Pick<PanelProps, 'title' | 'live'> {
   readonly rows: Permits
   readonly count: number
 }
 
-function HolderPanel({ title, live, rows, count }: HolderPanelProps) {
+function PermitPanel({ title, live, rows, count }: PermitPanelProps) {
   return (
     <Panel title={title} live={live} count={count} padded={false}>
       <Table
@@ -75,10 +75,10 @@ function HolderPanel({ title, live, rows, count }: HolderPanelProps) {
         total={count}
         keyOf={({ instance, since, fence }) => `${instance} ${since} ${fence}`}
         columns={[
-          { title: 'Who', cell: (row) => <OwnerMark owner={row} />, wide: true },
-          { title: 'Permits', cell: ({ weight }) => weight, align: 'end' },
-          { title: 'For', cell: ({ since }) => <Elapsed at={since} />, align: 'end' },
-          { title: 'Fence', cell: ({ fence }) => fence ?? <None text="it waits" />, align: 'end', spare: 2 },
+          { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, wide: true },
+          { title: 'Permits', number: ({ weight }) => weight },
+          { title: 'For', since: ({ since }) => since },
+          { title: 'Fence', cell: ({ fence }) => fence ?? <None text="waiting" />, align: 'end', spare: 2 },
         ]}
         empty={null}
       />

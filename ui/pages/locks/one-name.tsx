@@ -15,7 +15,7 @@ import type { ViewData } from '../../wire.js'
 
 type NameData = ViewData<'name'>
 
-/** All about one name: who has it, who waits, what can be done, and its past. */
+/** Details of a name: holders, waiting calls, actions, and previous holders. */
 export function OneName({ nameKey, onClose }: { readonly nameKey: string; readonly onClose: () => void }) {
   const live = useView('name', { key: nameKey })
   const terms = useView('terms', { key: nameKey })
@@ -54,20 +54,20 @@ export function OneName({ nameKey, onClose }: { readonly nameKey: string; readon
         <HolderPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
       )}
       {data && data.waiters.length > 0 && (
-        <HolderPanel title="Who waits" live={live} rows={data.waiters} count={data.waiting} />
+        <HolderPanel title="Waiting" live={live} rows={data.waiters} count={data.waiting} />
       )}
       <Panel
-        title="Terms"
+        title="Previous holders"
         live={terms}
-        description="Who had it before, with the fence of each, and why each ended."
+        description="Each holder with its fencing token, and the reason why its term ended."
         table={terms.data?.length ? <TermTimelineTable terms={terms.data} /> : undefined}
       >
         {terms.data &&
           (terms.data.length > 0 ? (
             <TermTimeline terms={terms.data} />
           ) : (
-            <Empty title="Nothing has been written down yet.">
-              Instances write down once a minute who led, and what was held for a second or more.
+            <Empty title="No previous holders yet.">
+              Once per minute, each instance records its terms as a leader, and names that it held for 1 s or longer.
             </Empty>
           ))}
       </Panel>
@@ -85,11 +85,11 @@ function leaseFacts(lease: NonNullable<NameData['lease']>) {
   return [
     [
       'Leased by',
-      lease.held ? <OwnerMark key="who" owner={lease} /> : <None key="who" text="nobody: kept by its hold" />,
+      lease.held ? <OwnerMark key="holder" owner={lease} /> : <None key="holder" text="minimum hold time" />,
     ],
     ['Since', <Elapsed key="since" at={lease.since} />],
     ['Fence', lease.fence],
-    ['Lasts without a renewal', `${lease.ttlMs / 1_000} s`],
+    ['Expires without renewal after', `${lease.ttlMs / 1_000} s`],
   ] as const
 }
 
@@ -106,10 +106,15 @@ function HolderPanel({ title, live, rows, count }: HolderPanelProps) {
         rows={rows}
         keyOf={({ pid, instance, mode }) => `${pid} ${instance} ${mode}`}
         columns={[
-          { title: 'Who', cell: (row) => <OwnerMark owner={row} />, wide: true },
+          { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, wide: true },
           { title: 'Mode', cell: ({ mode }) => mode },
-          { title: 'For', cell: ({ since }) => <Elapsed at={since} />, align: 'end' },
-          { title: 'Session', cell: ({ pid }) => pid ?? <None text="inside its process" />, align: 'end', spare: 2 },
+          { title: 'For', since: ({ since }) => since },
+          {
+            title: 'Backend PID',
+            cell: ({ pid }) => pid ?? <None text="wait inside the process" />,
+            align: 'end',
+            spare: 2,
+          },
           { title: 'Fence', cell: ({ fence }) => fence ?? <None />, align: 'end', spare: 2 },
           { title: 'Calls', cell: ({ requests }) => requests, align: 'end', spare: 1 },
         ]}

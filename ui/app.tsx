@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from './api.js'
 import { resetClock } from './clock.js'
 import { ConnectionState } from './connection-state.js'
+import { shorten } from './format.js'
 import { Help } from './help.js'
 import { useShortcuts } from './keyboard.js'
 import { checkStream } from './live.js'
@@ -15,6 +16,7 @@ import { Limits } from './pages/limits.js'
 import { Locks } from './pages/locks.js'
 import { Now } from './pages/now.js'
 import { Schedules } from './pages/schedules.js'
+import { Choice } from './parts/choice.js'
 import { Facts } from './parts/facts.js'
 import { Icon } from './parts/icons.js'
 import { Notice } from './parts/notice.js'
@@ -185,21 +187,14 @@ function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: st
   // The address may contain a namespace that has no instance.
   const names = chosen && !me.namespaces.includes(chosen) ? [chosen, ...me.namespaces] : me.namespaces
   return (
-    <label class="namespace">
-      <span class="visually-hidden">Namespace</span>
-      <select
-        class="field"
+    <div class="namespace">
+      <Choice
+        label="Namespace"
         value={chosen}
-        onChange={({ currentTarget }) => setParams({ namespace: currentTarget.value }, 'push')}
-      >
-        <option value="">All namespaces</option>
-        {names.map((name) => (
-          <option key={name} value={name}>
-            {name.length > 60 ? `${name.slice(0, 60)}…` : name}
-          </option>
-        ))}
-      </select>
-    </label>
+        options={[['', 'All namespaces'], ...names.map((name) => [name, shorten(name, 60)] as const)]}
+        onChange={(namespace) => setParams({ namespace }, 'push')}
+      />
+    </div>
   )
 }
 

@@ -12,7 +12,7 @@ import { Table } from '../parts/table.js'
 import { Ago, Elapsed } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
-import { LastRun } from './schedules/last-run.js'
+import { LastRun, ScheduleStates } from './schedules/cells.js'
 import { OneSchedule } from './schedules/one-schedule.js'
 import { Ticks } from './schedules/ticks.js'
 
@@ -39,7 +39,11 @@ export function Schedules() {
           onOpen={(row) => setParams({ schedule: row.name, of: row.namespace }, 'push')}
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
-            { title: 'State', cell: (row) => <States row={row} />, sort: (row) => statesOf(row).join() },
+            {
+              title: 'State',
+              cell: (row) => <ScheduleStates states={statesOf(row)} />,
+              sort: (row) => statesOf(row).join(),
+            },
             { title: 'Rule', cell: ({ rule }) => <Name text={rule} maxLength={34} />, sort: ({ rule }) => rule },
             {
               title: 'Next run',
@@ -78,26 +82,8 @@ export function Schedules() {
 }
 
 /** Unusual states, in the words of `holdfast schedule ls`. */
-function statesOf({ pausedAt, members, overridden, running }: Schedule): string[] {
-  const states = { running: running > 0, paused: pausedAt !== null, orphan: members === 0, overridden }
-  return Object.entries(states).flatMap(([word, is]) => (is ? [word] : []))
-}
-
-function States({ row }: { readonly row: Schedule }) {
-  const states = statesOf(row)
-  if (states.length === 0) return <State word="active" tone="good" />
-  return (
-    <span class="row facts-line">
-      {states.map((word) => (
-        <State
-          key={word}
-          word={word}
-          {...(word === 'orphan' && { tone: 'bad' })}
-          {...(word === 'overridden' && { tone: 'warn' })}
-        />
-      ))}
-    </span>
-  )
+function statesOf({ pausedAt, members, overridden, running }: Schedule) {
+  return [running > 0 && 'running', pausedAt && 'paused', members === 0 && 'orphan', overridden && 'overridden']
 }
 
 /** A tick that no instance has claimed for 5 seconds is overdue. */

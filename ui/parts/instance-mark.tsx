@@ -36,7 +36,7 @@ export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
 }
 
 /** A holder: an instance, or a session of another program. */
-interface Owner {
+export interface Owner {
   readonly instance: string | null
   readonly host?: string | null
   readonly osPid?: number | null

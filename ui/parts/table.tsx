@@ -122,18 +122,8 @@ interface InnerTableProps<Row> extends TableProps<Row> {
   readonly body: { current: HTMLElement | null }
 }
 
-function RowTable<Row>({
-  label,
-  rows,
-  columns,
-  keyOf,
-  onOpen,
-  opened,
-  acts,
-  order,
-  setOrder,
-  body,
-}: InnerTableProps<Row>) {
+function RowTable<Row>(props: InnerTableProps<Row>) {
+  const { label, rows, columns, keyOf, onOpen, opened, acts, order, setOrder, body } = props
   return (
     <table class="table" aria-label={label}>
       <thead>

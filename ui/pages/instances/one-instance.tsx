@@ -10,7 +10,7 @@ import { InstanceMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
-import { State } from '../../parts/state.js'
+import { State, type Tone } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Elapsed, None, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
@@ -135,112 +135,65 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
   )
 }
 
-interface Line {
-  readonly id: string
-  readonly what: string
-  readonly tone: 'good' | 'wait' | 'busy'
-  readonly name: ComponentChildren
-  readonly more: ComponentChildren
-  readonly since: string | null
-}
+type Line = readonly [
+  what: string,
+  tone: Tone,
+  name: ComponentChildren,
+  details: ComponentChildren,
+  since: string | null,
+  id: string,
+]
 
 function Names({ work }: { readonly work: Work }) {
-  const named = ({ key, label }: { readonly key: string; readonly label: string | null }) => (
+  const nameOf = ({ key, label }: { readonly key: string; readonly label: string | null }) => (
     <Name text={label ?? `key ${key}`} href={hrefOf('locks', { key })} />
   )
-  const lines: Line[] = [
-    ...work.waits.map(
-      (wait): Line => ({
-        id: `waits ${wait.key} ${wait.kind} ${wait.mode}`,
-        what: 'waits for',
-        tone: 'wait',
-        name: wait.kind === 'permit' ? <Name text={wait.label ?? `key ${wait.key}`} /> : named(wait),
-        more: wait.kind === 'lock' ? wait.mode : wait.kind,
-        since: wait.since,
-      }),
-    ),
-    ...work.leads.map(
-      ({ namespace, name, since }): Line => ({
-        id: `leads ${namespace} ${name}`,
-        what: 'leads',
-        tone: 'good',
-        name: <Name text={name} />,
-        more: 'election',
-        since,
-      }),
-    ),
-    ...work.holds.map(
-      (hold): Line => ({
-        id: `holds ${hold.key} ${hold.mode}`,
-        what: 'holds',
-        tone: 'good',
-        name: named(hold),
-        more: `${hold.mode}${hold.fence ? `, fence ${hold.fence}` : ''}`,
-        since: hold.since,
-      }),
-    ),
-    ...work.leases.map(
-      (lease): Line => ({
-        id: `leases ${lease.key}`,
-        what: 'leases',
-        tone: 'good',
-        name: named(lease),
-        more: `fence ${lease.fence}${lease.hasWaiters ? ', contended' : ''}`,
-        since: lease.since,
-      }),
-    ),
-    ...work.permits.map(
-      ({ namespace, name, weight, granted, since }, at): Line => ({
-        id: `permit ${namespace} ${name} ${at}`,
-        what: granted ? 'holds permits' : 'waits for permits',
-        tone: granted ? 'good' : 'wait',
-        name: <Name text={name} href={hrefOf('limits', { limit: name, of: namespace })} />,
-        more: String(weight),
-        since,
-      }),
-    ),
+  const lines = [
+    ...work.waits.map((wait): Line => {
+      const name = wait.kind === 'permit' ? <Name text={wait.label ?? `key ${wait.key}`} /> : nameOf(wait)
+      const details = wait.kind === 'lock' ? wait.mode : wait.kind
+      return ['waits for', 'wait', name, details, wait.since, `${wait.key} ${wait.kind} ${wait.mode}`]
+    }),
+    ...work.leads.map(({ namespace, name, since }): Line => {
+      return ['leads', 'good', <Name key="name" text={name} />, 'election', since, `${namespace} ${name}`]
+    }),
+    ...work.holds.map((hold): Line => {
+      const details = `${hold.mode}${hold.fence ? `, fence ${hold.fence}` : ''}`
+      return ['holds', 'good', nameOf(hold), details, hold.since, `${hold.key} ${hold.mode}`]
+    }),
+    ...work.leases.map((lease): Line => {
+      const details = `fence ${lease.fence}${lease.hasWaiters ? ', contended' : ''}`
+      return ['leases', 'good', nameOf(lease), details, lease.since, lease.key]
+    }),
+    ...work.permits.map(({ namespace, name, weight, granted, since }, at): Line => {
+      const link = <Name text={name} href={hrefOf('limits', { limit: name, of: namespace })} />
+      const [what, tone] = granted ? (['holds permits', 'good'] as const) : (['waits for permits', 'wait'] as const)
+      return [what, tone, link, weight, since, `${namespace} ${name} ${at}`]
+    }),
   ]
   return <Lines label="Holds and waits for" lines={lines} empty="The instance holds nothing and waits for nothing." />
 }
 
 function Runs({ work }: { readonly work: Work }) {
-  const lines: Line[] = [
-    ...work.jobs.map(
-      ({ id, kind, queue, progress, cancelled, since }): Line => ({
-        id: `job ${id}`,
-        what: 'job',
-        tone: 'busy',
-        name: (
-          <a href={hrefOf('jobs', { id })}>
-            <Name text={kind} /> {id}
-          </a>
-        ),
-        more: [queue, progress !== null && `${Math.round(progress * 100)} %`, cancelled !== null && 'stop requested']
-          .filter(Boolean)
-          .join(', '),
-        since,
-      }),
-    ),
-    ...work.runs.map(
-      ({ namespace, name, tick, extra, since }): Line => ({
-        id: `run ${namespace} ${name} ${tick} ${extra}`,
-        what: 'tick',
-        tone: 'busy',
-        name: <Name text={name} href={hrefOf('schedules', { schedule: name, of: namespace })} />,
-        more: <When at={tick} />,
-        since,
-      }),
-    ),
-    ...work.deliveries.map(
-      ({ namespace, key, since }): Line => ({
-        id: `delivery ${namespace} ${key}`,
-        what: 'delivery',
-        tone: 'busy',
-        name: <Name text={key} href={hrefOf('deliveries', { of: namespace, key })} />,
-        more: '',
-        since,
-      }),
-    ),
+  const lines = [
+    ...work.jobs.map(({ id, kind, queue, progress, cancelled, since }): Line => {
+      const link = (
+        <a href={hrefOf('jobs', { id })}>
+          <Name text={kind} /> {id}
+        </a>
+      )
+      const percent = progress !== null && `${Math.round(progress * 100)} %`
+      const details = [queue, percent, cancelled !== null && 'stop requested'].filter(Boolean).join(', ')
+      return ['job', 'busy', link, details, since, id]
+    }),
+    ...work.runs.map(({ namespace, name, tick, extra, since }): Line => {
+      const link = <Name text={name} href={hrefOf('schedules', { schedule: name, of: namespace })} />
+      return ['tick', 'busy', link, <When key="tick" at={tick} />, since, `${namespace} ${name} ${tick} ${extra}`]
+    }),
+    ...work.deliveries.map(({ namespace, key, since }): Line => {
+      const link = <Name text={key} href={hrefOf('deliveries', { of: namespace, key })} />
+      return ['delivery', 'busy', link, '', since, `${namespace} ${key}`]
+    }),
   ]
   return <Lines label="Running" lines={lines} empty="Nothing is running." />
 }
@@ -256,12 +209,12 @@ function Lines({ label, lines, empty }: LinesProps) {
     <Table
       label={label}
       rows={lines}
-      keyOf={({ id }) => id}
+      keyOf={([what, , , , , id]) => `${what} ${id}`}
       columns={[
-        { title: 'Activity', cell: ({ what, tone }) => <State word={what} tone={tone} />, sort: ({ what }) => what },
-        { title: 'Name', cell: ({ name }) => name, wide: true },
-        { title: 'Details', cell: ({ more }) => <span class="muted">{more}</span> },
-        { title: 'For', since: ({ since }) => since },
+        { title: 'Activity', cell: ([what, tone]) => <State word={what} tone={tone} />, sort: ([what]) => what },
+        { title: 'Name', cell: ([, , name]) => name, wide: true },
+        { title: 'Details', cell: ([, , , details]) => <span class="muted">{details}</span> },
+        { title: 'For', since: ([, , , , since]) => since },
       ]}
       empty={<Empty title={empty} />}
     />

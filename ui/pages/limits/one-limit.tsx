@@ -3,15 +3,15 @@ import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Facts } from '../../parts/facts.js'
-import { OwnerMark } from '../../parts/instance-mark.js'
+import { HolderPanel } from '../../parts/holders.js'
 import { Meter } from '../../parts/meter.js'
 import { Name } from '../../parts/name.js'
-import { Panel, type PanelProps } from '../../parts/panel.js'
-import { Table } from '../../parts/table.js'
+import { Panel } from '../../parts/panel.js'
+import type { Column } from '../../parts/table.js'
 import { Ago, None } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
 
-type Permits = ViewData<'limit'>['holders']
+const columns: Column<ViewData<'limit'>['holders'][number]>[] = [{ title: 'Permits', number: ({ weight }) => weight }]
 
 interface OneLimitProps {
   readonly namespace: string
@@ -51,37 +51,8 @@ export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
           </div>
         )}
       </Panel>
-      {data && data.holders.length > 0 && (
-        <PermitPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
-      )}
-      {data && data.waiters.length > 0 && (
-        <PermitPanel title="Waiting, in order" live={live} rows={data.waiters} count={data.waiting} />
-      )}
+      <HolderPanel title="Holders" live={live} rows={data?.holders} count={data?.holding} columns={columns} />
+      <HolderPanel title="Waiting, in order" live={live} rows={data?.waiters} count={data?.waiting} columns={columns} />
     </Dialog>
-  )
-}
-
-interface PermitPanelProps extends Pick<PanelProps, 'title' | 'live'> {
-  readonly rows: Permits
-  readonly count: number
-}
-
-function PermitPanel({ title, live, rows, count }: PermitPanelProps) {
-  return (
-    <Panel title={title} live={live} count={count} padded={false}>
-      <Table
-        label={title}
-        rows={rows}
-        total={count}
-        keyOf={({ instance, since, fence }) => `${instance} ${since} ${fence}`}
-        columns={[
-          { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, wide: true },
-          { title: 'Permits', number: ({ weight }) => weight },
-          { title: 'For', since: ({ since }) => since },
-          { title: 'Fence', cell: ({ fence }) => fence ?? <None text="waiting" />, align: 'end', spare: 2 },
-        ]}
-        empty={null}
-      />
-    </Panel>
   )
 }

@@ -5,15 +5,22 @@ import { Act } from '../../parts/confirm.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
+import { HolderPanel } from '../../parts/holders.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
-import { Panel, type PanelProps } from '../../parts/panel.js'
+import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
-import { Table } from '../../parts/table.js'
+import type { Column } from '../../parts/table.js'
 import { Elapsed, None } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
 
 type NameData = ViewData<'name'>
+
+const columns: Column<NameData['holders'][number]>[] = [
+  { title: 'Mode', cell: ({ mode }) => mode },
+  { title: 'Backend PID', cell: ({ pid }) => pid ?? <None text="wait inside the process" />, align: 'end', spare: 2 },
+  { title: 'Calls', number: ({ requests }) => requests, spare: 1 },
+]
 
 /** Details of a name: holders, waiting calls, actions, and previous holders. */
 export function OneName({ nameKey, onClose }: { readonly nameKey: string; readonly onClose: () => void }) {
@@ -50,12 +57,8 @@ export function OneName({ nameKey, onClose }: { readonly nameKey: string; readon
           </div>
         )}
       </Panel>
-      {data && data.holders.length > 0 && (
-        <HolderPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
-      )}
-      {data && data.waiters.length > 0 && (
-        <HolderPanel title="Waiting" live={live} rows={data.waiters} count={data.waiting} />
-      )}
+      <HolderPanel title="Holders" live={live} rows={data?.holders} count={data?.holding} columns={columns} />
+      <HolderPanel title="Waiting" live={live} rows={data?.waiters} count={data?.waiting} columns={columns} />
       <Panel
         title="Previous holders"
         live={terms}
@@ -91,35 +94,4 @@ function leaseFacts(lease: NonNullable<NameData['lease']>) {
     ['Fence', lease.fence],
     ['Expires without renewal after', `${lease.ttlMs / 1_000} s`],
   ] as const
-}
-
-interface HolderPanelProps extends Pick<PanelProps, 'title' | 'live'> {
-  readonly rows: NameData['holders']
-  readonly count: number
-}
-
-function HolderPanel({ title, live, rows, count }: HolderPanelProps) {
-  return (
-    <Panel title={title} live={live} count={count} padded={false}>
-      <Table
-        label={title}
-        rows={rows}
-        keyOf={({ pid, instance, mode }) => `${pid} ${instance} ${mode}`}
-        columns={[
-          { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, wide: true },
-          { title: 'Mode', cell: ({ mode }) => mode },
-          { title: 'For', since: ({ since }) => since },
-          {
-            title: 'Backend PID',
-            cell: ({ pid }) => pid ?? <None text="wait inside the process" />,
-            align: 'end',
-            spare: 2,
-          },
-          { title: 'Fence', cell: ({ fence }) => fence ?? <None />, align: 'end', spare: 2 },
-          { title: 'Calls', cell: ({ requests }) => requests, align: 'end', spare: 1 },
-        ]}
-        empty={null}
-      />
-    </Panel>
-  )
 }

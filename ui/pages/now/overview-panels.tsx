@@ -10,7 +10,7 @@ import { Table } from '../../parts/table.js'
 import { Ago, None } from '../../parts/time.js'
 import { hrefOf, hrefOfQueue } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
-import { LastRun } from '../schedules/last-run.js'
+import { LastRun } from '../schedules/cells.js'
 
 type Overview = ViewData<'overview'>
 type Trouble = Overview['trouble'][number]

@@ -16,6 +16,7 @@ import { Age, Ago, None, When } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 import { useWidth } from '../../use-width.js'
 import type { ViewData } from '../../wire.js'
+import { ScheduleStates } from './cells.js'
 import { stepsOf, TicksTable, useMinutes } from './ticks.js'
 
 type Details = NonNullable<ViewData<'schedule'>>
@@ -88,9 +89,6 @@ const overlaps = {
 function About({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
   const { rule, codeRule, overridden, timezone, pausedAt, nextAt, overlap, missed, late, reruns } = details
   const { members, rules, clockChange } = details
-  const states = [pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden'].filter(
-    (state) => typeof state === 'string',
-  )
   return (
     <Facts
       facts={[
@@ -99,10 +97,9 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
         [
           'State',
           <span key="state" class="row">
-            {states.length === 0 && <State word="active" tone="good" />}
-            {states.map((state) => (
-              <State key={state} word={state} tone={state === 'orphan' ? 'bad' : 'warn'} />
-            ))}
+            <ScheduleStates
+              states={[pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden']}
+            />
             {pausedAt && (
               <span class="muted">
                 since <When at={pausedAt} />

@@ -16,3 +16,16 @@ export function LastRun({ last }: LastRunProps) {
     </span>
   )
 }
+
+/** States of a schedule. Without an unusual state, the schedule is active. */
+export function ScheduleStates({ states }: { readonly states: readonly (string | false | null)[] }) {
+  const words = states.filter((word) => typeof word === 'string')
+  if (words.length === 0) return <State word="active" tone="good" />
+  return (
+    <span class="row facts-line">
+      {words.map((word) => (
+        <State key={word} word={word} tone={word === 'orphan' ? 'bad' : word === 'running' ? 'busy' : 'warn'} />
+      ))}
+    </span>
+  )
+}

@@ -153,7 +153,6 @@ function countNames(names: Names | undefined): number | undefined {
 
 function countText(names: Names | undefined): string | undefined {
   if (!names) return undefined
-  const { held, leased, waitedFor, waiters } = names.counts
-  const waits = waiters === 0 ? 'no call waits for a lock' : `${waiters} calls wait for ${waitedFor} locks`
-  return `${held} locks and ${leased} leases are held; ${waits}.`
+  const { held, leased, waiters } = names.counts
+  return `Locks held: ${held}. Leases held: ${leased}. Calls that wait for a lock: ${waiters}.`
 }

@@ -1,4 +1,4 @@
-// Asks the server. Addresses are relative, so that it does not matter where the dashboard is mounted.
+// Requests to the server. The addresses are relative, so the dashboard can be mounted under any path.
 import type {
   ActName,
   ActParamsOf,
@@ -7,18 +7,15 @@ import type {
   ErrorBody,
   ErrorResponse,
   Me,
-  ParamsOf,
   PreviewResponse,
   StatementList,
-  ViewName,
-  ViewSnapshot,
 } from './wire.js'
 
-/** What the server refused, or why it did not answer. */
+/** Error of a request: the server refused it, or did not respond. */
 export class ApiError extends Error {
   readonly code: string
   readonly hint: string | null
-  /** 0 when there was no answer. */
+  /** HTTP status; 0 without a response. */
   readonly status: number
 
   constructor(failure: ErrorBody, status: number) {
@@ -30,7 +27,7 @@ export class ApiError extends Error {
   }
 }
 
-/** `jobs?search=mail`: a view and its params in one text, always in the same order. */
+/** Key of a view: its name and its params, sorted, for example `jobs?search=mail`. */
 export function keyOf(view: string, params: object): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(params).sort(([one], [other]) => (one < other ? -1 : 1))) {
@@ -42,14 +39,10 @@ export function keyOf(view: string, params: object): string {
 export const api = {
   me: () => request<Me>('api/me'),
 
-  /** The statements that a view asks, ready for psql. */
+  /** Returns the SQL statements of a view, ready for psql. */
   sql: async (key: string) => (await request<StatementList>(`api/sql/${key}`)).statements,
 
-  /** A view, once. What should go on being true is for `useView`. */
-  view: <Name extends ViewName>(view: Name, params: ParamsOf<Name>) =>
-    request<ViewSnapshot<Name>>(`api/view/${keyOf(view, params as object)}`),
-
-  /** What an action would do. */
+  /** Returns the consequence of an action without running it. */
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
     (await request<PreviewResponse>(`api/act/${act}`, { params, preview: true } satisfies ActRequest<Name>))
       .consequence,
@@ -59,7 +52,7 @@ export const api = {
       .outcome,
 }
 
-async function request<Answer>(path: string, body?: object): Promise<Answer> {
+async function request<Body>(path: string, body?: object): Promise<Body> {
   let response: Response
   try {
     response = await fetch(path, {
@@ -68,19 +61,19 @@ async function request<Answer>(path: string, body?: object): Promise<Answer> {
       redirect: 'error',
     })
   } catch {
-    throw new ApiError({ code: 'NO_ANSWER', message: 'The server of this dashboard does not answer.', hint: null }, 0)
+    throw new ApiError({ code: 'NO_ANSWER', message: 'The server of this dashboard does not respond.', hint: null }, 0)
   }
   const result: unknown = await response.json().catch(() => undefined)
-  if (response.ok && result !== undefined) return result as Answer
+  if (response.ok && result !== undefined) return result as Body
   throw new ApiError(failureOf(result, response.status), response.status)
 }
 
-/** Also a proxy before the server may answer, in its own words. */
+/** Error of a response. A proxy in front of the server may also respond, in its own format. */
 function failureOf(result: unknown, status: number): ErrorBody {
   const error = (result as Partial<ErrorResponse> | undefined)?.error
   if (typeof error?.message === 'string') return error
   if (status === 401 || status === 403) {
-    return { code: 'FORBIDDEN', message: 'You may not see this.', hint: 'Sign in anew, and reload the page.' }
+    return { code: 'FORBIDDEN', message: 'You may not see this dashboard.', hint: 'Sign in again and reload the page.' }
   }
-  return { code: 'UNEXPECTED', message: `The server answered with status ${status}.`, hint: null }
+  return { code: 'UNEXPECTED', message: `The server responded with status ${status}.`, hint: null }
 }

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from './api.js'
 import { resetClock } from './clock.js'
 import { ConnectionState } from './connection-state.js'
+import { shorten } from './format.js'
 import { Help } from './help.js'
 import { useShortcuts } from './keyboard.js'
 import { checkStream } from './live.js'
@@ -15,6 +16,8 @@ import { Limits } from './pages/limits.js'
 import { Locks } from './pages/locks.js'
 import { Now } from './pages/now.js'
 import { Schedules } from './pages/schedules.js'
+import { Choice } from './parts/choice.js'
+import { Facts } from './parts/facts.js'
 import { Icon } from './parts/icons.js'
 import { Notice } from './parts/notice.js'
 import { pressPanel } from './parts/panel.js'
@@ -40,9 +43,9 @@ export function App() {
   useEffect(() => {
     const refresh = () =>
       api.me().then(
-        (answer) => {
-          if (answer.now) resetClock(answer.now)
-          setMe(answer)
+        (current) => {
+          if (current.now) resetClock(current.now)
+          setMe(current)
           setError(undefined)
         },
         (failure: ApiError) => {
@@ -51,7 +54,7 @@ export function App() {
         },
       )
     void refresh()
-    // Namespaces come and go with instances; rights may change, too.
+    // Namespaces and rights can change while the page is open.
     const timer = setInterval(() => !document.hidden && void refresh(), me ? 30_000 : 3_000)
     return () => clearInterval(timer)
   }, [attempt, me === undefined])
@@ -74,11 +77,11 @@ export function App() {
               Try again
             </button>
           </p>
-          <p class="muted small">It also tries again by itself.</p>
+          <p class="muted small">The page also retries automatically.</p>
         </>
       ) : (
         <p class="muted" role="status">
-          Asking the server …
+          Loading …
         </p>
       )}
     </main>
@@ -93,15 +96,15 @@ function Shell({ me }: { readonly me: Me }) {
   const first = useRef(true)
   useShortcuts([
     ...pages.map(({ id, title, letter }) => ({ key: letter, text: title, group: 'Pages' as const, run: () => go(id) })),
-    { key: '?', text: 'This sheet', group: 'Everywhere', run: () => setHelp(true) },
-    { key: 'Esc', text: 'Close what is open', group: 'Everywhere' },
-    { key: 'q', text: 'The SQL of the panel, ready for psql', group: 'In a panel', run: () => pressPanel('sql') },
-    { key: 't', text: 'The graphic as a table, and back', group: 'In a panel', run: () => pressPanel('table') },
+    { key: '?', text: 'Keyboard shortcuts', group: 'Everywhere', run: () => setHelp(true) },
+    { key: 'Esc', text: 'Close the open details', group: 'Everywhere' },
+    { key: 'q', text: 'Show the SQL of the panel, ready for psql', group: 'In a panel', run: () => pressPanel('sql') },
+    { key: 't', text: 'Switch between graphic and table', group: 'In a panel', run: () => pressPanel('table') },
   ])
   const title = pages.find(({ id }) => id === page)!.title
   useEffect(() => {
     document.title = `${title} · Holdfast`
-    // The first page is read from its start anyway.
+    // On load, the focus stays at the start of the document.
     if (!first.current) main.current?.focus({ preventScroll: true })
     first.current = false
     scrollTo(0, 0)
@@ -110,7 +113,7 @@ function Shell({ me }: { readonly me: Me }) {
   return (
     <div class="shell">
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
-        Skip to the page
+        Skip to the content
       </button>
       <div class="side">
         <header class="top">
@@ -127,7 +130,13 @@ function Shell({ me }: { readonly me: Me }) {
             >
               <Icon name={theme} />
             </button>
-            <button type="button" class="button bare" title="Keys (?)" aria-label="Keys" onClick={() => setHelp(true)}>
+            <button
+              type="button"
+              class="button bare"
+              title="Keyboard shortcuts (?)"
+              aria-label="Keyboard shortcuts"
+              onClick={() => setHelp(true)}
+            >
               <Icon name="help" />
             </button>
           </div>
@@ -175,54 +184,38 @@ function Brand() {
 }
 
 function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: string }) {
-  // One that no instance is in any more may still be looked at.
+  // The address may contain a namespace that has no instance.
   const names = chosen && !me.namespaces.includes(chosen) ? [chosen, ...me.namespaces] : me.namespaces
   return (
-    <label class="namespace">
-      <span class="visually-hidden">Namespace</span>
-      <select
-        class="field"
+    <div class="namespace">
+      <Choice
+        label="Namespace"
         value={chosen}
-        onChange={({ currentTarget }) => setParams({ namespace: currentTarget.value }, 'push')}
-      >
-        <option value="">All namespaces</option>
-        {names.map((name) => (
-          <option key={name} value={name}>
-            {name.length > 60 ? `${name.slice(0, 60)}…` : name}
-          </option>
-        ))}
-      </select>
-    </label>
+        options={[['', 'All namespaces'], ...names.map((name) => [name, shorten(name, 60)] as const)]}
+        onChange={(namespace) => setParams({ namespace }, 'push')}
+      />
+    </div>
   )
 }
 
-/** Which database, and as whom. */
+/** The database and the visitor. */
 function Place({ me }: { readonly me: Me }) {
   return (
     <footer class="place small">
       {me.readOnly && (
         <Notice tone="quiet">
-          <strong>Read only.</strong> Nothing can be changed here.
+          <strong>Read only.</strong> Actions are disabled.
         </Notice>
       )}
-      <dl>
-        <dt>Database</dt>
-        <dd>
-          <bdi>{me.database}</bdi>
-        </dd>
-        <dt>Schema</dt>
-        <dd>
-          <bdi>{me.schema}</bdi>
-        </dd>
-        <dt>PostgreSQL</dt>
-        <dd>{me.server?.split(' ')[0] ?? '–'}</dd>
-        <dt>Holdfast</dt>
-        <dd>{me.version}</dd>
-        <dt>You</dt>
-        <dd>
-          <bdi>{me.visitor}</bdi>
-        </dd>
-      </dl>
+      <Facts
+        facts={[
+          ['Database', <bdi key="database">{me.database}</bdi>],
+          ['Schema', <bdi key="schema">{me.schema}</bdi>],
+          ['PostgreSQL', me.server?.split(' ')[0] ?? '–'],
+          ['Holdfast', me.version],
+          ['You', <bdi key="visitor">{me.visitor}</bdi>],
+        ]}
+      />
     </footer>
   )
 }

@@ -1,25 +1,25 @@
-// The time of the database, as far as this page knows it. The clock of the browser may be wrong by hours, and only its pace is used.
+// Estimate of the time of the database. The clock of the browser may be wrong by hours, so only its speed is used.
 import { useEffect, useState } from 'preact/hooks'
 
-/** The database's clock minus `performance.now()`. */
+/** Time of the database minus `performance.now()`. */
 let offset: number | undefined
 
 /**
- * Takes in a moment that was, by the database's clock: it is later now. It may be told long after it was, as with a picture
- * that has not changed since. The youngest answer is the one that travelled least.
+ * Moves the estimate forward to a past time of the database. The time may be old, for example in a snapshot that has not
+ * changed since. The largest offset belongs to the fastest message, so smaller offsets are ignored.
  */
 export function syncClock(at: string): void {
   const measured = Date.parse(at) - performance.now()
   if (offset === undefined || measured > offset) offset = measured
 }
 
-/** Takes in what the time is, as the database has just told it: its clock may have been set back, too. */
+/** Sets the estimate from a current time of the database, also when the database clock was set back. */
 export function resetClock(time: string): void {
   if (offset !== undefined && Date.parse(time) - performance.now() < offset - 5_000) offset = undefined
   syncClock(time)
 }
 
-/** Now, by the clock of the database. */
+/** Current time of the database. */
 export function now(): number {
   return offset === undefined ? Date.now() : performance.now() + offset
 }
@@ -27,7 +27,7 @@ export function now(): number {
 const watchers = new Set<() => void>()
 let timer: ReturnType<typeof setInterval> | undefined
 
-/** Now, told anew every second while the page is seen: one timer for all. */
+/** Current time of the database, updated every second while the page is visible. All components share one timer. */
 export function useNow(): number {
   const [time, setTime] = useState(now)
   useEffect(() => {

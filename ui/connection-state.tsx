@@ -1,32 +1,25 @@
 import { now } from './clock.js'
-import { reconnect, useConnection } from './live.js'
-import { Shape } from './parts/state.js'
+import { type Connection, reconnect, useConnection } from './live.js'
+import { State, type Tone } from './parts/state.js'
 import { Elapsed } from './parts/time.js'
 
-/** Whether what one sees is the present. */
+const labels: Readonly<Record<Connection['state'], readonly [word: string, tone: Tone]>> = {
+  live: ['Live', 'good'],
+  connecting: ['Connecting', 'quiet'],
+  idle: ['Connecting', 'quiet'],
+  lost: ['No connection', 'bad'],
+  'database-unreachable': ['No database', 'bad'],
+}
+
+/** State of the stream of updates, with a button that reconnects. */
 export function ConnectionState() {
   const connection = useConnection()
   const lost = connection.state === 'lost' ? connection : undefined
+  const [word, tone] = labels[connection.state]
   return (
     <div class="connection">
       <span role="status">
-        {lost ? (
-          <span class="state bad">
-            <Shape tone="bad" /> No connection
-          </span>
-        ) : connection.state === 'database-unreachable' ? (
-          <span class="state bad">
-            <Shape tone="bad" /> No database
-          </span>
-        ) : connection.state === 'live' ? (
-          <span class="state good">
-            <Shape tone="good" /> Live
-          </span>
-        ) : (
-          <span class="state quiet">
-            <Shape tone="wait" /> Connecting
-          </span>
-        )}
+        <State word={word} tone={tone} />
       </span>
       {lost && (
         <>

@@ -1,10 +1,10 @@
-// How times, numbers and names are written.
+// Formats of times, numbers and names.
 import { formatDuration } from '../src/base/durations.js'
 
-/** `950ms`, `2.5s`, `3m 20s`: the same as on the command line. */
+/** `950ms`, `2.5s`, `3m 20s`: the same format as on the command line. */
 export { formatDuration }
 
-/** A span that counts: in whole seconds, so that it does not flicker. */
+/** Duration that is updated every second: in whole seconds, so that the text does not flicker. */
 export function formatCount(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000 || 0).replace(/^0ms$/, '0s')
 }
@@ -31,12 +31,12 @@ const dayTime = new Intl.DateTimeFormat('en-GB', {
   minute: '2-digit',
 })
 
-/** `14:03:11`, in UTC like the logs of a server. */
+/** `14:03:11` in UTC, as in the logs of a server. */
 export function formatClock(time: number): string {
   return clockTime.format(time)
 }
 
-/** `14:03:11`, or with its day when that is another one than `today`. */
+/** `14:03:11`, or the day and the time on another day than `today`. */
 export function formatMoment(time: number, today: number): string {
   const isToday = new Date(time).toISOString().slice(0, 10) === new Date(today).toISOString().slice(0, 10)
   return isToday ? formatClock(time) : dayTime.format(time)
@@ -44,22 +44,22 @@ export function formatMoment(time: number, today: number): string {
 
 const maxWhole = 2_000
 
-/** What cannot be seen, or turns the direction of the text; and halves of characters. */
+/** Invisible characters, characters that change the direction of text, and unpaired surrogates. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
-/** Left to right, also in a text of the other direction. */
+/** An escape, isolated so that it reads from left to right also inside right-to-left text. */
 const escapeText = (as: string) => `\u2066\\${as}\u2069`
 
 const escapes: Readonly<Record<string, string>> = {
   '\n': escapeText('n'),
   '\r': escapeText('r'),
   '\t': escapeText('t'),
-  // Joiners make one emoji of several, and are letters of some scripts.
+  // Joiners combine emoji, and some scripts need them.
   '\u200c': '\u200c',
   '\u200d': '\u200d',
 }
 
-/** A name as one can read it, with what is invisible written out: names are anybody's text. */
+/** Readable form of a name: invisible characters are escaped, because names may contain any text. */
 export function visible(text: string): string {
   const cut = text.length > maxWhole ? `${text.slice(0, maxWhole)}…` : text
   return cut.replace(
@@ -68,7 +68,7 @@ export function visible(text: string): string {
   )
 }
 
-/** Cut in the middle: the ends of names tell most, `invoice:…:retry`. */
+/** Text cut in the middle, because the ends of names differ most: `invoice:…:retry`. */
 export function shorten(text: string, max: number): string {
   const characters = [...visible(text)]
   if (characters.length <= max) return characters.join('')

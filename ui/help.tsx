@@ -3,20 +3,20 @@ import { Dialog } from './parts/dialog.js'
 
 const groups: readonly Shortcut['group'][] = ['Pages', 'Everywhere', 'In a panel', 'In a table']
 
-/** What the keys do: made of what is registered at this moment. */
+/** Dialog with the registered keyboard shortcuts. */
 export function Help({ onClose }: { readonly onClose: () => void }) {
   const shortcuts = allShortcuts()
   return (
-    <Dialog title="Keys" kind="wide" onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" kind="wide" onClose={onClose}>
       <div class="help">
         {groups.map((group) => {
-          const those = shortcuts.filter((one) => one.group === group)
-          if (those.length === 0) return null
+          const members = shortcuts.filter((one) => one.group === group)
+          if (members.length === 0) return null
           return (
             <section key={group}>
               <h3>{group}</h3>
               <dl>
-                {those.map(({ key, text }) => (
+                {members.map(({ key, text }) => (
                   <div key={key}>
                     <dt>
                       {key.split(' ').map((one) => (

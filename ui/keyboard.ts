@@ -1,18 +1,18 @@
-// One registry of what the keys do. The help sheet is made of it, so that it cannot forget one.
+// Registry of the keyboard shortcuts. The help dialog lists this registry.
 import { useEffect, useRef } from 'preact/hooks'
 
 export interface Shortcut {
-  /** As the browser names the key: `n`, `?`, `/`. */
+  /** Name of the key in the browser: `n`, `?`, `/`. */
   readonly key: string
   readonly text: string
   readonly group: 'Pages' | 'Everywhere' | 'In a panel' | 'In a table'
-  /** What it does. Absent where the part itself listens, as tables do for arrows. */
+  /** Absent if the component handles the key itself, as tables do for the arrow keys. */
   readonly run?: () => void
 }
 
 const shortcuts = new Map<object, readonly Shortcut[]>()
 
-/** Registers shortcuts for as long as the component is there. The latest to register a key has it. */
+/** Registers shortcuts while the component is mounted. The latest registration of a key wins. */
 export function useShortcuts(list: readonly Shortcut[]): void {
   const latest = useRef(list)
   latest.current = list
@@ -26,7 +26,7 @@ export function useShortcuts(list: readonly Shortcut[]): void {
   }, [])
 }
 
-/** All there are, each key once in each group. */
+/** All shortcuts, each key once per group. */
 export function allShortcuts(): Shortcut[] {
   const found = new Map<string, Shortcut>()
   for (const list of shortcuts.values()) for (const one of list) found.set(`${one.group} ${one.key}`, one)
@@ -35,7 +35,7 @@ export function allShortcuts(): Shortcut[] {
 
 addEventListener('keydown', (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
-  // A dialog has the keys for itself, and so has whoever types.
+  // An open dialog and a text field receive all keys.
   if (document.querySelector('dialog[open]') || isTyping(event.target)) return
   const found = [...shortcuts.values()].flat().findLast(({ key, run }) => run && key === event.key)
   if (!found) return

@@ -1,44 +1,44 @@
-// What the views say, as long as somebody looks. One stream for the whole tab, opened anew when what is looked at changes.
+// Live data of views. The tab has one event stream. When the set of watched views changes, the stream is reopened.
 import { useEffect, useReducer } from 'preact/hooks'
 import { ApiError, api, keyOf } from './api.js'
 import { now, syncClock } from './clock.js'
 import type { ErrorBody, ParamsOf, ViewData, ViewFailure, ViewName, ViewSnapshot } from './wire.js'
 
-/** What is known of a view. */
+/** Current state of a view. */
 export interface LiveView<Data> {
   /** `jobs?search=mail` */
   readonly key: string
-  /** The last picture; undefined before the first. */
+  /** Last snapshot; undefined before the first. */
   readonly data: Data | undefined
-  /** When it last changed, by the database's clock: what only counts on is not told again. */
+  /** Time of the last change, by the database clock. Durations that merely grow do not cause a new snapshot. */
   readonly at: string | undefined
-  /** Why there is nothing new. */
+  /** Reason why there are no updates. */
   readonly failure: ErrorBody | undefined
-  /** Since when, by the database's clock. */
+  /** Start of the failure, by the database clock. */
   readonly failedAt: string | undefined
-  /** Whether the picture may no longer be true. */
+  /** Whether the data may be outdated. */
   readonly stale: boolean
 }
 
-/** `database-unreachable`: the server of the dashboard answers. Its database does not. `idle`: the tab is hidden. */
+/** `database-unreachable`: the server responds, but its database does not. `idle`: the tab is hidden. */
 export type Connection =
   | { readonly state: 'connecting' | 'live' | 'database-unreachable' | 'idle' }
   | { readonly state: 'lost'; readonly since: number; readonly failure: ErrorBody }
 
 interface ViewEntry {
-  data: unknown
-  at: string | undefined
-  failure: ErrorBody | undefined
-  failedAt: string | undefined
+  data?: unknown
+  at?: string
+  failure?: ErrorBody | undefined
+  failedAt?: string | undefined
   readonly watchers: Set<() => void>
-  /** Until when it is kept though nobody looks: who comes back sees the last picture at once. */
-  forgetTimer: ReturnType<typeof setTimeout> | undefined
+  /** Deletes an unwatched view. Until then, a returning page shows its last snapshot immediately. */
+  forgetTimer?: ReturnType<typeof setTimeout>
 }
 
-/** Views come and go together when a page does. */
+/** A change of the page changes several views. This delay opens one stream for all of them. */
 const openDelayMs = 40
 const forgetMs = 30_000
-/** Nobody looks at a hidden tab for long, so nothing is asked for it. */
+/** A tab that is hidden for this long closes its stream. */
 const hiddenMs = 60_000
 const retryMs = [500, 1_000, 2_000, 4_000, 8_000]
 
@@ -52,11 +52,11 @@ let idleTimer: ReturnType<typeof setTimeout> | undefined
 let retryTimer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
 
-/** Looks at a view for as long as the component is there. */
+/** Watches a view while the component is mounted. */
 export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name>): LiveView<ViewData<Name>> {
   const key = keyOf(name, params as object)
-  const [, changed] = useReducer((count: number) => count + 1, 0)
-  useEffect(() => watch(key, () => changed(undefined)), [key])
+  const redraw = useRedraw()
+  useEffect(() => watch(key, redraw), [key])
   const entry = entries.get(key)
   return {
     key,
@@ -68,28 +68,24 @@ export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name
   }
 }
 
-/** How the stream is. */
+/** State of the stream. */
 export function useConnection(): Connection {
-  const [, changed] = useReducer((count: number) => count + 1, 0)
+  const redraw = useRedraw()
   useEffect(() => {
-    const watcher = () => changed(undefined)
-    connectionWatchers.add(watcher)
-    return () => void connectionWatchers.delete(watcher)
+    connectionWatchers.add(redraw)
+    return () => void connectionWatchers.delete(redraw)
   }, [])
   return connection
+}
+
+function useRedraw(): () => void {
+  return useReducer<number, void>((count) => count + 1, 0)[1]
 }
 
 function watch(key: string, watcher: () => void): () => void {
   let entry = entries.get(key)
   if (!entry) {
-    entry = {
-      data: undefined,
-      at: undefined,
-      failure: undefined,
-      failedAt: undefined,
-      watchers: new Set(),
-      forgetTimer: undefined,
-    }
+    entry = { watchers: new Set() }
     entries.set(key, entry)
   }
   clearTimeout(entry.forgetTimer)
@@ -127,10 +123,10 @@ function open(): void {
     setConnection({ state: 'live' })
   })
   stream.addEventListener('view', ({ data }: MessageEvent<string>) => {
-    const { view, at, data: picture } = JSON.parse(data) as ViewSnapshot
+    const { view, at, data: snapshot } = JSON.parse(data) as ViewSnapshot
     syncClock(at)
     setConnection({ state: 'live' })
-    updateEntry(view, { data: picture, at, failure: undefined, failedAt: undefined })
+    updateEntry(view, { data: snapshot, at, failure: undefined, failedAt: undefined })
   })
   stream.addEventListener('failure', ({ data }: MessageEvent<string>) => {
     const { view, error } = JSON.parse(data) as ViewFailure
@@ -142,7 +138,7 @@ function open(): void {
   })
 }
 
-/** The browser does not say why a stream ended, so the server is asked, and then the stream is opened anew. */
+/** Requests `me` to find the reason, because the browser does not report why a stream ended. Then reopens the stream. */
 async function onStreamEnd(): Promise<void> {
   source?.close()
   source = undefined
@@ -157,10 +153,10 @@ async function onStreamEnd(): Promise<void> {
     setConnection({
       state: 'lost',
       since,
-      failure: { code: 'NO_STREAM', message: 'The stream of news ends again and again.', hint: null },
+      failure: { code: 'NO_STREAM', message: 'The stream of updates ends repeatedly.', hint: null },
     })
   }
-  // While the server was asked, another stream may have been opened.
+  // While this request ran, `open` may have started another stream.
   if (source) return
   const waitMs = retryMs[Math.min(failures, retryMs.length - 1)]!
   failures += 1
@@ -182,12 +178,12 @@ function setConnection(next: Connection): void {
   for (const { watchers } of entries.values()) for (const watcher of watchers) watcher()
 }
 
-/** The server did not answer something else: then the stream may be dead, too, which nobody is told of a cable that was pulled. */
+/** Checks the stream after another request failed. The browser does not notice a dead connection on its own. */
 export function checkStream(): void {
   if (connection.state === 'live' || connection.state === 'database-unreachable') void onStreamEnd()
 }
 
-/** Tries at once instead of in a while. */
+/** Retries immediately. */
 export function reconnect(): void {
   if (connection.state !== 'lost') return
   failures = 0

@@ -5,7 +5,7 @@ import { applyTheme } from './theme.js'
 
 applyTheme()
 
-// Beside `<base href>` the browser takes `#/jobs` for an address below the base, and might load the page anew.
+// With `<base href>`, the browser resolves `#/jobs` against the base and might reload the page.
 addEventListener('click', (event) => {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return

@@ -1,17 +1,17 @@
-// Which letter and colour an instance has. The letter comes from its id, so that two people see the same one; where two would have
-// the same, the later takes the next free letter. That is kept in the browser, so that the letters stay over a reload.
+// Letter and colour of each instance. The letter is derived from the id, so that two visitors usually see the same letter. If two
+// instances have the same letter, the later one gets the next free letter. The browser stores the letters across reloads.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
 const storageKey = 'holdfast.marks'
-/** The letter of an instance that was not seen for so long is free for others. */
+/** After this time without use, the letter of an instance is free again. */
 const storedMs = 3_600_000
 
 export interface Mark {
   /** `K`, or `K2` when there are more instances than letters. */
   readonly letter: string
-  /** The number of a colour: `--mark-0` to `--mark-11`. */
-  readonly colour: number
+  /** Sets `--mark` to the colour, one of `--mark-0` to `--mark-11`. */
+  readonly style: { readonly '--mark': string }
 }
 
 interface StoredMark {
@@ -30,21 +30,21 @@ export function markOf(id: string): Mark {
     mark = { letter: nextFree(id), seenAt }
     marks.set(id, mark)
   }
-  return { letter: mark.letter, colour: colourOf(mark.letter) }
+  return { letter: mark.letter, style: { '--mark': `var(--mark-${colourOf(mark.letter)})` } }
 }
 
 function nextFree(id: string): string {
   const first = hash(id) % letters.length
   const taken = new Set([...marks.values()].map(({ letter }) => letter))
-  for (let round = 1; ; round++) {
+  for (let lap = 1; ; lap++) {
     for (let step = 0; step < letters.length; step++) {
-      const letter = letters[(first + step) % letters.length]! + (round === 1 ? '' : round)
+      const letter = letters[(first + step) % letters.length]! + (lap === 1 ? '' : lap)
       if (!taken.has(letter)) return letter
     }
   }
 }
 
-/** Neighbours in the alphabet look different: seven and twelve have no common divisor. */
+/** Number of the colour. Neighbours in the alphabet get different colours, because 7 and 12 have no common divisor. */
 function colourOf(letter: string): number {
   return (letters.indexOf(letter[0]!) * 7 + (Number(letter.slice(1)) || 1) - 1) % colours
 }
@@ -69,6 +69,6 @@ addEventListener('pagehide', () => {
   try {
     localStorage.setItem(storageKey, JSON.stringify([...marks]))
   } catch {
-    // A browser that keeps nothing.
+    // The browser allows no storage.
   }
 })

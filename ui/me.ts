@@ -4,9 +4,9 @@ import type { Me } from './wire.js'
 
 export const MeContext = createContext<Me | undefined>(undefined)
 
-/** Who looks at this page, what they may do, and at which database. */
+/** The visitor, their rights, and the database. */
 export function useMe(): Me {
   const me = useContext(MeContext)
-  if (!me) throw new Error('Expected a page inside of the app')
+  if (!me) throw new Error('Expected useMe() inside of <App>')
   return me
 }

@@ -1,4 +1,4 @@
-// Where somebody is, kept in the fragment of the address: `#/jobs?search=mail`. The server never sees it.
+// The current page and its params, in the fragment of the address: `#/jobs?search=mail`. The browser does not send it to the server.
 import { useEffect, useState } from 'preact/hooks'
 import { writeSearchValue } from '../src/search/index.js'
 
@@ -14,10 +14,10 @@ export const pages = [
 
 export type PageId = (typeof pages)[number]['id']
 
-/** What goes along to every page. */
+/** Params that links to other pages keep. */
 const keptParams = ['namespace'] as const
 
-/** What else may stand in the address of each page. */
+/** Further params of each page. */
 interface ParamNames {
   now: never
   locks: 'search' | 'key' | 'hours'
@@ -59,25 +59,25 @@ export function hrefOfQueue(name: string): string {
   return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}` })
 }
 
-/** Goes to another page: one can come back. */
+/** Opens another page and adds a step to the browser history. */
 export function go<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): void {
   location.hash = hrefOf(page, params)
 }
 
-/** Changes some params of the page where somebody is. What is typed makes no steps to come back through. */
+/** Changes params of the current page. `replace`, for typed text, adds no step to the browser history. */
 export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace') {
   const { page, params } = readRoute(location.hash)
   const href = hrefOf(page, { ...params, ...changed })
   if (href === location.hash) return
   if (step === 'push') location.hash = href
   else {
-    // Beside `<base href>` a bare fragment would lead to the base.
+    // With `<base href>`, a bare fragment would be resolved against the base.
     history.replaceState(null, '', location.pathname + location.search + href)
     dispatchEvent(new HashChangeEvent('hashchange'))
   }
 }
 
-/** Where somebody is now. */
+/** The current page and its params. */
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => readRoute(location.hash))
   useEffect(() => {
@@ -89,7 +89,7 @@ export function useRoute(): Route {
   return route
 }
 
-/** What stands in the address of this page, which the caller knows: `useParams<'jobs'>()`. */
+/** The params of the current page, which the caller names: `useParams<'jobs'>()`. */
 export function useParams<Id extends PageId>(): ParamsOf<Id> {
   return useRoute().params
 }

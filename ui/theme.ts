@@ -1,4 +1,4 @@
-// Light or dark: as the system says, or as somebody chose. Kept in the browser.
+// Light or dark: the preference of the system, or the choice of the visitor, which the browser stores.
 import { useState } from 'preact/hooks'
 
 export type Theme = 'system' | 'light' | 'dark'
@@ -10,7 +10,7 @@ function readTheme(): Theme {
   try {
     return themes.find((theme) => theme === localStorage.getItem(storageKey)) ?? 'system'
   } catch {
-    return 'system' // A browser that keeps nothing.
+    return 'system' // The browser allows no storage.
   }
 }
 
@@ -22,7 +22,7 @@ export function applyTheme(theme: Theme = readTheme()): void {
 
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => dispatchEvent(new Event('themechange')))
 
-/** The theme, and what changes it to the next one. */
+/** The current theme, and a function that switches to the next theme. */
 export function useTheme(): readonly [Theme, () => void] {
   const [theme, setTheme] = useState(readTheme)
   const next = () => {
@@ -30,7 +30,7 @@ export function useTheme(): readonly [Theme, () => void] {
     try {
       localStorage.setItem(storageKey, following)
     } catch {
-      // Then it lasts as long as the page.
+      // Without storage, the choice is lost on reload.
     }
     applyTheme(following)
     setTheme(following)
@@ -39,10 +39,10 @@ export function useTheme(): readonly [Theme, () => void] {
 }
 
 const probe = document.createElement('span')
-// Whoever wants no motion has transitions of a moment, in which a colour is still the one before.
+// With reduced motion, transitions take 1 ms. Without this line, the probe would return the previous colour during that time.
 probe.style.transitionProperty = 'none'
 
-/** What a token is at the moment, for what is drawn on a canvas: `colourOf('--good')`. It is another one after `themechange`. */
+/** Current value of a colour token, for a canvas: `colourOf('--good')`. The value changes with the event `themechange`. */
 export function colourOf(token: `--${string}`): string {
   if (!probe.isConnected) document.documentElement.append(probe)
   probe.style.color = `var(${token})`

@@ -1,19 +1,19 @@
 import { defineConfig } from 'vite'
 
 export default defineConfig({
-  // Every address is relative: under which path the page is served is known when somebody asks for it, and not before.
+  // All addresses are relative, because the path of the dashboard is known only at the time of a request.
   base: './',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
     outDir: '../dist/dashboard/ui',
     emptyOutDir: true,
-    // `light-dark()`, container queries and `<dialog>` are all of 2023 and 2024.
+    // The first versions with `light-dark()`, container queries and `<dialog>`.
     target: ['chrome123', 'firefox121', 'safari17.5'],
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // No inlined images: each file has a name that is served for ever.
+    // No inlined images: every asset is a file with a hashed name, which browsers cache forever.
     assetsInlineLimit: 0,
   },
-  // `npm run ui`: the front end from its sources, before a dashboard that runs elsewhere.
+  // `npm run ui` serves the sources and forwards API requests to a running dashboard.
   server: { proxy: { '/api': process.env.HOLDFAST_DASHBOARD ?? 'http://127.0.0.1:7777' } },
 })

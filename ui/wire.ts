@@ -1,2 +1,2 @@
-// What goes over the wire, as the server's own types tell it. Everything else in this directory takes these types from here.
+// Types of requests and responses, from the server. All other files in this directory import these types from here.
 export type * from '../src/dashboard/wire.js'

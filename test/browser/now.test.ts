@@ -70,7 +70,7 @@ test('a job that waits and is waited for is one box, and no edge is drawn from a
   }
 })
 
-test('only time helps where a rate refills in; what nobody has, and is kept, can be freed', async () => {
+test('a spent rate waits for its refill; a name in its minimum hold time can be freed', async () => {
   const drawWaits = await layout()
   const facts = {
     mode: 'exclusive',
@@ -94,7 +94,7 @@ test('only time helps where a rate refills in; what nobody has, and is kept, can
     const graph = buildGraph([name], [nobody, { ...nobody, id: 'session 7', kind: 'session', pids: [7] }])
     return drawWaits(waitGraphView(graph), false).nodes.find(({ id }) => id === 'nobody')?.caption
   }
-  expect([saysOf('rate'), saysOf('min-hold')]).toEqual(['only time helps', 'in the way of 1'])
+  expect([saysOf('rate'), saysOf('min-hold')]).toEqual(['waits for refill', 'blocks 1'])
 })
 
 describeInBrowser('the page Now', () => {
@@ -104,7 +104,7 @@ describeInBrowser('the page Now', () => {
     const url = await databaseUrl()
     const board = await openBoard({ databaseUrl: url })
     const page = await openPage(board)
-    await page.getByText('Nobody waits for anybody.').waitFor()
+    await page.getByText('Nothing is blocked.').waitFor()
     await page.getByText('At most one holder of a name').waitFor()
     await expectAccessible(page)
 
@@ -114,14 +114,14 @@ describeInBrowser('the page Now', () => {
     // A machine that is busy with something else gets another try.
     do {
       for (const { process } of hang) process.kill('SIGKILL')
-      await page.getByText('Nobody waits for anybody.').waitFor()
+      await page.getByText('Nothing is blocked.').waitFor()
       hang = await Promise.all([holder(url, ['lease', 'etl']), holder(url, ['lock', 'invoice:42']), holder(url)])
       const [root, middle, last] = hang
       waits(last!, 'lock', 'invoice:42')
       await last!.tells('that it waits', ({ event }) => event === 'waits')
       const began = performance.now()
       waits(middle!, 'lease', 'etl')
-      const sentence = panel.getByText(new RegExp(`/${root!.pid} has lease etl \\(leased .*\\), and 2 others wait`))
+      const sentence = panel.getByText(new RegExp(`/${root!.pid} holds lease etl \\(leased .*\\), and 2 others wait`))
       await sentence.waitFor({ timeout: 15_000 })
       tookMs.push(Math.round(performance.now() - began))
     } while (tookMs.at(-1)! > 3_000 && tookMs.length < 3)
@@ -134,9 +134,9 @@ describeInBrowser('the page Now', () => {
       all.filter((one) => one.closest('svg')).map((one) => one.getAttribute('aria-label')!.replace(/^[^/]*\//, '')),
     )
     expect(labels).toEqual([
-      `${root!.pid} in the way of 2`,
+      `${root!.pid} blocks 2`,
       'etl lease, 1 waits',
-      `${middle!.pid} waits, and is waited for`,
+      `${middle!.pid} waits and blocks others`,
       'invoice:42 lock, 1 waits',
       `${last!.pid} waits`,
     ])
@@ -147,8 +147,8 @@ describeInBrowser('the page Now', () => {
     await page.keyboard.press('t')
     const rows = await panel.getByRole('row').allInnerTexts()
     expect(rows.map((row) => row.replace(/\s+/g, ' ').replace(/[^ ]*\/(\d+)/, '$1'))).toEqual([
-      expect.stringMatching(/Who, and what/),
-      expect.stringMatching(new RegExp(`Level 1: .*${root!.pid} is in the way`)),
+      expect.stringMatching(/Participant or name/),
+      expect.stringMatching(new RegExp(`Level 1: .*${root!.pid} blocks others`)),
       expect.stringMatching(/Level 2: lease etl leased \d+/),
       expect.stringMatching(new RegExp(`Level 3: .*${middle!.pid} waits \\d+`)),
       expect.stringMatching(/Level 4: lock invoice:42 held/),
@@ -157,7 +157,7 @@ describeInBrowser('the page Now', () => {
     await page.keyboard.press('t')
 
     // By the keyboard alone: to the one in the middle and back to the root, whose way out is to expire its lease.
-    const chosen = panel.getByRole('region', { name: 'What is chosen' })
+    const chosen = panel.getByRole('region', { name: 'Selection' })
     await panel.getByRole('button', { pressed: true }).locator('visible=true').last().focus()
     await page.keyboard.press('ArrowRight')
     await page.keyboard.press('ArrowRight')
@@ -172,20 +172,20 @@ describeInBrowser('the page Now', () => {
     await chosen.getByRole('button', { name: /Expire the lease/ }).press('Enter')
     const dialog = page.getByRole('dialog')
     await dialog.getByText(`process ${root!.pid}`).waitFor()
-    await dialog.getByLabel('Why?').fill('it hangs')
+    await dialog.getByLabel('Reason').fill('it hangs')
     await page.keyboard.press('Enter')
     await dialog.waitFor({ state: 'detached' })
     await middle!.tells('that it has the lease', ({ event }) => event === 'has')
-    await panel.getByText(new RegExp(`/${middle!.pid} has lock invoice:42 .*1 other waits`)).waitFor()
+    await panel.getByText(new RegExp(`/${middle!.pid} holds lock invoice:42 .*1 other waits`)).waitFor()
     const [audited] = await sql(url, 'select act, subject, reason from holdfast.audit')
     expect(audited).toEqual({ act: 'expire-lease', subject: 'lease etl', reason: 'it hangs' })
 
     // The session is ended: who waited has the lock, and nobody waits any more.
     await chosen.getByRole('button', { name: /End the session/ }).click()
-    await dialog.getByLabel('Why?').fill('it hangs, too')
+    await dialog.getByLabel('Reason').fill('it hangs, too')
     await dialog.getByRole('button', { name: 'End the session' }).click()
     await last!.tells('that it has the lock', ({ event }) => event === 'has')
-    await page.getByText('Nobody waits for anybody.').waitFor()
+    await page.getByText('Nothing is blocked.').waitFor()
   })
 
   test('a circle is told as what it may be, hostile names as what they are; the promises, and what breaks them', {
@@ -200,8 +200,8 @@ describeInBrowser('the page Now', () => {
     const board = await openBoard({ databaseUrl: url, readOnly: true })
     const page = await openPage(board, { theme: 'dark', width: 390 })
     const panel = page.getByRole('region', { name: /^Who waits for whom/ })
-    await panel.getByText('This may be a deadlock.').waitFor({ timeout: 20_000 })
-    expect(await panel.getByRole('button', { name: /may be a deadlock/ }).count()).toBe(3)
+    await panel.getByText('Possible deadlock.').waitFor({ timeout: 20_000 })
+    expect(await panel.getByRole('button', { name: /possible deadlock/ }).count()).toBe(3)
     await panel.getByText('lease <script>alert(1)<').first().waitFor()
     expect(await panel.getByRole('button', { name: /End the session|Expire/ }).count()).toBe(0)
     await expectAccessible(page)
@@ -210,7 +210,7 @@ describeInBrowser('the page Now', () => {
     // Another observer, so that it looks at once.
     const fresh = await openPage(await openBoard({ databaseUrl: url }), { width: 1280 })
     const line = fresh.getByRole('button', { name: /No job is lost/ })
-    await fresh.getByText('looked at again').waitFor()
+    await fresh.getByText('to check again').waitFor()
     await line.press('Enter')
     await fresh.getByRole('dialog').getByText('with presence as materialized').waitFor()
     await expectAccessible(fresh)

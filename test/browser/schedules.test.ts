@@ -62,7 +62,7 @@ describeInBrowser('the page of schedules', () => {
     await until('it is told', async () =>
       /each-second tick .*(done|running) by/.test((await status.textContent()) ?? ''),
     )
-    await status.getByText('It could also have been').waitFor()
+    await status.getByText('Other candidates:').waitFor()
     await page.keyboard.press('t')
     await page.getByRole('table', { name: 'Ticks' }).getByRole('cell', { name: 'each-second' }).first().waitFor()
     await page.keyboard.press('t')
@@ -82,7 +82,7 @@ describeInBrowser('the page of schedules', () => {
     await expectAccessible(page)
     await page.getByRole('row', { name: /nightly/ }).focus()
     await page.keyboard.press('Enter')
-    await page.getByRole('heading', { name: 'Next ticks' }).waitFor()
+    await page.getByRole('heading', { name: 'Next runs' }).waitFor()
     await page.getByText(/The clocks go (back|forward): /).waitFor()
 
     const press = async (label: string, says: RegExp) => {

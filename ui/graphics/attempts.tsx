@@ -3,21 +3,20 @@ import { useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatClock, formatDuration } from '../format.js'
 import { markOf } from '../marks.js'
-import { InstanceMark } from '../parts/instance-mark.js'
+import { OwnerMark } from '../parts/instance-mark.js'
 import { State, type Tone } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { None, When } from '../parts/time.js'
+import { None } from '../parts/time.js'
 import { useWidth } from '../use-width.js'
 import type { ViewData } from '../wire.js'
 
 export type Job = NonNullable<ViewData<'job'>['job']>
 
-/** One try at a job. */
-export interface Attempt {
+interface Attempt {
   readonly number: number
   readonly state: 'running' | 'done' | 'failed' | 'crashed' | 'ended'
   readonly from: string | null
-  /** Null while it runs. */
+  /** Null while the attempt runs. */
   readonly to: string | null
   readonly instance: string | null
   readonly host: string | null
@@ -25,7 +24,7 @@ export interface Attempt {
   readonly error: string | null
 }
 
-/** Those that failed, which the job remembers, and the last one. */
+/** The recorded failed attempts, and the last attempt. */
 function attemptsOf(job: Job): Attempt[] {
   const failed = job.attempts.map(
     ({ attempt, claimedAt, at, instance, error }): Attempt => ({
@@ -34,7 +33,7 @@ function attemptsOf(job: Job): Attempt[] {
       from: claimedAt,
       to: at,
       instance,
-      ...whereIs(instance, job),
+      ...locationOf(instance, job),
       error: error.message,
     }),
   )
@@ -46,8 +45,8 @@ function attemptsOf(job: Job): Attempt[] {
   return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, host, osPid, error: null }]
 }
 
-/** Only of the last one it is known where it is. */
-function whereIs(instance: string | null, job: Job) {
+/** Host and process, which the job records only for its last instance. */
+function locationOf(instance: string | null, job: Job) {
   return instance !== null && instance === job.instance
     ? { host: job.host, osPid: job.osPid }
     : { host: null, osPid: null }
@@ -69,7 +68,7 @@ const tickSteps = [
   216e5, 432e5, 864e5, 1728e5, 6048e5,
 ]
 
-/** The life of a job along time: when it was enqueued, each attempt, the pauses between them, and when the next one may begin. */
+/** Timeline of a job: its enqueueing, its attempts, the pauses between them, and the start of the next attempt. */
 export function AttemptTimeline({ job }: { readonly job: Job }) {
   const box = useRef<HTMLDivElement>(null)
   const width = Math.max(280, useWidth(box))
@@ -78,7 +77,7 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
   const enqueued = Date.parse(job.enqueuedAt)
   const isOver = job.endedAt !== null
   const next = job.state === 'waiting' && job.runAt ? Date.parse(job.runAt) : undefined
-  // One that is delayed for a week would leave no room for what has happened.
+  // A next attempt in a week would leave no room for the past attempts.
   const happened = isOver ? Date.parse(job.endedAt!) : now
   const isFar = next !== undefined && next - happened > 3 * Math.max(60_000, happened - enqueued)
   const end = Math.max(happened, next === undefined || isFar ? 0 : next, enqueued + 1)
@@ -87,6 +86,7 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
   const step = tickSteps.find((one) => (end - enqueued) / one <= width / 110) ?? tickSteps.at(-1)!
   const ticks = Array.from({ length: Math.floor((end - enqueued) / step) + 1 }, (_, at) => at * step)
   const height = axisHeight + Math.max(1, attempts.length) * rowHeight + (next === undefined ? 0 : rowHeight) + 8
+  const nextY = axisHeight + attempts.length * rowHeight
   const bottom = height - 4
   return (
     <div ref={box} class="attempts">
@@ -141,26 +141,18 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
         })}
         {next !== undefined && (
           <g>
-            <text class="attempts-label" x="0" y={axisHeight + attempts.length * rowHeight + 17}>
+            <text class="attempts-label" x="0" y={nextY + 17}>
               next
             </text>
             <line
               class="attempts-pause"
               x1={scale(attempts.at(-1)?.to ? Date.parse(attempts.at(-1)!.to!) : enqueued)}
               x2={scale(next)}
-              y1={axisHeight + attempts.length * rowHeight + 13}
-              y2={axisHeight + attempts.length * rowHeight + 13}
+              y1={nextY + 13}
+              y2={nextY + 13}
             />
-            <path
-              class="attempts-next"
-              d={`M${scale(next) - 5} ${axisHeight + attempts.length * rowHeight + 7}v12l6-6z`}
-            />
-            <text
-              class="attempts-time"
-              x={scale(next) - 12}
-              y={axisHeight + attempts.length * rowHeight + 8}
-              text-anchor="end"
-            >
+            <path class="attempts-next" d={`M${scale(next) - 5} ${nextY + 7}v12l6-6z`} />
+            <text class="attempts-time" x={scale(next) - 12} y={nextY + 8} text-anchor="end">
               {next <= now ? 'due' : `in ${formatDuration(next - now)}`}
             </text>
           </g>
@@ -172,9 +164,9 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
 }
 
 function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonly y: number }) {
-  const { letter, colour } = markOf(id)
+  const { letter, style } = markOf(id)
   return (
-    <g class={`mark-${colour}`}>
+    <g style={style}>
       <rect class="attempts-mark" x={x} y={y} width={letter.length * 7 + 9} height="16" rx="3" />
       <text class="attempts-letter" x={x + (letter.length * 7 + 9) / 2} y={y + 12} text-anchor="middle">
         {letter}
@@ -185,10 +177,9 @@ function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonl
 
 function describe({ enqueuedAt, state }: Job, attempts: readonly Attempt[]): string {
   const texts = attempts.map(({ number, state: is }) => `attempt ${number} ${is}`).join(', ')
-  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${texts || 'no attempt yet'}; now ${state}. The same as a table: t`
+  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${texts || 'no attempt yet'}; now ${state}. Press t for a table.`
 }
 
-/** The same as a table. */
 export function AttemptTable({ job }: { readonly job: Job }) {
   return (
     <Table
@@ -197,20 +188,15 @@ export function AttemptTable({ job }: { readonly job: Job }) {
       keyOf={({ number, from }) => `${number} ${from}`}
       columns={[
         { title: 'Attempt', cell: ({ number }) => number, align: 'end' },
-        { title: 'Came to', cell: ({ state }) => <State word={state} tone={tones[state]} /> },
+        { title: 'Outcome', cell: ({ state }) => <State word={state} tone={tones[state]} /> },
         {
-          title: 'On',
-          cell: ({ instance, host, osPid }) =>
-            instance ? (
-              <InstanceMark id={instance} label={host ? `${host}/${osPid}` : instance} />
-            ) : (
-              <None text="not known any more" />
-            ),
+          title: 'Instance',
+          cell: (row) => (row.instance ? <OwnerMark owner={row} /> : <None text="no longer known" />),
         },
-        { title: 'From', cell: ({ from }) => <When at={from} /> },
-        { title: 'To', cell: ({ to }) => <When at={to} /> },
+        { title: 'From', time: ({ from }) => from },
+        { title: 'To', time: ({ to }) => to },
         {
-          title: 'Took',
+          title: 'Duration',
           cell: ({ from, to }) => (from && to ? formatDuration(Date.parse(to) - Date.parse(from)) : <None />),
           align: 'end',
         },

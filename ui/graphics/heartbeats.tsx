@@ -6,20 +6,20 @@ import { InstanceMark } from '../parts/instance-mark.js'
 import { State } from '../parts/state.js'
 import { useWidth } from '../use-width.js'
 import type { ViewData } from '../wire.js'
-import { roundTimes, scaleOf, TimeAxis } from './time-axis.js'
+import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
 
 type Instance = ViewData<'instances'>['rows'][number]
 
-/** So far back a strip reaches. */
+/** Length of the timeline. */
 const spanMs = 120_000
 const height = 26
 const labelWidth = 210
 const maxShown = 24
 const maxRemembered = 400
-/** Whoever heard of an instance lately may not have heard of its very last beat. */
+/** The server reports a heartbeat with this delay at most. */
 const reportDelayMs = 2_500
 
-/** When each instance was heard, as far as this page has seen: nobody writes that down. */
+/** Heartbeats of each instance that this page has seen. The database stores only the last heartbeat. */
 const seenTimes = new Map<string, number[]>()
 
 function remember(rows: readonly Instance[]): void {
@@ -33,14 +33,14 @@ function remember(rows: readonly Instance[]): void {
   while (seenTimes.size > maxRemembered) seenTimes.delete(seenTimes.keys().next().value!)
 }
 
-/** How long an instance has been silent, of the time after which it is given up; null where nobody knows. */
+/** Time since the last heartbeat, compared with the expiry of the instance; null if the heartbeat is unknown. */
 export function silenceOf({ lastSeenAt, expiryMs }: Pick<Instance, 'lastSeenAt' | 'expiryMs'>, time: number) {
   if (lastSeenAt === null) return null
   const ms = Math.max(0, time - Date.parse(lastSeenAt))
   return { ms, isLong: ms > expiryMs / 2 + reportDelayMs, isOver: ms > expiryMs }
 }
 
-/** When each instance was heard lately: a line for each, a stroke for each time. */
+/** Recent heartbeats: one line for each instance, with a stroke for each heartbeat. */
 export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
   remember(rows)
   const box = useRef<HTMLDivElement>(null)
@@ -50,15 +50,15 @@ export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
   const time = useNow()
   const from = time - spanMs
   return (
-    <div class="heartbeats" data-label-column={hasLabelColumn || undefined} ref={box}>
+    <div class="heartbeats time-rows" data-label-column={hasLabelColumn || undefined} ref={box}>
       {width > 0 && (
         <>
-          <div class="heartbeats-row">
+          <div class="time-row">
             {hasLabelColumn && <span class="muted small">UTC</span>}
             <TimeAxis from={from} until={time} width={plot} />
           </div>
           {rows.slice(0, maxShown).map((row) => (
-            <div class="heartbeats-row" key={row.id}>
+            <div class="time-row" key={row.id}>
               <span class="heartbeats-label">
                 <InstanceMark id={row.id} label={`${row.host}/${row.osPid}`} />
                 {(!row.alive || row.state !== 'open') && <State word={stateText(row)} />}
@@ -89,11 +89,7 @@ function Line({ row, from, until, width }: LineProps) {
   const middle = height / 2
   return (
     <svg width={width} height={height} role="img" aria-label={`${row.host}/${row.osPid}: ${silenceText(row, until)}`}>
-      <g class="heartbeats-grid">
-        {roundTimes(from, until, width).map((time) => (
-          <path key={time} d={`M${x(time)} 0v${height}`} />
-        ))}
-      </g>
+      <TimeGrid from={from} until={until} width={width} height={height} />
       <path
         class="heartbeats-presence"
         d={`M${x(opened)} ${middle}H${x(row.alive || last === undefined ? (row.alive ? until : opened) : last)}`}
@@ -108,35 +104,32 @@ function Line({ row, from, until, width }: LineProps) {
       {heartbeats.map((time) => (
         <path key={time} class="heartbeats-stroke" d={`M${x(time)} ${middle - 6}v12`} />
       ))}
-      {opened > from && (
-        <g class="heartbeats-edge">
-          <path d={`M${x(opened)} 2v${height - 4}`} />
-          <text x={x(opened) + 4} y="9">
-            opened
-          </text>
-        </g>
-      )}
-      {epochSince > from && epochSince - opened > 1_000 && (
-        <g class="heartbeats-edge">
-          <path d={`M${x(epochSince)} 2v${height - 4}`} />
-          <text x={x(epochSince) + 4} y="9">
-            epoch {row.reconnects + 1}
-          </text>
-        </g>
-      )}
+      {opened > from && <Edge x={x(opened)} text="opened" />}
+      {epochSince > from && epochSince - opened > 1_000 && <Edge x={x(epochSince)} text="reconnected" />}
     </svg>
   )
 }
 
-/** How an instance is, in a word: first whether it lives. */
+function Edge({ x, text }: { readonly x: number; readonly text: string }) {
+  return (
+    <g class="heartbeats-edge">
+      <path d={`M${x} 2v${height - 4}`} />
+      <text x={x + 4} y="9">
+        {text}
+      </text>
+    </g>
+  )
+}
+
+/** State of an instance. `gone`: the heartbeat stopped without a clean shutdown. */
 export function stateText({ alive, state }: Pick<Instance, 'alive' | 'state'>): string {
   if (!alive) return 'gone'
   return state === 'open' ? 'alive' : state
 }
 
 export function silenceText(row: Instance, time = now()): string {
-  if (!row.alive) return 'gone: nobody vouches for it'
+  if (!row.alive) return 'gone: the heartbeat stopped'
   const silence = silenceOf(row, time)
-  if (!silence) return 'alive; this role may not see when it was heard'
-  return `heard ${formatDuration(Math.round(silence.ms / 100) * 100)} ago; given up after ${formatDuration(row.expiryMs)}`
+  if (!silence) return 'alive; this database role cannot read the time of the heartbeat'
+  return `${formatDuration(Math.round(silence.ms / 100) * 100)} ago; declared dead after ${formatDuration(row.expiryMs)}`
 }

@@ -8,18 +8,18 @@ import type { ViewData } from '../wire.js'
 
 type Queue = ViewData<'queues'>['rows'][number]
 
-/** What is counted stops there, and is said with a plus. */
+/** Limit of counts. A larger count is shown with a plus. */
 const maxCounted = 10_000
 
-/** So many of something; `isMore`: at least. */
 interface Count {
   readonly jobs: number
+  /** Whether `jobs` is a lower bound. */
   readonly isMore: boolean
 }
 
 export interface Flow {
   readonly counts: Readonly<Record<CountedState, Count>>
-  /** Jobs a minute. */
+  /** Jobs per minute. */
   readonly rates: Queue['perMinute']
 }
 
@@ -34,29 +34,19 @@ const countedStates = [
   'cancelled',
   'discarded',
 ] as const
+const ratedEvents = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
 type CountedState = (typeof countedStates)[number]
 
-/** What was counted up to there, and one more where there are more. */
+/** A count from the database, which stops one above the limit. */
 export function countOf(jobs: number): Count {
   return { jobs: Math.min(maxCounted, jobs), isMore: jobs > maxCounted }
 }
 
-/** All queues together. */
+/** Sums of all queues. */
 export function flowOf(queues: readonly Queue[]): Flow {
-  const sum = (of: (queue: Queue) => number) => queues.reduce((all, queue) => all + of(queue), 0)
-  const counts = countedStates.map((what) => [what, total(queues.map((queue) => countOf(queue[what])))])
-  const rate = (what: keyof Queue['perMinute']) => sum(({ perMinute }) => perMinute[what])
-  return {
-    counts: Object.fromEntries(counts),
-    rates: {
-      enqueued: rate('enqueued'),
-      done: rate('done'),
-      retried: rate('retried'),
-      buried: rate('buried'),
-      cancelled: rate('cancelled'),
-      discarded: rate('discarded'),
-    },
-  }
+  const counts = countedStates.map((state) => [state, total(queues.map((queue) => countOf(queue[state])))])
+  const rates = ratedEvents.map((event) => [event, queues.reduce((sum, { perMinute }) => sum + perMinute[event], 0)])
+  return { counts: Object.fromEntries(counts), rates: Object.fromEntries(rates) }
 }
 
 function total(counts: readonly Count[]): Count {
@@ -85,7 +75,7 @@ interface Layout {
   readonly boxes: Readonly<
     Record<'enqueued' | 'waiting' | 'ready' | 'running' | 'done' | 'buried' | 'cancelled' | 'discarded', Box>
   >
-  /** The lines between them, and where their rates stand. */
+  /** Lines between the boxes, and positions of their rates. */
   readonly lines: readonly {
     readonly path: string
     readonly rate?: keyof Flow['rates']
@@ -155,7 +145,7 @@ const tones: Readonly<Record<string, Tone>> = {
   discarded: 'quiet',
 }
 
-/** Where jobs are, and how they go on: each place leads to the jobs that are there. */
+/** Flow of jobs through their states. Each state links to its jobs. */
 export function JobFlow({ flow }: { readonly flow: Flow }) {
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
@@ -163,7 +153,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
   const layout = width >= wide.width ? wide : narrow
   const { boxes } = layout
   const search = (terms: string) => hrefOf('jobs', { search: terms })
-  const waiting = (['scheduled', 'retrying', 'parked', 'blocked'] as const).map((what) => counts[what])
+  const waiting = waitReasons.map(({ state }) => counts[state])
   return (
     <div ref={box} class="flow">
       {/* biome-ignore lint/a11y/useSemanticElements: a group of links, drawn */}
@@ -172,7 +162,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
         height={layout.height}
         viewBox={`0 0 ${layout.width} ${layout.height}`}
         role="group"
-        aria-label="Jobs by state. The same as a table: t"
+        aria-label="Jobs by state. Press t for a table."
       >
         <defs>
           <marker id="flow-tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="8" markerHeight="8" orient="auto">
@@ -216,14 +206,14 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
           isSome={waiting.some(({ jobs }) => jobs > 0)}
         />
         <g transform={`translate(${boxes.waiting.x} ${boxes.waiting.y})`}>
-          {waitReasons.map(({ what, wait, text }, at) => (
-            <a key={what} href={search(`waits:${wait}`)}>
+          {waitReasons.map(({ state, wait, text }, at) => (
+            <a key={state} href={search(`waits:${wait}`)}>
               <rect class="flow-part" x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" />
               <text x="12" y={66 + at * 19} class="flow-small">
                 {text}
               </text>
               <text x={boxes.waiting.w - 12} y={66 + at * 19} text-anchor="end" class="flow-small number">
-                {formatJobs(counts[what])}
+                {formatJobs(counts[state])}
               </text>
             </a>
           ))}
@@ -233,11 +223,12 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
   )
 }
 
+/** Reasons to wait: the counted state, the value of `waits:` in the search, and the label. */
 export const waitReasons = [
-  { what: 'scheduled', wait: 'time', text: 'for its time' },
-  { what: 'retrying', wait: 'attempt', text: 'to retry' },
-  { what: 'parked', wait: 'lane', text: 'in a lane' },
-  { what: 'blocked', wait: 'jobs', text: 'for others' },
+  { state: 'scheduled', wait: 'time', text: 'scheduled' },
+  { state: 'retrying', wait: 'attempt', text: 'retrying' },
+  { state: 'parked', wait: 'lane', text: 'in a lane' },
+  { state: 'blocked', wait: 'jobs', text: 'blocked' },
 ] as const
 
 interface NodeProps {

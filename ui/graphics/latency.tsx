@@ -11,7 +11,7 @@ import type { ViewData } from '../wire.js'
 type Latencies = ViewData<'latencies'>
 export type Measure = 'waited' | 'took'
 
-/** One column of time. */
+/** One interval of the chart. */
 interface Point {
   readonly at: string
   readonly jobs: number
@@ -20,7 +20,7 @@ interface Point {
   readonly p99: number | null
 }
 
-/** Every column of one queue, also those in which nothing ended. */
+/** All intervals of one queue, including those in which no job ended. */
 export function pointsOf({ from, columnMs, columns, queues }: Latencies, queue: string, measure: Measure): Point[] {
   const points = new Map(queues.find((one) => queueIdOf(one) === queue)?.points.map((point) => [point.column, point]))
   return Array.from({ length: columns }, (_, column) => {
@@ -45,18 +45,17 @@ const lines = [
   { label: 'p99', colour: '--bad', dash: [2, 3] },
 ] as const
 
-/** Percentiles along time, on a scale on which a millisecond and an hour both can be seen. */
+/** Chart of percentiles over time, on a logarithmic scale from milliseconds to hours. */
 export function LatencyChart({ points, label }: { readonly points: readonly Point[]; readonly label: string }) {
   const box = useRef<HTMLDivElement>(null)
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot>(undefined)
   const width = useWidth(box)
-  const [theme, changed] = useReducer((count: number) => count + 1, 0)
+  const [theme, redraw] = useReducer<number, unknown>((count) => count + 1, 0)
   const data = dataOf(points)
   const latest = useRef(data)
   latest.current = data
   useEffect(() => {
-    const redraw = () => changed(undefined)
     addEventListener('themechange', redraw)
     return () => removeEventListener('themechange', redraw)
   }, [])
@@ -96,15 +95,15 @@ export function LatencyChart({ points, label }: { readonly points: readonly Poin
         ))}
       </figcaption>
       <div ref={box} class="latency-box">
-        <div ref={place} role="img" aria-label={`${label}. ${describe(points)} The same as a table: t`} />
-        {isEmpty && <p class="latency-empty muted">No job ended in this time.</p>}
+        <div ref={place} role="img" aria-label={`${label}. ${describe(points)} Press t for a table.`} />
+        {isEmpty && <p class="latency-empty muted">No job ended in this period.</p>}
       </div>
     </figure>
   )
 }
 
 function dataOf(points: readonly Point[]): uPlot.AlignedData {
-  // A logarithm has no nothing.
+  // A logarithmic scale has no zero.
   const of = (line: 'p50' | 'p95' | 'p99') =>
     points.map((point) => (point[line] === null ? null : Math.max(0.1, point[line])))
   return [points.map(({ at }) => Date.parse(at) / 1_000), of('p50'), of('p95'), of('p99')]
@@ -112,9 +111,9 @@ function dataOf(points: readonly Point[]): uPlot.AlignedData {
 
 function describe(points: readonly Point[]): string {
   const last = points.findLast(({ p50 }) => p50 !== null)
-  if (!last) return 'No job ended in this time.'
+  if (!last) return 'No job ended in this period.'
   const { p50, p95, p99 } = last
-  return `Lately p50 ${formatDuration(p50!)}, p95 ${formatDuration(p95!)}, p99 ${formatDuration(p99!)}.`
+  return `Latest values: p50 ${formatDuration(p50!)}, p95 ${formatDuration(p95!)}, p99 ${formatDuration(p99!)}.`
 }
 
 function optionsFor(width: number): uPlot.Options {
@@ -130,14 +129,14 @@ function optionsFor(width: number): uPlot.Options {
     legend: { show: false },
     cursor: { show: false },
     padding: [8, 20, 0, 0],
-    // Like all times here, in UTC.
+    // All times are in UTC.
     tzDate: (seconds) => new Date(new Date(seconds * 1_000).toLocaleString('en-US', { timeZone: 'UTC' })),
     scales: {
       y: {
         distr: 3,
-        range: (_, least, most) => [
-          10 ** Math.floor(Math.log10(Math.max(0.1, least ?? 1))),
-          10 ** Math.ceil(Math.log10(Math.max(1, most ?? 1) * 1.01)),
+        range: (_, min, max) => [
+          10 ** Math.floor(Math.log10(Math.max(0.1, min ?? 1))),
+          10 ** Math.ceil(Math.log10(Math.max(1, max ?? 1) * 1.01)),
         ],
       },
     },
@@ -153,7 +152,7 @@ function optionsFor(width: number): uPlot.Options {
       {
         ...axis,
         size: 56,
-        // Of the lines of a logarithm those of the powers of ten.
+        // Only powers of ten have lines.
         filter: (_, splits) => splits.map((ms) => (Number.isInteger(Math.log10(ms)) ? ms : null)),
         values: (_, splits) =>
           splits.map((ms) => (ms !== null && Number.isInteger(Math.log10(ms)) ? formatDuration(ms) : '')),
@@ -173,7 +172,7 @@ function optionsFor(width: number): uPlot.Options {
   }
 }
 
-/** The same as a table, the latest first. */
+/** The intervals with jobs, the latest first. */
 export function LatencyTable({ points, label }: { readonly points: readonly Point[]; readonly label: string }) {
   const cell = (of: 'p50' | 'p95' | 'p99') => ({
     title: of,
@@ -193,7 +192,7 @@ export function LatencyTable({ points, label }: { readonly points: readonly Poin
         cell('p95'),
         cell('p99'),
       ]}
-      empty={<p class="muted padded-text">No job ended in this time.</p>}
+      empty={<p class="muted padded-text">No job ended in this period.</p>}
     />
   )
 }

@@ -5,22 +5,22 @@ import { markOf } from '../marks.js'
 import { OwnerMark } from '../parts/instance-mark.js'
 import { State, type Tone } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Age, None, When } from '../parts/time.js'
+import { None } from '../parts/time.js'
 import type { ViewData } from '../wire.js'
 
 type Term = ViewData<'terms'>[number]
 
-/** What each end means to people, and how bad it is. */
+/** Label and tone of each reason why a term ended. */
 const endings: Readonly<Record<NonNullable<Term['why']>, readonly [words: string, tone: Tone]>> = {
   released: ['released', 'quiet'],
-  'release-requested': ['released when asked', 'quiet'],
+  'release-requested': ['released on request', 'quiet'],
   drained: ['drained', 'quiet'],
   closed: ['instance closed', 'quiet'],
   'stepped-down': ['stepped down', 'quiet'],
-  replaced: ['replaced by a preferred one', 'quiet'],
+  replaced: ['replaced by a preferred instance', 'quiet'],
   'not-eligible': ['no longer eligible', 'quiet'],
-  'session-ended': ['session ended by somebody', 'warn'],
-  revoked: ['taken by an operator', 'warn'],
+  'session-ended': ['session terminated', 'warn'],
+  revoked: ['revoked by an operator', 'warn'],
   restarted: ['server restarted', 'warn'],
   expired: ['expired', 'bad'],
   lost: ['lost', 'bad'],
@@ -28,11 +28,11 @@ const endings: Readonly<Record<NonNullable<Term['why']>, readonly [words: string
 }
 
 interface TermTimelineProps {
-  /** The latest first, and at least one. */
+  /** At least one term, the latest first. */
   readonly terms: readonly Term[]
 }
 
-/** The terms of a name along time, each with its fence, on the colour of the instance that had it. */
+/** Terms of a name over time, each with its fence and in the colour of its instance. */
 export function TermTimeline({ terms }: TermTimelineProps) {
   const now = useNow()
   const inOrder = terms.toReversed()
@@ -45,14 +45,13 @@ export function TermTimeline({ terms }: TermTimelineProps) {
         {inOrder.map((term) => {
           const begin = Date.parse(term.beganAt)
           const end = term.endedAt ? Date.parse(term.endedAt) : to
-          const { letter, colour } = markOf(term.instance)
+          const { letter, style } = markOf(term.instance)
           return (
             <li
               key={term.fence}
-              class={`term-timeline-term mark-${colour}`}
-              data-tone={term.why ? endings[term.why][1] : undefined}
+              class={`term-timeline-term ${term.why ? endings[term.why][1] : ''}`}
               title={termText(term)}
-              style={{ insetInlineStart: percent(begin - from), inlineSize: percent(end - begin) }}
+              style={{ ...style, insetInlineStart: percent(begin - from), inlineSize: percent(end - begin) }}
             >
               <span aria-hidden="true">
                 {letter} {term.fence}
@@ -70,26 +69,21 @@ export function TermTimeline({ terms }: TermTimelineProps) {
   )
 }
 
-/** The same as a table. */
 export function TermTimelineTable({ terms }: TermTimelineProps) {
   return (
     <Table
-      label="Terms"
+      label="Previous holders"
       rows={terms}
       keyOf={({ fence }) => String(fence)}
       columns={[
         { title: 'Fence', cell: ({ fence }) => <span class="mono">{fence}</span>, sort: ({ fence }) => fence },
-        { title: 'Who', cell: (term) => <OwnerMark owner={term} />, wide: true },
-        { title: 'From', cell: ({ beganAt }) => <When at={beganAt} />, sort: ({ beganAt }) => beganAt },
-        {
-          title: 'Lasted',
-          cell: ({ lastedMs }) => <Age ms={lastedMs} />,
-          sort: ({ lastedMs }) => lastedMs,
-          align: 'end',
-        },
+        { title: 'Instance', cell: (term) => <OwnerMark owner={term} />, wide: true },
+        { title: 'From', time: ({ beganAt }) => beganAt },
+        { title: 'Duration', age: ({ lastedMs }) => lastedMs },
         {
           title: 'Ended',
-          cell: ({ why }) => (why ? <State word={endings[why][0]} tone={endings[why][1]} /> : <None text="it lasts" />),
+          cell: ({ why }) =>
+            why ? <State word={endings[why][0]} tone={endings[why][1]} /> : <None text="not ended" />,
           sort: ({ why }) => why,
         },
       ]}
@@ -99,7 +93,7 @@ export function TermTimelineTable({ terms }: TermTimelineProps) {
 }
 
 function termText({ fence, host, osPid, instance, lastedMs, why }: Term): string {
-  const who = host === null ? `instance ${instance}` : `${host}/${osPid ?? '?'}`
-  const end = why === null ? 'and lasts' : `then ${endings[why][0]}`
-  return `Fence ${fence}: ${who} for ${formatDuration(lastedMs)}, ${end}`
+  const holder = host === null ? `instance ${instance}` : `${host}/${osPid ?? '?'}`
+  const end = why === null ? 'not ended' : `then ${endings[why][0]}`
+  return `Fence ${fence}: ${holder} for ${formatDuration(lastedMs)}, ${end}`
 }

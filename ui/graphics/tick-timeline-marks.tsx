@@ -1,4 +1,4 @@
-// What is drawn in a row of the ribbon: the signs alone, where they are told to stand.
+// Drawings in a row of the tick timeline.
 import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
 import { markOf } from '../marks.js'
@@ -16,21 +16,23 @@ import {
 export const rowHeight = 46
 const laneY = 15
 const radius = 8
-/** Runs that began later than this after their tick are late for the eye, too. */
+/** A longer delay of a run is drawn. */
 const lateMs = 1_000
 
-interface CellProps {
-  readonly cell: TickTimelineCell
-  readonly x: (time: number) => number
+type Scale = (time: number) => number
+
+/** Position of a step, and the scale of the timeline. */
+interface StepPosition {
+  readonly x: Scale
   readonly left: number
   readonly width: number
 }
 
-/** The ticks of a step: who won them, and what has no run. */
-export function Cell({ cell, x, left, width }: CellProps) {
+/** The ticks of a step: the instances that won them, and the ticks without a run. */
+export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: TickTimelineCell }) {
   const { runs, gaps, ticks } = cell
   const worst = worstTone(cell)
-  // What is under way from before the beginning stands at the edge.
+  // A run that started before the timeline is drawn at its left edge.
   const isBefore = cell.step < 0
   const middle = isBefore ? radius + 1 : ticks === 1 ? Math.max(radius, x(Date.parse(cell.at))) : left + width / 2
   if (runs.length === 0) {
@@ -68,7 +70,7 @@ export function Cell({ cell, x, left, width }: CellProps) {
   )
 }
 
-/** Each winner with what it won, the one who won most first; and what nobody has begun. */
+/** Number of ticks of each instance, the largest first. Ticks without a run have no instance. */
 function sharesOf({ runs, gaps }: TickTimelineCell): { instance: string | null; n: number }[] {
   const shares = new Map<string | null, number>()
   for (const { instance, n } of runs) shares.set(instance, (shares.get(instance) ?? 0) + n)
@@ -95,10 +97,10 @@ interface DotProps {
 function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
   const r = Math.max(5, Math.min(radius, maxWidth / 2))
   if (instance === null) return <circle class="tick-timeline-waiting" cx={at} cy={laneY} r={r - 1} />
-  const { letter, colour } = markOf(instance)
+  const { letter, style } = markOf(instance)
   const kind = state === 'running' || state === 'waiting' || state === 'lost' ? 'tick-timeline-open-dot' : ''
   return (
-    <g class={`tick-timeline-dot mark-${colour} ${kind}`}>
+    <g class={`tick-timeline-dot ${kind}`} style={style}>
       {isExtra ? (
         <rect x={at - r} y={laneY - r} width={2 * r} height={2 * r} rx="2.500" />
       ) : (
@@ -111,16 +113,8 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
   )
 }
 
-/** Several ticks: the letter of whoever won most, and below it the part of each. */
-function Bar({
-  cell,
-  left,
-  width,
-}: {
-  readonly cell: TickTimelineCell
-  readonly left: number
-  readonly width: number
-}) {
+/** Several ticks: the letter of the instance with the most ticks, above the shares of all instances. */
+function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: TickTimelineCell }) {
   const shares = sharesOf(cell)
   const first = shares.find(({ instance }) => instance !== null)
   const wide = Math.max(2, width - 1)
@@ -128,7 +122,7 @@ function Bar({
   let at = left
   const mark = first?.instance ? markOf(first.instance) : undefined
   return (
-    <g class={`tick-timeline-dot ${mark ? `mark-${mark.colour}` : ''}`}>
+    <g class="tick-timeline-dot" style={mark?.style}>
       <rect x={left} y={laneY - 9} width={wide} height="16" rx="2" class={mark ? undefined : 'tick-timeline-nobody'} />
       {mark && wide >= 9 && (
         <text x={left + wide / 2} y={laneY + 2.5} style={mark.letter.length > 1 ? { fontSize: '7px' } : undefined}>
@@ -142,7 +136,8 @@ function Bar({
         return (
           <rect
             key={instance ?? ''}
-            class={instance === null ? 'tick-timeline-nobody' : `mark-${markOf(instance).colour}`}
+            class={instance === null ? 'tick-timeline-nobody' : undefined}
+            style={instance === null ? undefined : markOf(instance).style}
             x={begin}
             y={laneY + 8}
             width={part}
@@ -162,7 +157,8 @@ interface CountProps {
 }
 
 function Count({ n, at, room, isEstimate }: CountProps) {
-  const text = `${isEstimate && room >= 22 ? '≈' : ''}${n < 1_000 ? n : n < 10_000 ? `${(n / 1_000).toFixed(1)}k` : `${Math.round(n / 1_000)}k`}`
+  const number = n < 1_000 ? n : n < 10_000 ? `${(n / 1_000).toFixed(1)}k` : `${Math.round(n / 1_000)}k`
+  const text = `${isEstimate && room >= 22 ? '≈' : ''}${number}`
   if (text.length * 6 > room - 2) return null
   return (
     <text class="tick-timeline-count" x={at} y={rowHeight - 4}>
@@ -177,19 +173,16 @@ function GapIcon({ reason, at }: { readonly reason: Reason; readonly at: number 
   )
 }
 
-interface UpcomingProps {
+interface UpcomingProps extends StepPosition {
   readonly upcoming: TickTimelineRow['upcoming'][number]
-  readonly x: (time: number) => number
-  readonly left: number
-  readonly width: number
 }
 
-/** What is to come: a tick, or so many in a step. */
+/** The future ticks of a step. */
 export function Upcoming({ upcoming: { at, ticks, note }, x, left, width }: UpcomingProps) {
   const more = ticks > 1 ? ` and ${formatNumber(ticks - 1)} more` : ''
   return (
     <g class="tick-timeline-upcoming" data-noted={note !== null || undefined}>
-      <title>{`${formatTick(at)}${more} to come${note ? `: ${note}` : ''}`}</title>
+      <title>{`${formatTick(at)}${more} upcoming${note ? `: ${note}` : ''}`}</title>
       {ticks === 1 ? (
         <circle cx={x(Date.parse(at))} cy={laneY} r="4" />
       ) : (
@@ -204,11 +197,11 @@ export function Upcoming({ upcoming: { at, ticks, note }, x, left, width }: Upco
 
 interface BandProps {
   readonly band: TickTimelineRow['bands'][number]
-  readonly x: (time: number) => number
+  readonly x: Scale
   readonly minWidth: number
 }
 
-/** Ticks without a run, one after the other. */
+/** Consecutive ticks without a run. */
 export function Band({ band: { first, last, ticks, reason }, x, minWidth }: BandProps) {
   const left = x(Date.parse(first))
   const width = Math.max(minWidth, x(Date.parse(last)) - left)
@@ -230,24 +223,24 @@ export function Band({ band: { first, last, ticks, reason }, x, minWidth }: Band
 interface RunSpanProps {
   readonly from: number
   readonly until: string | null
-  readonly x: (time: number) => number
+  readonly x: Scale
   readonly instance: string | null
 }
 
-/** From the beginning of a run to its end; one that is under way is open, and goes on with now. */
+/** Duration of a run. A current run extends to now. */
 function RunSpan({ from, until, x, instance }: RunSpanProps) {
   const time = useNow()
   const [left, right] = [x(from), x(until === null ? time : Date.parse(until))]
   if (right - left < 3) return null
   return (
-    <g class={`tick-timeline-duration mark-${instance === null ? 0 : markOf(instance).colour}`}>
+    <g class="tick-timeline-duration" style={instance === null ? undefined : markOf(instance).style}>
       <path d={`M${left} ${laneY + 15}H${right}`} />
       {until === null && <path class="tick-timeline-arrow" d={`M${right - 4} ${laneY + 11}l4 4-4 4`} />}
     </g>
   )
 }
 
-/** What happened to the worst of a cell, in its corner. */
+/** Worst state of a cell, in its corner. */
 function Badge({ tone, at }: { readonly tone: Tone; readonly at: number }) {
   return (
     <g class="tick-timeline-badge" transform={`translate(${at - 6} ${laneY - 14})`}>
@@ -262,10 +255,10 @@ function Badge({ tone, at }: { readonly tone: Tone; readonly at: number }) {
 interface ChangeProps {
   readonly change: TickTimelineRow['changes'][number]
   readonly row: TickTimelineRow
-  readonly x: (time: number) => number
+  readonly x: Scale
 }
 
-/** Where the clocks of the zone change. */
+/** Clock change in the time zone of the schedule. */
 export function Change({ change, row, x }: ChangeProps) {
   const [left, right] = [x(Date.parse(change.at)), x(Date.parse(change.until))]
   const text = clockChangeText(change, row.timezone)
@@ -281,7 +274,7 @@ export function Change({ change, row, x }: ChangeProps) {
   )
 }
 
-export function NowLine({ x }: { readonly x: (time: number) => number }) {
+export function NowLine({ x }: { readonly x: Scale }) {
   const at = x(useNow())
   return <path class="tick-timeline-now" d={`M${at} 0v${rowHeight}`} />
 }

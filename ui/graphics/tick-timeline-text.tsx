@@ -1,4 +1,4 @@
-// What the ribbon says of ticks: in a line below it, in titles, and to those who do not see it.
+// Texts about ticks: the line below the timeline, tooltips, and accessible names.
 import { formatClock, formatDuration, formatNumber } from '../format.js'
 import { markOf } from '../marks.js'
 import { InstanceMark } from '../parts/instance-mark.js'
@@ -10,28 +10,32 @@ export type TickTimelineRow = TickTimelineData['rows'][number]
 export type TickTimelineCell = TickTimelineRow['cells'][number]
 export type Reason = TickTimelineRow['bands'][number]['reason']
 
-/** Why ticks have no run, as a sign and in words. */
+/** Icon and text of each reason why ticks have no run. */
 export const reasonTexts: Readonly<Record<Reason, { readonly path: string; readonly text: string }>> = {
-  paused: { path: 'M4 2.500v7M8 2.500v7', text: 'paused: an operator wanted it' },
-  overlap: { path: 'M2 4.500h5.500V10H2zM4.500 4.500V2H10v5.500H7.500', text: 'overlap: an earlier run was there' },
+  paused: { path: 'M4 2.500v7M8 2.500v7', text: 'paused by an operator' },
+  overlap: {
+    path: 'M2 4.500h5.500V10H2zM4.500 4.500V2H10v5.500H7.500',
+    text: 'overlap: the previous run was still going',
+  },
   missed: {
     path: 'M6 2a4 4 0 1 1 0 8 4 4 0 0 1 0-8M3.200 8.800l5.600-5.600',
-    text: 'missed: nobody took it in time',
+    text: 'missed: no instance claimed the tick in time',
   },
-  'no instance': { path: 'M2 3h8v6H2zM2 9l8-6M2 3l8 6', text: 'no instance: nobody who could was there' },
-  limit: { path: 'M2 2.500h8M6 10V5M3.500 7.500L6 5l2.500 2.500', text: 'limit: more were missed than may run late' },
+  'no instance': { path: 'M2 3h8v6H2zM2 9l8-6M2 3l8 6', text: 'no instance with this schedule was alive' },
+  limit: {
+    path: 'M2 2.500h8M6 10V5M3.500 7.500L6 5l2.500 2.500',
+    text: 'limit: more ticks were missed than may run late',
+  },
 }
 
-/** What is known of the ticks that were chosen. */
-export function CellDetails({
-  row,
-  cell,
-  data,
-}: {
+interface CellDetailsProps {
   readonly row: TickTimelineRow
   readonly cell: TickTimelineCell
   readonly data: TickTimelineData
-}) {
+}
+
+/** Details of the selected ticks. */
+export function CellDetails({ row, cell, data }: CellDetailsProps) {
   const winners = new Set(cell.runs.map(({ instance }) => instance))
   const others = row.members.filter(({ instance, since }) => since <= cell.last && !winners.has(instance))
   return (
@@ -46,7 +50,7 @@ export function CellDetails({
         <span key={`${instance} ${state} ${extra}`}>
           {at > 0 ? '; ' : ': '}
           {cell.ticks > 1 && `${formatNumber(n)} `}
-          {extra && 'asked for, '}
+          {extra && 'manual run, '}
           {state}
           {instance && (
             <>
@@ -61,16 +65,16 @@ export function CellDetails({
           ; {formatNumber(ticks)} without a run, {reasonTexts[reason].text}
         </span>
       ))}
-      {cell.isEstimate && '; the instances are a sample'}
-      {cell.late !== null && `. Began ${formatDuration(cell.late)} after its tick`}
+      {cell.isEstimate && '; the instances are estimated from a sample'}
+      {cell.late !== null && `. Delay ${formatDuration(cell.late)}`}
       {cell.attempt > 1 && `, attempt ${cell.attempt}`}
       {cell.ticks === 1 &&
         cell.startedAt &&
         cell.endedAt &&
-        `, took ${formatDuration(Date.parse(cell.endedAt) - Date.parse(cell.startedAt))}`}
+        `, duration ${formatDuration(Date.parse(cell.endedAt) - Date.parse(cell.startedAt))}`}
       {others.length > 0 && cell.runs.length > 0 && (
         <>
-          . It could also have been{' '}
+          . Other candidates:{' '}
           {others.slice(0, 12).map(({ instance }, at) => (
             <span key={instance}>
               {at > 0 && ' '}
@@ -84,43 +88,37 @@ export function CellDetails({
   )
 }
 
-/** An instance by its letter, and its machine where that is still known. */
-export function InstanceLabel({
-  id,
-  data,
-}: {
-  readonly id: string
-  readonly data: Pick<TickTimelineData, 'instances'>
-}) {
+/** An instance, with its host if that is still known. */
+export function InstanceLabel({ id, data }: { readonly id: string; readonly data: TickTimelineData }) {
   const known = data.instances.find((one) => one.id === id)
   return <InstanceMark id={id} label={known ? `${known.host}/${known.osPid}` : id} />
 }
 
 export function cellTitle(cell: TickTimelineCell): string {
   const { ticks, isEstimate, at, last, runs, gaps, late, attempt } = cell
-  const when =
+  const time =
     ticks === 1
       ? formatTick(at)
       : `${formatTick(at)} to ${formatTick(last)}, ${isEstimate ? 'about ' : ''}${formatNumber(ticks)} ticks`
   const won = runs.map(({ instance, state, n, extra }) => {
     const who = instance ? ` by ${markOf(instance).letter}` : ''
-    return `${ticks > 1 ? `${formatNumber(n)} ` : ''}${extra ? 'asked for, ' : ''}${state}${who}`
+    return `${ticks > 1 ? `${formatNumber(n)} ` : ''}${extra ? 'manual run, ' : ''}${state}${who}`
   })
   const without = gaps.map(
     ({ reason, ticks: n }) => `${ticks > 1 ? `${formatNumber(n)} ` : ''}without a run: ${reason}`,
   )
-  const more = [late !== null && `${formatDuration(late)} late`, attempt > 1 && `attempt ${attempt}`].filter(Boolean)
-  return [when, ...won, ...without, ...more].join('\n')
+  const more = [late !== null && `delay ${formatDuration(late)}`, attempt > 1 && `attempt ${attempt}`].filter(Boolean)
+  return [time, ...won, ...without, ...more].join('\n')
 }
 
-/** What a row says to those who do not see it. */
+/** Accessible name of a row. */
 export function rowText({ cells, bands, upcoming, rule }: TickTimelineRow): string {
   const ran = cells.reduce((sum, { ticks, gaps }) => sum + ticks - gaps.reduce((n, gap) => n + gap.ticks, 0), 0)
   const without =
     cells.reduce((sum, { gaps }) => sum + gaps.reduce((n, gap) => n + gap.ticks, 0), 0) +
     bands.reduce((sum, { ticks }) => sum + ticks, 0)
   const next = upcoming.reduce((sum, { ticks }) => sum + ticks, 0)
-  return `${rule}; ${formatNumber(ran)} ran, ${formatNumber(without)} without a run, ${formatNumber(next)} to come`
+  return `${rule}; ${formatNumber(ran)} ran, ${formatNumber(without)} without a run, ${formatNumber(next)} upcoming`
 }
 
 export function clockChangeText(change: TickTimelineRow['changes'][number], timezone: string | null): string {

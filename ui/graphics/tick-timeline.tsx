@@ -14,26 +14,25 @@ import {
   type TickTimelineData,
   type TickTimelineRow,
 } from './tick-timeline-text.js'
-import { roundTimes, scaleOf, TimeAxis } from './time-axis.js'
+import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
 
-/** The least width of a step in which a letter can be read. */
+/** Minimum width of a step with a letter. */
 export const minStepWidth = 11
-/** The width of the column of names, where there is room beside the plot. */
+/** Width of the column of names. */
 export const labelWidth = 190
 
 interface TickTimelineProps {
   readonly data: TickTimelineData
-  /** Opens the details of a schedule; without it names are only names. */
+  /** Opens the details of a schedule. */
   readonly onOpen?: (row: TickTimelineRow) => void
 }
 
-/** What is looked at. */
 interface SelectedCell {
   readonly key: string
   readonly step: number
 }
 
-/** Schedules along time: who won which tick, what has no run and why, and what comes next. */
+/** Ticks of schedules over time: the instance that won each tick, the ticks without a run, and the upcoming ticks. */
 export function TickTimeline({ data, onOpen }: TickTimelineProps) {
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
@@ -44,11 +43,11 @@ export function TickTimeline({ data, onOpen }: TickTimelineProps) {
   const row = data.rows.find(({ key }) => key === selected?.key)
   const cell = row?.cells.find(({ step }) => step === selected?.step)
   return (
-    <div class="tick-timeline" data-label-column={hasLabelColumn || undefined}>
-      <div class="tick-timeline-box" ref={box}>
+    <div class="tick-timeline">
+      <div class="time-rows" data-label-column={hasLabelColumn || undefined} ref={box}>
         {width > 0 && (
           <>
-            <div class="tick-timeline-row">
+            <div class="time-row">
               {hasLabelColumn && <span class="tick-timeline-label muted small">UTC</span>}
               <TimeAxis from={from} until={until} width={plot} />
             </div>
@@ -70,7 +69,7 @@ export function TickTimeline({ data, onOpen }: TickTimelineProps) {
         {row && cell ? (
           <CellDetails row={row} cell={cell} data={data} />
         ) : (
-          <span class="muted">Choose a tick to read about it: with the mouse, or with the arrows in a row.</span>
+          <span class="muted">Select a tick with the mouse or with the arrow keys to see its details.</span>
         )}
       </p>
       <Legend data={data} />
@@ -101,7 +100,7 @@ function Row({ row, data, width, onOpen, selected, onSelect }: RowProps) {
     event.preventDefault()
   }
   return (
-    <div class="tick-timeline-row">
+    <div class="time-row">
       {onOpen && (
         <button type="button" class="tick-timeline-label tick-timeline-open" onClick={() => onOpen(row)}>
           <Name text={row.name} maxLength={21} />
@@ -115,8 +114,7 @@ function Row({ row, data, width, onOpen, selected, onSelect }: RowProps) {
       <div
         class="tick-timeline-plot"
         role="group"
-        // The arrows go from tick to tick.
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it takes the arrows
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move between the ticks
         tabIndex={0}
         aria-label={`Ticks of ${shorten(row.name, 60)}: ${rowText(row)}`}
         onKeyDown={move}
@@ -126,11 +124,7 @@ function Row({ row, data, width, onOpen, selected, onSelect }: RowProps) {
         }}
       >
         <svg width={width} height={rowHeight} aria-hidden="true">
-          <g class="tick-timeline-grid">
-            {roundTimes(from, until, width).map((time) => (
-              <path key={time} d={`M${x(time)} 0v${rowHeight}`} />
-            ))}
-          </g>
+          <TimeGrid from={from} until={until} width={width} height={rowHeight} />
           {row.changes.map((change) => (
             <Change key={change.at} change={change} row={row} x={x} />
           ))}
@@ -177,7 +171,7 @@ function Legend({ data }: { readonly data: TickTimelineData }) {
   const winners = [...seen].filter((id) => id !== null).slice(0, 24)
   if (winners.length === 0 && gaps.size === 0) return null
   return (
-    <ul class="tick-timeline-legend small" aria-label="What the signs mean">
+    <ul class="tick-timeline-legend small" aria-label="Legend">
       {winners.map((id) => (
         <li key={id}>
           <InstanceLabel id={id} data={data} />
@@ -195,13 +189,13 @@ function Legend({ data }: { readonly data: TickTimelineData }) {
         <Shape tone="bad" /> failed
       </li>
       <li class="muted">
-        <Shape tone="busy" /> runs
+        <Shape tone="busy" /> running
       </li>
       <li class="muted">
         <svg width="12" height="12" class="tick-timeline-upcoming" aria-hidden="true">
           <circle cx="6" cy="6" r="4" />
         </svg>
-        to come
+        upcoming
       </li>
     </ul>
   )

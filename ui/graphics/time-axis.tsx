@@ -11,7 +11,7 @@ const stepSizes = [
 ]
 const minPixels = 84
 
-/** Where moments lie on a stretch of time that is `width` pixels wide. */
+/** Position of times on a timeline that is `width` pixels wide. */
 export function scaleOf(from: number, until: number, width: number): (time: number) => number {
   return (time) => Math.max(0, Math.min(width, ((time - from) / (until - from)) * width))
 }
@@ -22,7 +22,7 @@ interface AxisProps {
   readonly width: number
 }
 
-/** Round times below each other, in UTC like everything here. */
+/** Axis of round times in UTC. */
 export function TimeAxis({ from, until, width }: AxisProps) {
   const x = scaleOf(from, until, width)
   return (
@@ -39,8 +39,20 @@ export function TimeAxis({ from, until, width }: AxisProps) {
   )
 }
 
-/** Round times, no nearer to each other than can be read. */
-export function roundTimes(from: number, until: number, width: number): number[] {
+/** Vertical lines at the times of the axis. */
+export function TimeGrid({ from, until, width, height }: AxisProps & { readonly height: number }) {
+  const x = scaleOf(from, until, width)
+  return (
+    <g class="time-grid">
+      {roundTimes(from, until, width).map((time) => (
+        <path key={time} d={`M${x(time)} 0v${height}`} />
+      ))}
+    </g>
+  )
+}
+
+/** Round times with enough distance for their labels. */
+function roundTimes(from: number, until: number, width: number): number[] {
   const space = stepSizes.find((one) => (one / (until - from)) * width >= minPixels) ?? stepSizes.at(-1)!
   const times: number[] = []
   for (let time = Math.ceil(from / space) * space; time < until; time += space) times.push(time)

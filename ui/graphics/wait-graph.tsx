@@ -1,20 +1,20 @@
-// Who waits for whom, drawn in layers: whoever is in the way of others stands first, then what they have, then who waits for it. Arrows
-// lead from who waits to the name, and from the name to who has it.
+// Drawing of the wait graph in layers: holders that block others, then the names that they hold, then the waiting participants. Arrows
+// lead from a waiting participant to the name, and from the name to its holder.
 import './wait-graph.css'
 import { useMemo, useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatCount } from '../format.js'
 import type { WaitGraphData } from '../pages/now/labels.js'
-import { boxHeight, type DrawnEdge, type DrawnNode, drawWaits } from './wait-layout.js'
+import { boxHeight, type DrawnEdge, type DrawnNode, drawWaits, type Point } from './wait-layout.js'
 
 interface WaitGraphProps {
   readonly waits: WaitGraphData
-  /** When what it tells was so. */
+  /** Time of the snapshot. */
   readonly at: string | undefined
-  /** The id of the participant or name that is chosen. */
+  /** Id of the selected participant or name. */
   readonly selected: string | undefined
   readonly onSelect: (id: string) => void
-  /** From the top down, where there is no width. */
+  /** Whether the layers go from top to bottom. */
   readonly isUpright: boolean
 }
 
@@ -36,7 +36,7 @@ export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGrap
   }
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
-    <section class="wait-graph" aria-label="The drawing" tabIndex={0}>
+    <section class="wait-graph" aria-label="Wait graph" tabIndex={0}>
       {/* biome-ignore lint/a11y/useSemanticElements: there is no element for a group inside of a drawing */}
       <svg
         ref={box}
@@ -44,7 +44,7 @@ export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGrap
         aria-label="Participants and names. The arrow keys move between them."
         width={width}
         height={height}
-        // A little smaller is better than to be scrolled.
+        // The drawing shrinks by up to 20 % before it scrolls.
         style={{ minWidth: `${Math.round(width * 0.8)}px` }}
         viewBox={`0 0 ${width} ${height}`}
         onKeyDown={move}
@@ -73,7 +73,7 @@ interface NodeProps {
   readonly onSelect: (id: string) => void
 }
 
-/** An octagon, as of a stop sign, for a deadlock; a triangle for what may be one. */
+/** An octagon for a deadlock, a triangle for a possible deadlock. */
 const icons = { certain: 'M4 1h5l3 3v5l-3 3H4L1 9V4z', possible: 'M6.500 1l6 11h-12z' }
 
 function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
@@ -85,7 +85,7 @@ function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
       <rect class="box" width={width} height={boxHeight} rx={kind === 'who' ? boxHeight / 2 : 6} />
       {kind === 'who' && mark && (
         <>
-          <rect class={`mark-box mark-${mark.colour}`} x="12" y="12" width="20" height="20" rx="4" />
+          <rect class="mark-box" style={mark.style} x="12" y="12" width="20" height="20" rx="4" />
           <text class="mark-text" x="22" y="26" text-anchor="middle">
             {`${mark.letter} `}
           </text>
@@ -108,7 +108,7 @@ function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
     <g
       {...place}
       role="button"
-      // In a drawing, attributes are written as they are.
+      // Attributes of SVG elements are case-sensitive.
       tabindex={isReachable ? 0 : -1}
       aria-pressed={isSelected}
       aria-label={[mark?.letter, title, caption].filter(Boolean).join(' ')}
@@ -142,12 +142,7 @@ function Edge({ edge, elapsedMs }: { readonly edge: DrawnEdge; readonly elapsedM
   )
 }
 
-interface Point {
-  readonly x: number
-  readonly y: number
-}
-
-/** Through the middle of each piece, so that corners are round. */
+/** Path through the middle of each segment, so that corners are round. */
 function curve(points: readonly Point[]): string {
   const [first, ...rest] = points as [Point, ...Point[]]
   const last = rest.at(-1)!

@@ -1,22 +1,21 @@
-// What is drawn of who waits for whom, and where.
+// Layout of the wait graph.
 import { Graph, layout } from '@dagrejs/dagre'
 import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
 import { type ContendedName, holdText, nameLabel, participantLabel, type WaitGraphData } from '../pages/now/labels.js'
 
-/** How bad it is to be part of it: of a deadlock, of what may be one, in the way of others, or none of these. */
+/** `certain`, `possible`: part of a certain or possible deadlock. `root`: blocks others. */
 type Role = 'certain' | 'possible' | 'root' | 'plain'
 
 interface Node {
   readonly id: string
   readonly kind: 'who' | 'name' | 'more'
-  /** Two lines. */
   readonly title: string
   readonly caption: string
   readonly role: Role
-  /** Of an instance. */
+  /** Mark of an instance. */
   readonly mark: Mark | undefined
-  /** The whole, where the title is cut. */
+  /** Text without truncation. */
   readonly label: string
   readonly width: number
 }
@@ -26,12 +25,12 @@ interface Edge {
   readonly to: string
   readonly kind: 'has' | 'waits'
   readonly role: Role
-  /** What stands on it, before its time. */
+  /** Text before the duration. */
   readonly caption: string
   readonly forMs: number | null
 }
 
-interface Point {
+export interface Point {
   readonly x: number
   readonly y: number
 }
@@ -40,7 +39,7 @@ export type DrawnNode = Node & Point
 export type DrawnEdge = Edge & { readonly points: readonly Point[]; readonly middle: Point }
 
 export interface Drawing {
-  /** In the order in which one reads. */
+  /** In reading order. */
   readonly nodes: readonly DrawnNode[]
   readonly edges: readonly DrawnEdge[]
   readonly width: number
@@ -49,7 +48,7 @@ export interface Drawing {
 
 export const boxHeight = 44
 const maxLetters = 26
-/** Of those who wait for a name and are in nobody's way, so many are drawn. */
+/** Maximum number of participants per name that wait for the name and block no others. */
 const maxLeaves = 5
 
 export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
@@ -91,13 +90,13 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
   const roles = rolesOf(waits)
   const roleOf = (id: string) => roles.get(id) ?? 'plain'
   const blocks = new Map(waits.roots.map((root) => [root.participant, root.blocks]))
-  const having = new Set(names.flatMap(({ holders }) => holders.map(({ participant }) => participant)))
+  const holding = new Set(names.flatMap(({ holders }) => holders.map(({ participant }) => participant)))
   const byId = new Map(participants.map((one) => [one.id, one]))
   const nodes = new Map<string, Node>()
   const edges: Edge[] = []
 
-  /** A name that is kept taken can be freed; a rate rests for as long as it does. */
-  const isKept = (id: string) =>
+  /** An operator can free a name during its minimum hold time, but cannot refill a rate. */
+  const holdsOnlyRates = (id: string) =>
     names.every(({ holders }) => holders.every(({ participant, how }) => participant !== id || how === 'rate'))
 
   const addParticipant = (id: string) => {
@@ -107,14 +106,14 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
     const title = shorten(participantLabel(who), maxLetters)
     const caption = {
       certain: 'deadlock',
-      possible: 'may be a deadlock',
+      possible: 'possible deadlock',
       root:
-        who.kind === 'nobody' && isKept(id)
-          ? 'only time helps'
+        who.kind === 'nobody' && holdsOnlyRates(id)
+          ? 'waits for refill'
           : blocks.get(id)
-            ? `in the way of ${blocks.get(id)}`
+            ? `blocks ${blocks.get(id)}`
             : 'waits for itself',
-      plain: having.has(id) ? 'waits, and is waited for' : 'waits',
+      plain: holding.has(id) ? 'waits and blocks others' : 'waits',
     }[role]
     nodes.set(id, {
       ...{ id, kind: 'who', title, caption, role, mark: who.instance === null ? undefined : markOf(who.instance) },
@@ -140,20 +139,20 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
       const role = roleOf(`${participant} ${name.id}`)
       edges.push({ from: participant, to: name.id, kind: 'has', role, caption: holdText(holding), forMs })
     }
-    const leaves = name.waits.filter(({ participant }) => !having.has(participant) && !roles.has(participant))
+    const leaves = name.waits.filter(({ participant }) => !holding.has(participant) && !roles.has(participant))
     const hidden = new Set(leaves.slice(maxLeaves))
     for (const wait of name.waits) {
       if (hidden.has(wait)) continue
       const { participant, requests, forMs } = wait
       addParticipant(participant)
-      // Where nobody has it, who stands first in its queue is in the way of the others.
+      // Without a holder, the first participant in the queue blocks the others.
       const isFirst = name.holders.length === 0 && wait === name.waits[0]
       edges.push({
         ...(isFirst
           ? { from: participant, to: name.id, kind: 'has' }
           : { from: name.id, to: participant, kind: 'waits' }),
         ...{ role: roleOf(`${name.id} ${participant}`), forMs },
-        caption: `${isFirst ? 'first in line' : 'waits'}${requests > 1 ? ` ×${requests}` : ''}`,
+        caption: `${isFirst ? 'first in queue' : 'waits'}${requests > 1 ? ` ×${requests}` : ''}`,
       })
     }
     const more = hidden.size + Math.max(0, name.waiting - callsOf(name))
@@ -167,15 +166,15 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
   return { nodes: [...nodes.values()], edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
 }
 
-/** How many calls are told of one by one. */
+/** Number of calls that are listed individually. */
 function callsOf({ waits }: ContendedName): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/** Of nodes, and of edges by both their ends: what is part of a circle, and who is in the way of others. */
+/** Roles of nodes by id, and of edges by the ids of both ends. */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
-  // The certain ones come first, and are not to be made less.
+  // Certain cycles come first in `cycles`. They are written last, so that they win over possible cycles.
   for (const { isCertain, sides } of [...cycles].reverse()) {
     const role = isCertain ? 'certain' : 'possible'
     for (const { participant, holds, waitsFor } of sides) {

@@ -15,14 +15,14 @@ interface PlacedJob extends LinkedJob {
   readonly y: number
 }
 
-/** Each job stands right of all that it waits for. */
+/** Places each job to the right of the jobs that it waits for. */
 function layout(jobs: readonly LinkedJob[]): Map<number, PlacedJob> {
   const byId = new Map(jobs.map((job) => [job.id, job]))
   const depths = new Map<number, number>()
   const depthOf = (job: LinkedJob, seen: readonly number[]): number => {
     const known = depths.get(job.id)
     if (known !== undefined) return known
-    // Nothing waits for itself; but what is written in a database by hand may.
+    // Holdfast writes no cycles, but manual changes in the database may create one.
     const before = job.after.flatMap((id) => (seen.includes(id) ? [] : (byId.get(id) ?? [])))
     const depth = Math.max(-1, ...before.map((other) => depthOf(other, [...seen, job.id]))) + 1
     depths.set(job.id, depth)
@@ -39,7 +39,7 @@ function layout(jobs: readonly LinkedJob[]): Map<number, PlacedJob> {
   return placed
 }
 
-/** Which jobs wait for which: from left to right. */
+/** Dependencies of jobs, from left to right. */
 export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; readonly id: number }) {
   const placed = layout(jobs)
   const all = [...placed.values()]
@@ -49,7 +49,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
     <div class="workflow" tabIndex={0}>
       {/* biome-ignore lint/a11y/useSemanticElements: a group of links, drawn */}
-      <svg width={width} height={height} role="group" aria-label="Which jobs wait for which. The same as a table: t">
+      <svg width={width} height={height} role="group" aria-label="Dependencies of jobs. Press t for a table.">
         {all.flatMap((job) =>
           job.after.map((needed) => {
             const from = placed.get(needed)
@@ -90,11 +90,10 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
   )
 }
 
-/** The same as a table. */
 export function WorkflowTable({ jobs, id }: { readonly jobs: readonly LinkedJob[]; readonly id: number }) {
   return (
     <Table
-      label="Jobs that belong together"
+      label="Workflow"
       rows={jobs}
       keyOf={(job) => String(job.id)}
       opened={String(id)}
@@ -118,4 +117,4 @@ export function WorkflowTable({ jobs, id }: { readonly jobs: readonly LinkedJob[
   )
 }
 
-const stateText = { cancel: 'is cancelled', run: 'runs all the same', wait: 'waits for a retry' } as const
+const stateText = { cancel: 'is cancelled', run: 'runs anyway', wait: 'waits for a retry' } as const

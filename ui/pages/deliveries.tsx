@@ -1,6 +1,6 @@
-import './deliveries/deliveries.css'
 import { formatNumber } from '../format.js'
 import { useView } from '../live.js'
+import { Choice } from '../parts/choice.js'
 import { Empty } from '../parts/empty.js'
 import { OwnerMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
@@ -14,18 +14,18 @@ import { setParams, useParams } from '../routes.js'
 import { durationText, OneDelivery } from './deliveries/one-delivery.js'
 
 const states = ['in-flight', 'lost', 'done', 'failed'] as const
-type StateWord = (typeof states)[number]
 
-/** What had its effect once, by key: the latest, or those whose keys begin alike. */
+/** Deliveries: the latest ones, or those whose keys start with a prefix. */
 export function Deliveries() {
   const { namespace, prefix, state, of, key } = useParams<'deliveries'>()
   const only = states.find((one) => one === state)
   const live = useView('deliveries', { namespace, prefix, state: only })
   const { rows = [], hasMore, searchedRows } = live.data ?? {}
+  const order = prefix ? 'first' : 'latest'
   const caption = hasMore
-    ? `${prefix ? 'The first' : 'The latest'} ${rows.length}; there are more.`
+    ? `Only the ${order} ${rows.length} deliveries are shown.`
     : searchedRows
-      ? `These were found among the ${prefix ? 'first' : 'latest'} ${formatNumber(searchedRows)}. There may be more.`
+      ? `Only the ${order} ${formatNumber(searchedRows)} deliveries were searched.`
       : undefined
   const isSearched = Boolean(prefix || only)
   return (
@@ -37,7 +37,14 @@ export function Deliveries() {
         count={hasMore || searchedRows ? undefined : live.data && rows.length}
         description={caption}
         padded={false}
-        tools={<StateFilter chosen={only} />}
+        tools={
+          <Choice
+            label="State"
+            value={only ?? ''}
+            options={[['', 'All states'], ...states.map((one) => [one, one] as const)]}
+            onChange={(one) => setParams({ state: one })}
+          />
+        }
       >
         <Table
           label="Deliveries"
@@ -48,7 +55,7 @@ export function Deliveries() {
           columns={[
             { title: 'Key', cell: ({ key: text }) => <Name text={text} />, sort: ({ key: text }) => text, wide: true },
             { title: 'State', cell: ({ state: is }) => <State word={is} />, sort: ({ state: is }) => is },
-            { title: 'Run by', cell: (row) => <OwnerMark owner={row} />, spare: 2 },
+            { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, spare: 2 },
             {
               title: 'When',
               cell: ({ startedAt, finishedAt }) => (finishedAt ? <Ago at={finishedAt} /> : <Elapsed at={startedAt} />),
@@ -56,17 +63,17 @@ export function Deliveries() {
               align: 'end',
             },
             {
-              title: 'Took',
+              title: 'Duration',
               cell: ({ startedAt, finishedAt }) =>
-                finishedAt ? durationText(startedAt, finishedAt) : <None text="not over" />,
+                finishedAt ? durationText(startedAt, finishedAt) : <None text="not finished" />,
               sort: ({ startedAt, finishedAt }) => finishedAt && Date.parse(finishedAt) - Date.parse(startedAt),
               align: 'end',
               spare: 2,
             },
             {
-              title: 'Forgotten',
+              title: 'Expires',
               cell: ({ expiresAt, state: is }) =>
-                is === 'in-flight' || is === 'lost' ? <None text="not before it has ended" /> : <Ago at={expiresAt} />,
+                is === 'in-flight' || is === 'lost' ? <None text="not finished" /> : <Ago at={expiresAt} />,
               sort: ({ expiresAt }) => expiresAt,
               align: 'end',
               spare: 1,
@@ -75,17 +82,13 @@ export function Deliveries() {
           ]}
           empty={
             isSearched ? (
-              <Empty title="No delivery was found.">
-                {searchedRows
-                  ? `Only the ${prefix ? 'first' : 'latest'} ${formatNumber(searchedRows)} were looked at.`
-                  : 'Keys are searched by how they begin.'}
-              </Empty>
+              <Empty title="No delivery found.">{caption ?? 'The search matches the beginning of keys.'}</Empty>
             ) : (
               <Empty
-                title="Nothing has been delivered yet."
+                title="No deliveries yet."
                 code="await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => { … })"
               >
-                Each key has its effect once; who comes again gets the first answer.
+                Each key runs once. Duplicates receive the recorded result.
               </Empty>
             )
           }
@@ -97,21 +100,3 @@ export function Deliveries() {
 
 const idOf = ({ namespace, key }: { readonly namespace: string; readonly key: string }) =>
   JSON.stringify([namespace, key])
-
-function StateFilter({ chosen }: { readonly chosen: StateWord | undefined }) {
-  return (
-    <select
-      class="field states-field"
-      aria-label="State"
-      value={chosen ?? ''}
-      onChange={({ currentTarget }) => setParams({ state: currentTarget.value })}
-    >
-      <option value="">All states</option>
-      {states.map((state) => (
-        <option key={state} value={state}>
-          {state}
-        </option>
-      ))}
-    </select>
-  )
-}

@@ -1,29 +1,33 @@
 import { formatNumber } from '../format.js'
 import { Heartbeats, stateText } from '../graphics/heartbeats.js'
 import { useView } from '../live.js'
+import { instanceColumn, namespaceColumns } from '../parts/columns.js'
 import { Empty } from '../parts/empty.js'
-import { InstanceMark } from '../parts/instance-mark.js'
-import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { type Column, Table } from '../parts/table.js'
-import { Elapsed, When } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
 import { Audit } from './instances/audit.js'
 import { Clock, Drain, type Instance, Silence } from './instances/cells.js'
 import { OneInstance } from './instances/one-instance.js'
 
-const inNamespace: Column<Instance> = {
-  title: 'Namespace',
-  cell: ({ namespace }) => <Name text={namespace} maxLength={20} />,
-  sort: ({ namespace }) => namespace,
-  spare: 1,
+/** Columns of the tables of instances and of heartbeats. */
+const stateColumn: Column<Instance> = {
+  title: 'State',
+  cell: (row) => <State word={stateText(row)} />,
+  sort: stateText,
 }
+const heartbeatColumn: Column<Instance> = {
+  title: 'Last heartbeat',
+  cell: (row) => <Silence row={row} />,
+  sort: ({ lastSeenAt }) => lastSeenAt && -Date.parse(lastSeenAt),
+}
+const reconnectColumn: Column<Instance> = { title: 'Reconnects', number: ({ reconnects }) => reconnects, spare: 2 }
 
-/** Who takes part, how they are, and what visitors did. */
+/** Instances, their heartbeats, and the audit log. */
 export function Instances() {
   const { namespace, search, instance } = useParams<'instances'>()
   const instances = useView('instances', { namespace, search })
@@ -36,7 +40,7 @@ export function Instances() {
           title="Heartbeats"
           live={instances}
           table={<HeartbeatTable rows={rows} />}
-          description="A stroke for each time the server was seen to hear of an instance, while this page looked. Who is silent for too long is given up, and others take over what it had."
+          description="Each mark is a heartbeat that was seen while this page was open. An instance without heartbeats for too long is declared dead, and other instances take over its work."
         >
           <Heartbeats rows={rows} />
         </Panel>
@@ -50,30 +54,14 @@ export function Instances() {
           opened={instance}
           onOpen={({ id }) => setParams({ instance: id }, 'push')}
           columns={[
-            {
-              title: 'Instance',
-              // The row itself is what is pressed.
-              cell: ({ id, host, osPid }) => <InstanceMark id={id} label={`${host}/${osPid}`} link={false} />,
-              sort: ({ host, osPid }) => `${host}/${osPid}`,
-              wide: true,
-            },
-            { title: 'State', cell: (row) => <State word={stateText(row)} />, sort: stateText },
-            {
-              title: 'Silent for',
-              cell: (row) => <Silence row={row} />,
-              sort: ({ lastSeenAt }) => lastSeenAt && -Date.parse(lastSeenAt),
-            },
-            { title: 'Holds', cell: ({ held }) => held, sort: ({ held }) => held, align: 'end' },
-            { title: 'Leases', cell: ({ leased }) => leased, sort: ({ leased }) => leased, align: 'end' },
-            { title: 'Waits', cell: ({ waiting }) => waiting, sort: ({ waiting }) => waiting, align: 'end' },
-            { title: 'Jobs', cell: ({ jobs }) => jobs, sort: ({ jobs }) => jobs, align: 'end' },
-            {
-              title: 'Reconnects',
-              cell: ({ reconnects }) => reconnects,
-              sort: ({ reconnects }) => reconnects,
-              align: 'end',
-              spare: 2,
-            },
+            instanceColumn(false),
+            stateColumn,
+            heartbeatColumn,
+            { title: 'Locks', number: ({ held }) => held },
+            { title: 'Leases', number: ({ leased }) => leased },
+            { title: 'Waiting', number: ({ waiting }) => waiting },
+            { title: 'Jobs', number: ({ jobs }) => jobs },
+            reconnectColumn,
             {
               title: 'Clock',
               cell: ({ clockAhead }) => <Clock ahead={clockAhead} />,
@@ -81,24 +69,19 @@ export function Instances() {
               spare: 1,
             },
             { title: 'Anchor', cell: (row) => anchorOf(row), sort: anchorOf, spare: 1 },
-            {
-              title: 'Open for',
-              cell: ({ openedAt }) => <Elapsed at={openedAt} />,
-              sort: ({ openedAt }) => -Date.parse(openedAt),
-              align: 'end',
-            },
-            ...(new Set(rows.map((row) => row.namespace)).size > 1 ? [inNamespace] : []),
+            { title: 'Uptime', since: ({ openedAt }) => openedAt },
+            ...namespaceColumns(rows, 1),
           ]}
           acts={(row) => <Drain row={row} />}
           empty={
             search ? (
-              <Empty title="No instance has this in its id or its machine." />
+              <Empty title="No instance has this text in its id or host name." />
             ) : (
               <Empty
                 title="No instance is open."
                 code="const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL })"
               >
-                Each process that opens Holdfast has its row here.
+                Each process that opens Holdfast appears here.
               </Empty>
             )
           }
@@ -114,14 +97,14 @@ function countText(fleet: ViewData<'instances'> | undefined): string | undefined
   const versions = new Set(fleet.rows.filter(({ alive }) => alive).map(({ version }) => version))
   const caption = [
     `${formatNumber(fleet.count - fleet.gone)} alive`,
-    fleet.draining > 0 && `${formatNumber(fleet.draining)} of them drain or are drained`,
+    fleet.draining > 0 && `${formatNumber(fleet.draining)} of them draining or drained`,
     fleet.gone > 0 && `${formatNumber(fleet.gone)} gone`,
-    versions.size > 1 && `versions ${[...versions].sort().join(' and ')} take part`,
+    versions.size > 1 && `versions ${[...versions].sort().join(' and ')}`,
   ]
   return `${caption.filter(Boolean).join(', ')}.`
 }
 
-/** By what it is present, and what stands between it and the server. */
+/** Kind of presence: a row, or a database session, possibly behind a connection pooler. */
 function anchorOf({ isAnchored, pooler }: Instance): string {
   if (!isAnchored) return 'row'
   return pooler === 'none' ? 'session' : `session, ${pooler}`
@@ -134,35 +117,13 @@ function HeartbeatTable({ rows }: { readonly rows: readonly Instance[] }) {
       rows={rows}
       keyOf={({ id }) => id}
       columns={[
-        {
-          title: 'Instance',
-          cell: ({ id, host, osPid }) => <InstanceMark id={id} label={`${host}/${osPid}`} />,
-          sort: ({ host, osPid }) => `${host}/${osPid}`,
-          wide: true,
-        },
-        { title: 'State', cell: (row) => <State word={stateText(row)} />, sort: stateText },
-        {
-          title: 'Last heard',
-          cell: ({ lastSeenAt }) => <When at={lastSeenAt} />,
-          sort: ({ lastSeenAt }) => lastSeenAt && Date.parse(lastSeenAt),
-        },
-        { title: 'Silent for', cell: (row) => <Silence row={row} /> },
-        {
-          title: 'Opened',
-          cell: ({ openedAt }) => <When at={openedAt} />,
-          sort: ({ openedAt }) => Date.parse(openedAt),
-        },
-        {
-          title: 'Reconnects',
-          cell: ({ reconnects }) => reconnects,
-          sort: ({ reconnects }) => reconnects,
-          align: 'end',
-        },
-        {
-          title: 'Since',
-          cell: ({ epochSince }) => <When at={epochSince} />,
-          sort: ({ epochSince }) => Date.parse(epochSince),
-        },
+        instanceColumn(true),
+        stateColumn,
+        heartbeatColumn,
+        { title: 'Heartbeat at', time: ({ lastSeenAt }) => lastSeenAt },
+        { title: 'Opened', time: ({ openedAt }) => openedAt },
+        reconnectColumn,
+        { title: 'Connected since', time: ({ epochSince }) => epochSince },
       ]}
       empty={null}
     />

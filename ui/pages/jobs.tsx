@@ -5,9 +5,10 @@ import { formatNumber } from '../format.js'
 import { countOf, flowOf, formatJobs, formatRate, JobFlow, waitReasons } from '../graphics/job-flow.js'
 import { LatencyChart, LatencyTable, type Measure, pointsOf, queueIdOf } from '../graphics/latency.js'
 import { type LiveView, useView } from '../live.js'
-import { Act } from '../parts/confirm.js'
+import { Choice } from '../parts/choice.js'
+import { Act, PauseOrResume } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
-import { InstanceMark } from '../parts/instance-mark.js'
+import { OwnerMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
@@ -24,23 +25,22 @@ type Queues = ViewData<'queues'>
 type Queue = Queues['rows'][number]
 type JobResult = ViewData<'jobs'>['rows'][number]
 
-/** Queues, how jobs go through them, and the jobs themselves. */
+/** Queues, the flow and the latency of jobs, and a list of jobs. */
 export function Jobs() {
   const { namespace, search = '', id } = useParams<'jobs'>()
-  // A search that cannot be understood is not asked for: the answer to the last good one stays.
+  // During an invalid search, the page keeps the results of the last valid search.
   const good = useRef('')
   if (!parseMistake(search)) good.current = search
   const queues = useView('queues', { namespace })
   const jobs = useView('jobs', { namespace, search: good.current })
   const kinds = [...new Set(jobs.data?.rows.map(({ kind }) => kind))].sort()
-  // What was asked for comes first.
   const isSearched = good.current !== ''
   const list = <JobList key="list" live={jobs} isSearched={isSearched} opened={id} />
   return (
     <Page tools={<JobSearch queues={queues.data?.rows.flatMap(({ name }) => name ?? []) ?? []} kinds={kinds} />}>
       {id && <OneJob key={id} id={id} />}
       {isSearched && list}
-      <div class="jobs-graphics">
+      <div class="jobs-graphics stack">
         <FlowPanel live={queues} />
         <LatencyPanel namespace={namespace} />
       </div>
@@ -56,8 +56,8 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
   const row = (state: string, jobs: string, rate: number | null) => ({ state, jobs, rate })
   const rows = [
     row('enqueued', '', rates.enqueued),
-    ...waitReasons.map(({ what, text }) =>
-      row(`waiting ${text}`, formatJobs(counts[what]), what === 'retrying' ? rates.retried : null),
+    ...waitReasons.map(({ state, text }) =>
+      row(`waiting: ${text}`, formatJobs(counts[state]), state === 'retrying' ? rates.retried : null),
     ),
     row('ready', formatJobs(counts.ready), null),
     row('running', formatJobs(counts.running), null),
@@ -68,9 +68,9 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
   ]
   return (
     <Panel
-      title="How jobs go"
+      title="Job flow"
       live={live}
-      description="Rates are those of the last minute. What has ended is kept for a week, or as you said."
+      description="Rates of the last minute. By default, ended jobs are kept for 7 days."
       table={
         <Table
           label="Jobs by state"
@@ -80,7 +80,7 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
             { title: 'State', cell: ({ state }) => state, wide: true },
             { title: 'Jobs', cell: ({ jobs }) => jobs || <None text="not counted" />, align: 'end' },
             {
-              title: 'A minute',
+              title: 'Per minute',
               cell: ({ rate }) => (rate === null ? <None text="not counted" /> : formatRate(rate)),
               align: 'end',
             },
@@ -94,6 +94,8 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
   )
 }
 
+const measureTexts = { waited: 'Waiting, from enqueued to claimed', took: 'Running, from claimed to done' } as const
+
 function LatencyPanel({ namespace }: { readonly namespace: string | undefined }) {
   const [hours, setHours] = useState(3)
   const [chosen, setChosen] = useState<string>()
@@ -101,62 +103,49 @@ function LatencyPanel({ namespace }: { readonly namespace: string | undefined })
   const live = useView('latencies', { namespace, hours })
   const all = live.data?.queues ?? []
   const queue = all.find((one) => queueIdOf(one) === chosen) ?? all[0]
+  const queues = all.map((one) => {
+    const namespaceText = namespace ? '' : `${one.namespace.slice(0, 40)} / `
+    return [queueIdOf(one), `${namespaceText}${one.queue.slice(0, 60)}`] as const
+  })
   const points = live.data && queue ? pointsOf(live.data, queueIdOf(queue), measure) : []
-  const words = { waited: 'Waiting, from enqueued to claimed', took: 'Running, from claimed to done' } as const
-  const label = queue ? `${words[measure]}, in queue ${queue.queue}` : words[measure]
+  const label = `${measureTexts[measure]}${queue ? `, queue ${queue.queue}` : ''}`
   return (
     <Panel
       title="Latency"
       live={live}
-      description={
-        live.data && live.data.oneOf > 1 ? `Of one in ${live.data.oneOf} of the jobs that ended.` : undefined
-      }
+      description={live.data && live.data.oneOf > 1 ? `Sampled: 1 in ${live.data.oneOf} ended jobs.` : undefined}
       table={queue && <LatencyTable points={points} label={label} />}
       tools={
         <div class="row">
-          <select
-            class="field"
-            aria-label="Queue"
+          <Choice
+            label="Queue"
             value={queue ? queueIdOf(queue) : ''}
-            onChange={({ currentTarget }) => setChosen(currentTarget.value)}
-          >
-            {all.length === 0 && <option value="">No queue</option>}
-            {all.map((one) => (
-              <option key={queueIdOf(one)} value={queueIdOf(one)}>
-                {one.queue.slice(0, 60)}
-                {namespace ? '' : ` (${one.namespace.slice(0, 40)})`}
-              </option>
-            ))}
-          </select>
-          <select
-            class="field"
-            aria-label="What is measured"
+            options={queues.length > 0 ? queues : [['', 'No queue']]}
+            onChange={setChosen}
+          />
+          <Choice<Measure>
+            label="Measure"
             value={measure}
-            onChange={({ currentTarget }) => setMeasure(currentTarget.value as Measure)}
-          >
-            <option value="waited">waited</option>
-            <option value="took">ran</option>
-          </select>
-          <select
-            class="field"
-            aria-label="How far back"
+            options={[
+              ['waited', 'waiting time'],
+              ['took', 'run time'],
+            ]}
+            onChange={setMeasure}
+          />
+          <Choice
+            label="Period"
             value={hours}
-            onChange={({ currentTarget }) => setHours(Number(currentTarget.value))}
-          >
-            {[1, 3, 12, 48].map((one) => (
-              <option key={one} value={one}>
-                {one} h
-              </option>
-            ))}
-          </select>
+            options={[1, 3, 12, 48].map((one) => [one, `${one} h`] as const)}
+            onChange={setHours}
+          />
         </div>
       }
     >
       {queue ? (
         <LatencyChart points={points} label={label} />
       ) : (
-        <Empty title="No job has ended in this time.">
-          How long jobs wait and run is drawn here: the median, and the slowest in twenty and in a hundred.
+        <Empty title="No job ended in this period.">
+          This chart shows the median, the 95th and the 99th percentile of the waiting time and of the run time.
         </Empty>
       )}
     </Panel>
@@ -194,34 +183,26 @@ function QueueList({ live }: { readonly live: LiveView<Queues> }) {
                   <State word="open" />
                 ),
             },
-            { title: 'Ready', cell: ({ ready }) => many(ready), sort: ({ ready }) => ready, align: 'end' },
-            { title: 'Running', cell: ({ running }) => many(running), sort: ({ running }) => running, align: 'end' },
-            { title: 'Waiting', cell: (queue) => many(waiting(queue)), sort: waiting, align: 'end' },
-            {
-              title: 'Oldest',
-              cell: ({ oldestAt }) => <Elapsed at={oldestAt} />,
-              sort: ({ oldestAt }) => (oldestAt ? -Date.parse(oldestAt) : null),
-              align: 'end',
-            },
+            { title: 'Ready', number: ({ ready }) => ready, cell: ({ ready }) => many(ready) },
+            { title: 'Running', number: ({ running }) => running, cell: ({ running }) => many(running) },
+            { title: 'Waiting', number: waiting, cell: (queue) => many(waiting(queue)) },
+            { title: 'Oldest', since: ({ oldestAt }) => oldestAt },
             {
               title: 'Done',
+              number: ({ perMinute }) => perMinute.done,
               cell: ({ perMinute }) => (perMinute.done > 0 ? formatRate(perMinute.done) : <None />),
-              sort: ({ perMinute }) => perMinute.done,
-              align: 'end',
               spare: 2,
             },
             {
               title: 'Workers',
+              number: ({ workers }) => workers,
               cell: ({ workers }) => workers || <None />,
-              sort: ({ workers }) => workers,
-              align: 'end',
               spare: 2,
             },
             {
               title: 'Buried',
+              number: ({ buried }) => buried,
               cell: ({ buried }) => (buried > 0 ? <State word={formatJobs(countOf(buried))} tone="bad" /> : <None />),
-              sort: ({ buried }) => buried,
-              align: 'end',
             },
             { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
           ]}
@@ -232,17 +213,18 @@ function QueueList({ live }: { readonly live: LiveView<Queues> }) {
                 {buried > 0 && (
                   <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" subject={`queue ${name}`} />
                 )}
-                {pausedAt ? (
-                  <Act act="resume-queue" params={{ namespace, name }} label="Resume" subject={`queue ${name}`} />
-                ) : (
-                  <Act act="pause-queue" params={{ namespace, name }} label="Pause" subject={`queue ${name}`} />
-                )}
+                <PauseOrResume
+                  of="queue"
+                  isPaused={pausedAt !== null}
+                  params={{ namespace, name }}
+                  subject={`queue ${name}`}
+                />
               </>
             )
           }
           empty={
-            <Empty title="No queue was ever used." code="holdfast.jobs.work([sendEmail], { concurrency: 50 })">
-              A queue is there as soon as a job is enqueued into it, or a worker serves it.
+            <Empty title="No queues yet." code="holdfast.jobs.work([sendEmail], { concurrency: 50 })">
+              A queue appears when its first job is enqueued or when a worker serves it.
             </Empty>
           }
         />
@@ -260,9 +242,9 @@ interface JobListProps {
 function JobList({ live, isSearched, opened }: JobListProps) {
   const { rows = [], hasMore, searchedRows } = live.data ?? {}
   const caption = hasMore
-    ? `The first ${rows.length}; there are more. Running ones stand first, then what is ready, what waits, and what has ended, the newest first.`
+    ? `Only the first ${rows.length} jobs are shown: running, then ready, waiting and ended jobs (newest first).`
     : searchedRows
-      ? `These were found among the first ${formatNumber(searchedRows)} jobs of each state, of those that have ended among the newest. There may be more.`
+      ? `Searched ${formatNumber(searchedRows)} jobs of each state (ended jobs: the newest). There may be more.`
       : undefined
   return (
     <Panel
@@ -289,31 +271,30 @@ function JobList({ live, isSearched, opened }: JobListProps) {
           { title: 'State', cell: (job) => <StateCell job={job} />, sort: ({ state }) => state },
           { title: 'When', cell: (job) => <TimeCell job={job} />, align: 'end' },
           {
-            title: 'Tried',
+            title: 'Attempts',
             cell: attemptText,
             sort: ({ failed, crashes }) => failed + crashes,
             align: 'end',
             spare: 2,
           },
           {
-            title: 'On',
-            cell: ({ instance, host, osPid }) =>
-              instance ? <InstanceMark id={instance} label={host ? `${host}/${osPid}` : undefined} /> : <None />,
+            title: 'Instance',
+            cell: (job) => (job.instance ? <OwnerMark owner={job} /> : <None />),
             spare: 2,
           },
-          { title: 'Why', cell: (job) => <ReasonCell job={job} />, wide: true },
+          { title: 'Reason', cell: (job) => <ReasonCell job={job} />, wide: true },
           { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
         ]}
         empty={
           isSearched ? (
-            <Empty title="No job was found.">
+            <Empty title="No job found.">
               {searchedRows
-                ? 'Narrow the search: not all could be looked at.'
-                : 'What has ended is kept for a week, or as you said.'}
+                ? 'Not all jobs were searched. Narrow the search.'
+                : 'By default, ended jobs are kept for 7 days.'}
             </Empty>
           ) : (
-            <Empty title="There is no job." code="await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })">
-              What is enqueued stands here, also for a while after it has ended.
+            <Empty title="No jobs yet." code="await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })">
+              Jobs appear here and, by default, stay for 7 days after they end.
             </Empty>
           )
         }
@@ -325,8 +306,8 @@ function JobList({ live, isSearched, opened }: JobListProps) {
 function StateCell({ job: { state, paused, waits: what, cancelling } }: { readonly job: JobResult }) {
   if (cancelling !== null) return <State word="stopping" tone="warn" />
   if (paused) return <State word="paused" />
-  const words = { time: 'scheduled', attempt: 'to retry', lane: 'in lane', jobs: 'after others' } as const
-  return state === 'waiting' && what ? <State word={words[what]} tone="wait" /> : <State word={state} />
+  const reason = state === 'waiting' && waitReasons.find(({ wait }) => wait === what)
+  return reason ? <State word={reason.text} tone="wait" /> : <State word={state} />
 }
 
 function TimeCell({ job: { state, endedAt, claimedAt, runAt, enqueuedAt, waits: what } }: { readonly job: JobResult }) {
@@ -343,7 +324,7 @@ function DueTime({ at }: { readonly at: string | null }) {
 
 function attemptText({ failed, crashes }: JobResult) {
   if (failed + crashes === 0) return <None />
-  return [failed > 0 && `failed ${failed}×`, crashes > 0 && `crashed ${crashes}×`].filter(Boolean).join(', ')
+  return [failed > 0 && `${failed} failed`, crashes > 0 && `${crashes} crashed`].filter(Boolean).join(', ')
 }
 
 function ReasonCell({ job: { error, cancelling, waitReason, waits: what, lane } }: { readonly job: JobResult }) {

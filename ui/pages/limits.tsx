@@ -8,14 +8,14 @@ import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Ago, Elapsed, None } from '../parts/time.js'
+import { Ago, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
 import { OneLimit } from './limits/one-limit.js'
 
 type Row = ViewData<'limits'>['rows'][number]
 
-/** How much there may be in use of what, who has it, and what is spent of rates. */
+/** Limits: permits in use, holders and waiting calls, and refills of rates. */
 export function Limits() {
   const { namespace, search, all, limit, of } = useParams<'limits'>()
   const limits = useView('limits', { namespace, search, all: all === 'true' ? true : undefined })
@@ -35,7 +35,7 @@ export function Limits() {
         title="Limits"
         live={limits}
         count={rows.length}
-        description="A search finds what names begin with. What is full comes first, then what is in use or spent."
+        description="The search matches the beginning of names. Full limits come first."
         padded={false}
         tools={
           <label class="small">
@@ -44,7 +44,7 @@ export function Limits() {
               checked={all === 'true'}
               onChange={({ currentTarget }) => setParams({ all: currentTarget.checked ? 'true' : undefined })}
             />{' '}
-            also what is free
+            Show idle limits
           </label>
         }
       >
@@ -65,14 +65,9 @@ export function Limits() {
               sort: ({ inUse }) => inUse,
             },
             { title: 'Holders', cell: ({ holders }) => holders ?? <None />, align: 'end', spare: 1 },
-            {
-              title: 'Waiting',
-              cell: ({ waiting }) => waiting ?? <None />,
-              sort: ({ waiting }) => waiting,
-              align: 'end',
-            },
-            { title: 'For', cell: ({ since }) => <Elapsed at={since} />, sort: ({ since }) => since, align: 'end' },
-            { title: 'Refilled', cell: ({ refilledAt }) => <Ago at={refilledAt} />, align: 'end', spare: 2 },
+            { title: 'Waiting', number: ({ waiting }) => waiting, cell: ({ waiting }) => waiting ?? <None /> },
+            { title: 'Held for', since: ({ since }) => since },
+            { title: 'Refill', cell: ({ refilledAt }) => <Ago at={refilledAt} />, align: 'end', spare: 2 },
             { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
           ]}
           acts={({ namespace, name }) => (
@@ -80,18 +75,20 @@ export function Limits() {
           )}
           empty={
             search ? (
-              <Empty title="No name of a limit that is in use begins like this." />
+              <Empty title="No limit in use has a name that starts with this text." />
             ) : (
               <Empty
                 title="No limit is in use."
                 code="await holdfast.limits.with(`export:${userId}`, { max: 1 }, async () => { … })"
               >
-                A limit of which all permits are free needs no row.
+                A limit appears here while at least one of its permits is in use.
               </Empty>
             )
           }
         />
-        {limits.data?.isMore && <p class="table-foot muted small">There are more. Search for what names begin with.</p>}
+        {limits.data?.isMore && (
+          <p class="table-foot muted small">More limits exist. Search for the beginning of a name.</p>
+        )}
       </Panel>
     </Page>
   )

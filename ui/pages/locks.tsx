@@ -1,5 +1,6 @@
 import { HoldTimeline, HoldTimelineTable } from '../graphics/hold-timeline.js'
 import { useView } from '../live.js'
+import { Choice } from '../parts/choice.js'
 import { Empty } from '../parts/empty.js'
 import { OwnerMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
@@ -8,30 +9,21 @@ import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Age, None } from '../parts/time.js'
+import { None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
 import { OneName } from './locks/one-name.js'
 
 type Names = ViewData<'names'>
 
-/** A name, however it is held. */
-interface Row {
-  readonly key: string
+/** A lock or a lease. */
+interface Row extends Omit<Names['locks'][number], 'label' | 'mode' | 'waiter'> {
   readonly name: string
-  readonly namespace: string | null
   readonly how: 'lock' | 'lease'
   readonly state: string
-  readonly holder: Names['locks'][number]['holder']
-  readonly holders: number
-  readonly heldMs: number | null
-  readonly fence: number | null
-  readonly waiters: number
-  readonly waitedMs: number | null
-  readonly expiresInMs: number | null
 }
 
-/** Who has which name, and who waits for it: locks, leases and elections, which share their names. */
+/** Locks, leases and elections, which share one set of names: their holders and waiting calls. */
 export function Locks() {
   const { namespace, search, key, hours = '48' } = useParams<'locks'>()
   const names = useView('names', { namespace, search })
@@ -58,58 +50,46 @@ export function Locks() {
           onOpen={(row) => open(row.key)}
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
-            { title: 'By', cell: ({ how }) => how, sort: ({ how }) => how },
+            { title: 'Kind', cell: ({ how }) => how, sort: ({ how }) => how },
             { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
             { title: 'Holder', cell: (row) => <Holder row={row} /> },
-            { title: 'For', cell: ({ heldMs }) => <Age ms={heldMs} from={at} />, sort: byHoldTime, align: 'end' },
-            {
-              title: 'Waiting',
-              cell: ({ waiters }) => waiters || <None />,
-              sort: ({ waiters }) => waiters,
-              align: 'end',
-            },
-            {
-              title: 'Longest wait',
-              cell: ({ waitedMs }) => <Age ms={waitedMs} from={at} />,
-              sort: ({ waitedMs }) => waitedMs,
-              align: 'end',
-              spare: 1,
-            },
+            { title: 'Held for', age: ({ heldMs }) => heldMs, from: at },
+            { title: 'Waiting', number: ({ waiters }) => waiters, cell: ({ waiters }) => waiters || <None /> },
+            { title: 'Longest wait', age: ({ waitedMs }) => waitedMs, from: at, spare: 1 },
             { title: 'Fence', cell: ({ fence }) => fence ?? <None text="not known yet" />, align: 'end', spare: 1 },
             { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 2 },
           ]}
           empty={
             search ? (
-              <Empty title="No name that is held, leased or waited for has this in it.">
-                A name is here as long as somebody has it or waits for it.
+              <Empty title="No held or contended name contains this text.">
+                A name appears here while it is held or waited for.
               </Empty>
             ) : (
               <Empty
-                title="Nobody holds a lock or a lease, and nobody waits for one."
+                title="No locks or leases are held."
                 code="await holdfast.locks.with('invoice:42', async ({ signal, fence }) => { … })"
               >
-                Each name that is held or waited for has its row here.
+                A name appears here while it is held or waited for.
               </Empty>
             )
           }
         />
       </Panel>
       <Panel
-        title="How it was"
+        title="History"
         live={timeline}
         tools={
-          <select
-            class="field"
-            aria-label="How far back"
+          <Choice
+            label="Period"
             value={hours}
-            onChange={({ currentTarget }) => setParams({ hours: currentTarget.value })}
-          >
-            {[1, 6, 24, 48].map((hours) => (
-              <option key={hours} value={hours}>
-                {hours === 1 ? 'the last hour' : `the last ${hours} hours`}
-              </option>
-            ))}
-          </select>
+            options={[
+              ['1', 'last hour'],
+              ['6', 'last 6 hours'],
+              ['24', 'last 24 hours'],
+              ['48', 'last 48 hours'],
+            ]}
+            onChange={(hours) => setParams({ hours })}
+          />
         }
         count={timeline.data?.names}
         table={timeline.data?.rows.length ? <HoldTimelineTable timeline={timeline.data} onOpen={open} /> : undefined}
@@ -118,8 +98,8 @@ export function Locks() {
           (timeline.data.rows.length > 0 ? (
             <HoldTimeline timeline={timeline.data} onOpen={open} />
           ) : (
-            <Empty title="Nothing has been written down yet.">
-              Once a minute each instance writes down how long names were held and waited for.
+            <Empty title="No history yet.">
+              Once per minute, each instance records how long names were held and waited for.
             </Empty>
           ))}
       </Panel>
@@ -137,9 +117,8 @@ function Holder({ row: { holder, holders } }: { readonly row: Row }) {
 }
 
 const keyOf = ({ how, key }: Row) => `${how} ${key}`
-const byHoldTime = ({ heldMs }: Row) => heldMs
 
-/** Those that somebody waits for come first. */
+/** Names with waiting calls come first. */
 function rowsOf({ locks, leases }: Names): readonly Row[] {
   const locked = locks.map(
     ({ label, key, mode, ...lock }): Row => ({
@@ -148,7 +127,6 @@ function rowsOf({ locks, leases }: Names): readonly Row[] {
       name: label ?? `key ${key}`,
       how: 'lock',
       state: lock.holders === 0 ? 'waiting' : (mode ?? 'held'),
-      expiresInMs: null,
     }),
   )
   const leased = leases.map(
@@ -175,7 +153,6 @@ function countNames(names: Names | undefined): number | undefined {
 
 function countText(names: Names | undefined): string | undefined {
   if (!names) return undefined
-  const { held, leased, waitedFor, waiters } = names.counts
-  const waits = waiters === 0 ? 'nobody waits for a lock' : `${waiters} wait for ${waitedFor} of the locks`
-  return `${held} held as locks, ${leased} by lease; ${waits}.`
+  const { held, leased, waiters } = names.counts
+  return `Locks held: ${held}. Leases held: ${leased}. Calls that wait for a lock: ${waiters}.`
 }

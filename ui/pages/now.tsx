@@ -6,7 +6,7 @@ import { NextTicks, Queues, TroubleList } from './now/overview-panels.js'
 import { ProofPanel } from './now/proof.js'
 import { WaitPanel } from './now/waits.js'
 
-/** The fleet at a glance: who waits for whom, what went wrong, what comes next, and whether the promises hold. */
+/** Overview of the fleet: waits, guarantees, problems, queues and next runs. */
 export function Now() {
   const { namespace } = useParams<'now'>()
   const graph = useView('graph', { namespace })
@@ -14,7 +14,7 @@ export function Now() {
   const proof = useView('proof', {})
   return (
     <Page>
-      <Counts overview={overview} {...(graph.data && { calls: graph.data.calls })} />
+      <Counts overview={overview} calls={graph.data?.calls} />
       <WaitPanel graph={graph} />
       <ProofPanel proof={proof} />
       <TroubleList overview={overview} />

@@ -11,16 +11,15 @@ import { toast } from './toast.js'
 interface ActProps<Name extends ActName> {
   readonly act: Name
   readonly params: ActParamsOf<Name>
-  /** What the button says, and the dialog: `Release`. */
+  /** Label of the button, and start of the title of the dialog: `Release`. */
   readonly label: string
-  /** Of what, for those who do not see the row around it: `invoice:42`. */
+  /** Object of the action, for screen readers: `invoice:42`. */
   readonly subject: string
-  /** Called when it was done. */
-  readonly onDone?: () => void
 }
 
-/** A button for an action, which asks before it acts. Whoever may not act does not see it. */
-export function Act<Name extends ActName>({ act, params, label, subject, onDone }: ActProps<Name>) {
+/** Button of an action that asks for confirmation. Visitors without the right to the action do not see the button. */
+export function Act<Name extends ActName>(props: ActProps<Name>) {
+  const { act, label, subject } = props
   const me = useMe()
   const [isOpen, setOpen] = useState(false)
   if (me.readOnly || !me.rights.includes(act)) return null
@@ -30,27 +29,17 @@ export function Act<Name extends ActName>({ act, params, label, subject, onDone 
         {label}
         <span class="visually-hidden"> {subject.slice(0, 100)}</span>
       </button>
-      {isOpen && (
-        <Confirm
-          act={act}
-          params={params}
-          label={label}
-          subject={subject}
-          onClose={() => setOpen(false)}
-          {...{ onDone }}
-        />
-      )}
+      {isOpen && <Confirm {...props} onClose={() => setOpen(false)} />}
     </>
   )
 }
 
-interface ConfirmProps<Name extends ActName> extends Omit<ActProps<Name>, 'onDone'> {
-  readonly onDone: (() => void) | undefined
+interface ConfirmProps<Name extends ActName> extends ActProps<Name> {
   readonly onClose: () => void
 }
 
-/** Says what exactly will happen, from the database now, and asks for a reason where that is dangerous. */
-function Confirm<Name extends ActName>({ act, params, label, subject, onDone, onClose }: ConfirmProps<Name>) {
+/** Shows the consequences from the current state of the database. A dangerous action needs a reason. */
+function Confirm<Name extends ActName>({ act, params, label, subject, onClose }: ConfirmProps<Name>) {
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()
   const [reason, setReason] = useState('')
@@ -59,7 +48,7 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onDone, on
   useEffect(() => {
     api.preview(act, params).then(setConsequence, setError)
   }, [])
-  // Where one goes on: the reason, or else the way back.
+  // Focus the reason, or else the first button, which closes the dialog.
   useEffect(() => {
     if (consequence) form.current?.querySelector<HTMLElement>('input, button')?.focus()
   }, [consequence])
@@ -69,7 +58,6 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onDone, on
     try {
       const { done, text } = await api.act(act, params, reason.trim() || undefined)
       toast({ tone: done ? 'good' : 'warn', text })
-      if (done) onDone?.()
       onClose()
     } catch (failure) {
       setError(failure as ApiError)
@@ -88,7 +76,7 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onDone, on
         }}
       >
         <div role="status" class="stack">
-          {!consequence && !error && <p class="muted">Asking the database what will happen …</p>}
+          {!consequence && !error && <p class="muted">Loading the consequences …</p>}
           {consequence &&
             (consequence.dangerous ? <Notice tone="warn">{consequence.text}</Notice> : <p>{consequence.text}</p>)}
           {error && (
@@ -101,19 +89,19 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onDone, on
         {consequence?.facts && consequence.facts.length > 0 && <Facts facts={consequence.facts} />}
         {consequence?.dangerous && (
           <label class="label">
-            Why?
+            Reason
             <input
               class="field"
               maxLength={500}
               value={reason}
-              placeholder="Kept in the audit with your name"
+              placeholder="Recorded in the audit log with your name"
               onInput={({ currentTarget }) => setReason(currentTarget.value)}
             />
           </label>
         )}
         <div class="dialog-foot">
           <button type="button" class="button" onClick={onClose}>
-            Leave it
+            Go back
           </button>
           <button type="submit" class={`button ${consequence?.dangerous ? 'dangerous' : 'main'}`} disabled={!isReady}>
             {isActing ? 'Working …' : label}
@@ -121,5 +109,21 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onDone, on
         </div>
       </form>
     </Dialog>
+  )
+}
+
+interface PauseProps {
+  readonly of: 'queue' | 'schedule'
+  readonly isPaused: boolean
+  readonly params: ActParamsOf<'pause-queue'> & ActParamsOf<'pause-schedule'>
+  readonly subject: string
+}
+
+/** Button that pauses or resumes a queue or a schedule. */
+export function PauseOrResume({ of, isPaused, params, subject }: PauseProps) {
+  return isPaused ? (
+    <Act act={`resume-${of}`} params={params} label="Resume" subject={subject} />
+  ) : (
+    <Act act={`pause-${of}`} params={params} label="Pause" subject={subject} />
   )
 }

@@ -6,13 +6,13 @@ const shownMs = 1_500
 
 interface CopyProps {
   readonly text: string
-  /** As in "Copy the name". */
+  /** Completes the accessible name: "Copy the name". */
   readonly subject: string
-  /** Written beside the sign. */
+  /** Visible text next to the icon. */
   readonly label?: string
 }
 
-/** A button that copies a text. */
+/** Button that copies a text. */
 export function Copy({ text, subject, label }: CopyProps) {
   const [done, setDone] = useState(false)
   useEffect(() => {
@@ -22,7 +22,7 @@ export function Copy({ text, subject, label }: CopyProps) {
   }, [done])
   const copy = async () => {
     if (await toClipboard(text)) setDone(true)
-    else toast({ tone: 'bad', text: 'This browser does not let the page copy.' })
+    else toast({ tone: 'bad', text: 'The browser does not allow this page to copy text.' })
   }
   return (
     <button type="button" class={label ? 'button' : 'button bare'} aria-label={`Copy ${subject}`} onClick={copy}>
@@ -40,7 +40,7 @@ async function toClipboard(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text)
     return true
   } catch {
-    // Without TLS there is no clipboard but the old one, which copies what is selected.
+    // Without TLS, only the old API is available, which copies the selection.
     const field = document.createElement('textarea')
     field.value = text
     field.className = 'visually-hidden'

@@ -4,13 +4,13 @@ import { useEffect, useRef } from 'preact/hooks'
 import { useShortcuts } from '../keyboard.js'
 
 interface DetailsProps {
-  /** Of what, for those who do not see it. */
+  /** Accessible name. */
   readonly label: string
   readonly onClose: () => void
   readonly children: ComponentChildren
 }
 
-/** All about one thing of a page, above the others. It takes the focus when it opens, closes with Esc, and gives the focus back. */
+/** Details of one row, above the list. They take the focus on opening, close with Esc, and then return the focus. */
 export function Details({ label, onClose, children }: DetailsProps) {
   const section = useRef<HTMLElement>(null)
   useShortcuts([{ key: 'Escape', text: 'Close the details', group: 'Everywhere', run: onClose }])
@@ -23,8 +23,16 @@ export function Details({ label, onClose, children }: DetailsProps) {
     }
   }, [label])
   return (
-    <section ref={section} class="details" aria-label={label} tabIndex={-1}>
+    <section ref={section} class="details stack" aria-label={label} tabIndex={-1}>
       {children}
     </section>
+  )
+}
+
+export function CloseButton({ onClose }: { readonly onClose: () => void }) {
+  return (
+    <button type="button" class="button bare" onClick={onClose}>
+      Close
+    </button>
   )
 }

@@ -6,12 +6,12 @@ import { Icon } from './icons.js'
 interface DialogProps {
   readonly title: string
   readonly onClose: () => void
-  /** `wide` for SQL and sheets, `side` for the details of a row: at the right edge, as high as the window. */
+  /** `wide` is for SQL and help. `side` is for the details of a row: at the right edge, as high as the window. */
   readonly kind?: 'plain' | 'wide' | 'side'
   readonly children: ComponentChildren
 }
 
-/** A dialog of the browser's own: it keeps the focus inside, closes with Esc, and gives the focus back. */
+/** Native modal dialog: it keeps the focus inside, closes with Esc, and then returns the focus. */
 export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
@@ -21,12 +21,12 @@ export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps
     dialog.showModal()
     return () => {
       dialog.close()
-      // Taken out of the document, a dialog cannot do this itself.
+      // A dialog that is removed from the document does not return the focus itself.
       if (before instanceof HTMLElement && before.isConnected) before.focus()
     }
   }, [])
   return (
-    // The backdrop belongs to the dialog; whoever has no mouse has Esc and the button.
+    // A click on the backdrop closes the dialog. The keyboard has Esc and the button.
     // biome-ignore lint/a11y/useKeyWithClickEvents: see above
     <dialog
       ref={ref}
@@ -38,7 +38,7 @@ export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps
       }}
       onClick={({ target }) => target === ref.current && onClose()}
     >
-      <div class="dialog-inside">
+      <div class="dialog-inside stack">
         <header class="dialog-head">
           <h2 id={id}>{title}</h2>
           <button type="button" class="button bare" aria-label="Close" onClick={onClose}>

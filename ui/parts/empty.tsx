@@ -3,14 +3,13 @@ import type { ComponentChildren } from 'preact'
 import { Copy } from './copy.js'
 
 interface EmptyProps {
-  /** What would be here. */
   readonly title: string
   readonly children?: ComponentChildren
-  /** The line that makes the first one. */
+  /** Line of code that creates the first entry. */
   readonly code?: string
 }
 
-/** Where there is nothing yet: says what would be here, and how it comes to be. */
+/** Content of an empty panel: what it would show, and how to create the first entry. */
 export function Empty({ title, children, code }: EmptyProps) {
   return (
     <div class="empty">

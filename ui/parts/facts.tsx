@@ -3,7 +3,7 @@ import { Fragment } from 'preact'
 
 export type Fact = readonly [label: string, value: ComponentChildren]
 
-/** What is known of one thing: labels and values. Those without a value are left out. */
+/** List of labels and values. Empty entries are left out. */
 export function Facts({ facts }: { readonly facts: readonly (Fact | false | null | undefined)[] }) {
   return (
     <dl class="facts">

@@ -1,4 +1,4 @@
-// The few signs of the dashboard, drawn on a field of 16.
+// Icons of the dashboard, 16 by 16.
 import type { PageId } from '../routes.js'
 
 const paths = {

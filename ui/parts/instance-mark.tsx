@@ -2,21 +2,22 @@ import './instance-mark.css'
 import { shorten } from '../format.js'
 import { markOf } from '../marks.js'
 import { hrefOf } from '../routes.js'
+import { None } from './time.js'
 
 interface InstanceMarkProps {
   readonly id: string
-  /** Written beside the letter: the host and the process, or the id. Without it the letter stands alone. */
+  /** Text next to the letter: host and process, or the id. */
   readonly label?: string | undefined
-  /** False where it stands inside of something that is pressed. */
+  /** False inside of another control. Default true. */
   readonly link?: boolean
 }
 
-/** An instance: its letter on its colour, the same everywhere on every page. */
+/** An instance: its letter on its colour. */
 export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
-  const { letter, colour } = markOf(id)
+  const { letter, style } = markOf(id)
   const inside = (
     <>
-      <span class={`mark-letter mark-${colour}`} aria-hidden={label !== undefined}>
+      <span class="mark-letter" style={style} aria-hidden={label !== undefined}>
         {letter}
       </span>
       {label !== undefined && <bdi>{shorten(label, 32)}</bdi>}
@@ -34,8 +35,8 @@ export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
   )
 }
 
-/** Who has something: an instance, or a session that is not Holdfast's. */
-interface Owner {
+/** A holder: an instance, or a session of another program. */
+export interface Owner {
   readonly instance: string | null
   readonly host?: string | null
   readonly osPid?: number | null
@@ -43,13 +44,14 @@ interface Owner {
   readonly pid?: number | null
 }
 
+/** A holder, as a mark if it is an instance. */
 export function OwnerMark({ owner }: { readonly owner: Owner | null | undefined }) {
-  if (!owner) return <span class="muted">nobody</span>
+  if (!owner) return <None />
   if (owner.instance !== null) {
     return (
       <InstanceMark id={owner.instance} label={owner.host ? `${owner.host}/${owner.osPid ?? '?'}` : owner.instance} />
     )
   }
   const caption = [owner.application || 'a session', owner.pid && `pid ${owner.pid}`].filter(Boolean).join(', ')
-  return <bdi title="Not an instance of Holdfast">{shorten(caption, 32)}</bdi>
+  return <bdi title="Not a Holdfast instance">{shorten(caption, 32)}</bdi>
 }

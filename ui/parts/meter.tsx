@@ -5,14 +5,14 @@ import type { Tone } from './state.js'
 interface MeterProps {
   readonly value: number
   readonly max: number
-  /** What is measured, for those who do not see it. */
+  /** Accessible name. */
   readonly label: string
   readonly tone?: Tone
-  /** Instead of `3 / 5`. */
+  /** Replaces `3 / 5`. */
   readonly caption?: string
 }
 
-/** How much of something is used, as a bar and as numbers. */
+/** Usage as a bar and as numbers. */
 export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy', caption }: MeterProps) {
   const part = max > 0 ? Math.min(1, Math.max(0, value / max)) : 0
   const text = caption ?? `${formatNumber(value)} / ${formatNumber(max)}`

@@ -3,16 +3,17 @@ import { Copy } from './copy.js'
 
 interface NameProps {
   readonly text: string
-  /** How many characters at most. Default 44. */
+  /** Maximum number of characters. Default 44. */
   readonly maxLength?: number | undefined
-  /** With a button that copies the whole. */
+  readonly href?: string
+  /** With a button that copies the whole name. */
   readonly copy?: boolean
 }
 
-/** What somebody named: cut in the middle, apart from the direction of the text around it, and never HTML. */
-export function Name({ text, maxLength = 44, copy }: NameProps) {
+/** A name that a user chose: cut in the middle, isolated from the direction of the text around it, and never HTML. */
+export function Name({ text, maxLength = 44, href, copy }: NameProps) {
   const short = shorten(text, maxLength)
-  return (
+  const name = (
     <span class="name">
       <bdi class="mono" title={short === text ? undefined : visible(text)}>
         {short}
@@ -20,4 +21,5 @@ export function Name({ text, maxLength = 44, copy }: NameProps) {
       {copy && <Copy text={text} subject="the name" />}
     </span>
   )
+  return href === undefined ? name : <a href={href}>{name}</a>
 }

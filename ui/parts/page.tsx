@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { pages, useRoute } from '../routes.js'
 
-/** The frame of a page: its title, what stands beside it, such as a search, and its panels. */
+/** Layout of a page: title, tools such as a search, and panels. */
 export function Page({
   tools,
   children,
@@ -11,7 +11,7 @@ export function Page({
 }) {
   const { page } = useRoute()
   return (
-    <div class="page">
+    <div class="stack">
       <header class="page-head">
         <h1>{pages.find(({ id }) => id === page)!.title}</h1>
         {tools && <div class="page-tools">{tools}</div>}

@@ -10,17 +10,17 @@ import { Ago } from './time.js'
 
 export interface PanelProps {
   readonly title: string
-  /** Of what there is, not of what is shown. */
+  /** Number of all entries, including those that are not shown. */
   readonly count?: number | undefined
   /** One sentence below the title. */
   readonly description?: ComponentChildren
-  /** What `useView` gave: whose SQL it is, and whether the picture is true. */
+  /** Result of `useView`: the panel shows its SQL and its failures. */
   readonly live: LiveView<unknown>
-  /** The same as the graphic, as a table. `t` changes between them. */
+  /** The data of the graphic as a table. The key `t` switches between them. */
   readonly table?: ComponentChildren
-  /** More to the right of the title: filters, an action. */
+  /** Filters and actions, to the right of the title. */
   readonly tools?: ComponentChildren
-  /** False for what touches the edges, as tables do. Default true. */
+  /** False for content that extends to the edges, such as tables. Default true. */
   readonly padded?: boolean
   readonly children: ComponentChildren
 }
@@ -33,7 +33,7 @@ interface PanelKeys {
 
 const panels = new Set<{ readonly current: PanelKeys | undefined }>()
 
-/** What a key does to the panel in focus, or else to the first of the page that can do it. */
+/** Runs a key action on the focused panel, or else on the first panel that supports the action. */
 export function pressPanel(action: 'sql' | 'table'): void {
   const candidates = [...panels].flatMap(({ current }) => (current?.[action] ? [current] : []))
   candidates.sort((a, b) => (a.element.compareDocumentPosition(b.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1))
@@ -41,7 +41,7 @@ export function pressPanel(action: 'sql' | 'table'): void {
   chosen?.[action]?.()
 }
 
-/** A part of a page: what it is, how many, its SQL, and its table where it is a graphic. */
+/** Section of a page, with a count, its SQL, its failures, and a table as the alternative to a graphic. */
 export function Panel({ title, count, description, live, table: twin, tools, padded = true, children }: PanelProps) {
   const [isTable, setTable] = useState(false)
   const [isSql, setSql] = useState(false)
@@ -74,7 +74,7 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
               type="button"
               class="button bare"
               aria-pressed={isTable}
-              title="The same as a table (t)"
+              title="Show as a table (t)"
               onClick={() => setTable(!isTable)}
             >
               <Icon name="table" size={14} />
@@ -94,10 +94,10 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
             <p class="muted small">
               {isKnown ? (
                 <>
-                  What you see was true <Ago at={live.failedAt} />. It goes on by itself.
+                  Data as of <Ago at={live.failedAt} />. Updates resume automatically.
                 </>
               ) : (
-                (live.failure.hint ?? 'It goes on by itself.')
+                (live.failure.hint ?? 'Updates resume automatically.')
               )}
             </p>
           </Notice>
@@ -106,7 +106,7 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
       {(isKnown || !live.failure) && (
         <div class={padded && !isTable ? 'panel-body padded' : 'panel-body'} aria-busy={!isKnown}>
           {!isKnown ? (
-            <p class="panel-waiting muted">{live.stale ? 'No answer yet.' : 'Asking the database …'}</p>
+            <p class="panel-waiting muted">{live.stale ? 'No data yet.' : 'Loading …'}</p>
           ) : isTable ? (
             twin
           ) : (

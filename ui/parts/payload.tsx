@@ -3,19 +3,19 @@ import { formatBytes, visible } from '../format.js'
 import { Copy } from './copy.js'
 
 interface PayloadProps {
-  /** What `redact` has made of it. */
+  /** Value after redaction. */
   readonly value: unknown
   readonly bytes: number | null
-  /** False when it was too large to be read. */
+  /** False if the value is too large to be read. */
   readonly isShown: boolean
-  /** As in "Copy the input". */
+  /** Completes the accessible name: "Copy the input". */
   readonly subject: string
 }
 
-/** What somebody gave to Holdfast, as JSON. What is invisible in it is written out. */
+/** A JSON value of the application. Invisible characters are escaped. */
 export function Payload({ value, bytes, isShown, subject }: PayloadProps) {
   if (bytes === null) return <p class="payload-none muted">nothing</p>
-  if (!isShown) return <p class="payload-none muted">{formatBytes(bytes)} of JSON: more than is shown here.</p>
+  if (!isShown) return <p class="payload-none muted">{formatBytes(bytes)} of JSON, too large to show.</p>
   const text = JSON.stringify(value, null, 2) ?? 'nothing'
   return (
     <div class="payload-box">
@@ -27,7 +27,7 @@ export function Payload({ value, bytes, isShown, subject }: PayloadProps) {
   )
 }
 
-/** Lines of anybody's text, in a box that scrolls. */
+/** Lines of untrusted text in a scrolling box. */
 export function Scrolled({ text }: { readonly text: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard

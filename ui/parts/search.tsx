@@ -1,55 +1,80 @@
 import './search.css'
+import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useShortcuts } from '../keyboard.js'
 import { setParams, useRoute } from '../routes.js'
 import { Icon } from './icons.js'
 
-interface SearchProps {
-  /** What is searched, as in "Search jobs". */
-  readonly subject: string
-  /** An example of what may be written. */
-  readonly example?: string
-  /** The param of the route that keeps it. Default `search`. */
-  readonly param?: 'search' | 'prefix'
+type SearchParam = 'search' | 'prefix'
+
+export interface SearchText {
+  readonly text: string
+  readonly setText: (text: string) => void
+  /** Text of the current search. It follows `text` after a short delay. */
+  readonly searched: string
+  readonly field: RefObject<HTMLInputElement | null>
 }
 
-/** What is typed is asked for once it has stood for so long. */
 const debounceMs = 200
 
-/** The search of a page. What is searched stands in the address, so that it can be passed on. */
-export function Search({ subject, example, param = 'search' }: SearchProps) {
+/** Text of a search field, synchronized with a param of the route. */
+export function useSearchText(param: SearchParam = 'search'): SearchText {
   const given = useRoute().params[param] ?? ''
   const [text, setText] = useState(given)
+  const [searched, setSearched] = useState(given)
   const typed = useRef(given)
   const field = useRef<HTMLInputElement>(null)
   useShortcuts([{ key: '/', text: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
-  // Somebody went back, or followed a link.
+  // The address changed by a link or by the browser history.
   useEffect(() => {
-    if (given !== typed.current) setText(given)
+    if (given !== typed.current) {
+      setText(given)
+      setSearched(given)
+    }
     typed.current = given
   }, [given])
   useEffect(() => {
-    if (text === typed.current) return
+    if (text === typed.current && text === searched) return
     const timer = setTimeout(() => {
       typed.current = text
+      setSearched(text)
       setParams({ [param]: text })
     }, debounceMs)
     return () => clearTimeout(timer)
   }, [text, param])
+  return { text, setText, searched, field }
+}
+
+interface SearchFieldProps {
+  readonly search: SearchText
+  readonly label: string
+  readonly placeholder: string
+  readonly describedBy?: string
+  readonly onCaret?: (position: number) => void
+}
+
+/** Input of a search. Esc clears it. */
+export function SearchField({ search, label, placeholder, describedBy, onCaret }: SearchFieldProps): ComponentChildren {
+  const { text, setText, field } = search
   return (
-    <search class="search">
+    <>
       <Icon name="search" size={14} />
       <input
         ref={field}
         class="field"
         type="search"
-        aria-label={`Search ${subject}`}
-        placeholder={example ? `Search ${subject}: ${example}` : `Search ${subject}`}
+        aria-label={label}
+        aria-describedby={describedBy}
+        placeholder={placeholder}
         autocomplete="off"
         autocapitalize="off"
         spellcheck={false}
         value={text}
-        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onInput={({ currentTarget }) => {
+          setText(currentTarget.value)
+          onCaret?.(currentTarget.selectionStart ?? 0)
+        }}
+        onSelect={({ currentTarget }) => onCaret?.(currentTarget.selectionStart ?? 0)}
         onKeyDown={(event) => {
           if (event.key !== 'Escape') return
           event.preventDefault()
@@ -60,6 +85,24 @@ export function Search({ subject, example, param = 'search' }: SearchProps) {
       <span class="key" aria-hidden="true">
         /
       </span>
+    </>
+  )
+}
+
+interface SearchProps {
+  /** Completes the label: "Search jobs". */
+  readonly subject: string
+  readonly example: string
+  /** Param of the route that stores the text. Default `search`. */
+  readonly param?: SearchParam
+}
+
+/** Search of a page. The address contains the text, so that it can be shared. */
+export function Search({ subject, example, param }: SearchProps) {
+  const label = `Search ${subject}`
+  return (
+    <search class="search">
+      <SearchField search={useSearchText(param)} label={label} placeholder={`${label}: ${example}`} />
     </search>
   )
 }

@@ -7,14 +7,14 @@ import { Dialog } from './dialog.js'
 import { Notice } from './notice.js'
 
 interface SqlProps {
-  /** Whose SQL. */
+  /** Title of the panel. */
   readonly title: string
   /** `jobs?search=mail` */
   readonly view: string
   readonly onClose: () => void
 }
 
-/** The statements that a view asks, with their values written in: ready for psql. */
+/** Dialog with the SQL statements of a view, including their values, ready for psql. */
 export function Sql({ title, view, onClose }: SqlProps) {
   const [statements, setStatements] = useState<StatementList['statements']>()
   const [error, setError] = useState<ApiError>()
@@ -23,27 +23,31 @@ export function Sql({ title, view, onClose }: SqlProps) {
   }, [view])
   return (
     <Dialog title={`SQL of ${title}`} kind="wide" onClose={onClose}>
-      <p class="muted">
-        This is what the database was asked for this picture, with all values written in. It only reads. Paste it into
-        psql.
-      </p>
+      <p class="muted">The statements of this panel, with all values. They only read. Paste them into psql.</p>
       {error && <Notice tone="bad">{error.message}</Notice>}
-      {!error && !statements && <p class="muted">Asking …</p>}
+      {!error && !statements && <p class="muted">Loading …</p>}
       {statements && statements.length > 1 && (
         <div>
           <Copy subject="all statements" label="Copy all" text={statements.map(({ text }) => text).join('\n\n')} />
         </div>
       )}
       {statements?.map(({ purpose, text }, at) => (
-        <section key={`${at} ${purpose}`} class="sql">
-          <header class="sql-head">
-            <h3>{purpose}</h3>
-            <Copy subject={`the statement: ${purpose}`} label="Copy" text={text} />
-          </header>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
-          <pre tabIndex={0}>{text.trim()}</pre>
-        </section>
+        <Statement key={`${at} ${purpose}`} purpose={purpose} text={text} />
       ))}
     </Dialog>
+  )
+}
+
+/** One SQL statement with a button that copies it. */
+export function Statement({ purpose, text }: { readonly purpose: string; readonly text: string }) {
+  return (
+    <section class="sql">
+      <header class="sql-head">
+        <h3>{purpose}</h3>
+        <Copy subject={`the statement: ${purpose}`} label="Copy" text={text} />
+      </header>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
+      <pre tabIndex={0}>{text.trim()}</pre>
+    </section>
   )
 }

@@ -2,18 +2,17 @@ import './state.css'
 
 export type Tone = 'good' | 'busy' | 'wait' | 'warn' | 'bad' | 'quiet'
 
-/** What each word of a state means. One that is not here is quiet. */
+/** Tone of each state. Other states are quiet. */
 const tones: Readonly<Record<string, Tone>> = {
   alive: 'good',
   open: 'good',
   held: 'good',
   done: 'good',
   holds: 'good',
-  free: 'quiet',
   exclusive: 'good',
   shared: 'good',
   running: 'busy',
-  'in-progress': 'busy',
+  'in-flight': 'busy',
   ready: 'busy',
   'drain-requested': 'warn',
   draining: 'warn',
@@ -28,12 +27,9 @@ const tones: Readonly<Record<string, Tone>> = {
   gone: 'bad',
   lost: 'bad',
   expired: 'warn',
-  cancelled: 'quiet',
-  discarded: 'quiet',
-  drained: 'quiet',
 }
 
-/** So that colour is never alone: each tone has a shape, too. */
+/** Shape of each tone, because colour alone must not carry information. */
 const shapes: Readonly<Record<Tone, string>> = {
   good: 'M6 1.500a4.500 4.500 0 1 1 0 9 4.500 4.500 0 0 1 0-9',
   busy: 'M3 1.800l7 4.200-7 4.200z',
@@ -47,7 +43,7 @@ export function toneOf(word: string): Tone {
   return tones[word] ?? 'quiet'
 }
 
-/** The shape of a tone, for a legend or a mark of one's own. */
+/** Shape of a tone. */
 export function Shape({ tone }: { readonly tone: Tone }) {
   return (
     <svg class={`shape ${tone}`} viewBox="0 0 12 12" width="10" height="10" aria-hidden="true">
@@ -56,7 +52,7 @@ export function Shape({ tone }: { readonly tone: Tone }) {
   )
 }
 
-/** A state: its word, with the shape and the colour of what it means. */
+/** A state: its word, with the shape and the colour of its tone. */
 export function State({ word, tone = toneOf(word) }: { readonly word: string; readonly tone?: Tone }) {
   return (
     <span class={`state ${tone}`}>

@@ -4,36 +4,65 @@ import { useMemo, useRef, useState } from 'preact/hooks'
 import { formatNumber } from '../format.js'
 import { useShortcuts } from '../keyboard.js'
 import { useNarrow } from '../use-narrow.js'
+import { Age, Elapsed, type Timestamp, When } from './time.js'
 
 export interface Column<Row> {
   readonly title: string
-  /** Where it is null or empty, the list of facts leaves it out. */
-  readonly cell: (row: Row) => ComponentChildren
-  /** By what it is sorted; without it the column cannot be. */
+  /** The list of facts omits a column that is null or empty. */
+  readonly cell?: (row: Row) => ComponentChildren
+  /** Default cell and sort key: a number. */
+  readonly number?: (row: Row) => number | null | undefined
+  /** Default cell and sort key: a duration in milliseconds. It grows with `from`, the time of the snapshot. */
+  readonly age?: (row: Row) => number | null | undefined
+  readonly from?: string | undefined
+  /** Default cell and sort key: the duration since a time. */
+  readonly since?: (row: Row) => Timestamp
+  /** Default cell and sort key: a time. */
+  readonly time?: (row: Row) => Timestamp
+  /** Sort key. Without it, the column is not sortable. */
   readonly sort?: (row: Row) => string | number | null | undefined
-  /** Numbers and spans stand at the right edge. */
+  /** Right edge, for numbers and durations. */
   readonly align?: 'end'
-  /** The column that takes what width is left. */
+  /** Receives the remaining width. */
   readonly wide?: boolean
-  /** Left out in a panel narrower than 900 px (1) or 640 px (2). What is left out is told by the details of the row. */
+  /** Hidden in a panel narrower than 900 px (1) or 640 px (2). The details of the row show the value. */
   readonly spare?: 1 | 2
 }
 
+interface CompleteColumn<Row> extends Column<Row> {
+  readonly cell: (row: Row) => ComponentChildren
+}
+
+/** Adds the default cell, sort key and alignment. */
+function complete<Row>({ number, age, from, since, time, ...column }: Column<Row>): CompleteColumn<Row> {
+  const end = { align: 'end' } as const
+  if (number) return { cell: number, sort: number, ...end, ...column }
+  if (age) return { cell: (row) => <Age ms={age(row)} from={from} />, sort: age, ...end, ...column }
+  if (since) {
+    return { cell: (row) => <Elapsed at={since(row)} />, sort: (row) => negate(timeOf(since(row))), ...end, ...column }
+  }
+  if (time) return { cell: (row) => <When at={time(row)} />, sort: (row) => timeOf(time(row)), ...column }
+  return { cell: () => null, ...column }
+}
+
+const timeOf = (at: Timestamp) => (at ? Date.parse(at) : null)
+const negate = (value: number | null) => (value === null ? null : -value)
+
 interface TableProps<Row> {
-  /** What the rows are, for those who do not see the panel around it. */
+  /** Accessible name. */
   readonly label: string
   readonly rows: readonly Row[]
   readonly columns: readonly Column<Row>[]
   readonly keyOf: (row: Row) => string
-  /** How many there are in truth, when these are only the first. */
+  /** Number of all rows, if `rows` contains only the first ones. */
   readonly total?: number | undefined
-  /** Opens the details of a row: by a click, or Enter. */
+  /** Opens the details of a row after a click or Enter. */
   readonly onOpen?: ((row: Row) => void) | undefined
   /** The key of the row whose details are open. */
   readonly opened?: string | undefined
   /** Buttons at the end of each row. */
   readonly acts?: (row: Row) => ComponentChildren
-  /** Instead of the table, when there are no rows. */
+  /** Replaces the table if there are no rows. */
   readonly empty: ComponentChildren
 }
 
@@ -42,26 +71,27 @@ interface Order {
   readonly isReversed: boolean
 }
 
-/** At first so many rows are drawn. */
+/** Number of rows that are drawn at first. */
 const firstRows = 60
 
-/** Rows of facts: a table where there is room, a list of facts where there is not. */
+/** Rows of data: a table, or a list of facts in a narrow window. */
 export function Table<Row>(props: TableProps<Row>) {
-  const { rows, columns, empty } = props
+  const { rows, empty } = props
+  const columns = props.columns.map(complete)
   const [order, setOrder] = useState<Order>()
   const [isAll, setAll] = useState(false)
   const isNarrow = useNarrow()
   const body = useRef<HTMLElement>(null)
   useShortcuts([
-    { key: '↑ ↓', text: 'Another row', group: 'In a table' },
-    { key: 'Home End', text: 'The first or the last row', group: 'In a table' },
+    { key: '↑ ↓', text: 'Next or previous row', group: 'In a table' },
+    { key: 'Home End', text: 'First or last row', group: 'In a table' },
     { key: 'Enter', text: 'Open the details of the row', group: 'In a table' },
   ])
-  const sorted = useMemo(() => sortRows(rows, columns, order), [rows, columns, order])
+  const sorted = useMemo(() => sortRows(rows, columns, order), [rows, props.columns, order])
   if (rows.length === 0) return <>{empty}</>
   const shown = isAll ? sorted : sorted.slice(0, firstRows)
   const total = Math.max(props.total ?? 0, rows.length)
-  const tableProps = { ...props, rows: shown, order, body }
+  const tableProps = { ...props, columns, rows: shown, order, body }
   return (
     <>
       {isNarrow ? (
@@ -86,23 +116,14 @@ export function Table<Row>(props: TableProps<Row>) {
 }
 
 interface InnerTableProps<Row> extends TableProps<Row> {
+  readonly columns: readonly CompleteColumn<Row>[]
   readonly order: Order | undefined
   readonly setOrder: (order: Order | undefined) => void
   readonly body: { current: HTMLElement | null }
 }
 
-function RowTable<Row>({
-  label,
-  rows,
-  columns,
-  keyOf,
-  onOpen,
-  opened,
-  acts,
-  order,
-  setOrder,
-  body,
-}: InnerTableProps<Row>) {
+function RowTable<Row>(props: InnerTableProps<Row>) {
+  const { label, rows, columns, keyOf, onOpen, opened, acts, order, setOrder, body } = props
   return (
     <table class="table" aria-label={label}>
       <thead>
@@ -212,7 +233,7 @@ function sortedAs(column: { readonly title: string; readonly sort?: unknown }, o
   return order.isReversed ? 'descending' : 'ascending'
 }
 
-/** Up, down, and as it came. */
+/** Ascending, descending, then the original order. */
 function nextOrder(column: string, order: Order | undefined): Order | undefined {
   if (order?.column !== column) return { column, isReversed: false }
   return order.isReversed ? undefined : { column, isReversed: true }
@@ -226,7 +247,7 @@ function sortRows<Row>(
   const by = columns.find(({ title }) => title === order?.column)?.sort
   if (!by) return rows
   const sign = order!.isReversed ? -1 : 1
-  // What is unknown stands at the end, in either direction.
+  // Unknown values come last in both directions.
   return rows.toSorted((a, b) => {
     const [one, other] = [by(a) ?? undefined, by(b) ?? undefined]
     if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
@@ -250,7 +271,7 @@ function isControl(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('a, button, input, select, summary') !== null
 }
 
-/** Whoever marks a text to copy it does not want to open anything. */
+/** A click that ends a text selection opens nothing. */
 function isSelecting(): boolean {
   return getSelection()?.isCollapsed === false
 }

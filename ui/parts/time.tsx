@@ -1,31 +1,31 @@
 import { now, useNow } from '../clock.js'
 import { formatCount, formatDuration, formatMoment } from '../format.js'
 
-type Timestamp = string | null | undefined
+export type Timestamp = string | null | undefined
 
-/** A moment: `14:03:11`, with its day when that is not today. The whole is in the title. */
+/** A time: `14:03:11`, with the day if that is not today. The title has the full time. */
 export function When({ at }: { readonly at: Timestamp }) {
   if (!at) return <None />
   return (
-    <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`}>
+    <time dateTime={at} title={fullTime(at)}>
       {formatMoment(Date.parse(at), now())}
     </time>
   )
 }
 
-/** How long ago something was, or how soon it will be, counting: `12s ago`, `in 3m 2s`. */
+/** Distance from now, updated every second: `12s ago`, `in 3m 2s`. */
 export function Ago({ at }: { readonly at: Timestamp }) {
   const time = useNow()
   if (!at) return <None />
   const ms = time - Date.parse(at)
   return (
-    <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`}>
+    <time dateTime={at} title={fullTime(at)}>
       {Math.abs(ms) < 1_000 ? 'now' : ms < 0 ? `in ${formatCount(-ms)}` : `${formatCount(ms)} ago`}
     </time>
   )
 }
 
-/** A moment, and how long ago or how soon it is. */
+/** A time and its distance from now. */
 export function TimeAndAge({ at }: { readonly at: string }) {
   return (
     <>
@@ -37,29 +37,25 @@ export function TimeAndAge({ at }: { readonly at: string }) {
   )
 }
 
-/** For how long something has been so, counting: `4m 10s`. With `until`, how long is left. */
-export function Elapsed({ at, until }: { readonly at?: Timestamp; readonly until?: Timestamp }) {
+/** Duration since `at`, updated every second: `4m 10s`. */
+export function Elapsed({ at }: { readonly at: Timestamp }) {
   const time = useNow()
-  const from = at ?? until
-  if (!from) return <None />
-  const ms = at ? time - Date.parse(at) : Date.parse(from) - time
+  if (!at) return <None />
   return (
-    <time dateTime={from} title={`${at ? 'since' : 'until'} ${from.replace('T', ' ').replace('Z', '')} UTC`}>
-      {ms < 0 && until ? 'over' : formatCount(ms)}
+    <time dateTime={at} title={`since ${fullTime(at)}`}>
+      {formatCount(time - Date.parse(at))}
     </time>
   )
 }
 
-/**
- * The same, of an age that was told in a picture: `4m 10s` at its time, and counting since then.
- */
+/** A duration. With `from`, the time at which it was measured, it grows. */
 export function Age({ ms, from }: { readonly ms: number | null | undefined; readonly from?: string | undefined }) {
   if (ms === null || ms === undefined) return <None />
   if (from === undefined) return <span>{formatDuration(ms)}</span>
   return <Elapsed at={new Date(Date.parse(from) - ms).toISOString()} />
 }
 
-/** Nothing is known, or there is nothing. */
+/** Absence of a value. `text` is for screen readers. */
 export function None({ text = 'none' }: { readonly text?: string }) {
   return (
     <span class="muted">
@@ -67,4 +63,8 @@ export function None({ text = 'none' }: { readonly text?: string }) {
       <span class="visually-hidden">{text}</span>
     </span>
   )
+}
+
+function fullTime(at: string): string {
+  return `${at.replace('T', ' ').replace('Z', '')} UTC`
 }

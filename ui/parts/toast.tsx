@@ -19,7 +19,7 @@ let shownToasts: readonly ShownToast[] = []
 let lastId = 0
 let onChange: (() => void) | undefined
 
-/** Says something for a while. What went wrong stays until it is closed. */
+/** Shows a message for 8 seconds. An error stays until the visitor closes it. */
 export function toast(note: ToastMessage): void {
   lastId += 1
   const id = lastId
@@ -33,7 +33,7 @@ function close(id: number): void {
   onChange?.()
 }
 
-/** Where notes appear: once in the app. */
+/** List of messages. The app renders it once. */
 export function Toasts() {
   const [shown, setShown] = useState(shownToasts)
   useEffect(() => {

@@ -1,7 +1,7 @@
 import { formatBytes, formatDuration, shorten } from '../../format.js'
 import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
-import { Details } from '../../parts/details.js'
+import { CloseButton, Details } from '../../parts/details.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
@@ -18,7 +18,7 @@ interface OneDeliveryProps {
   readonly deliveryKey: string
 }
 
-/** All about one delivery: who runs it, or ran it, and the answer that duplicates get. */
+/** Details of a delivery: its instance, and the recorded result that duplicates receive. */
 export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   const live = useView('delivery', { namespace, key })
   const delivery = live.data?.delivery
@@ -26,35 +26,29 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   const isOver = delivery?.finishedAt != null
   return (
     <Details label="Delivery" onClose={close}>
-      <Panel
-        title={shorten(key, 60)}
-        live={live}
-        tools={
-          <button type="button" class="button bare" onClick={close}>
-            Close
-          </button>
-        }
-      >
+      <Panel title={shorten(key, 60)} live={live} tools={<CloseButton onClose={close} />}>
         {delivery === null && (
           <Empty title="There is no such delivery.">
-            It was never seen, its answer has expired, or somebody forgot it.
+            The key never arrived, its recorded result has expired, or an operator deleted it.
           </Empty>
         )}
         {delivery && (
           <div class="stack">
             {delivery.state === 'lost' && (
-              <Notice tone="warn">The instance that ran it is gone. The next arrival of this key runs it again.</Notice>
+              <Notice tone="warn">
+                The instance that ran this delivery is gone. The next arrival of the key runs it again.
+              </Notice>
             )}
             <Facts
               facts={[
                 ['Key', <Name key="key" text={key} maxLength={200} copy />],
                 ['Namespace', <bdi key="namespace">{namespace}</bdi>],
                 ['State', <State key="state" word={delivery.state} />],
-                [isOver ? 'Run by' : 'Runs on', <OwnerMark key="who" owner={delivery} />],
-                ['Began', <TimeAndAge key="began" at={delivery.startedAt} />],
+                ['Instance', <OwnerMark key="who" owner={delivery} />],
+                ['Started', <TimeAndAge key="started" at={delivery.startedAt} />],
                 isOver && ['Ended', <TimeAndAge key="ended" at={delivery.finishedAt!} />],
-                isOver && ['Took', durationText(delivery.startedAt, delivery.finishedAt!)],
-                isOver && ['Forgotten', <TimeAndAge key="forgotten" at={delivery.expiresAt} />],
+                isOver && ['Duration', durationText(delivery.startedAt, delivery.finishedAt!)],
+                isOver && ['Expires', <TimeAndAge key="expires" at={delivery.expiresAt} />],
                 ['Fence', String(delivery.fence)],
                 delivery.fingerprint !== null && ['Fingerprint', <Name key="print" text={delivery.fingerprint} copy />],
               ]}
@@ -69,18 +63,18 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
       </Panel>
       {delivery && isOver && (
         <div class="side-by-side">
-          <Panel title={delivery.state === 'failed' ? 'Failure' : 'Answer'} live={live} padded={false}>
+          <Panel title={delivery.state === 'failed' ? 'Error' : 'Result'} live={live} padded={false}>
             <Payload
               value={delivery.value}
               bytes={delivery.valueBytes}
               isShown={delivery.isValueShown}
-              subject="the answer"
+              subject="the result"
             />
           </Panel>
           {delivery.bodyBytes !== null && (
             <Panel title="Body" live={live} padded={false} description={formatBytes(delivery.bodyBytes)}>
               {delivery.body === null ? (
-                <p class="payload-none muted">Bytes that are no text.</p>
+                <p class="payload-none muted">Binary data.</p>
               ) : (
                 <Scrolled text={delivery.body} />
               )}
@@ -92,7 +86,7 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   )
 }
 
-/** How long a run took. */
+/** Duration of a run. */
 export function durationText(from: string, to: string): string {
   return formatDuration(Math.max(0, Date.parse(to) - Date.parse(from)))
 }

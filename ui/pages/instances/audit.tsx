@@ -5,46 +5,42 @@ import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
-import { None, When } from '../../parts/time.js'
+import { None } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
 
 type Entry = ViewData<'audit'>['rows'][number]
 
-/** What visitors of the dashboard did, the latest first. */
+/** Actions of visitors, the latest first. */
 export function Audit() {
   const audit = useView('audit', {})
   return (
     <Panel
-      title="What visitors did"
+      title="Audit log"
       live={audit}
-      description="Each act, written down before it was done, and again when it had been. The latest two hundred. Each act also forgets up to a thousand that are older than 90 days."
+      description="The latest 200 actions. Each action is recorded before and after it runs. Records are kept for at least 90 days."
       padded={false}
     >
       <Table
-        label="What visitors did"
+        label="Audit log"
         rows={audit.data?.rows ?? []}
         keyOf={({ id }) => id}
         columns={[
-          { title: 'When', cell: ({ at }) => <When at={at} />, sort: ({ at }) => Date.parse(at) },
+          { title: 'Time', time: ({ at }) => at },
           {
             title: 'Visitor',
             cell: ({ visitor }) => <Name text={visitor} maxLength={24} />,
             sort: ({ visitor }) => visitor,
           },
-          { title: 'Act', cell: ({ act }) => act, sort: ({ act }) => act },
-          { title: 'To what', cell: ({ subject }) => <Name text={subject} />, sort: ({ subject }) => subject },
-          { title: 'What became of it', cell: (entry) => <OutcomeCell entry={entry} />, wide: true },
+          { title: 'Action', cell: ({ act }) => act, sort: ({ act }) => act },
+          { title: 'Subject', cell: ({ subject }) => <Name text={subject} />, sort: ({ subject }) => subject },
+          { title: 'Outcome', cell: (entry) => <OutcomeCell entry={entry} />, wide: true },
           {
-            title: 'Why',
-            cell: ({ reason }) => (reason ? <bdi>{visible(reason)}</bdi> : <None text="not said" />),
+            title: 'Reason',
+            cell: ({ reason }) => (reason ? <bdi>{visible(reason)}</bdi> : <None />),
             spare: 1,
           },
         ]}
-        empty={
-          <Empty title="Nobody has done anything here yet.">
-            Each act of the dashboard has its row here, with who did it.
-          </Empty>
-        }
+        empty={<Empty title="No actions yet.">Each action in the dashboard appears here with its visitor.</Empty>}
       />
     </Panel>
   )
@@ -60,5 +56,5 @@ function OutcomeCell({ entry: { outcome, error, endedAt, consequence } }: { read
       </span>
     )
   }
-  return <State word={endedAt ? 'done' : 'not known'} tone={endedAt ? 'good' : 'warn'} />
+  return <State word={endedAt ? 'done' : 'unknown'} tone={endedAt ? 'good' : 'warn'} />
 }

@@ -3,7 +3,7 @@ import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts
 import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
 import { type LiveView, useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
-import { Details } from '../../parts/details.js'
+import { CloseButton, Details } from '../../parts/details.js'
 import { Empty } from '../../parts/empty.js'
 import { type Fact, Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
@@ -16,7 +16,7 @@ import { State } from '../../parts/state.js'
 import { Ago, TimeAndAge, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
 
-/** All about one job. */
+/** Details of a job. */
 export function OneJob({ id }: { readonly id: string }) {
   const isNumber = /^\d{1,15}$/.test(id)
   const live = useView('job', { id: isNumber ? Number(id) : 0 })
@@ -24,30 +24,28 @@ export function OneJob({ id }: { readonly id: string }) {
   const close = () => setParams({ id: undefined })
   return (
     <Details label={`Job ${id}`} onClose={close}>
-      <div class="job-top">
+      <div class="job-top stack">
         <Panel
           title={job ? `Job ${id}: ${job.kind.length > 50 ? `${job.kind.slice(0, 50)}…` : job.kind}` : `Job ${id}`}
           live={live}
-          tools={
-            <button type="button" class="button bare" onClick={close}>
-              Close
-            </button>
-          }
+          tools={<CloseButton onClose={close} />}
         >
           {job === null && (
-            <Empty title={`There is no job ${id}.`}>It never was, or it ended so long ago that it is forgotten.</Empty>
+            <Empty title={`There is no job ${id}.`}>
+              The job never existed, or its record was deleted after the retention time.
+            </Empty>
           )}
           {job && (
             <div class="stack">
               {job.waitsFor && (
                 <Notice tone={job.waitsFor.reason === 'worker' || job.waitsFor.reason === 'pause' ? 'warn' : 'quiet'}>
-                  <strong>Why does it wait? </strong>
+                  <strong>Reason: </strong>
                   <WaitReason job={job} />
                 </Notice>
               )}
               {job.cancelling && (
                 <Notice tone="warn">
-                  It was told to stop: <bdi>{job.cancelling}</bdi>. It ends when its handler does.
+                  Stop requested: <bdi>{job.cancelling}</bdi>. The job ends when its handler returns.
                 </Notice>
               )}
               <Facts facts={factsOf(job)} />
@@ -80,7 +78,7 @@ function Attempts({ job, live }: { readonly job: Job; readonly live: LiveView<un
       title="Attempts"
       live={live}
       count={job.failed + job.crashes + (job.state === 'running' || job.state === 'done' ? 1 : 0)}
-      description={job.attempts.length >= 20 ? 'Of those that failed, the last twenty.' : undefined}
+      description={job.attempts.length >= 20 ? 'Only the last 20 failed attempts are shown.' : undefined}
       table={<AttemptTable job={job} />}
     >
       <AttemptTimeline job={job} />
@@ -95,10 +93,12 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
     <>
       {job.linked.length > 1 && (
         <Panel
-          title={job.workflow === null ? 'Jobs that wait for each other' : `Workflow ${job.workflow}`}
+          title={job.workflow === null ? 'Workflow' : `Workflow ${job.workflow}`}
           live={live}
           count={job.others + 1}
-          description={job.others + 1 > job.linked.length ? `The first ${job.linked.length} of them.` : undefined}
+          description={
+            job.others + 1 > job.linked.length ? `Only the first ${job.linked.length} jobs are shown.` : undefined
+          }
           table={<WorkflowTable jobs={job.linked} id={job.id} />}
         >
           <Workflow jobs={job.linked} id={job.id} />
@@ -116,7 +116,7 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
         {(last || job.error) && (
           <Panel title="Error" live={live}>
             <div class="stack">
-              <p class="error-said">
+              <p class="error-text">
                 <strong>
                   <bdi>{job.error?.name ?? last?.error.name}</bdi>
                 </strong>{' '}
@@ -142,13 +142,13 @@ function factsOf(job: Job): (Fact | false)[] {
     ['State', <State key="state" word={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
     ['Queue', <QueueName key="queue" name={queue} queueKey={queueKey} />],
     namespace !== null && ['Namespace', <bdi key="namespace">{namespace}</bdi>],
-    job.instance !== null && [job.state === 'running' ? 'Runs on' : 'Ran on', <OwnerMark key="who" owner={job} />],
+    job.instance !== null && ['Instance', <OwnerMark key="instance" owner={job} />],
     ['Enqueued', <TimeAndAge key="enqueued" at={job.enqueuedAt} />],
-    job.state === 'waiting' && job.runAt !== null && ['Runs', <TimeAndAge key="runs" at={job.runAt} />],
+    job.state === 'waiting' && job.runAt !== null && ['Next run', <TimeAndAge key="next" at={job.runAt} />],
     job.claimedAt !== null && ['Claimed', <TimeAndAge key="claimed" at={job.claimedAt} />],
     job.endedAt !== null && ['Ended', <TimeAndAge key="ended" at={job.endedAt} />],
     failed > 0 && ['Failed', failed === 1 ? 'once' : `${failed} times`],
-    crashes > 0 && ['Crashed', `${crashes} of ${maxCrashes} times: a worker died while it had the job`],
+    crashes > 0 && ['Crashed', `${crashes} of at most ${maxCrashes} times: the worker died during the attempt`],
     progress !== null && ['Progress', formatNumber(progress)],
     lane !== null && ['Lane', <Name key="lane" text={lane} copy />],
     uniqueKey !== null && ['Unique key', <Name key="unique" text={uniqueKey} copy />],
@@ -157,7 +157,7 @@ function factsOf(job: Job): (Fact | false)[] {
   ]
 }
 
-/** The one answer to why a job does not run. */
+/** Reason why a job does not run. */
 function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {
   if (!waitsFor) return null
   const link = (id: number) => <a href={hrefOf('jobs', { id: String(id) })}>{id}</a>
@@ -166,43 +166,41 @@ function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { reado
     case 'time':
       return (
         <>
-          Its time has not come: it may run <Ago at={waitsFor.until} />.
+          The job is scheduled and may run <Ago at={waitsFor.until} />.
         </>
       )
     case 'attempt':
       return (
         <>
-          Its last attempt {failed === 0 && crashes > 0 ? 'crashed' : 'failed'}; the next one may begin{' '}
+          The last attempt {failed === 0 && crashes > 0 ? 'crashed' : 'failed'}. The next attempt may start{' '}
           <Ago at={waitsFor.until} />.
         </>
       )
     case 'pause':
       return (
         <>
-          Its queue <Name text={queue ?? ''} /> is paused, since <When at={waitsFor.since} />.
+          The queue <Name text={queue ?? ''} /> has been paused since <When at={waitsFor.since} />.
         </>
       )
     case 'worker':
       return waitsFor.unserved === 'queue' ? (
-        <>No worker serves its queue. Start one whose definitions are of this queue.</>
+        <>No worker serves its queue. Start a worker with a definition of this queue.</>
       ) : (
         <>
-          No worker of its queue has the kind <Name text={kind} />. Start a worker with this definition.
+          No worker of the queue has the kind <Name text={kind} />. Start a worker with this definition.
         </>
       )
     case 'turn':
       return (
         <>
-          {waitsFor.ahead === 0
-            ? 'It is the next in its queue.'
-            : `It will have its turn, behind ${before} in its queue.`}
+          {waitsFor.ahead === 0 ? 'The job is the next one in its queue.' : `The job is behind ${before} in its queue.`}
         </>
       )
     case 'lane':
       return (
         <>
-          Its lane <Name text={waitsFor.lane} /> is full:{' '}
-          {waitsFor.max === 1 ? 'its only place' : `all ${waitsFor.max} places`} taken by{' '}
+          The lane <Name text={waitsFor.lane} /> is full:{' '}
+          {waitsFor.max === 1 ? 'its only place is' : `all ${waitsFor.max} places are`} taken by{' '}
           {waitsFor.running.length === 1 ? 'job ' : 'jobs '}
           {waitsFor.running.map(({ id }, at) => (
             <>
@@ -210,21 +208,21 @@ function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { reado
               {link(id)}
             </>
           ))}
-          .{waitsFor.ahead > 0 && ` Before it wait ${before}.`}
+          .{waitsFor.ahead > 0 && ` The job is behind ${before}.`}
         </>
       )
     case 'rate':
       return (
         <>
-          The rate of its lane <Name text={waitsFor.lane} /> is spent: not before <When at={waitsFor.until} />
+          The rate of the lane <Name text={waitsFor.lane} /> is used up until <When at={waitsFor.until} />
           {waitsFor.ahead > 0 && `, behind ${before}`}.
         </>
       )
     case 'jobs':
-      if (waitsFor.jobs.length === 0) return <>The jobs before it have ended. It is being released.</>
+      if (waitsFor.jobs.length === 0) return <>All jobs that it depends on have ended. The job is being released.</>
       return (
         <>
-          {waitsFor.jobs.length === 1 ? 'Another job has' : 'Other jobs have'} to end before:{' '}
+          The job depends on {waitsFor.jobs.length === 1 ? 'another job' : 'other jobs'}:{' '}
           {waitsFor.jobs.map(({ id, state }, at) => (
             <>
               {at > 0 && ', '}
@@ -238,5 +236,5 @@ function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { reado
 }
 
 function aheadText(ahead: number): string {
-  return ahead === 1 ? '1 other' : `${ahead >= 10_000 ? 'at least ' : ''}${formatNumber(ahead)} others`
+  return ahead === 1 ? '1 other job' : `${ahead >= 10_000 ? 'at least ' : ''}${formatNumber(ahead)} other jobs`
 }

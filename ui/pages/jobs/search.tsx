@@ -1,5 +1,5 @@
 import './search.css'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useMemo, useRef, useState } from 'preact/hooks'
 import type { UsageError } from '../../../src/base/errors.js'
 import {
   jobSearchWords,
@@ -9,14 +9,12 @@ import {
   searchableStates,
   writeSearchValue,
 } from '../../../src/search/index.js'
-import { useShortcuts } from '../../keyboard.js'
 import { Icon } from '../../parts/icons.js'
-import { setParams, useParams } from '../../routes.js'
+import { SearchField, useSearchText } from '../../parts/search.js'
 
-const debounceMs = 250
 const maxHints = 12
 
-/** What is wrong with a search; undefined for nothing. */
+/** Error of a search; undefined for a valid search. */
 export function parseMistake(text: string): UsageError | undefined {
   try {
     readJobSearch(text)
@@ -27,10 +25,10 @@ export function parseMistake(text: string): UsageError | undefined {
 }
 
 interface Hint {
-  /** What the term becomes. */
+  /** New text of the term. */
   readonly term: string
   readonly text: string
-  /** Whether a value has still to be written. */
+  /** Whether the term still needs a value. */
   readonly isTyped: boolean
 }
 
@@ -39,37 +37,16 @@ interface JobSearchProps {
   readonly kinds: readonly string[]
 }
 
-/** The search for jobs: with hints of what may be written, and what is wrong where something is. */
+/** Search for jobs, with suggestions and error messages. */
 export function JobSearch({ queues, kinds }: JobSearchProps) {
-  const given = useParams<'jobs'>().search ?? ''
-  const [text, setText] = useState(given)
-  const [told, setTold] = useState(given)
+  const search = useSearchText()
+  const { text, setText, searched, field } = search
   const [isOpen, setOpen] = useState(false)
   const [caret, setCaret] = useState(0)
-  const typed = useRef(given)
   const box = useRef<HTMLElement>(null)
-  const field = useRef<HTMLInputElement>(null)
-  useShortcuts([{ key: '/', text: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
-  // Somebody went back, or followed a link.
-  useEffect(() => {
-    if (given !== typed.current) {
-      setText(given)
-      setTold(given)
-    }
-    typed.current = given
-  }, [given])
-  useEffect(() => {
-    if (text === typed.current && text === told) return
-    const timer = setTimeout(() => {
-      typed.current = text
-      setTold(text)
-      setParams({ search: text })
-    }, debounceMs)
-    return () => clearTimeout(timer)
-  }, [text])
   const hints = useMemo(() => hintsAt(text, caret, queues, kinds), [text, caret, queues, kinds])
-  const mistake = told === text ? parseMistake(text) : undefined
-  const take = ({ term, isTyped }: Hint) => {
+  const mistake = searched === text ? parseMistake(text) : undefined
+  const apply = ({ term, isTyped }: Hint) => {
     const { from, to } = termAt(text, caret)
     const end = isTyped ? '' : ' '
     const next = `${text.slice(0, from)}${term}${end}${text.slice(to).trimStart()}`
@@ -77,7 +54,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
     const at = from + term.length + end.length
     setCaret(at)
     if (!field.current) return
-    // In the field at once, not when it is drawn: what somebody types meanwhile belongs behind it.
+    // Change the field before the next rendering, so that further typed characters follow the suggestion.
     field.current.value = next
     field.current.focus()
     field.current.setSelectionRange(at, at)
@@ -103,42 +80,22 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
         event.preventDefault()
       }}
     >
-      <Icon name="search" size={14} />
-      <input
-        ref={field}
-        class="field"
-        type="search"
-        aria-label="Search jobs"
-        aria-describedby="job-search-message"
+      <SearchField
+        search={search}
+        label="Search jobs"
+        describedBy="job-search-message"
         placeholder="Search jobs: queue:mail state:failed input.user:42"
-        autocomplete="off"
-        autocapitalize="off"
-        spellcheck={false}
-        value={text}
-        onInput={({ currentTarget }) => {
-          setText(currentTarget.value)
-          setCaret(currentTarget.selectionStart ?? 0)
-        }}
-        onSelect={({ currentTarget }) => setCaret(currentTarget.selectionStart ?? 0)}
-        onKeyDown={(event) => {
-          if (event.key !== 'Escape') return
-          event.preventDefault()
-          if (text === '') field.current?.blur()
-          else setText('')
-        }}
+        onCaret={setCaret}
       />
-      <span class="key" aria-hidden="true">
-        /
-      </span>
       {isOpen && hints.length > 0 && (
         <div class="hints">
           <p class="muted small" aria-hidden="true">
-            ↓ to choose
+            ↓ selects a suggestion
           </p>
-          <ul aria-label="What may be written">
+          <ul aria-label="Suggestions">
             {hints.map((hint) => (
               <li key={hint.term}>
-                <button type="button" class="hint" onClick={() => take(hint)}>
+                <button type="button" class="hint" onClick={() => apply(hint)}>
                   <code>
                     <bdi>{hint.term.length > 60 ? `${hint.term.slice(0, 60)}…` : hint.term}</bdi>
                   </code>
@@ -160,7 +117,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
   )
 }
 
-/** The term that somebody writes at; one that is not whole goes up to the next space. */
+/** Range of the term at the caret. An incomplete term extends to the next space. */
 function termAt(text: string, caret: number): { from: number; to: number } {
   try {
     const term = readSearch(text).find(({ from, to }) => from <= caret && caret <= to)
@@ -180,7 +137,7 @@ function hintsAt(text: string, caret: number, queues: readonly string[], kinds: 
   const words = Object.entries(jobSearchWords).map(
     ([word, { text, example }]): Hint => ({
       term: word === 'input' ? 'input.' : `${word}:`,
-      text: `${text}, as in ${example}`,
+      text: `${text}, for example ${example}`,
       isTyped: true,
     }),
   )

@@ -3,15 +3,15 @@ import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Facts } from '../../parts/facts.js'
-import { OwnerMark } from '../../parts/instance-mark.js'
+import { HolderPanel } from '../../parts/holders.js'
 import { Meter } from '../../parts/meter.js'
 import { Name } from '../../parts/name.js'
-import { Panel, type PanelProps } from '../../parts/panel.js'
-import { Table } from '../../parts/table.js'
-import { Ago, Elapsed, None } from '../../parts/time.js'
+import { Panel } from '../../parts/panel.js'
+import type { Column } from '../../parts/table.js'
+import { Ago, None } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
 
-type Permits = ViewData<'limit'>['holders']
+const columns: Column<ViewData<'limit'>['holders'][number]>[] = [{ title: 'Permits', number: ({ weight }) => weight }]
 
 interface OneLimitProps {
   readonly namespace: string
@@ -19,7 +19,7 @@ interface OneLimitProps {
   readonly onClose: () => void
 }
 
-/** All about one limit: who has its permits, who stands in the queue, and what is spent of its rate. */
+/** Details of a limit: holders of its permits, waiting calls, and its rate. */
 export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
   const live = useView('limit', { namespace, name })
   const { data } = live
@@ -42,7 +42,7 @@ export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
                 ],
                 ['Holders', formatNumber(data.holding)],
                 ['Waiting', formatNumber(data.waiting)],
-                data.rate !== undefined && ['Its rate is refilled', <Ago key="rate" at={data.rate.refilledAt} />],
+                data.rate !== undefined && ['Rate refill', <Ago key="rate" at={data.rate.refilledAt} />],
               ]}
             />
             <div class="row-acts">
@@ -51,37 +51,8 @@ export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
           </div>
         )}
       </Panel>
-      {data && data.holders.length > 0 && (
-        <HolderPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
-      )}
-      {data && data.waiters.length > 0 && (
-        <HolderPanel title="Who waits, in their order" live={live} rows={data.waiters} count={data.waiting} />
-      )}
+      <HolderPanel title="Holders" live={live} rows={data?.holders} count={data?.holding} columns={columns} />
+      <HolderPanel title="Waiting, in order" live={live} rows={data?.waiters} count={data?.waiting} columns={columns} />
     </Dialog>
-  )
-}
-
-interface HolderPanelProps extends Pick<PanelProps, 'title' | 'live'> {
-  readonly rows: Permits
-  readonly count: number
-}
-
-function HolderPanel({ title, live, rows, count }: HolderPanelProps) {
-  return (
-    <Panel title={title} live={live} count={count} padded={false}>
-      <Table
-        label={title}
-        rows={rows}
-        total={count}
-        keyOf={({ instance, since, fence }) => `${instance} ${since} ${fence}`}
-        columns={[
-          { title: 'Who', cell: (row) => <OwnerMark owner={row} />, wide: true },
-          { title: 'Permits', cell: ({ weight }) => weight, align: 'end' },
-          { title: 'For', cell: ({ since }) => <Elapsed at={since} />, align: 'end' },
-          { title: 'Fence', cell: ({ fence }) => fence ?? <None text="it waits" />, align: 'end', spare: 2 },
-        ]}
-        empty={null}
-      />
-    </Panel>
   )
 }

@@ -5,17 +5,24 @@ import { Act } from '../../parts/confirm.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
+import { HolderPanel } from '../../parts/holders.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
-import { Panel, type PanelProps } from '../../parts/panel.js'
+import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
-import { Table } from '../../parts/table.js'
+import type { Column } from '../../parts/table.js'
 import { Elapsed, None } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
 
 type NameData = ViewData<'name'>
 
-/** All about one name: who has it, who waits, what can be done, and its past. */
+const columns: Column<NameData['holders'][number]>[] = [
+  { title: 'Mode', cell: ({ mode }) => mode },
+  { title: 'Backend PID', cell: ({ pid }) => pid ?? <None text="wait inside the process" />, align: 'end', spare: 2 },
+  { title: 'Calls', number: ({ requests }) => requests, spare: 1 },
+]
+
+/** Details of a name: holders, waiting calls, actions, and previous holders. */
 export function OneName({ nameKey, onClose }: { readonly nameKey: string; readonly onClose: () => void }) {
   const live = useView('name', { key: nameKey })
   const terms = useView('terms', { key: nameKey })
@@ -50,24 +57,20 @@ export function OneName({ nameKey, onClose }: { readonly nameKey: string; readon
           </div>
         )}
       </Panel>
-      {data && data.holders.length > 0 && (
-        <HolderPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
-      )}
-      {data && data.waiters.length > 0 && (
-        <HolderPanel title="Who waits" live={live} rows={data.waiters} count={data.waiting} />
-      )}
+      <HolderPanel title="Holders" live={live} rows={data?.holders} count={data?.holding} columns={columns} />
+      <HolderPanel title="Waiting" live={live} rows={data?.waiters} count={data?.waiting} columns={columns} />
       <Panel
-        title="Terms"
+        title="Previous holders"
         live={terms}
-        description="Who had it before, with the fence of each, and why each ended."
+        description="Each holder with its fencing token, and the reason why its term ended."
         table={terms.data?.length ? <TermTimelineTable terms={terms.data} /> : undefined}
       >
         {terms.data &&
           (terms.data.length > 0 ? (
             <TermTimeline terms={terms.data} />
           ) : (
-            <Empty title="Nothing has been written down yet.">
-              Instances write down once a minute who led, and what was held for a second or more.
+            <Empty title="No previous holders yet.">
+              Once per minute, each instance records its terms as a leader, and names that it held for 1 s or longer.
             </Empty>
           ))}
       </Panel>
@@ -85,36 +88,10 @@ function leaseFacts(lease: NonNullable<NameData['lease']>) {
   return [
     [
       'Leased by',
-      lease.held ? <OwnerMark key="who" owner={lease} /> : <None key="who" text="nobody: kept by its hold" />,
+      lease.held ? <OwnerMark key="holder" owner={lease} /> : <None key="holder" text="minimum hold time" />,
     ],
     ['Since', <Elapsed key="since" at={lease.since} />],
     ['Fence', lease.fence],
-    ['Lasts without a renewal', `${lease.ttlMs / 1_000} s`],
+    ['Expires without renewal after', `${lease.ttlMs / 1_000} s`],
   ] as const
-}
-
-interface HolderPanelProps extends Pick<PanelProps, 'title' | 'live'> {
-  readonly rows: NameData['holders']
-  readonly count: number
-}
-
-function HolderPanel({ title, live, rows, count }: HolderPanelProps) {
-  return (
-    <Panel title={title} live={live} count={count} padded={false}>
-      <Table
-        label={title}
-        rows={rows}
-        keyOf={({ pid, instance, mode }) => `${pid} ${instance} ${mode}`}
-        columns={[
-          { title: 'Who', cell: (row) => <OwnerMark owner={row} />, wide: true },
-          { title: 'Mode', cell: ({ mode }) => mode },
-          { title: 'For', cell: ({ since }) => <Elapsed at={since} />, align: 'end' },
-          { title: 'Session', cell: ({ pid }) => pid ?? <None text="inside its process" />, align: 'end', spare: 2 },
-          { title: 'Fence', cell: ({ fence }) => fence ?? <None />, align: 'end', spare: 2 },
-          { title: 'Calls', cell: ({ requests }) => requests, align: 'end', spare: 1 },
-        ]}
-        empty={null}
-      />
-    </Panel>
-  )
 }

@@ -6,30 +6,26 @@ import { Shape, type Tone } from '../../parts/state.js'
 import { hrefOf, type PageId } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
 
-/** How much there is of everything, each leading to its page. */
-export function Counts({
-  overview,
-  calls,
-}: {
+interface CountsProps {
   readonly overview: LiveView<ViewData<'overview'>>
-  readonly calls?: number
-}) {
+  /** Number of waiting calls. */
+  readonly calls: number | undefined
+}
+
+/** Counts of the fleet, each a link to its page. */
+export function Counts({ overview, calls }: CountsProps) {
   const counts = overview.data?.counts
   const queues = overview.data?.queues ?? []
   const sum = (of: 'ready' | 'running') => queues.reduce((total, queue) => total + queue[of], 0)
   return (
-    <ul class="counts" aria-label="At a glance" data-stale={overview.stale || undefined}>
+    <ul class="counts" aria-label="Overview" data-stale={overview.stale || undefined}>
       <Tile page="instances" title="Instances" count={counts?.instances} tone={counts?.gone ? 'bad' : undefined}>
         {counts?.gone ? `${formatNumber(counts.gone)} gone` : 'all alive'}
       </Tile>
-      <Tile page="locks" title="Held" count={counts?.held}>
-        as locks
-      </Tile>
-      <Tile page="locks" title="Leased" count={counts?.leased}>
-        by lease
-      </Tile>
-      <Tile page="locks" title="Waited for" count={counts?.waitedFor} tone={calls ? 'warn' : undefined}>
-        {calls ? `${formatNumber(calls)} held up` : 'nobody is held up'}
+      <Tile page="locks" title="Locks held" count={counts?.held} />
+      <Tile page="locks" title="Leases held" count={counts?.leased} />
+      <Tile page="locks" title="Contended names" count={counts?.waitedFor} tone={calls ? 'warn' : undefined}>
+        {calls ? `${formatNumber(calls)} calls waiting` : 'no calls waiting'}
       </Tile>
       <Tile page="schedules" title="Schedules" count={counts?.schedules}>
         {overview.data && pausedText(overview.data.schedules.filter(({ paused }) => paused).length)}
@@ -50,7 +46,7 @@ interface TileProps {
   readonly title: string
   readonly count: number | undefined
   readonly tone?: Tone | undefined
-  readonly children: ComponentChildren
+  readonly children?: ComponentChildren
 }
 
 function Tile({ page, title, count, tone, children }: TileProps) {

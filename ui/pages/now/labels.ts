@@ -1,4 +1,4 @@
-// How what the graph of waits tells is said.
+// Texts about the wait graph.
 import { formatDuration } from '../../format.js'
 import type { ViewData } from '../../wire.js'
 
@@ -16,15 +16,15 @@ export function nameLabel({ kind, key, label, queue, max, inUse }: ContendedName
   return `${kind} ${label ?? `key ${key}`}${queueText}${places}`
 }
 
-/** `web-3/4711`: as everywhere on the pages. */
+/** `web-3/4711`. */
 export function participantLabel({ kind, instance, host, osPid, application, user, pids, job }: Participant): string {
-  if (kind === 'nobody') return 'nobody'
+  if (kind === 'nobody') return 'no holder'
   if (job) return `job ${job.id} (${job.kind})`
   if (instance !== null) return host === null ? instance : `${host}/${osPid}`
   return `${application || user || 'a session'}, pid ${pids.join(', ')}`
 }
 
-/** How somebody has a name, in one word or two. */
+/** Kind of a holding, in a few words. */
 export function holdText({ how, mode, weight, freeInMs }: Holding): string {
   const leftText = formatDuration(freeInMs ?? 0)
   switch (how) {
@@ -33,7 +33,7 @@ export function holdText({ how, mode, weight, freeInMs }: Holding): string {
     case 'lease':
       return 'leased'
     case 'min-hold':
-      return `kept for ${leftText} more,`
+      return `held for ${leftText} more,`
     case 'rate':
       return `rate refills in ${leftText}`
     case 'permit':

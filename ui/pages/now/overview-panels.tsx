@@ -7,9 +7,10 @@ import { Panel } from '../../parts/panel.js'
 import { QueueName } from '../../parts/queue-name.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
-import { Age, Ago, Elapsed, None } from '../../parts/time.js'
+import { Ago, None } from '../../parts/time.js'
 import { hrefOf, hrefOfQueue } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
+import { LastRun } from '../schedules/cells.js'
 
 type Overview = ViewData<'overview'>
 type Trouble = Overview['trouble'][number]
@@ -19,33 +20,35 @@ interface OverviewProps {
   readonly overview: LiveView<Overview>
 }
 
-/** What went wrong lately, each leading to what it is about. */
+/** Recent problems, each with a link to its object. */
 export function TroubleList({ overview }: OverviewProps) {
   const trouble = overview.data?.trouble ?? []
   return (
-    <Panel title="Trouble of the last hour" live={overview} count={trouble.length} padded={false}>
+    <Panel title="Problems in the last hour" live={overview} count={trouble.length} padded={false}>
       <Table
-        label="Trouble"
+        label="Problems"
         rows={trouble}
         keyOf={({ kind, at, subject, job, instance }) => `${kind} ${at} ${subject} ${job} ${instance}`}
         columns={[
           {
-            title: 'What',
+            title: 'Problem',
             cell: ({ kind }) => <State word={kindTexts[kind]} tone={kind === 'reconnected' ? 'warn' : 'bad'} />,
           },
           {
-            title: 'Of',
+            title: 'Where',
             cell: (one) => (
-              <a href={hrefOfTrouble(one)}>
-                <Name text={one.job === null ? one.subject : `${one.subject} job ${one.job}`} maxLength={32} />
-              </a>
+              <Name
+                text={one.job === null ? one.subject : `${one.subject} job ${one.job}`}
+                maxLength={32}
+                href={hrefOfTrouble(one)}
+              />
             ),
           },
-          { title: 'Why', cell: ({ detail }) => <bdi>{short(detail)}</bdi>, wide: true },
+          { title: 'Reason', cell: ({ detail }) => <bdi>{short(detail)}</bdi>, wide: true },
           { title: 'Instance', cell: ({ instance }) => instance && <InstanceMark id={instance} />, spare: 2 },
           { title: 'When', cell: ({ at }) => (at ? <Ago at={at} /> : 'now'), align: 'end' },
         ]}
-        empty={<Empty title="Nothing went wrong in the last hour." />}
+        empty={<Empty title="No problems in the last hour." />}
       />
     </Panel>
   )
@@ -55,10 +58,10 @@ const kindTexts: Readonly<Record<Trouble['kind'], string>> = {
   buried: 'job buried',
   failed: 'run failed',
   broken: 'run broken',
-  gap: 'no run',
+  gap: 'ticks missed',
   lease: 'lease lost',
   reconnected: 'reconnected',
-  gone: 'gone',
+  gone: 'instance gone',
 }
 
 function hrefOfTrouble({ kind, subject, job, instance, namespace }: Trouble): string {
@@ -83,7 +86,7 @@ function short(text: string): string {
   return text.length > maxLetters ? `${text.slice(0, maxLetters)}…` : text
 }
 
-/** How much is in which queue. */
+/** Queues with their job counts. */
 export function Queues({ overview }: OverviewProps) {
   const queues = overview.data?.queues ?? []
   return (
@@ -106,41 +109,25 @@ export function Queues({ overview }: OverviewProps) {
             wide: true,
           },
           { title: 'Ready', cell: readyText, sort: ({ ready }) => ready, align: 'end' },
-          {
-            title: 'Running',
-            cell: ({ running }) => formatNumber(running),
-            sort: ({ running }) => running,
-            align: 'end',
-          },
+          { title: 'Running', number: ({ running }) => running, cell: ({ running }) => formatNumber(running) },
           {
             title: 'Waiting',
+            number: ({ waiting }) => waiting,
             cell: ({ waiting }) => (waiting > 1_000 ? '1,000+' : formatNumber(waiting)),
-            sort: ({ waiting }) => waiting,
-            align: 'end',
             spare: 2,
           },
+          { title: 'Oldest', age: ({ oldestMs }) => oldestMs, from: overview.at, spare: 1 },
+          { title: 'Done/s', number: ({ donePerSecond }) => donePerSecond },
           {
-            title: 'Oldest',
-            cell: ({ oldestMs }) => <Age ms={oldestMs} from={overview.at} />,
-            align: 'end',
-            spare: 1,
-          },
-          {
-            title: 'Done/s',
-            cell: ({ donePerSecond }) => donePerSecond,
-            sort: ({ donePerSecond }) => donePerSecond,
-            align: 'end',
-          },
-          {
-            title: 'p99',
-            cell: ({ took }) => (took ? formatDuration(took.p99Ms) : <None text="nothing ended" />),
+            title: 'p99 run time',
+            cell: ({ took }) => (took ? formatDuration(took.p99Ms) : <None text="no job ended" />),
             align: 'end',
             spare: 1,
           },
         ]}
         empty={
-          <Empty title="No queue was used yet." code="await holdfast.jobs.enqueue(sendEmail, { to })">
-            Each queue has its row here: what is ready, what runs, and how fast it goes.
+          <Empty title="No queues yet." code="await holdfast.jobs.enqueue(sendEmail, { to })">
+            Each queue appears here with its ready and running jobs and its throughput.
           </Empty>
         }
       />
@@ -153,12 +140,12 @@ function readyText({ ready, readyIs }: Queue): string {
   return readyIs === 'estimated' ? `~${formatNumber(ready)}` : `${formatNumber(ready - 1)}+`
 }
 
-/** What ticks next. */
+/** Schedules by their next tick. */
 export function NextTicks({ overview }: OverviewProps) {
   return (
-    <Panel title="Next ticks" live={overview} count={overview.data?.counts.schedules} padded={false}>
+    <Panel title="Next runs" live={overview} count={overview.data?.counts.schedules} padded={false}>
       <Table
-        label="Next ticks"
+        label="Next runs"
         rows={overview.data?.schedules ?? []}
         total={overview.data?.counts.schedules}
         keyOf={({ key }) => key}
@@ -166,9 +153,7 @@ export function NextTicks({ overview }: OverviewProps) {
           {
             title: 'Schedule',
             cell: ({ name, namespace }) => (
-              <a href={hrefOf('schedules', { schedule: name, of: namespace })}>
-                <Name text={name} maxLength={28} />
-              </a>
+              <Name text={name} maxLength={28} href={hrefOf('schedules', { schedule: name, of: namespace })} />
             ),
             wide: true,
           },
@@ -178,32 +163,16 @@ export function NextTicks({ overview }: OverviewProps) {
               paused ? <State word="paused" /> : nextAt ? <Ago at={nextAt} /> : <None text="no more ticks" />,
             align: 'end',
           },
-          {
-            title: 'Last run',
-            cell: ({ last }) =>
-              last ? (
-                <span class="last-run">
-                  <State word={last.state} />
-                  {last.instance && <InstanceMark id={last.instance} />}
-                </span>
-              ) : (
-                <None text="none yet" />
-              ),
-          },
-          {
-            title: 'Running',
-            cell: ({ running }) => running || <None />,
-            align: 'end',
-            spare: 2,
-          },
-          { title: 'Tick', cell: ({ last }) => <Elapsed at={last?.tick} />, align: 'end', spare: 1 },
+          { title: 'Last run', cell: ({ last }) => <LastRun last={last} /> },
+          { title: 'Running', number: ({ running }) => running, cell: ({ running }) => running || <None />, spare: 2 },
+          { title: 'Since last tick', since: ({ last }) => last?.tick, spare: 1 },
         ]}
         empty={
           <Empty
-            title="No schedule is known."
+            title="No schedules yet."
             code="holdfast.schedules.add('hourly-report', { cron: '0 * * * *' }, async (run) => { … })"
           >
-            The next tick of each stands here, the nearest first.
+            Each schedule appears here with its next tick, the nearest first.
           </Empty>
         }
       />

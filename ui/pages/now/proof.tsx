@@ -2,10 +2,10 @@ import './proof.css'
 import { useState } from 'preact/hooks'
 import { formatNumber } from '../../format.js'
 import type { LiveView } from '../../live.js'
-import { Copy } from '../../parts/copy.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
+import { Statement } from '../../parts/sql.js'
 import { Shape, State, type Tone } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Ago } from '../../parts/time.js'
@@ -14,7 +14,7 @@ import type { ViewData } from '../../wire.js'
 type Proven = ViewData<'proof'>
 type Invariant = Proven['invariants'][number]
 
-/** Whether what is promised is true, promise by promise. Each can be opened: what speaks against it, and the query. */
+/** Guarantees of Holdfast, checked against the database. A dialog shows the violations and the query of a guarantee. */
 export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const [opened, setOpened] = useState<number>()
   const invariants = proof.data?.invariants ?? []
@@ -22,13 +22,12 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const open = ({ number }: Invariant) => setOpened(number)
   return (
     <Panel
-      title="Proof"
+      title="Guarantees"
       live={proof}
       description={
         proof.data && (
           <>
-            What Holdfast promises, held against the database <Ago at={proof.data.at} />; every half minute while
-            somebody looks.
+            Checked against the database <Ago at={proof.data.at} />, every 30 s while this page is open.
           </>
         )
       }
@@ -50,7 +49,7 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
       {one && (
         <Dialog title={one.text} kind="wide" onClose={() => setOpened(undefined)}>
           <p>
-            {countText(one)}. {one.violations === 0 && one.suspects === 0 && 'Nothing speaks against it.'}
+            {countText(one)}. {one.violations === 0 && one.suspects === 0 && 'No violation found.'}
           </p>
           {one.facts.length > 0 && (
             <Notice tone="bad">
@@ -65,39 +64,30 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
           )}
           {one.suspects > 0 && (
             <Notice tone="warn">
-              {formatNumber(one.suspects)} that may be repaired at this very moment: it counts if it is still there at
-              the next look.
+              {formatNumber(one.suspects)} possible violations. They count if the next check finds them again.
             </Notice>
           )}
-          <section class="sql">
-            <header class="sql-head">
-              <h3>The query, ready for psql</h3>
-              <Copy subject="the query" label="Copy" text={`${one.sql};`} />
-            </header>
-            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
-            <pre tabIndex={0}>{one.sql}</pre>
-          </section>
+          <Statement purpose="The query, ready for psql" text={`${one.sql};`} />
         </Dialog>
       )}
     </Panel>
   )
 }
 
-function ProofTable({
-  invariants,
-  onOpen,
-}: {
+interface ProofTableProps {
   readonly invariants: readonly Invariant[]
   readonly onOpen: (one: Invariant) => void
-}) {
+}
+
+function ProofTable({ invariants, onOpen }: ProofTableProps) {
   return (
     <Table
-      label="Promises"
+      label="Guarantees"
       rows={invariants}
       keyOf={({ number }) => String(number)}
       onOpen={onOpen}
       columns={[
-        { title: 'Promise', cell: ({ number, text }) => `${number}. ${text}`, wide: true },
+        { title: 'Guarantee', cell: ({ number, text }) => `${number}. ${text}`, wide: true },
         { title: 'State', cell: (one) => <State word={stateText(one)} tone={toneOf(one)} /> },
         { title: 'Checked', cell: ({ checked, unit }) => `${formatNumber(checked)} ${unit}`, align: 'end' },
         { title: 'Violations', cell: ({ violations }) => formatNumber(violations), align: 'end' },
@@ -112,11 +102,11 @@ function toneOf({ violations, suspects }: Invariant): Tone {
 }
 
 function stateText({ violations, suspects }: Invariant): string {
-  return violations > 0 ? 'broken' : suspects > 0 ? 'looked at again' : 'kept'
+  return violations > 0 ? 'broken' : suspects > 0 ? 'checking again' : 'OK'
 }
 
 function countText({ checked, unit, violations, suspects }: Invariant): string {
   const checkedText = `${formatNumber(checked)} ${unit} checked`
-  if (violations > 0) return `${checkedText}, ${formatNumber(violations)} against it`
-  return suspects > 0 ? `${checkedText}, ${formatNumber(suspects)} looked at again` : checkedText
+  if (violations > 0) return `${checkedText}, ${formatNumber(violations)} violations`
+  return suspects > 0 ? `${checkedText}, ${formatNumber(suspects)} to check again` : checkedText
 }

@@ -7,13 +7,13 @@ import { ParticipantMark } from './participant-mark.js'
 
 interface SelectionDetailsProps {
   readonly waits: WaitGraphData
-  /** Of a participant, or of a name. */
+  /** Id of a participant or of a name. */
   readonly id: string
   readonly at: string | undefined
   readonly onSelect: (id: string) => void
 }
 
-/** What is known of the one that was chosen, and how to get it out of the way: the mildest first. */
+/** Details of the selected participant or name, and actions that free it, the mildest first. */
 export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsProps) {
   const name = waits.names.find((contended) => contended.id === id)
   const holdings = waits.names.flatMap((one) =>
@@ -27,7 +27,7 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
       .map((wait) => ({ name: one, wait, blockers: one.holders.map(({ participant }) => participant) })),
   )
   return (
-    <section class="selection" aria-label="What is chosen">
+    <section class="selection" aria-label="Selection">
       <h3>{name ? <Name text={nameLabel(name)} copy /> : <ParticipantMark waits={waits} id={id} />}</h3>
       {waiting.map(({ name: one, wait, blockers }) => (
         <p key={one.id}>
@@ -42,7 +42,7 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
             <ParticipantMark key={blocker} waits={waits} id={blocker} />
           ))}
           {blockers.length > 3 && ` and ${blockers.length - 3} more`}
-          {blockers.length > 0 && (blockers.length === 1 ? ' has' : ' have')}
+          {blockers.length > 0 && (blockers.length === 1 ? ' holds' : ' hold')}
           {wait.behind !== null && (
             <>
               , behind <ParticipantMark waits={waits} id={wait.behind} />
@@ -65,7 +65,7 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
             , {one.waiting} {one.waiting === 1 ? 'waits' : 'wait'}.
           </p>
           {holding.remedies.length > 0 ? (
-            <ol class="ways" aria-label={`Ways out for ${nameLabel(one)}, the mildest first`}>
+            <ol class="ways" aria-label={`Actions for ${nameLabel(one)}, the mildest first`}>
               {holding.remedies.map((remedy) => (
                 <li key={remedy.action}>
                   <RemedyAction remedy={remedy} name={one} />
@@ -82,19 +82,19 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
   )
 }
 
-/** In short; what exactly will happen is said before it does. */
+/** Short descriptions. The confirmation shows the exact consequences. */
 const remedyTexts: Readonly<Record<Remedy['action'], string>> = {
-  release: 'The holder decides itself when its work can stop. Nothing is lost.',
-  expire: 'Free at once, and whoever waits gets it. Guarded writes of the holder are refused from then on.',
-  reset: 'All its permits are free at once, and go to whoever waits. The holders are told.',
-  cancel: 'Its handler is told to stop. It does not run again.',
-  retry: 'It has not come to a good end, and is waited for until it does.',
-  inspect: 'It does not run yet: it tells itself what it waits for.',
-  break: 'Ends the session: all that it holds is lost at once, and goes to whoever waits.',
+  release: 'The holder decides when its work can stop. Nothing is lost.',
+  expire: 'Frees the name for the next waiting call. Guarded writes of the holder are refused from then on.',
+  reset: 'Frees all permits for the waiting calls. The holders are notified.',
+  cancel: 'Requests the handler to stop. The job does not run again.',
+  retry: 'The job has not succeeded. The other jobs wait until it does.',
+  inspect: 'The job does not run yet. Its details show the reason.',
+  break: 'Terminates the session. It loses all names immediately, and the waiting calls get them.',
 }
 
 function noRemedyText({ how }: Holding): string {
-  return how === 'rate' ? 'Only time helps.' : 'Nothing can be done about it from here.'
+  return how === 'rate' ? 'The wait ends when the rate is refilled.' : 'No action is available here.'
 }
 
 function RemedyAction({ remedy, name }: { readonly remedy: Remedy; readonly name: ContendedName }) {

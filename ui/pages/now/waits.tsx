@@ -13,14 +13,14 @@ import { holdText, nameLabel, type WaitGraphData } from './labels.js'
 import { ParticipantMark } from './participant-mark.js'
 import { SelectionDetails } from './selection-details.js'
 
-/** Who waits for whom: as sentences, drawn, and what can be done about it. */
+/** Wait graph: as sentences, as a drawing, and with actions. */
 export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
   const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()
   const waits = graph.data
   const isCalm = waits !== undefined && waits.names.length === 0
   const all = waits ? [...waits.participants, ...waits.names] : []
-  // What was chosen may have let go; then whoever is most in the way is shown.
+  // If the selection is no longer in the graph, the worst blocker is shown.
   const first = waits?.cycles[0]?.sides[0]?.participant ?? waits?.roots[0]?.participant
   const shown = all.some(({ id }) => id === selected) ? selected : first
   return (
@@ -31,15 +31,15 @@ export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }
       table={waits && !isCalm ? <WaitTree waits={waits} at={graph.at} /> : undefined}
     >
       {isCalm && (
-        <Empty title="Nobody waits for anybody.">
-          When somebody does, it is drawn here: over locks, leases, limits, lanes and jobs, whoever is in the way first.
+        <Empty title="Nothing is blocked.">
+          Calls that wait for locks, leases, limits, lanes or jobs appear here, with their blockers.
         </Empty>
       )}
       {waits && !isCalm && (
         <div class="stack">
           <WaitSentences waits={waits} at={graph.at} />
           <WaitGraph waits={waits} at={graph.at} selected={shown} onSelect={setSelected} isUpright={isNarrow} />
-          {waits.isPartial && <p class="muted small">There is more than is drawn here.</p>}
+          {waits.isPartial && <p class="muted small">The graph shows only a part of the waits.</p>}
           {shown && <SelectionDetails waits={waits} id={shown} at={graph.at} onSelect={setSelected} />}
         </div>
       )}
@@ -49,26 +49,26 @@ export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }
 
 const maxListed = 3
 
-/** What matters most, in words: every circle, and who else is in the way. */
+/** The most important facts as sentences: deadlocks, then other blockers. */
 function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
   const who = (id: string) => <ParticipantMark waits={waits} id={id} />
   const what = (id: string) => <Name text={nameLabel(waits.names.find((name) => name.id === id)!)} />
   const inCycle = new Set(waits.cycles.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
   const roots = waits.roots.filter(({ participant }) => !inCycle.has(participant))
   return (
-    <div class="stack waits-said" role="status">
+    <div class="stack wait-sentences" role="status">
       {waits.cycles.slice(0, maxListed).map(({ isCertain, sides }) => (
         <Notice key={sides[0]!.participant} tone={isCertain ? 'bad' : 'warn'}>
           <p>
-            <strong>{isCertain ? 'Deadlock.' : 'This may be a deadlock.'}</strong>{' '}
+            <strong>{isCertain ? 'Deadlock.' : 'Possible deadlock.'}</strong>{' '}
             {isCertain
-              ? 'Each waits for what the next one has; the youngest wait is ended in some seconds where that can be done.'
-              : 'Each waits for what the next one has. If it is one call that has and waits, nobody goes on by themselves.'}
+              ? 'Each participant waits for the next one. If possible, Holdfast ends the youngest wait after a few seconds.'
+              : 'Each participant waits for the next one. If the waiting calls are also the holders, none of them can continue.'}
           </p>
-          <ul class="waits-sides">
+          <ul>
             {sides.map(({ participant, holds, waitsFor }) => (
               <li key={`${participant} ${holds}`}>
-                {who(participant)} has {what(holds)} and waits for {what(waitsFor)}
+                {who(participant)} holds {what(holds)} and waits for {what(waitsFor)}
               </li>
             ))}
           </ul>
@@ -82,10 +82,10 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
           <p key={participant}>
             {who(participant)}{' '}
             {mine.length === 0
-              ? 'stands first in line'
+              ? 'is first in the queue'
               : mine.slice(0, maxListed).map(({ name, holding }, place) => (
                   <span key={name.id}>
-                    {place > 0 ? ', ' : 'has '}
+                    {place > 0 ? ', ' : 'holds '}
                     <Name text={nameLabel(name)} /> ({holdText(holding)}
                     {holding.forMs !== null && (
                       <>
@@ -108,7 +108,7 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
   )
 }
 
-/** The same as trees: below each who is in the way what they have, and below it who waits for it. */
+/** Wait trees: below each blocker its names, and below each name the waiting participants. */
 function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
   const nameOf = (id: string | null) => waits.names.find((name) => name.id === id)
   const rows = waits.tree.map((row, place) => ({ ...row, place, drawn: nameOf(row.name) }))
@@ -119,11 +119,11 @@ function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: s
   const stateOf = (row: Row) => {
     if (row.has) {
       const holding = holdingOf(row)
-      return `${holding ? holdText(holding) : 'first in line'}${row.isRepeated ? ', who waits is told elsewhere' : ''}`
+      return `${holding ? holdText(holding) : 'first in the queue'}${row.isRepeated ? ', waits shown elsewhere' : ''}`
     }
-    const circle = cycleOf(row.participant)
-    const part = circle ? (circle.isCertain ? ', in a deadlock' : ', perhaps in a deadlock') : ''
-    return `${row.name === null ? 'is in the way' : 'waits'}${part}${row.isRepeated ? ', told elsewhere' : ''}`
+    const cycle = cycleOf(row.participant)
+    const part = cycle ? (cycle.isCertain ? ', in a deadlock' : ', possibly in a deadlock') : ''
+    return `${row.name === null ? 'blocks others' : 'waits'}${part}${row.isRepeated ? ', shown elsewhere' : ''}`
   }
   return (
     <Table
@@ -132,7 +132,7 @@ function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: s
       keyOf={({ place }) => String(place)}
       columns={[
         {
-          title: 'Who, and what',
+          title: 'Participant or name',
           wide: true,
           cell: ({ depth, has, participant, drawn }) => (
             <span class="tree-cell" style={{ paddingInlineStart: `${depth * 18}px` }}>
@@ -152,7 +152,7 @@ function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: s
           align: 'end',
           cell: (row) => {
             const forMs = row.has ? holdingOf(row)?.forMs : waitOf(row)?.forMs
-            return forMs === undefined || forMs === null ? <None text="not known" /> : <Age ms={forMs} from={at} />
+            return forMs === undefined || forMs === null ? <None text="unknown" /> : <Age ms={forMs} from={at} />
           },
         },
       ]}

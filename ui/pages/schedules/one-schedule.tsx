@@ -3,7 +3,8 @@ import { formatDuration, formatNumber, visible } from '../../format.js'
 import { TickTimeline } from '../../graphics/tick-timeline.js'
 import { clockChangeText, reasonTexts } from '../../graphics/tick-timeline-text.js'
 import { useView } from '../../live.js'
-import { Act } from '../../parts/confirm.js'
+import { Act, PauseOrResume } from '../../parts/confirm.js'
+import { CloseButton } from '../../parts/details.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
@@ -15,6 +16,7 @@ import { Age, Ago, None, When } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 import { useWidth } from '../../use-width.js'
 import type { ViewData } from '../../wire.js'
+import { ScheduleStates } from './cells.js'
 import { stepsOf, TicksTable, useMinutes } from './ticks.js'
 
 type Details = NonNullable<ViewData<'schedule'>>
@@ -28,7 +30,7 @@ interface ScheduleId {
   readonly name: string
 }
 
-/** One schedule in full: its rule, who has it, what ran, what did not and why, and its next ticks. */
+/** Details of a schedule: its rule, its instances, its history and its next runs. */
 export function OneSchedule({ namespace, name }: ScheduleId) {
   const live = useView('schedule', { namespace, name })
   const details = live.data
@@ -43,38 +45,33 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
               {details && (
                 <>
                   <Act act="run-schedule" params={{ namespace, name }} label="Run now" subject={name} />
-                  {details.pausedAt ? (
-                    <Act act="resume-schedule" params={{ namespace, name }} label="Resume" subject={name} />
-                  ) : (
-                    <Act act="pause-schedule" params={{ namespace, name }} label="Pause" subject={name} />
-                  )}
+                  <PauseOrResume
+                    of="schedule"
+                    isPaused={details.pausedAt !== null}
+                    params={{ namespace, name }}
+                    subject={name}
+                  />
                   {details.overridden && (
                     <Act act="override-schedule" params={{ namespace, name }} label="Clear override" subject={name} />
                   )}
                 </>
               )}
-              <button
-                type="button"
-                class="button bare"
-                onClick={() => setParams({ schedule: undefined, of: undefined })}
-              >
-                Close
-              </button>
+              <CloseButton onClose={() => setParams({ schedule: undefined, of: undefined })} />
             </>
           }
         >
-          {details === null && <Empty title={`There is no schedule of this name any more.`} />}
+          {details === null && <Empty title="This schedule no longer exists." />}
           {details && <About details={details} namespace={namespace} name={name} />}
         </Panel>
         {details && (
-          <Panel title="Next ticks" live={live} padded={false}>
+          <Panel title="Next runs" live={live} padded={false}>
             <UpcomingTable details={details} />
           </Panel>
         )}
       </div>
       {details && <Line namespace={namespace} name={name} keyOfIt={details.key} />}
       {details && (
-        <Panel title="What ran, and what did not" live={live} padded={false}>
+        <Panel title="Run history" live={live} padded={false}>
           <History details={details} namespace={namespace} name={name} />
         </Panel>
       )}
@@ -83,31 +80,15 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
 }
 
 const overlaps = {
-  skip: 'the tick has no run',
-  queue: 'the tick waits; one waits at most',
-  allow: 'the tick runs beside it',
-  replace: 'that run is told to stop',
+  skip: 'skip the tick',
+  queue: 'queue at most one tick',
+  allow: 'run at the same time',
+  replace: 'stop the previous run',
 }
 
 function About({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
-  const {
-    rule,
-    codeRule,
-    overridden,
-    timezone,
-    pausedAt,
-    nextAt,
-    overlap,
-    missed,
-    late,
-    reruns,
-    members,
-    rules,
-    clockChange,
-  } = details
-  const states = [pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden'].filter(
-    (state) => typeof state === 'string',
-  )
+  const { rule, codeRule, overridden, timezone, pausedAt, nextAt, overlap, missed, late, reruns } = details
+  const { members, rules, clockChange } = details
   return (
     <Facts
       facts={[
@@ -116,37 +97,36 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
         [
           'State',
           <span key="state" class="row">
-            {states.length === 0 && <State word="ticks" tone="good" />}
-            {states.map((state) => (
-              <State key={state} word={state} tone={state === 'orphan' ? 'bad' : 'warn'} />
-            ))}
+            <ScheduleStates
+              states={[pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden']}
+            />
             {pausedAt && (
               <span class="muted">
                 since <When at={pausedAt} />
-                {details.unrecordedTicks > 0 && `, ${formatNumber(details.unrecordedTicks)} ticks have passed`}
+                {details.unrecordedTicks > 0 && `, ${formatNumber(details.unrecordedTicks)} ticks skipped`}
               </span>
             )}
-            {members.length === 0 && <span class="muted">no live instance has it in its code</span>}
+            {members.length === 0 && <span class="muted">no live instance has this schedule in its code</span>}
           </span>,
         ],
         ['Rule', <bdi key="rule">{rule}</bdi>],
-        overridden && ['Rule of its code', <bdi key="code">{codeRule}</bdi>],
-        timezone !== null && ['Zone', timezone],
+        overridden && ['Rule in the code', <bdi key="code">{codeRule}</bdi>],
+        timezone !== null && ['Time zone', timezone],
         clockChange && [
-          'Clocks',
+          'Clock change',
           <span key="clocks">
             {clockChangeText(clockChange, null)}, on <When at={clockChange.at} /> UTC
           </span>,
         ],
-        nextAt !== null && ['Next tick', <Ago key="next" at={nextAt} />],
-        ['While a run is there', overlaps[overlap]],
+        nextAt !== null && ['Next run', <Ago key="next" at={nextAt} />],
+        ['If still running', overlaps[overlap]],
         [
           'Missed ticks',
-          missed === 'skip' ? 'have no run' : missed === 'latest' ? 'the latest runs late' : `up to ${late} run late`,
+          missed === 'skip' ? 'skip' : missed === 'latest' ? 'run the latest one late' : `run up to ${late} late`,
         ],
-        ['When its instance dies', reruns ? 'another runs the tick again' : 'the tick is recorded as broken'],
+        ['If the instance dies', reruns ? 'run again on another instance' : 'record the run as broken'],
         [
-          `Members (${members.length})`,
+          `Instances (${members.length})`,
           <span key="members" class="row">
             {members.length === 0 && <None />}
             {members.slice(0, 24).map((member) => (
@@ -159,7 +139,7 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
           </span>,
         ],
         rules.length > 1 && [
-          'Rules before',
+          'Previous rules',
           <span key="rules">
             {rules.slice(1).map(({ since, rule }) => (
               <span key={since} class="muted">
@@ -173,7 +153,7 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
   )
 }
 
-/** Its own ribbon. */
+/** Tick timeline of one schedule. */
 function Line({ namespace, name, keyOfIt }: ScheduleId & { readonly keyOfIt: string }) {
   const { minutes, choose } = useMinutes()
   const box = useRef<HTMLDivElement>(null)
@@ -182,7 +162,7 @@ function Line({ namespace, name, keyOfIt }: ScheduleId & { readonly keyOfIt: str
   const { data } = timeline
   return (
     <div ref={box}>
-      <Panel title="Its ticks" live={timeline} tools={choose} table={data && <TicksTable data={data} />}>
+      <Panel title="Ticks" live={timeline} tools={choose} table={data && <TicksTable data={data} />}>
         {data && <TickTimeline key={keyOfIt} data={data} />}
       </Panel>
     </div>
@@ -208,7 +188,7 @@ function History({ details, namespace, name }: ScheduleId & { readonly details: 
               'tick' in row ? (
                 <span class="row">
                   <When at={row.tick} />
-                  {row.extra && <span class="muted">asked for</span>}
+                  {row.extra && <span class="muted">manual run</span>}
                 </span>
               ) : (
                 <When at={row.first} />
@@ -227,7 +207,10 @@ function History({ details, namespace, name }: ScheduleId & { readonly details: 
               ),
             wide: true,
           },
-          { title: 'By', cell: (row) => ('tick' in row ? <OwnerMark owner={row.instance ? row : null} /> : <None />) },
+          {
+            title: 'Instance',
+            cell: (row) => ('tick' in row ? <OwnerMark owner={row.instance ? row : null} /> : <None />),
+          },
           {
             title: 'Attempt',
             cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />),
@@ -235,10 +218,10 @@ function History({ details, namespace, name }: ScheduleId & { readonly details: 
             spare: 2,
           },
           { title: 'Log', cell: (row) => ('tick' in row && row.lines) || <None />, align: 'end', spare: 1 },
-          { title: 'Late', cell: (row) => <Age ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
-          { title: 'Took', cell: (row) => ('tick' in row ? <RunDuration run={row} /> : <None />), align: 'end' },
+          { title: 'Delay', cell: (row) => <Age ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
+          { title: 'Duration', cell: (row) => ('tick' in row ? <RunDuration run={row} /> : <None />), align: 'end' },
         ]}
-        empty={<p class="muted small tick-timeline-empty">Nothing yet: its first tick is still to come.</p>}
+        empty={<p class="muted small tick-timeline-empty">No runs yet. The first tick is in the future.</p>}
       />
       {run && <RunLog key={opened} namespace={namespace} name={name} run={run} />}
     </>
@@ -254,7 +237,7 @@ function Outcome({ run: { state, error, stopping, crashes } }: { readonly run: R
           <Name text={error} maxLength={80} />
         </span>
       )}
-      {stopping && <span class="muted small">told to stop: {stopping}</span>}
+      {stopping && <span class="muted small">stop requested: {stopping}</span>}
       {crashes > 0 && (
         <span class="muted small">{crashes === 1 ? 'one instance died' : `${crashes} instances died`}</span>
       )}
@@ -263,25 +246,25 @@ function Outcome({ run: { state, error, stopping, crashes } }: { readonly run: R
 }
 
 function RunDuration({ run: { startedAt, endedAt } }: { readonly run: Run }) {
-  if (!startedAt) return <None text="not begun" />
+  if (!startedAt) return <None text="not started" />
   if (!endedAt) return <span class="muted">since {<When at={startedAt} />}</span>
   return <span>{formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}</span>
 }
 
-/** What one run logged, and its whole error. */
+/** Log lines and complete error of a run. */
 function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
   const { data, failure } = useView('schedule-run', { namespace, name, tick: run.tick, extra: run.extra })
   return (
-    <section class="run-log small" aria-label="The run that is open">
+    <section class="run-log small" aria-label="Selected run">
       <p>
         Tick <When at={run.tick} />
         {run.fence && <span class="muted">, fence {run.fence}</span>}
       </p>
-      {data === undefined && <p class="muted">{failure?.message ?? 'Asking …'}</p>}
-      {data === null && <p class="muted">This run is not kept any more.</p>}
+      {data === undefined && <p class="muted">{failure?.message ?? 'Loading …'}</p>}
+      {data === null && <p class="muted">The record of this run was deleted.</p>}
       {data?.error && <pre class="mono">{visibleLines(data.error)}</pre>}
       {data && data.log.length > 0 && <pre class="mono">{data.log.map(visible).join('\n')}</pre>}
-      {data && data.log.length === 0 && !data.error && <p class="muted">It has logged nothing.</p>}
+      {data && data.log.length === 0 && !data.error && <p class="muted">This run has no log lines.</p>}
     </section>
   )
 }
@@ -289,7 +272,7 @@ function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
 function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly details: Details }) {
   return (
     <Table
-      label="Next ticks"
+      label="Next runs"
       rows={upcoming}
       keyOf={({ at }) => at}
       columns={[
@@ -307,13 +290,13 @@ function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly
           : []),
         { title: 'In', cell: ({ at }) => <Ago at={at} />, align: 'end' },
         {
-          title: 'Clocks',
-          cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None text="nothing changes" />),
+          title: 'Clock change',
+          cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None />),
         },
       ]}
       empty={
         <p class="muted small tick-timeline-empty">
-          {pausedAt ? 'It is paused: nothing begins until it is resumed.' : 'Its rule has no more ticks.'}
+          {pausedAt ? 'The schedule is paused.' : 'The rule has no further ticks.'}
         </p>
       }
     />

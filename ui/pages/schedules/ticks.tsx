@@ -6,6 +6,7 @@ import {
   formatTick,
   InstanceLabel,
   reasonTexts,
+  type TickTimelineCell,
   type TickTimelineData,
   type TickTimelineRow,
 } from '../../graphics/tick-timeline-text.js'
@@ -14,7 +15,7 @@ import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
-import { Age, None, When } from '../../parts/time.js'
+import { When } from '../../parts/time.js'
 import { setParams, useParams } from '../../routes.js'
 import { useWidth } from '../../use-width.js'
 
@@ -27,11 +28,11 @@ const windows = [
   ['2880', '48 h'],
 ] as const
 const defaultMinutes = '5'
-/** So that a window of some width asks what most windows ask. */
+/** Step counts. A short list, so that windows of similar width share one query. */
 const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
 const maxRows = 200
 
-/** The ticks of the schedules of the page along time. */
+/** Tick timelines of all schedules. */
 export function Ticks() {
   const { namespace, search, page = '1' } = useParams<'schedules'>()
   const { minutes, choose } = useMinutes()
@@ -53,13 +54,13 @@ export function Ticks() {
         live={timeline}
         tools={choose}
         table={data && <TicksTable data={data} />}
-        description="Each dot is a tick, with the letter of the instance that won it. Where there are too many to be drawn, a bar tells how many they are and who won most; the strip below it, who won how much."
+        description="Each dot is a tick with the letter of the instance that won it. A bar stands for several ticks: its letter is the instance with the most ticks, and the strip below shows the shares of all instances."
       >
         {data && <TickTimeline data={data} onOpen={open} />}
         {pages > 1 && data && (
           <nav class="row tick-timeline-pages small" aria-label="Pages of schedules">
             <button type="button" class="button" disabled={data.page <= 1} onClick={() => showPage(data.page - 1)}>
-              Before
+              Previous
             </button>
             <span class="muted">
               {formatNumber((data.page - 1) * data.rowsPerPage + 1)}–
@@ -84,13 +85,13 @@ function open({ name, namespace }: TickTimelineRow): void {
   setParams({ schedule: name, of: namespace }, 'push')
 }
 
-/** How long ago the ribbon begins, kept in the address, and the buttons that choose it. */
+/** Length of the timeline, stored in the address, and the buttons that select it. */
 export function useMinutes() {
   const { minutes: given = defaultMinutes } = useParams<'schedules'>()
   const minutes = windows.some(([value]) => value === given) ? given : defaultMinutes
   const choose = (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot stand in a row
-    <div class="row tick-timeline-windows" role="group" aria-label="How long">
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a flex row
+    <div class="row tick-timeline-windows" role="group" aria-label="Period">
       {windows.map(([value, label]) => (
         <button
           key={value}
@@ -107,55 +108,34 @@ export function useMinutes() {
   return { minutes: Number(minutes), choose }
 }
 
-/** How many steps fit into a panel of this width, so that each has room for a letter. */
+/** Number of steps in a panel of this width, with room for a letter in each step. */
 export function stepsOf(width: number, hasLabels = true): number {
   const plot = (width || innerWidth * 0.8) - 34 - (hasLabels && width >= 674 ? labelWidth : 0)
   return stepCounts.findLast((count) => count * minStepWidth <= plot) ?? stepCounts[0]!
 }
 
-interface TickRow {
+type TickFacts = Pick<TickTimelineCell, 'at' | 'last' | 'ticks' | 'isEstimate' | 'runs' | 'gaps' | 'late'>
+
+interface TickRow extends TickFacts {
   readonly id: string
   readonly name: string
-  readonly at: string
-  readonly last: string
-  readonly ticks: number
-  readonly isEstimate: boolean
-  readonly runs: TickTimelineRow['cells'][number]['runs']
-  readonly gaps: TickTimelineRow['cells'][number]['gaps']
-  readonly late: number | null
   readonly note: string | null
 }
 
-/** The same as a table: what was, the latest first, and below it what comes. */
+const noFacts = { isEstimate: false, runs: [], gaps: [], late: null, note: null }
+
+/** Past ticks, the latest first, then upcoming ticks. */
 export function TicksTable({ data }: { readonly data: TickTimelineData }) {
   const past = data.rows.flatMap(({ key, name, cells, bands }): TickRow[] => [
     ...cells.map((cell) => ({ ...cell, id: `${key} ${cell.step}`, name, note: null })),
     ...bands.map(({ first, last, ticks, reason }) => ({
-      id: `${key} ${first}`,
-      name,
-      at: first,
-      last,
-      ticks,
-      isEstimate: false,
-      runs: [],
-      gaps: [{ reason, ticks }],
-      late: null,
-      note: null,
+      ...{ ...noFacts, id: `${key} ${first}`, name, at: first, last, ticks, gaps: [{ reason, ticks }] },
     })),
   ])
   const coming = data.rows.flatMap(({ key, name, upcoming }) =>
     upcoming.map(
       ({ at, ticks, note }): TickRow => ({
-        id: `${key} to come ${at}`,
-        name,
-        at,
-        last: at,
-        ticks,
-        isEstimate: false,
-        runs: [],
-        gaps: [],
-        late: null,
-        note: note ?? 'to come',
+        ...{ ...noFacts, id: `${key} upcoming ${at}`, name, at, last: at, ticks, note: note ?? 'upcoming' },
       }),
     ),
   )
@@ -187,14 +167,14 @@ export function TicksTable({ data }: { readonly data: TickTimelineData }) {
           align: 'end',
         },
         {
-          title: 'What became of them',
+          title: 'Outcome',
           cell: ({ runs, gaps, note, ticks }) => (
             <span class="row">
               {runs.map(({ instance, state, n, extra }) => (
                 <span class="row" key={`${instance} ${state} ${extra}`}>
                   {ticks > 1 && formatNumber(n)}
                   <State word={state} />
-                  {extra && <span class="muted">asked for</span>}
+                  {extra && <span class="muted">manual run</span>}
                   {instance && <InstanceLabel id={instance} data={data} />}
                 </span>
               ))}
@@ -207,15 +187,9 @@ export function TicksTable({ data }: { readonly data: TickTimelineData }) {
             </span>
           ),
         },
-        {
-          title: 'Late',
-          cell: ({ late }) => (late === null ? <None /> : <Age ms={late} />),
-          sort: ({ late }) => late,
-          align: 'end',
-          spare: 2,
-        },
+        { title: 'Delay', age: ({ late }) => late, spare: 2 },
       ]}
-      empty={<p class="muted small tick-timeline-empty">No tick in this time.</p>}
+      empty={<p class="muted small tick-timeline-empty">No ticks in this period.</p>}
     />
   )
 }

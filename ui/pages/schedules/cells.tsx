@@ -1,0 +1,31 @@
+import { InstanceMark } from '../../parts/instance-mark.js'
+import { State } from '../../parts/state.js'
+import { None } from '../../parts/time.js'
+
+interface LastRunProps {
+  readonly last: { readonly tick: string; readonly state: string; readonly instance: string | null } | null
+}
+
+/** State and instance of the last run of a schedule. */
+export function LastRun({ last }: LastRunProps) {
+  if (!last) return <None text="none yet" />
+  return (
+    <span class="row facts-line" title={`Tick ${last.tick}`}>
+      <State word={last.state} />
+      {last.instance && <InstanceMark id={last.instance} />}
+    </span>
+  )
+}
+
+/** States of a schedule. Without an unusual state, the schedule is active. */
+export function ScheduleStates({ states }: { readonly states: readonly (string | false | null)[] }) {
+  const words = states.filter((word) => typeof word === 'string')
+  if (words.length === 0) return <State word="active" tone="good" />
+  return (
+    <span class="row facts-line">
+      {words.map((word) => (
+        <State key={word} word={word} tone={word === 'orphan' ? 'bad' : word === 'running' ? 'busy' : 'warn'} />
+      ))}
+    </span>
+  )
+}

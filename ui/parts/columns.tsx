@@ -1,0 +1,18 @@
+// Columns that several tables have.
+import { InstanceMark } from './instance-mark.js'
+import { Name } from './name.js'
+import type { Column } from './table.js'
+
+/** Column of instances. Without `link`, a click opens the row. */
+export function instanceColumn<Row extends { id: string; host: string; osPid: number }>(link: boolean): Column<Row> {
+  const labelOf = ({ host, osPid }: Row) => `${host}/${osPid}`
+  const cell = (row: Row) => <InstanceMark id={row.id} label={labelOf(row)} link={link} />
+  return { title: 'Instance', cell, sort: labelOf, wide: true }
+}
+
+/** Column of namespaces, if the rows have more than one. */
+export function namespaceColumns<Row extends { namespace: string }>(rows: readonly Row[], spare: 1 | 2): Column<Row>[] {
+  if (new Set(rows.map(({ namespace }) => namespace)).size <= 1) return []
+  const cell = ({ namespace }: Row) => <Name text={namespace} maxLength={20} />
+  return [{ title: 'Namespace', cell, sort: ({ namespace }) => namespace, spare }]
+}

@@ -47,7 +47,7 @@ const linked = ['examples', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
 
 export default defineConfig({
   title: 'Holdfast',
-  description: 'Makes a fleet of Node.js processes act as one, with nothing but the PostgreSQL that they already have.',
+  description: 'Distributed locks, leader election, cron schedules, a job queue, rate limits and idempotent webhooks for Node.js on PostgreSQL.',
   srcDir: '..',
   srcExclude: ['**/node_modules/**', '**/dist/**', '.github/**', 'examples/cluster/data/**'],
   rewrites: placeOf,

@@ -15,7 +15,7 @@ export const findingIds = [
   'connections-short',
   'dead-rows',
   'direct-url',
-  'fencing-missing',
+  'server-generation-missing',
   'functions-differ',
   'history-not-replicated',
   'indexes-differ',

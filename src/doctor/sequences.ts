@@ -25,7 +25,7 @@ export const sequences: Check = {
     const [generation] = await context.query<{ there: boolean }>('server_generation')
     const behind = await context.query<SequenceBehind>('sequences')
     return [
-      generation!.there ? undefined : fencingMissing(context),
+      generation!.there ? undefined : generationMissing(context),
       ...behind.map((one) => sequenceBehind(context, one)),
     ]
   },
@@ -47,9 +47,9 @@ function sequenceBehind(context: DoctorContext, { sequence, reached, largest }: 
   })
 }
 
-function fencingMissing(context: DoctorContext): Finding {
+function generationMissing(context: DoctorContext): Finding {
   return finding({
-    id: 'fencing-missing',
+    id: 'server-generation-missing',
     severity: 'wrong',
     text: 'The table server_generation is empty',
     why: 'Its only row identifies the server generation. Without the row, no lock is granted until an instance opens or reconnects, which inserts the row.',

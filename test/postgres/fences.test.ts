@@ -238,7 +238,7 @@ describe('without the row of server_generation', () => {
     const url = await databaseUrl()
     await advance(url)
     await sql(url, 'truncate holdfast.server_generation')
-    const [finding] = await fixes(url, 'fencing-missing')
+    const [finding] = await fixes(url, 'server-generation-missing')
     expect(finding!.text).toBe('The table server_generation is empty')
   })
 

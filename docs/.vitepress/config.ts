@@ -47,7 +47,8 @@ const linked = ['examples', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
 
 export default defineConfig({
   title: 'Holdfast',
-  description: 'Distributed locks, leader election, cron schedules, a job queue, rate limits and idempotent webhooks for Node.js on PostgreSQL.',
+  description:
+    'Distributed locks, leader election, cron schedules, a job queue, rate limits and idempotent webhooks for Node.js on PostgreSQL.',
   srcDir: '..',
   srcExclude: ['**/node_modules/**', '**/dist/**', '.github/**', 'examples/cluster/data/**'],
   rewrites: placeOf,

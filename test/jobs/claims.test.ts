@@ -39,7 +39,7 @@ test('the two ways do not serve one queue at a time', async () => {
     `Expected all workers of the queue "shared" to use claims: 'advisory', but the instance ${rows.id} uses claims: 'rows'`,
   )
   expect(error).toMatchObject({ code: 'MIXED_CLAIMS', retryable: true, queue: 'shared', instance: rows.id })
-  expect(error.hint).toContain("open with jobs: { claims: 'rows' }")
+  expect(error.hint).toContain("open this instance with jobs: { claims: 'rows' }")
   // Another queue may be served in the other way; and this one as soon as the first is gone.
   const elsewhere = work(locks, [defineJob('job', { queue: 'other', run: () => {} })])
   await elsewhere.ready()

@@ -118,8 +118,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a leader does not hear that its term is over',
     edits: [
-      ['dist/postgres/held-work.js', '[kept.signal, ...signals].map(', 'signals.map('],
-      ['dist/postgres/held-work.js', 'if (!this.#heldName.held && this.#heldName.signal.aborted)', 'if (false)'],
+      ['dist/postgres/held-work.js', '[name.signal, ...signals].map(', 'signals.map('],
+      ['dist/postgres/held-work.js', 'if (!this.#name.held && this.#name.signal.aborted)', 'if (false)'],
     ],
     only: ['elections'],
     // Whoever was frozen asks anew, and is told: nothing of this bug shows then.

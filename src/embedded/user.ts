@@ -7,7 +7,7 @@ import { EmbeddedError } from './errors.js'
 
 const run = promisify(execFile)
 
-/** The user of the server. Undefined: our own user. */
+/** The user that runs the server. Undefined: our own user. */
 export type ServerUser = { name: string; uid: number; gid: number } | undefined
 
 /** Returns the owner of an existing data directory, or else the least privileged user of the system. */

@@ -20,7 +20,7 @@ comment on column holdfast.lease.ttl_ms is 'Time to live without a renewal, in m
 comment on column holdfast.lease.min_hold_ms is 'Minimum time from the grant during which the name stays taken, even after a release.';
 comment on column holdfast.lease.granted_at is 'Time of the grant.';
 comment on column holdfast.lease.expires_at is 'Time from which the name is free.';
-comment on column holdfast.lease.has_waiters is 'Whether a waiter wants a notification of the release.';
+comment on column holdfast.lease.has_waiters is 'Whether a waiter needs a notification of the release.';
 comment on column holdfast.lease.has_co_holders is
   'Whether another instance acquired the lease with the same token. A release then notifies all holders.';
 create index lease_expires_at on holdfast.lease (expires_at);

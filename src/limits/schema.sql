@@ -1,5 +1,5 @@
 create sequence holdfast.wait_order as bigint;
-comment on sequence holdfast.wait_order is 'Queue positions of waits for permits, in order of arrival.';
+comment on sequence holdfast.wait_order is 'Queue positions of requests that wait for permits, in order of arrival.';
 
 create unlogged table holdfast.limit_state (
   key bigint primary key,
@@ -14,7 +14,7 @@ comment on table holdfast.limit_state is
 comment on column holdfast.limit_state.key is 'Key of limit/<name>.';
 comment on column holdfast.limit_state.namespace is 'Namespace of the name.';
 comment on column holdfast.limit_state.name is 'Name of the entity.';
-comment on column holdfast.limit_state.in_use is 'Sum of the weights of all granted permits.';
+comment on column holdfast.limit_state.in_use is 'Total weight of all granted permits.';
 comment on column holdfast.limit_state.waiting is 'Number of waiting requests.';
 comment on column holdfast.limit_state.changed_at is 'Time of the last change.';
 

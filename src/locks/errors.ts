@@ -16,7 +16,7 @@ export class LockTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a lock's signal when the lock ended without a release. Another process may hold the name now. */
+/** Reason of a lock's signal if the lock was lost without a release. Another process may hold the name now. */
 export class LockLostError extends HoldfastError {
   readonly lock: string
   readonly fence: number

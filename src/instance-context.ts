@@ -38,8 +38,8 @@ import {
 
 export interface JobsSettings {
   /**
-   * Retention of ended jobs. Whole days are deleted, so a job may be kept for one day longer. If instances have different values,
-   * the shortest applies. At least `1d`; default `7d`.
+   * Retention of ended jobs. Holdfast deletes whole days, so a job may be kept for up to one day longer. If instances have different
+   * values, the shortest applies. At least `1d`; default `7d`.
    */
   keep?: Duration | undefined
   /**

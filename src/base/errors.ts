@@ -2,7 +2,7 @@
  * Holdfast distinguishes three kinds of failure:
  *
  * - a mistake of the programmer throws `UsageError` immediately;
- * - an operating error is another subclass of `HoldfastError`, with a stable `code`;
+ * - an operating error throws a different subclass of `HoldfastError`, with a stable `code`;
  * - an outcome (busy, replayed, skipped) is a return value and never thrown.
  */
 interface ErrorDetails {

@@ -4,8 +4,8 @@ import { awaitValue, isThenable } from './thenable.js'
 import { describe } from './user-values.js'
 
 /**
- * All events of an instance, and the payload of each. Events concern this instance only; the state of the fleet is in the database.
- * A test compares docs/reference/events.md with this interface.
+ * All events of an instance, and the payload of each. Events concern only this instance. The state of the whole fleet is in the database. A
+ * test compares docs/reference/events.md with this interface.
  */
 export interface HoldfastEvents {
   /** The instance lost its session, and with it all its locks and permits. The instance reconnects automatically. */

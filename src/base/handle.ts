@@ -107,7 +107,7 @@ export function checkCallback(where: string, work: unknown): void {
 }
 
 /**
- * Runs `work` while something is held, then releases it in any case. If the handle was lost before `work` ended, throws the loss,
+ * Runs `work` while the handle is held, then always releases the handle. If the handle was lost before `work` finished, throws the loss,
  * because another holder may have worked at the same time.
  */
 export async function whileHeld<T>(handle: Handle, work: () => Promise<T> | T): Promise<T> {

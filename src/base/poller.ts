@@ -32,7 +32,7 @@ export class Poller {
     if (!this.#isRunning && !this.#isClosed) this.#running = this.#run()
   }
 
-  /** Ends a pause. If a poll is in flight, another poll follows without a pause. */
+  /** Ends a pause. If a poll is in flight, the next poll follows without a pause. */
   wake(): void {
     this.#wakeup.signal()
   }

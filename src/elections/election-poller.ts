@@ -8,7 +8,7 @@ export interface Leader {
   readonly instance: string
   /** Number of its term. */
   readonly term: number
-  /** Start of the term, on the clock of the database. */
+  /** Start of the term, on the database's clock. */
   readonly since: Date
 }
 

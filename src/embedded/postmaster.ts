@@ -15,7 +15,7 @@ const startTimeoutMs = 60_000
 /** Time after which a stop is escalated, because a backend may hang or be frozen. */
 const stopTimeoutMs = 20_000
 
-/** The main PostgreSQL process. It does not keep our process alive. When our process ends, the watchdog stops it. */
+/** The main PostgreSQL process. The server does not keep our process alive. When our process exits, the watchdog stops the server. */
 export class Postmaster {
   readonly #child: ChildProcess
   readonly #exited: Promise<void>

@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** Thrown when another holder still has the lease at the end of `wait`. `tryAcquire` returns null instead. */
+/** Thrown if another holder still has the lease at the end of `wait`. `tryAcquire` returns null instead. */
 export class LeaseTimeoutError extends HoldfastError {
   readonly lease: string
   readonly waitedMs: number

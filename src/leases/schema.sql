@@ -11,7 +11,7 @@ create table holdfast.lease (
   has_co_holders boolean not null default false
 ) with (fillfactor = 50);
 comment on table holdfast.lease is
-  'Leases: the holder of a name and the expiry on the clock of this database. An expired row is equivalent to a free name.';
+  'Leases: the holder and the expiry of each name. The expiry is on this database''s clock. An expired row is equivalent to a free name.';
 comment on column holdfast.lease.key is 'Key of the name.';
 comment on column holdfast.lease.token is 'Random token, required to renew or release the lease. Empty after a release.';
 comment on column holdfast.lease.instance is 'Instance that holds the lease.';

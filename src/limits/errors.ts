@@ -15,7 +15,7 @@ export class LimitReachedError extends HoldfastError {
   readonly inUse: number
   /** Number of requests that waited before this request. */
   readonly waiting: number
-  /** Grant time of the oldest permit in use, on the clock of the database. */
+  /** Time at which the oldest permit in use was granted, on the database's clock. */
   readonly since: Date | undefined
   readonly waitedMs: number
 

@@ -573,7 +573,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
   end
   $$;
 comment on function holdfast.rate_decide(jsonb, boolean) is
-  'Decides rate requests on the clock of this database: allowed, refused (with the nanoseconds until it would be allowed), or locked by '
+  'Decides rate requests on this database''s clock: allowed, refused (with the nanoseconds until it would be allowed), or locked by '
   'another transaction (the caller retries it alone). A refusal writes nothing.';
 
 create or replace function holdfast.limit_sweep(channel text, position_share float8, pages integer) returns void

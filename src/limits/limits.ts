@@ -71,7 +71,7 @@ export interface PermitUser {
   readonly weight: number
   /** Limit, as given by this holder or waiter. */
   readonly max: number
-  /** Time of the grant, or start of the wait, on the clock of the database. */
+  /** Time of the grant, or start of the wait, on the database's clock. */
   readonly since: Date
 }
 

@@ -58,7 +58,7 @@ interface PermitDecisionRow {
 export class PermitBatcher {
   readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
-  /** `onGranted` receives waits of this instance that were granted because another request of the batch made room. */
+  /** `onGranted` receives this instance's waits that were granted because another request in the batch made room. */
   constructor(
     readonly store: LimitStore,
     readonly instanceId: string,

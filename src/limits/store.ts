@@ -37,7 +37,7 @@ export class LimitStore {
     return retryOnConflict(() => database.query<Row>(statement.text, values, expiryMs), sqlstate.lockNotAvailable)
   }
 
-  /** Counts requests, and sweeps some pages of each table after every `requestsPerSweep`. */
+  /** Counts requests, and sweeps a few pages of each table after every `requestsPerSweep` requests. */
   countRequests(count: number): void {
     this.#requests += count
     if (this.#requests < requestsPerSweep || this.#sweeping) return

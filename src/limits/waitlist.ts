@@ -16,9 +16,9 @@ interface WaitRow {
 const pollEveryMs = 50
 
 /**
- * Tracks the waits of this instance, which are rows in the database's queue. A wait detects its grant in the response to another request
- * from this instance, in a check after a notification, or in a periodic poll. Only the poll is reliable. A poll also removes dead holders
- * and waiters.
+ * Tracks this instance's waits, which are rows in the database's queue. A wait detects its grant in the response to another request from
+ * this instance, in a check after a notification, or in a periodic poll. Only the poll is reliable. A poll also removes dead holders and
+ * waiters.
  */
 export class Waitlist {
   readonly #waits = new Map<string, PermitWait>()

@@ -158,7 +158,7 @@ export class Arbiter {
     return state
   }
 
-  /** Whether a hold or request of this process conflicts with the request, or another process has the name. */
+  /** Whether a hold or request in this process conflicts with the request, or another process holds the name. */
   #isBusyHere(state: NameState, options: AcquireOptions): boolean {
     // If the queue is empty, the server-side wait is abandoned and about to end, so the wait proves nothing.
     if (state.isWaiting && state.queue.length > 0) return true
@@ -180,7 +180,7 @@ export class Arbiter {
       this.options.waits.waitEnded(pending)
       const position = state.queue.indexOf(pending)
       if (position >= 0) state.queue.splice(position, 1)
-      // Cancel the server-side wait: the queue is empty, or its new head wants another mode.
+      // Cancel the server-side wait, because the queue is empty or its new head needs a different mode.
       if (state.waitingMode && state.queue[0]?.request.mode !== state.waitingMode) state.connection?.cancel()
     }
     const pending: PendingRequest = {

@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** Thrown when the name is still held by another holder at the end of `wait`. `tryAcquire` returns null instead. */
+/** Thrown if another holder still has the name at the end of `wait`. `tryAcquire` returns null instead. */
 export class LockTimeoutError extends HoldfastError {
   readonly lock: string
   readonly waitedMs: number

@@ -18,8 +18,8 @@ import { loadStatements } from './statements.js'
 /**
  * The anchor is the session on which an instance holds its uncontended locks. The anchor also makes the instance present.
  *
- * PostgreSQL is authoritative for whether an instance is alive: the anchor holds a lock on its session number, and PostgreSQL releases
- * that lock when the session ends, for any reason. The row in `instance` is only information.
+ * PostgreSQL is authoritative for whether an instance is alive: the anchor holds a lock on its session number, and PostgreSQL releases that
+ * lock when the session ends, for any reason. The row in `instance` is for display only.
  *
  *     opening ──► present ──► lost ──► reconnecting ──► present (a new epoch, a new number) …
  *        │           │                     │
@@ -27,7 +27,7 @@ import { loadStatements } from './statements.js'
  *     refused      closed                closed
  *
  * - **refused**: session locks cannot be trusted on this server. `Holdfast.open` throws the reason.
- * - **lost**: first, everything that is held on the session is declared lost, once. Then the new epoch ends the old session. If that is
+ * - **lost**: everything that is held on the session is declared lost, exactly once. Then the new epoch ends the old session. If that is
  *   impossible, the server ends the old session at its expiry.
  * - **reconnecting**: repeats with backoff until the instance closes. After a restart, crash or failover, the new epoch begins only when
  *   no instance can still rely on an earlier lock; see `#waitForGrace`.
@@ -156,7 +156,7 @@ export class Anchor implements Presence {
     await this.session?.run(this.#sql.instance.set_drain_state, [this.instanceId, state]).catch(() => {})
   }
 
-  /** Opens another session of this instance, with the same settings as the anchor's. */
+  /** Opens another session for this instance, with the same settings as the anchor's session. */
   async openSession(signal?: AbortSignal): Promise<Session> {
     const { connection, expiryMs } = this.#options
     const applicationName = `holdfast ${this.instanceId}`
@@ -256,7 +256,7 @@ export class Anchor implements Presence {
   async #reconnect(retiredPid: number, lostAt: number): Promise<void> {
     const { signal } = this.#closing
     for (let attempt = 0; !signal.aborted; attempt++) {
-      // The first attempt is immediate: usually only the session was ended, and the server is available.
+      // The first attempt is immediate, because usually only the session has ended and the server is still available.
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), signal)
       let session: Session | undefined
       // Closing the instance cancels the attempt, so that closing does not wait for an unresponsive network.

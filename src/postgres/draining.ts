@@ -9,7 +9,7 @@ import type { Presence } from './presence.js'
  * - **draining**: active rooms, which run work, stop claiming and let running work finish. Leaderships and resources are handed over
  *   immediately. After the timeout the signals of the remaining work abort. Passive rooms, which other work uses, stay usable, and
  *   draining waits for them, too.
- * - **drained** is final: to take part again, close the instance and open another.
+ * - **drained** is final: to rejoin the fleet, close the instance and open a new one.
  *
  * The row in `instance` records the state, and also an operator's request. See decision 18.
  */

@@ -190,7 +190,7 @@ create or replace function holdfast.advance_fence() returns void
     recorded record;
     system_here bigint;
     timeline_here integer;
-    -- The path of a table contains the oid of the database.
+    -- A table's file path contains the oid of its database.
     database_here constant oid := split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2);
     is_copy boolean;
     is_new boolean;
@@ -310,7 +310,7 @@ create or replace function holdfast.noticed_generation() returns integer
       from holdfast.server_generation
       where started_at = pg_postmaster_start_time()
         and written_by = xmin
-        -- The path of a table contains the oid of the database. pg_database may be large.
+        -- A table's file path contains the oid of its database. pg_database may be large.
         and database = split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid
         and fence_floor <= (select last_value from holdfast.fence)
         and exists (select from holdfast.crash_witness)
@@ -318,7 +318,7 @@ create or replace function holdfast.noticed_generation() returns integer
   end
   $$;
 comment on function holdfast.noticed_generation() is
-  'Returns the generation of the server (see server_generation). Null after a restart, a crash, a failover or a restore until advance_fence() has noticed it. Until then the sequences may be behind.';
+  'Returns the server''s generation (see server_generation). Null after a restart, a crash, a failover or a restore until advance_fence() has noticed it. Until then the sequences may be behind.';
 
 create or replace function holdfast.generation_began() returns text
   language plpgsql
@@ -348,7 +348,7 @@ create or replace function holdfast.generation() returns integer
   end
   $$;
 comment on function holdfast.generation() is
-  'Returns the generation of the server (see server_generation). Begins a new one if necessary.';
+  'Returns the server''s generation (see server_generation). Begins a new one if necessary.';
 
 create or replace function holdfast.grace_is_over_in(generation integer) returns boolean
   language plpgsql

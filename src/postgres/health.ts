@@ -11,7 +11,7 @@ export interface Health {
   readonly status: 'up' | 'degraded' | 'down'
   /** The reasons why the status is not `up`. */
   readonly reasons: readonly HealthReason[]
-  /** The id of the instance. */
+  /** The instance's id. */
   readonly instance: string
   /** Response time of the last query. Null if there was no response. */
   readonly databaseMs: number | null

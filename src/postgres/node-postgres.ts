@@ -107,7 +107,7 @@ export function fromPgPool(
     throw await explainReadOnly(error, database)
   }
 
-  /** The `statement` that `work` receives runs on the connection of the transaction, within `withinMs` if given. */
+  /** The function `statement` that `work` receives runs on the transaction's connection, within `withinMs` if given. */
   async function inTransaction<T>(
     from: PgPool,
     begin: string,

@@ -26,7 +26,7 @@ const traits = {
 
 type Trait = keyof typeof traits
 
-/** The settings of each function. A function that is not listed runs with the settings of the session. */
+/** The settings of each function. A function that is not listed runs with the session's settings. */
 const profiles: readonly { readonly traits: readonly Trait[]; readonly functions: readonly string[] }[] = [
   {
     traits: ['one plan'],

@@ -7,7 +7,7 @@ import type { HoldfastError } from '../base/index.js'
  *
  * There are two kinds of presence:
  *
- * - **by session** (`anchor.ts`): the session of the anchor holds an advisory lock on the number. Presence ends when the process dies.
+ * - **by session** (`anchor.ts`): the anchor's session holds an advisory lock on the number. Presence ends when the process dies.
  * - **by row** (`row-presence.ts`), for instances without an anchor, through any pooler: the row in `instance` expires on the database's
  *   clock unless the instance renews it.
  *

@@ -242,7 +242,7 @@ class RowEpoch extends TrustDeadline implements Epoch {
 
   async #renewNow(): Promise<void> {
     const sentAt = performance.now()
-    // A renewal that fails is sent again after the interval. If that is too late, the deadline ends the epoch.
+    // A failed renewal is sent again after the interval. If that is too late, the deadline ends the epoch.
     const renewed = await this.#renew().catch(() => undefined)
     if (renewed) this.answered(sentAt, this.#trustMs)
     else if (renewed === false && this.trusted)

@@ -72,7 +72,7 @@ comment on column holdfast.instance.namespace is 'Namespace of its names.';
 comment on column holdfast.instance.session is
   'Session number of the current epoch. With an anchor, the instance is alive while the lock on this number is held.';
 comment on column holdfast.instance.backend_pid is 'Server process of the anchor. Null without an anchor.';
-comment on column holdfast.instance.host is 'Host name of the machine.';
+comment on column holdfast.instance.host is 'The machine''s host name.';
 comment on column holdfast.instance.os_pid is 'Process id on that machine.';
 comment on column holdfast.instance.version is 'Version of the package holdfast.';
 comment on column holdfast.instance.expiry_ms is 'Time without contact after which the server ends the instance''s sessions.';
@@ -80,7 +80,7 @@ comment on column holdfast.instance.refused_settings is 'Session settings that d
 comment on column holdfast.instance.pooler is 'Pooler between the instance and the server: none, session pooler, or any (no anchor).';
 comment on column holdfast.instance.generation is 'Server generation (see server_generation) at the beginning of the current epoch.';
 comment on column holdfast.instance.clock_ahead_ms is
-  'Clock of the instance minus clock of the database at the beginning of the current epoch, minus the network delay. Information only.';
+  'The instance''s clock minus the database''s clock at the beginning of the current epoch, minus the network delay. For display only.';
 comment on column holdfast.instance.reconnects is 'Number of times that the instance lost its presence and reconnected.';
 comment on column holdfast.instance.opened_at is 'Time at which the process opened Holdfast.';
 comment on column holdfast.instance.epoch_since is 'Start of the current epoch.';

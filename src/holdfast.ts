@@ -89,9 +89,10 @@ export class Holdfast {
       await instance.close()
       throw error
     }
-    // Only now, because the instance listens for drain requests since the previous step.
+    // This runs only now, because the instance has been listening for drain requests since the previous step.
     instance.#draining.acceptRequests()
-    // Often enough that connections to an old primary are cut before the new primary grants the same locks to other instances.
+    // This interval is short enough that connections to an old primary are cut before the new primary grants the same locks to other
+    // instances.
     instance.#stopWatching = watchHosts([database.connection, ...(direct ? [direct] : [])], 0.4 * expiryMs)
     return instance
   }
@@ -134,14 +135,14 @@ export class Holdfast {
     )
   }
 
-  /** The random id of this instance, as `holdfast instance ls` shows it. */
+  /** This instance's random id, as shown by `holdfast instance ls`. */
   get id(): string {
     return this.#presence.instanceId
   }
 
   /**
-   * Calls the listener for each event of this name in this instance (see `HoldfastEvents`). Returns a function that unsubscribes.
-   * Errors of listeners are ignored. Past events are not delivered.
+   * Calls the listener for each event of this name in this instance (see `HoldfastEvents`). Returns a function that unsubscribes. Errors
+   * that listeners throw are ignored. Past events are not delivered.
    *
    * @example
    * const stop = holdfast.on('job.failed', ({ kind, id, state, error }) => log.warn({ kind, id, state, error }))
@@ -152,7 +153,7 @@ export class Holdfast {
   }
 
   /**
-   * Returns the health of this instance, for health checks. Queries the database at most once in 3 s. Never throws.
+   * Returns this instance's health, for health checks. Queries the database at most once in 3 s. Never throws.
    *
    * @example
    * const { status, reasons } = await holdfast.health()
@@ -193,7 +194,7 @@ export class Holdfast {
   }
 
   /**
-   * Aborts when draining starts, by `drain` or by `holdfast instance drain`. `health()` shows it, too.
+   * Signal that aborts when draining starts, through `drain` or `holdfast instance drain`. `health()` also reports draining.
    *
    * @example
    * app.get('/ready', (_, reply) => reply.code(holdfast.draining.aborted ? 503 : 200).send())
@@ -203,7 +204,7 @@ export class Holdfast {
   }
 
   /**
-   * Resolves when the instance has drained, no matter who requested it. The process continues until you end it.
+   * Promise that resolves when the instance has drained, no matter who requested draining. The process continues until you end it.
    *
    * @example
    * holdfast.drained.then(() => holdfast.close())
@@ -212,7 +213,7 @@ export class Holdfast {
     return this.#draining.whenDrained
   }
 
-  /** Releases everything, leaves the fleet and closes the connections that Holdfast opened. Safe to call again. */
+  /** Releases everything, leaves the fleet and closes the connections that Holdfast opened. May be called more than once. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -231,12 +232,12 @@ export class Holdfast {
     // Schedules before jobs: runs may enqueue jobs.
     await this.schedules.close()
     await this.jobs.close()
-    // Rooms that run functions of the user come first: the functions may use all other rooms until they end.
+    // Rooms that run the user's functions come first: the functions may use all other rooms until they have finished.
     await Promise.all([this.elections.close(), this.shares.close(), this.once.close()])
     await this.limits.close()
     await this.leases.close()
     await this.locks.close()
-    // Statistics must not keep a process from ending.
+    // Statistics must not prevent the process from exiting.
     await resultWithin(lastWritesMs, Promise.all([this.#waits.close(), this.samples.close()]))
     await this.#presence.close()
     this.context.events.emitter('instance.closed')?.({})
@@ -266,7 +267,7 @@ export class Holdfast {
   }
 }
 
-/** Adapts leases to the interface of locks. A dead holder keeps a name as long as it would keep a lock. */
+/** Adapts leases to the interface of locks. A dead holder keeps a name for the same time as it would keep a lock. */
 function lockerFromLeases(leases: Leases, expiryMs: number): NameLocker {
   return {
     acquire: (name, options) => leases.acquire(name, { ttl: expiryMs, ...options }),

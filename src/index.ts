@@ -10,7 +10,7 @@ export { type HoldfastOptions, type JobsSettings, version } from './instance-con
 export type { KeySpace, Lock, Lockable, LockMode, LockOptions, Locks, TransactionLock } from './locks/index.js'
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 
-// Leases: locks that expire, held by a token instead of a session.
+// Leases: locks that expire. A token, not a session, proves who holds a lease.
 
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
@@ -34,7 +34,7 @@ export type {
 } from './limits/index.js'
 export { LimitReachedError, PermitLostError } from './limits/index.js'
 
-// Once: effects that happen once for each idempotency key.
+// Once: effects that happen exactly once for each idempotency key.
 
 export type { Delivery, Once, OnceAnswer, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
 export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
@@ -137,7 +137,7 @@ export type { EventName, HoldfastEvents } from './base/index.js'
 export type { Diagnosis, Finding, Fix, Severity } from './doctor/index.js'
 export type { Health, HealthReason, HealthReasonCode } from './postgres/index.js'
 
-// Shared by all rooms: names, durations, handles, transactions of the caller, and errors.
+// Shared by all rooms: names, durations, handles, transactions that the caller passes, and errors.
 
 export type { Duration, Handle, Key } from './base/index.js'
 export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'

@@ -1,4 +1,4 @@
-// Everything that the rooms of an instance share. It is made from the options before any room is created.
+// Everything that the rooms of an instance share. The context is created from the options before any room.
 import { readFileSync } from 'node:fs'
 import {
   checkName,
@@ -38,13 +38,13 @@ import {
 
 export interface JobsSettings {
   /**
-   * Retention of ended jobs. Whole days are deleted, so a job may be kept for one day longer. If instances have different values,
-   * the shortest applies. At least `1d`; default `7d`.
+   * Retention of ended jobs. Holdfast deletes whole days, so a job may be kept for up to one day longer. If instances have different
+   * values, the shortest applies. At least `1d`; default `7d`.
    */
   keep?: Duration | undefined
   /**
-   * How workers claim jobs: `rows` (the default) updates the row of the job, `advisory` takes an advisory lock on the session of this
-   * instance. All workers of a queue must use the same value.
+   * How workers claim jobs: `rows` (the default) updates the job's row. `advisory` acquires an advisory lock on this instance's session.
+   * All workers of a queue must use the same value.
    */
   claims?: 'rows' | 'advisory' | undefined
 }
@@ -55,14 +55,14 @@ export interface HoldfastOptions {
    * Holdfast connects to the primary. Exactly one of `url`, `pool` and `sql` is required.
    */
   url?: string | undefined
-  /** Your pool of node-postgres. Holdfast never closes it. For several hosts, create the pool with `Client: HostsClient`. */
+  /** Your node-postgres pool. Holdfast never closes this pool. For several hosts, create the pool with `Client: HostsClient`. */
   pool?: PgPool | undefined
   /**
-   * Your instance of postgres.js. Holdfast opens a few own connections to the same database. For several hosts, set
+   * Your postgres.js instance. Holdfast opens a few connections of its own to the same database. For several hosts, set
    * `target_session_attrs: 'primary'`.
    */
   sql?: PostgresJs | undefined
-  /** URL of the same database that bypasses a pooler in transaction mode. The anchor connects to it. */
+  /** URL of the same database that bypasses a pooler in transaction mode. The anchor connects to this URL. */
   directUrl?: string | undefined
   /** Separates your names from those of other applications in the same database. Default `default`. */
   namespace?: string | undefined
@@ -75,7 +75,7 @@ export interface HoldfastOptions {
   /** Whether opening migrates the schema. Default true. If false, an outdated schema is an error. */
   migrate?: boolean | undefined
   jobs?: JobsSettings | undefined
-  /** Maximum number of connections on which this instance waits for contended names. Default 4. Opened on demand. */
+  /** Maximum number of connections on which this instance waits for contended names. Default 4. The connections are opened on demand. */
   waitConnections?: number | undefined
 }
 
@@ -92,7 +92,7 @@ const optionRules = {
   waitConnections: wholeNumber(1, 100),
   jobs: { expected: 'an object', read: (given: unknown) => given },
 }
-/** Names that drivers and other libraries use. */
+/** Option names that drivers and other libraries use. */
 const aliases = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
 const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000), claims: oneOf('rows', 'advisory') }
 
@@ -182,7 +182,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       tracing: { tracer: undefined },
     }
   } catch (error) {
-    // Errors of the anchor are not explained yet.
+    // Errors from the anchor do not contain an explanation yet.
     const explained = await explainReadOnly(error, database)
     await anchor?.close()
     await database.close()

@@ -14,14 +14,14 @@ export function whenAborted(signal: AbortSignal | undefined, onAbort: (reason: u
   return () => signal.removeEventListener('abort', listener)
 }
 
-/** Resolves after `ms`, or as soon as the signal aborts. */
+/** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(done, ms)
     const forget = whenAborted(signal, done)
     function done() {
       clearTimeout(timer)
-      // `forget` is not assigned yet if the signal had aborted before this call.
+      // If the signal had already aborted, the callback runs before `forget` is assigned.
       queueMicrotask(() => forget())
       resolve()
     }
@@ -35,7 +35,10 @@ export function isAbortError(signal: AbortSignal, error: unknown): boolean {
   return memberOf(error, 'cause') === signal.reason || memberOf(error, 'name') === 'AbortError'
 }
 
-/** Settles like the work, or rejects as soon as one of the signals aborts. The work then continues, and its result is ignored. */
+/**
+ * Settles with the result of the work, or rejects as soon as one of the signals aborts. In that case the work continues, but its result is
+ * ignored.
+ */
 export async function orAborted<T>(
   signals: AbortSignal | readonly (AbortSignal | undefined)[] | undefined,
   work: Promise<T>,
@@ -51,7 +54,7 @@ export async function orAborted<T>(
   }
 }
 
-/** A signal that aborts with the first of several signals. Call `forget` when the signal is no longer needed. */
+/** A signal that aborts as soon as any of several signals aborts. Call `forget` when the signal is no longer needed. */
 export function combineSignals(...signals: readonly (AbortSignal | undefined)[]): {
   readonly signal: AbortSignal
   forget(): void
@@ -66,7 +69,10 @@ export function combineSignals(...signals: readonly (AbortSignal | undefined)[])
   }
 }
 
-/** Returns the result of the work, or undefined after `ms`. The work then continues in the background. */
+/**
+ * Returns the result of the work, or undefined if the work takes longer than `ms` milliseconds. In that case the work continues in the
+ * background.
+ */
 export async function resultWithin<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>((resolve) => {

@@ -4,13 +4,13 @@ interface PendingItem<Item, Result> {
   reject(error: unknown): void
 }
 
-/** After this time the next batch is sent although one is in flight, because the connection of that batch may be dead. */
+/** After this time the next batch is sent even if the previous batch is still in flight, because its connection may be dead. */
 const stallMs = 1_000
 const maxInFlight = 4
 
 /**
- * Collects the items that are added in one turn of the event loop and sends them as one batch. While a batch is in flight, the next
- * one collects items. So batches grow with the load, and the cost of each item falls.
+ * Collects the items that are added in one event-loop turn and sends them as one batch. While a batch is in flight, the next batch collects
+ * items. As the load increases, batches grow and the cost per item falls.
  *
  * @example
  * const renewals = new Batcher<string, boolean>(async (tokens) => renewAll(tokens))

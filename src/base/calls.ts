@@ -4,9 +4,9 @@ import { ClosedError } from './errors.js'
 const maxTraced = 16
 
 /**
- * Tracks the calls of the user that are in flight in a room. When the room closes, each waiting call rejects with its own
- * `ClosedError`, which names the call and has the stack of the call. If a program forgets an `await` before `close()`, the rejection
- * is unhandled, and only this error shows which call it was.
+ * Tracks the user's calls that are in flight in a room. When the room closes, each waiting call rejects with its own `ClosedError`, which
+ * contains the name and the stack trace of the call. If a program forgets an `await` before `close()`, the rejection is unhandled, and only
+ * this error shows which call was affected.
  */
 export class Calls {
   readonly #closing = new AbortController()
@@ -17,14 +17,17 @@ export class Calls {
     return this.#closing.signal
   }
 
-  /** Refuses further calls. Returns the error with which the room rejects calls in flight. `run` replaces it by one for each call. */
+  /**
+   * Refuses further calls. Returns the error with which the room rejects calls in flight. `run` replaces this error with a separate error
+   * for each call.
+   */
   close(): ClosedError {
     this.#closing.abort(new ClosedError('This instance'))
     return this.#closing.signal.reason
   }
 
   throwIfClosed(): void {
-    // Not the abort reason: it has the stack of close().
+    // The abort reason is not used here, because its stack trace shows close() and not the call.
     if (this.#closing.signal.aborted) throw new ClosedError('This instance')
   }
 
@@ -54,9 +57,9 @@ export class Calls {
     return writing
   }
 
-  /** Resolves when all current writes have ended, so that closing loses no write that the program did not await. */
+  /** Resolves when all current writes have finished. Closing waits for this, so that no write is lost that the program did not await. */
   async waitForWrites(): Promise<void> {
-    // A call from the same turn of the event loop may still be checking its arguments.
+    // A call from the same event-loop turn may still be checking its arguments.
     await new Promise(setImmediate)
     await Promise.allSettled(this.#writes)
   }

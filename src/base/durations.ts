@@ -1,7 +1,7 @@
 /** A length of time: a number of milliseconds, or a text with units such as `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'1d'`, `'1m30s'`. */
 export type Duration = number | string
 
-/** Longest timer to set. A Node.js timer of more than 2^31 ms fires immediately. */
+/** Maximum delay of a timer. A Node.js timer with a delay of more than 2^31 ms fires immediately. */
 export const maxTimerMs = 24 * 86_400_000
 
 const unitMs: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }

@@ -2,7 +2,7 @@
  * Holdfast distinguishes three kinds of failure:
  *
  * - a mistake of the programmer throws `UsageError` immediately;
- * - an operating error is another subclass of `HoldfastError`, with a stable `code`;
+ * - an operating error throws a different subclass of `HoldfastError`, with a stable `code`;
  * - an outcome (busy, replayed, skipped) is a return value and never thrown.
  */
 interface ErrorDetails {
@@ -38,7 +38,7 @@ export class HoldfastError extends Error {
   }
 }
 
-/** Whether the same call may succeed later although nothing was changed. */
+/** Whether the same call may succeed later even if nothing is changed. */
 export function isRetryable(error: unknown): boolean {
   return error instanceof HoldfastError && error.retryable
 }
@@ -50,7 +50,10 @@ export class UsageError extends HoldfastError {
   }
 }
 
-/** The instance is draining and starts no new work. If draining times out, the signals of everything still held abort with this error. */
+/**
+ * The instance is draining and starts no new work. If draining times out, the signal of every handle that is still held aborts with this
+ * error.
+ */
 export class InstanceDrainingError extends HoldfastError {
   constructor() {
     super('This instance is draining', {
@@ -62,7 +65,7 @@ export class InstanceDrainingError extends HoldfastError {
 }
 
 /**
- * The instance, or a part of it, has been closed. If a call was in flight, the error names the call and has the stack of the call.
+ * The instance, or a part of it, has been closed. If a call was in flight, the error contains the name and the stack trace of the call.
  *
  * @example
  * const waiting = holdfast.locks.acquire('nightly-report')

@@ -4,8 +4,8 @@ import { awaitValue, isThenable } from './thenable.js'
 import { describe } from './user-values.js'
 
 /**
- * All events of an instance, and the payload of each. Events concern this instance only; the state of the fleet is in the database.
- * A test compares docs/reference/events.md with this interface.
+ * All events of an instance, and the payload of each. Events concern only this instance. The state of the whole fleet is in the database. A
+ * test compares docs/reference/events.md with this interface.
  */
 export interface HoldfastEvents {
   /** The instance lost its session, and with it all its locks and permits. The instance reconnects automatically. */
@@ -200,8 +200,8 @@ export const eventNames = Object.keys(knownEvents) as readonly EventName[]
 type Listener<Name extends EventName> = (event: HoldfastEvents[Name]) => void
 
 /**
- * The event listeners of an instance. Rooms emit with `events.emitter('lock.lost')?.({ … })`. Without a listener, that is one lookup
- * in a map, and the event is not built.
+ * The event listeners of an instance. Rooms emit with `events.emitter('lock.lost')?.({ … })`. Without a listener, the call costs one lookup
+ * in a map, and the event object is not created.
  */
 export class Events {
   readonly #listeners = new Map<EventName, readonly Listener<never>[]>()
@@ -221,7 +221,7 @@ export class Events {
 
   /** Returns a function that calls the listeners, or undefined if there are none. */
   emitter<Name extends EventName>(name: Name): Listener<Name> | undefined {
-    // The emitter stored under a name takes the events of that name.
+    // The emitter stored under a name accepts the events of that name.
     return this.#emitters.get(name) as Listener<Name> | undefined
   }
 
@@ -230,7 +230,7 @@ export class Events {
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         const returned: unknown = listener(event)
-        // The rejection of an asynchronous listener must not end the process.
+        // If an asynchronous listener rejects, the process must not exit.
         if (isThenable(returned)) awaitValue(returned).catch(() => {})
       } catch {
         // A failing listener must not affect the work.

@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 export interface FlowHold {
   readonly handle: { readonly held: boolean }
   readonly keys: readonly string[]
-  /** The address of the database in which it is held. */
+  /** Address of the database in which the name is held. */
   readonly address: string
 }
 
@@ -16,8 +16,8 @@ interface Flow {
 const currentFlow = new AsyncLocalStorage<Flow>()
 
 /**
- * Runs `work` as a flow of control that holds something. A call that waits inside the flow is recorded as holding it. That record is
- * the only evidence that two calls wait for each other.
+ * Runs `work` as a flow of control that holds something. A call that waits inside the flow is recorded as a holder. Only this record can
+ * show that two calls wait for each other.
  */
 export function runHolding<T>(held: FlowHold, work: () => T): T {
   return currentFlow.run({ held, outer: currentFlow.getStore() }, work)

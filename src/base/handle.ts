@@ -2,8 +2,8 @@ import { ClosedError, type HoldfastError, UsageError } from './errors.js'
 import { describe } from './user-values.js'
 
 /**
- * Anything that can be held: a lock, a lease, a permit, a leadership. `held` reads the clock each time. So it is correct even right
- * after the process was frozen or its event loop was blocked, before any timer or socket event has fired.
+ * Anything that can be held: a lock, a lease, a permit, a leadership. `held` reads the clock each time. Therefore its value is correct even
+ * immediately after the process was frozen or its event loop was blocked, before any timer or socket event has fired.
  *
  * ```text
  * held ──► released
@@ -19,10 +19,10 @@ export abstract class Handle {
 
   abstract get name(): string
 
-  /** Fencing token. Larger than the fence of every earlier holder. */
+  /** Fencing token: larger than the fence of every earlier holder. */
   abstract get fence(): number
 
-  /** Whether the holder may rely on it now. */
+  /** Whether the holder may rely on this handle now. */
   get held(): boolean {
     return this.#released === undefined && this.loss === undefined
   }
@@ -40,7 +40,7 @@ export abstract class Handle {
     return this.#controller.signal
   }
 
-  /** Releases it. Resolves when the server has released it. Safe to call again, and after a loss. */
+  /** Releases the handle. Resolves when the server has released the name. May be called more than once, and after a loss. */
   release(): Promise<void> {
     if (this.#released) return this.#released
     // A loss before the release is reported. A loss after it is not.
@@ -66,13 +66,13 @@ export abstract class Handle {
     return this.#released !== undefined
   }
 
-  /** @internal The reason why the holder may no longer rely on it. */
+  /** @internal The reason why the holder may no longer rely on this handle. */
   protected get loss(): HoldfastError | undefined {
     if (this.#loss || this.#released) return this.#loss
     return this.currentLoss()
   }
 
-  /** @internal Declares it lost. Only the first reason counts. */
+  /** @internal Declares the handle lost. Only the first reason counts. */
   protected lose(reason: HoldfastError): void {
     if (this.#loss || this.#released) return
     this.#loss = reason
@@ -84,7 +84,7 @@ export abstract class Handle {
     else this.reportEnd(heldMs, reason, undefined)
   }
 
-  /** @internal Requests a release. The holder still holds it. */
+  /** @internal Requests a release. The handle remains held until its holder releases it. */
   protected requestRelease(reason: HoldfastError): void {
     this.#releaseRequest ??= reason
     this.#controller?.abort(reason)
@@ -107,7 +107,7 @@ export function checkCallback(where: string, work: unknown): void {
 }
 
 /**
- * Runs `work` while something is held, then releases it in any case. If the handle was lost before `work` ended, throws the loss,
+ * Runs `work` while the handle is held, then always releases the handle. If the handle was lost before `work` finished, throws the loss,
  * because another holder may have worked at the same time.
  */
 export async function whileHeld<T>(handle: Handle, work: () => Promise<T> | T): Promise<T> {

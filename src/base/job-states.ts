@@ -2,7 +2,7 @@
 export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried'] as const
 export type JobState = (typeof jobStates)[number]
 
-/** The states of a job that has not ended. */
+/** The states of jobs that have not ended yet. */
 export const unendedStates: readonly JobState[] = ['ready', 'running', 'waiting']
 
 export function hasEnded(state: JobState): boolean {

@@ -2,13 +2,13 @@ import { types } from 'node:util'
 import { UsageError } from './errors.js'
 import { describe, messageOf } from './user-values.js'
 
-/** Limits the walk: an object whose parts are shared can expand to too many parts. */
+/** Maximum number of visited parts: an object with shared parts can expand to a very large number of parts. */
 const maxParts = 1_000_000
 
 /** Maximum nesting. PostgreSQL refuses JSON with a few thousand levels. */
 const maxDepth = 500
 
-/** Serializes a value. Throws for a value that JSON would change silently. `what` names the value in the message: `an input`. */
+/** Serializes a value as JSON. Throws if JSON would silently change the value. `what` names the value in the message: `an input`. */
 export function toJson(value: unknown, what: string): string | undefined {
   if (value === undefined) return undefined
   let unserializable: UnserializablePart | undefined
@@ -31,7 +31,7 @@ function unserializableError(what: string, got: string): UsageError {
   )
 }
 
-/** A part that JSON cannot carry. */
+/** A part of a value that JSON cannot represent. */
 interface UnserializablePart {
   readonly got: string
   /** Path of the part, such as `.items[3].tags`. */
@@ -39,8 +39,8 @@ interface UnserializablePart {
 }
 
 /**
- * Finds the first part that JSON cannot carry. A replacer would make JSON.stringify 10 times slower. The path is built on the way back,
- * so a valid value does not pay for it.
+ * Finds the first part that JSON cannot represent. A replacer function would make JSON.stringify 10 times slower. The path is built only
+ * when such a part is found, so a valid value has no extra cost.
  */
 function findUnserializable(value: unknown, parts: { left: number }, depth: number): UnserializablePart | undefined {
   if (--parts.left < 0) return { got: `more than ${maxParts} parts`, path: '' }
@@ -67,7 +67,7 @@ function findInObject(value: object, parts: { left: number }, depth: number): Un
     if (toJSON === Date.prototype.toJSON) return undefined
   }
   const json: unknown = toJSON.call(value, '')
-  // JSON.stringify does not call the toJSON of the result.
+  // JSON.stringify does not call toJSON on the result of another toJSON.
   return typeof json === 'object' && json !== null
     ? findInside(json, parts, depth)
     : findUnserializable(json, parts, depth)
@@ -83,7 +83,7 @@ function findInside(value: object, parts: { left: number }, depth: number): Unse
     if (value.length > parts.left) return { got: `more than ${maxParts} parts`, path: '' }
     for (let at = 0; at < value.length; at++) {
       const part: unknown = value[at]
-      // JSON.stringify would write null, also for a hole.
+      // JSON.stringify would write null. This also applies to a hole in an array.
       const found = part === undefined ? { got: 'undefined', path: '' } : findUnserializable(part, parts, depth + 1)
       if (found) return { got: found.got, path: `[${at}]${found.path}` }
     }
@@ -100,7 +100,7 @@ function findInside(value: object, parts: { left: number }, depth: number): Unse
   return undefined
 }
 
-/** Whether it is an object without a class, also from another realm such as a sandbox of `node:vm`. */
+/** Whether the value is a plain object. Includes plain objects from a different realm, such as a `node:vm` sandbox. */
 function isPlain(value: object): boolean {
   const prototype: object | null = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null
@@ -112,7 +112,7 @@ const prototypesWithHiddenData = new Set<object>(
 )
 
 function hasHiddenData(value: object): boolean {
-  // Also errors of another realm.
+  // This includes errors from a different realm.
   if (types.isNativeError(value)) return true
   for (let one: object | null = value; one !== null; one = Object.getPrototypeOf(one))
     if (prototypesWithHiddenData.has(one)) return true

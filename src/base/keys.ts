@@ -17,7 +17,7 @@ import { describe } from './user-values.js'
 export interface Key {
   /** The number in decimal, as the driver sends and receives a bigint. */
   readonly key: string
-  /** The name that people use. Two different labels with one key are a collision. */
+  /** The name that people use. If two different labels have the same key, that is a collision. */
   readonly label: string
   /** The namespace of the label. Empty for pairs. */
   readonly namespace: string
@@ -29,8 +29,8 @@ export const numbersPerSpace = 2 ** 20
 const maxNameLength = 500
 
 /**
- * Throws for a value that cannot be a name (`checkNameFits`) or contains a missing value (`checkNoMissingValue`). Every name and key
- * of a user is checked here. `hint` replaces the general hint.
+ * Throws if a value cannot be a name (`checkNameFits`) or contains a missing value (`checkNoMissingValue`). Every name and key from the
+ * user is checked here. `hint` replaces the general hint.
  */
 export function checkName(given: unknown, what = 'name', hint?: string): string {
   const name = checkNameFits(given, what, hint)

@@ -3,13 +3,13 @@ import { describe } from './user-values.js'
 
 /**
  * Names are often built with template literals, and a template literal prints a missing value: `stripe:${body.id}` becomes
- * "stripe:undefined". Then every caller without the value uses the same name: only one of many webhooks is handled, or one user locks
- * out all others. The checks in this file find such names.
+ * "stripe:undefined". Then every call without the value uses the same name: only one of many webhooks is handled, or one user locks out all
+ * others. The checks in this file find such names.
  *
  * A name consists of parts: runs of letters, digits, `-` and `_`. Every other character separates two parts.
  *
- * - `undefined`, `NaN` or `Invalid Date` as a whole part, and `[object Object]` and the like anywhere, are refused.
- * - `null` as a part (Null is a surname), and these words next to `-` or `_`, are allowed with a warning.
+ * - A name is refused if one of its parts is `undefined`, `NaN` or `Invalid Date`, or if it contains text such as `[object Object]`.
+ * - A name is allowed, with a warning, if one of its parts is `null` (Null is a surname), or if one of these words is next to `-` or `_`.
  */
 const refusedPattern =
   /(?<![\p{L}\p{M}\p{N}_-])(?:undefined|NaN|Invalid Date)(?![\p{L}\p{M}\p{N}_-])|\[object [A-Za-z]\w*\]/u
@@ -25,12 +25,12 @@ const origins: Record<string, string> = {
   '[object Promise]': 'a promise that was not awaited',
 }
 
-/** Returns the part of a name that stands for a missing value, if there is one. */
+/** Returns the part of a name that was printed from a missing value, such as `undefined`. Returns undefined if there is none. */
 export function findMissingValue(name: string): string | undefined {
   return suspectPattern.test(name) ? refusedPattern.exec(name)?.[0] : undefined
 }
 
-/** Throws for a name with a part that stands for a missing value. `hint` replaces the general hint. */
+/** Throws if a part of the name was printed from a missing value, such as `undefined`. `hint` replaces the general hint. */
 export function checkNoMissingValue(name: string, what: string, hint?: string): void {
   const part = findMissingValue(name)
   if (part === undefined) {
@@ -45,10 +45,10 @@ export function checkNoMissingValue(name: string, what: string, hint?: string): 
 }
 
 const warnedShapes = new Set<string>()
-/** Limits the log, because names may come from clients. */
+/** Limits the number of warnings in the log, because names may come from clients. */
 const maxWarnings = 100
 
-/** Warns once for all names that differ only in their other parts. */
+/** Warns only once for names that differ only in their other parts. */
 function warn(name: string, what: string): void {
   const [part] = doubtfulPattern.exec(name) ?? []
   if (part === undefined) return

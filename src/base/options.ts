@@ -3,7 +3,7 @@ import { UsageError } from './errors.js'
 import { suggest } from './suggest.js'
 import { describe, isInstance } from './user-values.js'
 
-/** Checks one option. Every message has one form: `Expected wait to be a duration of at least 0ms, got "soon" (string)`. */
+/** Checks one option. Every message has the same form: `Expected wait to be a duration of at least 0ms, got "soon" (string)`. */
 export interface OptionRule<T> {
   readonly expected: string
   readonly hint?: string
@@ -27,7 +27,7 @@ export function readOptions<R extends Record<string, OptionRule<unknown>>>(
   }
   for (const [key, value] of Object.entries(given)) {
     if (value === undefined) continue
-    // Own properties only: `constructor` is not a rule.
+    // Only own properties count, so that the inherited property `constructor` is not treated as a rule.
     const rule = Object.hasOwn(rules, key) ? rules[key] : undefined
     if (rule === undefined) {
       const alias = Object.hasOwn(aliases, key) ? aliases[key] : undefined
@@ -96,12 +96,12 @@ export const abortSignal: OptionRule<AbortSignal> = {
   read: (given) => (isInstance(given, AbortSignal) ? given : undefined),
 }
 
-/** A function of the user. */
+/** A function that the user passes. */
 export function callback<T extends (...given: never[]) => unknown>(expected: string): OptionRule<T> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }
 
-/** An object from a library of the user, identified by its members. */
+/** An object from a library that the user uses, identified by its members. */
 export function objectWith<T>(expected: string, ...members: (keyof T & string)[]): OptionRule<T> {
   const fits = (given: unknown): given is T =>
     (typeof given === 'object' || typeof given === 'function') &&

@@ -9,11 +9,11 @@ export interface Polling {
   pauseMs(failures: number, polls: number): number
   /** Called with a failure that retries cannot fix, such as a missing privilege. */
   onError?(error: unknown): void
-  /** Whether to pause before the first poll. After that pause most polls are no longer needed. */
+  /** Whether to pause before the first poll. After this pause, most polls are no longer needed. */
   readonly pausesFirst?: boolean
 }
 
-/** Polls while there is something to poll for: after each pause, and immediately after a wake-up. One poll at a time. */
+/** Polls while there is something to poll for: after each pause, and immediately after a wake-up. Only one poll runs at a time. */
 export class Poller {
   /** Set while the last poll has failed. */
   failure: { readonly error: unknown } | undefined
@@ -27,17 +27,17 @@ export class Poller {
     this.#polling = polling
   }
 
-  /** Starts the poller unless it runs. */
+  /** Starts the poller unless it is already running. */
   start(): void {
     if (!this.#isRunning && !this.#isClosed) this.#running = this.#run()
   }
 
-  /** Ends a pause. If a poll is in flight, another poll follows without a pause. */
+  /** Ends a pause. If a poll is in flight, the next poll follows without a pause. */
   wake(): void {
     this.#wakeup.signal()
   }
 
-  /** Resolves when the poll in flight has ended. */
+  /** Resolves when the poll in flight has finished. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#wakeup.signal()

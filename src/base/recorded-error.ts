@@ -21,7 +21,7 @@ export function toRecordedError(error: unknown): RecordedError {
   if (!isError(error) && typeof message !== 'string') return { name: 'Error', message: textOf(error) }
   const name = memberOf(error, 'name')
   const code = memberOf(error, 'code')
-  // The first read of `stack` formats name and message. If these are not strings, that would call their `toString`.
+  // The first read of `stack` formats the name and the message. If they are not strings, formatting would call their `toString` methods.
   const stack = typeof name === 'string' && typeof message === 'string' ? memberOf(error, 'stack') : undefined
   return {
     name: name === undefined ? 'Error' : textOf(name),

@@ -1,9 +1,9 @@
-/** Returns the candidate that is nearest to a mistyped word, or undefined if none is near. */
+/** Returns the candidate that is closest to a mistyped word, or undefined if no candidate is similar. */
 export function suggest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
   for (const candidate of candidates) {
-    // The difference in length is a lower bound of the distance. It avoids comparing very long words.
+    // The difference in length is a lower bound for the distance. This check avoids comparing very long words.
     if (Math.abs(candidate.length - word.length) >= bestDistance) continue
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
     if (distance < bestDistance) {
@@ -14,7 +14,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Number of letters to insert, delete, replace, or swap with the next letter. */
+/** Edit distance: number of letters to insert, delete, replace, or swap with the next letter. */
 function editDistance(from: string, to: string): number {
   let beforePrevious: number[] = []
   let previous = Array.from({ length: to.length + 1 }, (_, column) => column)

@@ -1,5 +1,5 @@
 /**
- * Whether the value can be awaited: a promise of any library or realm, or a lazy query. Also true if reading `then` throws: `await`
+ * Whether the value can be awaited: a promise of any library or realm, or a lazy query. Also true if reading `then` throws, because `await`
  * then rejects with the same error.
  */
 export function isThenable(given: unknown): given is PromiseLike<unknown> {
@@ -12,8 +12,8 @@ export function isThenable(given: unknown): given is PromiseLike<unknown> {
 }
 
 /**
- * Awaits a value of the user. Only `await` is safe: `Promise.resolve(given).then(…)` would pass our callbacks to an overridden `then`,
- * which could call them twice.
+ * Awaits a value that the user passed. Only `await` is safe: `Promise.resolve(given).then(…)` would pass our callbacks to an overridden
+ * `then`, which could call them twice.
  */
 export async function awaitValue<T>(given: PromiseLike<T> | T): Promise<T> {
   return await given

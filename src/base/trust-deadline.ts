@@ -9,10 +9,10 @@ import type { HoldfastError } from './errors.js'
  *
  * The client counts from the *send* of the last statement that received a response. The server counts from the later execution of that
  * statement, and its time is longer by a margin, which the subclass subtracts. The two clocks are never compared. Only their rates must
- * agree to within the margin.
+ * agree, within the margin.
  *
- * `trusted` reads the clock each time. So it is correct even after the process was frozen or its event loop was blocked, before any
- * timer has fired. The first reader after the deadline notifies the listeners.
+ * `trusted` reads the clock each time. Therefore its value is correct even after the process was frozen or its event loop was blocked,
+ * before any timer has fired. The first read after the deadline notifies the listeners.
  *
  *     trusted → lost (deadline, or `lose`) or ended (by its owner, without notice). Both are final.
  */
@@ -27,7 +27,7 @@ export abstract class TrustDeadline {
     this.#trustedUntil = sentAt + trustMs
   }
 
-  /** Whether the client may rely on it now. */
+  /** Whether the client still trusts the session, presence or lease. */
   get trusted(): boolean {
     if (this.#loss !== undefined || this.#hasEnded) return false
     const lateMs = performance.now() - this.#trustedUntil
@@ -36,7 +36,7 @@ export abstract class TrustDeadline {
     return false
   }
 
-  /** The reason of the loss. Undefined while it is trusted, and after `end`. */
+  /** The reason for the loss. Undefined before a loss, and after `end`. */
   get loss(): HoldfastError | undefined {
     return this.trusted ? undefined : this.#loss
   }
@@ -68,8 +68,8 @@ export abstract class TrustDeadline {
   }
 
   /**
-   * Extends the trust, because a statement that was sent at `sentAt` has received a response. Responses may arrive in any order.
-   * Returns false after the deadline: the server may have revoked it since, so trust is not restored.
+   * Extends the trust after the response to a statement that was sent at `sentAt`. Responses may arrive in any order. Returns false after
+   * the deadline. The server may have granted the same thing to another client by then, so trust is not restored.
    */
   protected answered(sentAt: number, trustMs: number): boolean {
     if (!this.trusted) return false

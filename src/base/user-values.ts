@@ -1,15 +1,15 @@
 import { types } from 'node:util'
 
-// A handler can throw or return anything: a revoked Proxy, an object whose getters throw, an error of another realm. Only the functions
-// in this file read such a value. They never throw. They call each getter once, and never call `toString`, `valueOf` or `toJSON` of an
-// object, so their running time does not depend on the value.
+// A handler can throw or return anything: a revoked Proxy, an object whose getters throw, an error from a different realm. Only the
+// functions in this file read such a value. They never throw. They call each getter once, and never call `toString`, `valueOf` or `toJSON`
+// of an object, so their running time does not depend on the value.
 
 const maxText = 4_000
 const maxClassName = 80
-/** Limits chains that can be cycles: the causes of an error, and the errors inside an AggregateError. */
+/** Maximum length of chains that can be cycles: an error's causes, and the errors inside an AggregateError. */
 const maxDepth = 5
 
-/** Makes a text storable as text or jsonb: shortens it and replaces zero bytes and broken Unicode. */
+/** Prepares a text for a column of type text or jsonb: shortens it, and replaces zero bytes and broken Unicode. */
 export function clip(text: string): string {
   return text.slice(0, maxText).replaceAll('\0', '\uFFFD').toWellFormed()
 }
@@ -23,7 +23,7 @@ export function memberOf(value: unknown, key: PropertyKey): unknown {
   }
 }
 
-/** `instanceof`, but false if that throws. */
+/** Like `instanceof`, but returns false if `instanceof` throws. */
 export function isInstance<T>(value: unknown, type: abstract new (...given: never[]) => T): value is T {
   try {
     return value instanceof type
@@ -32,7 +32,7 @@ export function isInstance<T>(value: unknown, type: abstract new (...given: neve
   }
 }
 
-/** Whether the value is an error, also one of another realm (`node:vm`, a worker). */
+/** Whether the value is an error. Includes errors from a different realm (`node:vm`, a worker). */
 export function isError(value: unknown): boolean {
   return types.isNativeError(value) || isInstance(value, Error)
 }

@@ -1,6 +1,6 @@
 import { pause } from './abort.js'
 
-/** Pauses of a polling loop. A signal ends the pause. After a signal during a poll, the next pause is skipped. */
+/** Pauses a polling loop. A signal ends the pause. A signal during a poll skips the next pause. */
 export class Wakeup {
   #isSignaled = false
   #waiting: AbortController | undefined
@@ -10,12 +10,12 @@ export class Wakeup {
     this.#waiting?.abort()
   }
 
-  /** Call before each poll: the poll sees everything that was signaled so far. */
+  /** Call this method before each poll. The poll finds everything that was signaled before it. */
   clear(): void {
     this.#isSignaled = false
   }
 
-  /** Waits for `ms` or until a signal. Returns whether there was a signal. */
+  /** Waits for `ms` milliseconds or until a signal. Returns whether there was a signal. */
   async wait(ms: number): Promise<boolean> {
     if (!this.#isSignaled) {
       this.#waiting = new AbortController()

@@ -1,6 +1,6 @@
 /**
- * The local times that a cron expression selects, without time zones: every day has 86,400 seconds. It counts and searches with
- * arithmetic, so counting a week of seconds costs no more than counting a day.
+ * The local times that a cron expression selects, without time zones: every day has 86,400 seconds. The calendar counts and searches with
+ * arithmetic, so counting the seconds of a week costs no more than counting those of a day.
  */
 import { CronPattern } from 'croner'
 
@@ -34,21 +34,21 @@ export class Calendar {
   /** Whether the expression selects fixed times of day, such as `30 2 * * *`. False with a `*` or a step in seconds, minutes or hours. */
   readonly hasFixedTimes: boolean
 
-  /** Throws the errors of the parser. */
+  /** Throws the parser's errors. */
   constructor(cron: string) {
     const pattern = new CronPattern(cron, undefined, { mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard' })
     this.hasFixedTimes = pattern.isFixedTime
     this.#hours = new IndexedField(pattern.hour)
     this.#minutes = new IndexedField(pattern.minute)
     this.#seconds = new IndexedField(pattern.second)
-    // Not the pattern itself: it contains an array of 10,000 years, and there may be thousands of rules.
+    // The pattern itself is not kept, because it contains an array of 10,000 years, and there may be thousands of rules.
     const { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic } =
       pattern
     this.#dates = { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic }
     this.#timesPerDay = this.#hours.values.length * this.#minutes.values.length * this.#seconds.values.length
   }
 
-  /** Whether any date matches (30 February does not). Checks each length of each month with each first weekday. */
+  /** Whether any date matches (30 February never does). Checks every possible length of each month with every first weekday. */
   get matchesAnyDate(): boolean {
     return this.#dates.month.some(
       (wanted, month) =>
@@ -101,7 +101,7 @@ export class Calendar {
     return this.#minutes.has(minute) ? rank + secondsBelow[second % 60]! : rank
   }
 
-  /** Returns the second of the day with this rank. */
+  /** Returns the selected second of the day with this rank. */
   #secondAt(rank: number): number {
     const seconds = this.#seconds.values
     const minutes = this.#minutes.values
@@ -151,7 +151,7 @@ export class Calendar {
     return this.#cachedMask(daysIn(year, month), weekday(dateNumber(year, month, 1)))
   }
 
-  /** The mask depends only on the length of the month and its first weekday. */
+  /** The mask depends only on the month's length and first weekday. */
   #cachedMask(length: number, firstWeekday: number): number {
     const key = length * 7 + firstWeekday
     const known = this.#masks.get(key)
@@ -167,7 +167,7 @@ export class Calendar {
     for (let date = 1; date <= length; date++) {
       const byDate = this.#matchesDate(date, length, firstWeekday)
       const byWeekday = this.#matchesWeekday(date, length, firstWeekday)
-      // As in other crons: if both fields are given, one match is enough, unless the expression has a +.
+      // If both day fields are given, one match is enough, unless the expression has a +. Other cron implementations do the same.
       const both = useAndLogic || starDOM || starDOW
       if (both ? byDate && byWeekday : byDate || byWeekday) mask |= 1 << (date - 1)
     }

@@ -21,7 +21,7 @@ const fields = [
   { name: 'day of the week', takes: '0 to 7 or SUN to SAT, such as "MON-FRI", "FRI#2" or "FRI#L"' },
 ]
 
-/** Normalizes an expression: no nickname, single spaces, capitals, `*` for `?`, and seconds only if they are not 0. */
+/** Normalizes an expression: expands nicknames, uses single spaces and capitals, replaces `?` with `*`, and omits seconds that are 0. */
 export function readCron(given: string): { text: string; calendar: Calendar } {
   const words = given.trim().split(/\s+/)
   const { text, calendar } = normalize(given, words[0]!.startsWith('@') ? expandNickname(given, words) : words)
@@ -82,7 +82,7 @@ function tryParse(parts: string[]): Calendar | undefined {
   }
 }
 
-/** Returns a hint for notations of other crons. */
+/** Returns a hint for notations that other cron implementations use. */
 function fieldHint(part: string): string | undefined {
   if (/^\d*\/\d+$/.test(part)) return `Write "*${part.slice(part.indexOf('/'))}", or a range before the slash.`
   if (/^\w+-\w+$/.test(part)) return 'A range must ascend. Split a range that wraps around: "22-23,0-3".'

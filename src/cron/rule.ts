@@ -1,20 +1,20 @@
 /**
- * Tick rules of schedules. A rule is a pure function of its text: it does not read the clock or the time zone of the machine, so every
- * instance of a fleet computes the same ticks.
+ * Tick rules of schedules. A rule is a pure function of its text: it does not depend on the machine's clock or time zone, so every instance
+ * of a fleet computes the same ticks.
  *
- * `every` ticks at whole multiples of its interval since the epoch. `at` ticks once. `cron` ticks at local times of a zone. At a clock
- * change it behaves like Vixie cron:
+ * `every` ticks at whole multiples of its interval since the epoch. `at` ticks once. `cron` ticks at local times in a time zone. At a clock
+ * change, a `cron` rule behaves like Vixie cron:
  *
  * | expression                                       | skipped local time                 | repeated local time  |
  * | ------------------------------------------------ | ---------------------------------- | -------------------- |
  * | fixed times: `30 2 * * *`, `0 9,17 * * *`        | ticks once, after the clock change | ticks the first time |
  * | `*` or a step in seconds, minutes or hours       | does not tick                      | ticks both times     |
  *
- * So one run a day stays one run a day, and every ten minutes stays every ten minutes. All times that one clock change skips are one tick.
- * If a zone skips a whole day, the times of that day do not tick.
+ * So a daily rule still ticks once a day, and a rule for every ten minutes still ticks every ten minutes. All times that one clock change
+ * skips become a single tick. If a zone skips a whole day, there are no ticks for that day.
  *
- * The parser is croner. Searching and counting are our own, because missed ticks are counted over a week of seconds. That takes
- * milliseconds here, and minutes with croner. The tests compare both.
+ * Holdfast uses croner only as the parser. Holdfast searches and counts ticks itself, because it may have to count missed ticks over a
+ * week, second by second. Our code does this in milliseconds, and croner in minutes. The tests compare the results of both.
  */
 import {
   type Duration,
@@ -38,11 +38,11 @@ export interface RuleOptions {
   /** Five fields (minute, hour, day of the month, month, day of the week), six with seconds in front, or a nickname. */
   cron?: string | undefined
   /**
-   * A fixed interval of at least 1 s, as a duration or in milliseconds. It ticks at whole multiples since 1970-01-01T00:00:00Z,
-   * whenever it was added.
+   * A fixed interval of at least 1 s, as a duration or in milliseconds. The schedule ticks at whole multiples of the interval since
+   * 1970-01-01T00:00:00Z, no matter when it was added.
    */
   every?: Duration | undefined
-  /** One point in time, once. */
+  /** The point in time of a single tick. */
   at?: Date | undefined
   /** For `cron`: time zone of the local time, such as `Europe/London`. Default `UTC`. */
   timezone?: string | undefined
@@ -60,7 +60,7 @@ export interface TickRule {
   count(from: Date, to: Date): number
   /** Returns the latest ticks after `from`, up to and including `to`: at most `max`, the oldest first. */
   between(from: Date, to: Date, max: number): Date[]
-  /** Converts a tick to the local time of the rule's zone. */
+  /** Converts a tick to local time in the rule's time zone. */
   local(tick: Date): LocalTick
 }
 
@@ -75,7 +75,7 @@ export interface LocalTick {
 
 const day = 86_400
 const maxEveryMs = 365 * day * 1_000
-/** Ticks exist only in the years 1000 to 9999, whose dates have four digits. */
+/** Ticks exist only in the years 1000 to 9999, because these years have four digits. */
 const minSecond = Date.UTC(1000, 0) / 1_000
 const maxSecond = Date.UTC(10_000, 0) / 1_000
 
@@ -134,8 +134,8 @@ export function ruleFromText(text: string): TickRule {
 }
 
 /**
- * Describes a rule for people: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`. Null stands for a rule that this
- * version cannot parse, because a newer version has written it.
+ * Describes a rule for people: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`. Null means a rule that this version
+ * cannot parse, because a newer version wrote it.
  *
  * @example
  * describeRule({ every: 900_000 }) // every 15m
@@ -153,7 +153,7 @@ function checkWholeMs(every: number): number {
 }
 
 function readZone(name: string): string {
-  // Exact spelling only: a zone in other capitals would make a different rule.
+  // Only the exact spelling is accepted: the same zone with different capitals would be a different rule.
   if (isZone(name)) return name
   const meant = suggest(name, zoneNames())
   throw new UsageError(
@@ -164,7 +164,7 @@ function readZone(name: string): string {
   )
 }
 
-/** Members that all kinds of rules share. */
+/** Members that are common to all kinds of rules. */
 abstract class Rule implements TickRule {
   abstract readonly text: string
   abstract next(after: Date): Date | null
@@ -235,7 +235,7 @@ class SingleTickRule extends Rule {
   }
 }
 
-/** Ticks at local times of a zone. Private methods use whole seconds since the epoch. */
+/** Ticks at local times in a time zone. Private methods use whole seconds since the epoch. */
 class CronRule extends Rule {
   readonly text: string
   readonly #calendar: Calendar
@@ -257,7 +257,7 @@ class CronRule extends Rule {
         const tick = this.#firstIn(period, from)
         if (tick !== undefined) return new Date(tick * 1_000)
       }
-      // Skip to the day before the next matching date: no zone is further from UTC than a day, and none skips more than a day.
+      // Skip to the day before the next matching date: no zone differs from UTC by more than a day, and no zone skips more than a day.
       const end = (number + 1) * day
       from = Math.max(end, this.#calendar.first(end - 2 * day) - day)
     }
@@ -318,12 +318,15 @@ class CronRule extends Rule {
     return this.#calendar.count(local, to + period.offset) + (hasSkipped ? 1 : 0)
   }
 
-  /** Whether the local times of the period have ticked before. */
+  /** Whether the rule has already ticked at the period's local times, before the clocks went back. */
   #isSuppressed(period: OffsetPeriod): boolean {
     return period.isRepeated && this.#calendar.hasFixedTimes
   }
 
-  /** Counts the skipped times for which the first second of a period ticks. Only times of its own day count: a skipped day never existed. */
+  /**
+   * Counts the skipped times that the tick in the first second of a period replaces. Only times on the period's own day count, because a
+   * skipped day never existed.
+   */
   #countSkipped(period: OffsetPeriod): number {
     if (period.skipped === 0 || !this.#calendar.hasFixedTimes) return 0
     const local = period.from + period.offset
@@ -349,7 +352,9 @@ class CronRule extends Rule {
     )
   }
 
-  /** Returns the period since the previous tick that begins with skipped times of this rule, if there is one. */
+  /**
+   * Returns the period since the previous tick that begins with times that the rule selects but the clock change skips, if there is one.
+   */
   #skippedPeriodBefore(second: number): OffsetPeriod | undefined {
     const since = this.previous(new Date(second * 1_000))
     const first = since === null ? second : toSeconds(since) + 1

@@ -1,6 +1,6 @@
 /**
- * A period of a time zone with a constant offset from UTC, in whole seconds. This file reads the time zone tables of the runtime, never
- * its clock or its own zone.
+ * A period of a time zone with a constant offset from UTC, in whole seconds. This file reads the runtime's time zone tables, but never its
+ * clock or its own time zone.
  */
 export interface OffsetPeriod {
   /** Start in seconds since the epoch (inclusive). `to` is the end (exclusive). */
@@ -8,14 +8,14 @@ export interface OffsetPeriod {
   readonly to: number
   /** Local time minus UTC. */
   readonly offset: number
-  /** Local time that is skipped at `from`, because the clocks go forward. Usually 0. */
+  /** Seconds of local time that are skipped at `from` because the clocks go forward. Usually 0. */
   readonly skipped: number
-  /** The clocks went back: every local time of this period has occurred before. */
+  /** Whether the clocks went back, so that every local time in this period has occurred before. */
   readonly isRepeated: boolean
 }
 
 const day = 86_400
-/** Maximum number of cached days in one zone. Then the cache is cleared. */
+/** Maximum number of cached days per zone. At this number the cache is cleared. */
 const maxCachedDays = 4_096
 const zones = new Map<string, Zone>()
 
@@ -29,8 +29,8 @@ export function zoneOf(name: string): Zone {
 }
 
 /**
- * Whether the name is a place or `UTC`. The runtime also accepts offsets, which have no clock changes, abbreviations such as `PST`, and
- * any capitals.
+ * Whether the name is a place or `UTC`. The runtime would also accept offsets (which have no clock changes), abbreviations such as `PST`,
+ * and names in any mix of upper and lower case.
  */
 export function isZone(name: string): boolean {
   if (zones.has(name)) return true
@@ -74,7 +74,7 @@ export function clockChanges(timezone: string, from: Date, to: Date): ClockChang
   let before: OffsetPeriod | undefined
   for (let number = Math.floor(first / day); number * day < end; number++) {
     for (const period of zone.day(number)) {
-      // A period over midnight is split into two days.
+      // A period that spans midnight is split between two days.
       const isNew = period.skipped > 0 || (period.isRepeated && !before?.isRepeated)
       before = period
       if (!isNew || period.from < first || period.from >= end) continue
@@ -122,7 +122,7 @@ export class Zone {
   #periodsOf(number: number): OffsetPeriod[] {
     const first = number * day
     const last = first + day
-    // A clock change of the previous day matters, too: its local times may occur again today.
+    // A clock change on the previous day matters, too, because its local times may be repeated today.
     const changes = [...this.#changes(first - day, first), ...this.#changes(first, last)]
     if (changes.length === 0) {
       return [{ from: first, to: last, offset: this.#offsetAt(last - 1), skipped: 0, isRepeated: false }]
@@ -145,10 +145,10 @@ export class Zone {
     })
   }
 
-  /** Returns the changes of the offset at or after `from` and before `to`, which are midnights in UTC. */
+  /** Returns the changes in the UTC offset at or after `from` and before `to`. Both must be midnight in UTC. */
   #changes(from: number, to: number): { at: number; gained: number }[] {
     const changes: { at: number; gained: number }[] = []
-    // A change exactly at midnight belongs to the day that begins.
+    // A change exactly at midnight belongs to the day that begins then.
     let known = from - 1
     let offset = this.#offsetAt(known)
     while (offset !== this.#offsetAt(to - 1)) {
@@ -171,7 +171,7 @@ export class Zone {
     const known = this.#offsets.get(second)
     if (known !== undefined) return known
     const offset = this.#readOffset(second)
-    // Only the ends of days are read repeatedly.
+    // Only the ends of days are read more than once.
     if (second % day === day - 1 || second % day === -1) {
       if (this.#offsets.size >= maxCachedDays) this.#offsets.clear()
       this.#offsets.set(second, offset)

@@ -30,8 +30,9 @@ export interface CampaignOptions {
    */
   preferred?: boolean | undefined
   /**
-   * Returns whether this instance may lead now. Called before the candidacy, and every 2 s while the instance is a
-   * candidate or leads. On false, the instance steps down. On true, it becomes a candidate again.
+   * Returns whether this instance may lead now. Holdfast calls this function before the candidacy, and every 2 s while
+   * the instance is a candidate or the leader. If the function returns false, the instance steps down. Once it returns
+   * true, the instance becomes a candidate again.
    */
   eligible?: (() => boolean | Promise<boolean>) | undefined
 }
@@ -57,13 +58,13 @@ interface CampaignContext extends ElectionsOptions {
 const pauseMs = 1_000
 const maxPauseMs = 60_000
 const recheckEveryMs = 2_000
-/** Maximum time for which an announcement may delay the leader. */
+/** Maximum time by which an announcement may delay the leader. */
 const announceTimeoutMs = 1_000
 
 /**
  * Candidacy of one instance in an election, until it is closed. The instance waits for the name, leads for one term,
- * pauses, and waits again. It becomes a candidate again only after the function of the last term has ended, so its
- * terms never overlap.
+ * pauses, and waits again. The instance becomes a candidate again only after the last term's function has finished, so
+ * its terms never overlap.
  *
  * @example
  * await using campaign = holdfast.elections.campaign('indexer', async ({ signal }) => index({ signal }))
@@ -80,10 +81,10 @@ export class Campaign {
   #candidacy: AbortController | undefined
   #leadership: Leadership | undefined
   #termEnding: Promise<void> = Promise.resolve()
-  /** Epoch number of the last announcement, and the announcement in progress. */
+  /** Epoch number in the last announcement, and the announcement in progress. */
   #announcedAs: number | undefined
   #announcing: Promise<unknown> = Promise.resolve()
-  /** Epoch number of the row in `candidate`, and the write in progress. */
+  /** Epoch number in the row of the table `candidate`, and the write in progress. */
   #enrolledAs: number | undefined
   #enrolling: Promise<void> = Promise.resolve()
   /** Call of `eligible` in progress. */
@@ -111,15 +112,15 @@ export class Campaign {
     return leadership?.held === true && !leadership.signal.aborted
   }
 
-  /** Number of the current term of this instance, or null when the instance does not lead. */
+  /** Number of this instance's current term, or null if the instance is not the leader. */
   get term(): number | null {
     return this.leads ? this.#leadership!.term : null
   }
 
   /**
-   * Asks the function to end. Resolves when the function has ended and the name is released. The instance becomes a
-   * candidate again after 1 s, behind the other candidates. Inside the function use `leadership.stepDown`, which does
-   * not wait.
+   * Requests that the function end. Resolves when the function has finished and the name is released. The instance
+   * becomes a candidate again after 1 s, behind the other candidates. Inside the function, use `leadership.stepDown`,
+   * which does not wait.
    *
    * @example
    * process.on('SIGUSR2', () => campaign.stepDown())
@@ -129,7 +130,7 @@ export class Campaign {
     await this.#termEnding
   }
 
-  /** Ends the campaign. Resolves when the function has ended. Further calls have no effect. */
+  /** Ends the campaign. Resolves when the function has finished. Further calls have no effect. */
   close(): Promise<void> {
     this.#closing.abort(new ClosedError('The campaign'))
     this.#leadership?.requestStepDown('closing')
@@ -140,7 +141,7 @@ export class Campaign {
     return this.close()
   }
 
-  /** @internal Failure for which the campaign pauses. */
+  /** @internal Failure because of which the campaign is pausing. */
   get trouble(): HealthReason | undefined {
     const what = `The campaign for "${this.name}" pauses after a failure`
     return this.#failure && healthReasonOf('CAMPAIGN_FAILED', what, this.#failure.error)
@@ -175,7 +176,7 @@ export class Campaign {
         await pause(backoffMs(failures++, pauseMs * 2, maxPauseMs), signal)
         this.#failure = undefined
       } else if (term?.hasYielded) await pause(backoffMs(yields++, 20, recheckEveryMs), signal)
-      // No pause after a loss: other candidates are ahead in the queue anyway.
+      // There is no pause after a loss, because other candidates are ahead in the queue anyway.
       else if (term && !term.isLost) await pause(pauseMs, signal)
       if (term && !term.hasYielded) yields = 0
     }
@@ -267,7 +268,7 @@ export class Campaign {
     const leadership = this.#leadership
     if (leadership && !this.#options.preferred && state.preferred) leadership.requestStepDown('preferred')
     if (leadership && number !== this.#announcedAs) void this.#announceAgain(leadership)
-    // Only the poll that called `eligible` acts on the result, however long the call takes.
+    // Only the poll that called `eligible` acts on the result, no matter how long the call takes.
     if ((leadership || this.#candidacy) && !this.#checkingEligibility && !(await this.#isEligible())) {
       this.#candidacy?.abort(new NotEligible())
       this.#leadership?.requestStepDown('not-eligible')
@@ -292,7 +293,7 @@ export class Campaign {
     }
   }
 
-  /** Announces the term to followers. After a failure, the next poll repeats the announcement. */
+  /** Announces the term to followers. If the announcement fails, the next poll repeats it. */
   #announce(heldName: Pick<HeldName, 'fence'>): Promise<'announced' | 'yields' | 'failed'> {
     const { database, presence, statements, namespace } = this.#context
     const number = presence.epoch?.number
@@ -335,7 +336,7 @@ export class Campaign {
     const number = presence.epoch?.number
     if (number === undefined) return
     const values = [namespace, this.name, number, ...this.#notification]
-    // After a failure, the next poll repeats the write.
+    // If the write fails, the next poll repeats it.
     await database.query(statements.enroll.text, values, announceTimeoutMs).then(
       () => {
         this.#enrolledAs = number
@@ -364,7 +365,10 @@ interface TermResult {
   readonly hasYielded: boolean
   readonly isLost: boolean
   readonly lastedMs: number
-  /** Value that the function threw, unless it is the reason of its signal. Boxed, because any value can be thrown. */
+  /**
+   * Value that the function threw, unless that value is its signal's abort reason. The value is boxed, because any
+   * value can be thrown.
+   */
   readonly failure?: { readonly error: unknown }
 }
 

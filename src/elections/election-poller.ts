@@ -8,7 +8,7 @@ export interface Leader {
   readonly instance: string
   /** Number of its term. */
   readonly term: number
-  /** Start of the term, on the clock of the database. */
+  /** Start of the term, on the database's clock. */
   readonly since: Date
 }
 
@@ -21,7 +21,7 @@ export interface ElectionState {
 
 interface Follower {
   onState(state: ElectionState): void
-  /** Receives an error that retries cannot resolve, for example a missing database privilege. */
+  /** Receives an error that retries cannot fix, for example a missing database privilege. */
   onError(error: unknown): void
 }
 
@@ -54,7 +54,7 @@ export class ElectionPoller {
     return this.#polls.add(name)
   }
 
-  /** Passes the state of every poll to the follower, starting now. Returns a function that stops it. */
+  /** Passes the state from every poll to the follower, starting now. Returns a function that stops this. */
   follow(name: string, follower: Follower): () => void {
     const followers = this.#followers.get(name) ?? new Set()
     this.#followers.set(name, followers.add(follower))

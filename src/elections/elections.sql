@@ -46,7 +46,7 @@ select pg_notify($4, $5)
 from written
 
 -- name: enroll
--- Records a preferred candidate and notifies the others, which then yield. Deletes candidates that are no longer present.
+-- Records a preferred candidate and notifies the other candidates, which then yield. Deletes candidates that are no longer present.
 with candidates as materialized (
   select session
   from holdfast.candidate

@@ -22,7 +22,7 @@ const rules = {
 }
 
 /**
- * Leader election: of all instances that campaign for a name, one leads.
+ * Leader election: among all instances that campaign for a name, at most one leads at a time.
  *
  * @example
  * holdfast.elections.campaign('indexer', async ({ signal, term }) => {
@@ -50,12 +50,13 @@ export class Elections {
   }
 
   /**
-   * Starts a campaign: runs `work` in every term of this instance, until the campaign or the instance is closed.
+   * Starts a campaign: runs `work` in each of this instance's terms, until the campaign or the instance is closed.
    *
    * - When `work` returns, the instance steps down and becomes a candidate again after 1 s.
    * - When `work` throws, the pause grows from 2 s to 1 min, and the event `election.failed` is emitted.
-   * - When `signal` aborts, `work` should end. The instance becomes a candidate again only after `work` has ended.
-   *   After a request to step down, it keeps the name until then, so that no other instance leads at the same time.
+   * - When `signal` aborts, `work` should stop. The instance becomes a candidate again only after `work` has finished.
+   *   After a request to step down, the instance keeps the name until then, so that no other instance leads at the same
+   *   time.
    *
    * @example
    * const campaign = holdfast.elections.campaign('indexer', work, { preferred: true })
@@ -99,7 +100,7 @@ export class Elections {
 
   /**
    * Yields the current leader and then every change (null: no leader). Skips intermediate changes while your loop body
-   * runs. Ends when the signal aborts or the instance closes.
+   * is running. Ends when the signal aborts or the instance closes.
    *
    * @example
    * for await (const leader of holdfast.elections.watch('indexer', { signal })) route.to(leader?.instance)
@@ -121,13 +122,16 @@ export class Elections {
     return [...this.#campaigns.values()].flatMap(({ trouble }) => trouble ?? [])
   }
 
-  /** @internal Closes all campaigns immediately, because a term has no natural end. Following continues. */
+  /**
+   * @internal Closes all campaigns immediately, because a term has no natural end. Followers continue to receive
+   * changes.
+   */
   async drain(): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     await Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))
   }
 
-  /** @internal Waits up to the expiry for the leaders of this instance to end. */
+  /** @internal Waits up to the expiry until this instance's leaders have finished. */
   async close(): Promise<void> {
     this.#calls.close()
     const closing = [...this.#campaigns.values()].map((campaign) => campaign.close())

@@ -10,7 +10,10 @@ const reasonTexts: Record<StepDownReason, string> = {
   closing: 'its campaign is closing',
 }
 
-/** Reason of a leader's signal when the leader must step down. It leads until its function ends. */
+/**
+ * Reason of a leader's signal when the leader must step down. The instance remains the leader until its function has
+ * finished.
+ */
 export class SteppedDownError extends HoldfastError {
   readonly election: string
   readonly term: number

@@ -2,8 +2,8 @@ import { type HeldName, HeldWork } from '../postgres/index.js'
 import { type StepDownReason, SteppedDownError } from './errors.js'
 
 /**
- * Handle of one term: one unbroken leadership. Its signal also aborts when the leader must step down; the reason is
- * then a `SteppedDownError` or a `ReleaseRequestedError`.
+ * Handle for one term, which is one uninterrupted leadership. The handle's signal also aborts when the leader must step
+ * down. In that case the reason is a `SteppedDownError` or a `ReleaseRequestedError`.
  *
  * @example
  * holdfast.elections.campaign('indexer', async ({ signal, term }) => {
@@ -16,7 +16,7 @@ export class Leadership extends HeldWork {
   /** Number of this term: the fence (fencing token) of its grant, larger than that of every earlier term. */
   readonly term: number
 
-  /** Aborts the signal of this leader. The next leader's term starts after the function has returned. */
+  /** Aborts this leader's signal. The next leader's term starts after the function has returned. */
   readonly stepDown = (): void => this.requestStepDown('asked')
 
   /** @internal */

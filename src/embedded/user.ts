@@ -7,7 +7,7 @@ import { EmbeddedError } from './errors.js'
 
 const run = promisify(execFile)
 
-/** The user of the server. Undefined: our own user. */
+/** The user that runs the server. Undefined: our own user. */
 export type ServerUser = { name: string; uid: number; gid: number } | undefined
 
 /** Returns the owner of an existing data directory, or else the least privileged user of the system. */
@@ -42,7 +42,7 @@ export function spawnAs(user: ServerUser) {
   return { cwd: '/', env, ...(user && { uid: user.uid | 0, gid: user.gid | 0 }) }
 }
 
-/** Throws if the user of the server has no access to a path. */
+/** Throws if the server's user has no access to a path. */
 export async function checkReachable(path: string, user: ServerUser): Promise<void> {
   if (!user) return
   try {

@@ -4,9 +4,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { spawnAs } from './user.js'
 
 /**
- * Arguments: the signals to send, one after the other, then the directories to remove. Reads the process id to watch, one line for each
- * change (an empty line: none), until the pipe closes. A process that has ended may stay a zombie, because the first process of a
- * container may not reap it.
+ * The shell script's arguments are the signals to send, one after the other, and then the directories to remove. The script reads the
+ * process id to watch from the pipe until the pipe closes: one line for each change, and an empty line for no process. A process that has
+ * exited may remain a zombie, because the first process of a container may not reap it.
  */
 const script = `
 pid=
@@ -30,8 +30,8 @@ export class Watchdog {
   readonly #exited: Promise<void>
 
   /**
-   * Data that is kept gets a fast shutdown first, so that the next start needs no recovery. The shell runs as our user, because the user
-   * of the server may have no privilege to remove the directory.
+   * If the data is kept, the watchdog first requests a fast shutdown, so that the next start needs no recovery. The shell runs as our user,
+   * because the server's user may lack the privilege to remove the directory.
    */
   constructor(data: { path: string; temporary: boolean; removable: string[] }) {
     const signals = data.temporary ? 'QUIT KILL' : 'INT QUIT KILL'
@@ -50,7 +50,7 @@ export class Watchdog {
     this.#shell.stdin!.write(`${pid ?? ''}\n`)
   }
 
-  /** Ends the shell and the process that it still watches. */
+  /** Ends the shell and the process that the shell is still watching. */
   async close(): Promise<void> {
     this.#keepProcessAlive(true)
     this.#shell.stdin!.end()

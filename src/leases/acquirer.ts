@@ -33,7 +33,7 @@ export interface LeaseAcquirerOptions {
 }
 
 interface LeaseWait extends WaitingCall {
-  /** Error that ends the wait. */
+  /** Error with which the wait ends. */
   failure: unknown
 }
 
@@ -44,7 +44,7 @@ const minResponseWaitMs = 1_000
 export class LeaseAcquirer {
   /** Callbacks that wake the waiters of a key. */
   readonly #wakers = new Map<string, Set<() => void>>()
-  /** Waiting calls; long waits are recorded. */
+  /** Waiting calls. Long waits are recorded. */
   readonly #waits = new Set<WaitingCall>()
   /** Background releases of leases whose caller gave up. */
   readonly #releases = new Set<Promise<void>>()
@@ -53,7 +53,7 @@ export class LeaseAcquirer {
     options.waits.addSource(() => this.#waits)
   }
 
-  /** Returns null when another holder has the name until the end of the wait. */
+  /** Returns null if another holder still has the name at the end of the wait. */
   async acquire(request: LeaseRequest, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
     const wait = this.#newWait(request.key)
     try {
@@ -101,7 +101,7 @@ export class LeaseAcquirer {
         if (outcome instanceof Lease) return outcome
         result = outcome
       } catch (error) {
-        // A waiting call also waits for an unreachable database.
+        // A waiting call also waits until an unreachable database is available again.
         if (!(error instanceof DatabaseUnreachableError) || performance.now() >= until) throw error
       }
       const leftMs = until - performance.now()
@@ -129,7 +129,7 @@ export class LeaseAcquirer {
     return wait
   }
 
-  /** Returns the lease, or the result of a refused attempt. */
+  /** Returns the lease, or the result of the refused attempt. */
   async #tryOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<Lease | AcquireResult> {
     const { renewals, operations } = this.options
     const held = renewals.find(request.key.key, request.token)
@@ -163,10 +163,10 @@ export class LeaseAcquirer {
       const [result] = await orAborted(giveUp, Promise.race([requested, late]))
       return result
     } catch (error) {
-      // The lease may have been granted late, with a lost response, or for a key of another name. The release follows
-      // the decision, because a release that overtakes the acquire would find nothing. It covers only the grant of this
-      // request: another caller owns what the token held before. If the response was lost and the token was given, the
-      // lease expires.
+      // The lease may have been granted late, with a lost response, or for a key of another name. The release is sent
+      // after the decision, because a release that overtakes the acquire would find nothing. The release affects only
+      // the grant to this request, because an earlier grant to the token belongs to another caller. If the response was
+      // lost and the caller provided the token, the lease is left to expire.
       const release = acquiring.then(
         ({ isFresh, fence }) => (isFresh ? releaser.releaseReliably({ ...request, fence }) : undefined),
         () => (request.hasGivenToken ? undefined : releaser.releaseReliably({ ...request, fence: null })),

@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** Thrown when another holder still has the lease at the end of `wait`. `tryAcquire` returns null instead. */
+/** Thrown if another holder still has the lease at the end of `wait`. `tryAcquire` returns null instead. */
 export class LeaseTimeoutError extends HoldfastError {
   readonly lease: string
   readonly waitedMs: number
@@ -23,7 +23,7 @@ export class LeaseNotHeldError extends HoldfastError {
   }
 }
 
-/** Reason of a lease's signal when the lease ended without a release. Another process may hold the name now. */
+/** Reason of a lease's signal if the lease was lost without a release. Another process may hold the name now. */
 export class LeaseLostError extends HoldfastError {
   readonly lease: string
   readonly fence: number

@@ -12,10 +12,10 @@ export interface LeaseHoldWatcher {
  * because the database never shortens a lease. `Renewals` watches the deadlines of all holds with one timer.
  */
 export class LeaseHold extends TrustDeadline {
-  /** Handles of this hold: several if one token acquired several times. */
+  /** Handles that depend on this hold. There are several if the same token acquired the lease several times. */
   readonly watchers = new Set<LeaseHoldWatcher>()
   renewalDueAt = 0
-  /** Time from which this hold may be renewed together with another hold that is due. */
+  /** Time from which this hold may be renewed early, together with another hold that is due. */
   earliestRenewalAt = 0
 
   constructor(
@@ -34,7 +34,7 @@ export class LeaseHold extends TrustDeadline {
     if (this.answered(sentAt, trustMs(ttlMs))) this.#scheduleRenewal(ttlMs, sentAt)
   }
 
-  /** Prevents a renewal before `at`, also together with others. */
+  /** Prevents a renewal before `at`, including an early renewal together with other holds. */
   postpone(at: number): void {
     this.renewalDueAt = at
     this.earliestRenewalAt = at
@@ -59,7 +59,7 @@ export class LeaseHold extends TrustDeadline {
 
 /** Share of the TTL after which a lease is renewed: two renewals may fail before the lease is lost. */
 const renewAfterPart = 1 / 3
-/** Share of the TTL after which a lease may be renewed early, together with one that is due. */
+/** Share of the TTL after which a lease may be renewed early, together with another lease that is due. */
 const earlyRenewalAfterPart = 1 / 6
 
 function trustMs(ttlMs: number): number {

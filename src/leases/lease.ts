@@ -16,9 +16,9 @@ import type { LeaseHold, LeaseHoldWatcher } from './lease-hold.js'
 /** At least 1 s, because a busy process would lose a shorter lease; at most the maximum of a Node timer. */
 export const ttlRule = duration(1_000, maxTimerMs)
 
-/** Operations and collaborators that the `Leases` object passes to each lease. */
+/** Functions and shared objects that the `Leases` object passes to each lease. */
 export interface LeaseOperations {
-  /** Renews immediately, and uses `ttlMs` for later renewals. */
+  /** Renews the lease immediately, and uses `ttlMs` for later renewals. */
   extend(holding: LeaseHold, ttlMs: number): Promise<void>
   /** Releases the hold if no handle depends on it. */
   releaseUnused(holding: LeaseHold): Promise<void>
@@ -87,14 +87,14 @@ export class Lease extends Handle {
     }
     if (this.isReleased) throw new UsageError('Expected extend to be called on a held lease, got a released lease')
     this.throwIfLost()
-    // The loss must reach the caller even if the network never returns a response.
+    // The caller must receive the loss even if the network never returns a response.
     await orAborted(this.signal, this.#operations.extend(this.#holding, ttlMs))
     this.throwIfLost()
   }
 
   /**
-   * Fails the transaction with `StaleFenceError` if the lease is over. Call it in the transaction, before the commit. A
-   * guarded transaction never overwrites that of a later holder.
+   * Fails the transaction with `StaleFenceError` if the lease has ended. Call it in the transaction, before the commit.
+   * A guarded transaction never overwrites that of a later holder.
    *
    * @example
    * await lease.guard(client)

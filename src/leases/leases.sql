@@ -1,7 +1,7 @@
 -- name: acquire
--- Grants the names that are free. Takes a key, token, TTL and minimum hold for each. Returns for each name the fence if granted, and
--- whether this call granted it; otherwise the time until the expiry. A function, because PL/pgSQL caches its plans even without
--- prepared statements. Planning costs twice as much as execution.
+-- Grants the names that are free. The parameters are the key, token, TTL and minimum hold of each name. For a granted name, returns the
+-- fence and whether this call granted it. For any other name, returns the time until the expiry. A function, because PL/pgSQL caches its
+-- plans even without prepared statements. Planning costs twice as much as execution.
 select grace_over, granted_fence as fence, is_fresh as fresh, free_in_ms, lease_has_waiters as has_waiters
 from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5)
 
@@ -21,9 +21,9 @@ set has_waiters = true
 where key in (select key from rows)
 
 -- name: renew_leases
--- Renews leases, and returns the key and token of each renewed lease. Does not renew an expired lease, because a process may have
--- locked the name since. Never moves expires_at back: an older statement may arrive last, or another holder of the token may request a
--- shorter TTL. Flushed, because a renewal that a crash forgets would let the name be granted too early.
+-- Renews leases, and returns the key and token of each renewed lease. Does not renew an expired lease, because a process may have locked
+-- the name since. Never moves expires_at back: an older statement may arrive last, or another holder of the token may request a shorter
+-- TTL. Flushed, because if a crash lost a renewal, the name could be granted too early.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),

@@ -39,7 +39,10 @@ import { Renewals } from './renewals.js'
 import { LeaseStore } from './store.js'
 
 export interface LeaseOptions {
-  /** Time to live without a renewal: the time for which a dead holder keeps the name. At least 1 s. Default 30 s. */
+  /**
+   * Time to live (TTL): the time until a lease expires without a renewal, and so the time for which a dead holder keeps
+   * the name. At least 1 s. Default 30 s.
+   */
   ttl?: Duration | undefined
   /** Minimum time from the grant during which the name stays taken, even after a release. Default 0. */
   minHold?: Duration | undefined
@@ -55,7 +58,7 @@ export interface LeaseOptions {
 
 interface LeasesOptions {
   readonly database: Database
-  /** Connections for renewals without an anchor. */
+  /** Connections for renewals if there is no anchor. */
   readonly keepaliveDatabase: Database
   readonly anchor: Anchor | undefined
   readonly names: NameRegistry
@@ -78,7 +81,7 @@ const rules = {
 
 /**
  * Leases: distributed locks that expire on the database's clock. They need no session, so they work through any pooler.
- * The lease of a dead holder ends at its expiry.
+ * If a holder dies, its lease ends at the expiry.
  *
  * @example
  * await holdfast.leases.with('etl', { ttl: '1m', minHold: '10m' }, async ({ signal, fence }) => {
@@ -116,7 +119,7 @@ export class Leases {
   }
 
   /**
-   * Acquires a lease. Waits without limit by default. With `wait`, throws `LeaseTimeoutError` after that time.
+   * Acquires a lease. By default, waits without a time limit. With `wait`, throws `LeaseTimeoutError` after that time.
    *
    * @example
    * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s', wait: '5m' })
@@ -187,7 +190,7 @@ export class Leases {
     this.#acquirer.onReleased(key)
   }
 
-  /** @internal Renews immediately to detect a lease that another process has ended. */
+  /** @internal Renews leases immediately, to detect a lease that another process has ended. */
   onExpired(key: string): void {
     const holdings = [...this.#renewals].filter((holding) => holding.key.key === key)
     if (holdings.length > 0) void this.#renewals.renewNow(holdings).catch(() => {})
@@ -211,7 +214,7 @@ export class Leases {
       holding.lose(reason)
       this.#renewals.remove(holding)
     }
-    // Lets every pending call reject first, which starts the release of late grants.
+    // Every pending call rejects first, which starts the release of late grants.
     await new Promise(setImmediate)
     const released = holdings.map((holding) => this.#releaser.releaseReliably(holding))
     // An exhausted pool must not block the shutdown. Leases that remain expire.

@@ -5,7 +5,10 @@ import type { LeaseRequest, LeaseStore, ReleaseRequest } from './store.js'
 /** Minimum time before the expiry for which a retry is worthwhile. */
 const minLeftMs = 50
 
-/** Releases leases. An acquire waits for a pending release of its token, which could otherwise end the new grant. */
+/**
+ * Releases leases. An acquire waits for any pending release of the same token, because that release could otherwise end
+ * the new grant.
+ */
 export class LeaseReleaser {
   readonly #pending = new Map<string, Promise<void>>()
 
@@ -24,7 +27,7 @@ export class LeaseReleaser {
     return released
   }
 
-  /** Retries until the lease is released or its TTL is over. */
+  /** Retries until the lease is released or its TTL has passed. */
   releaseReliably({
     key,
     token,
@@ -36,7 +39,7 @@ export class LeaseReleaser {
     return releasing
   }
 
-  /** Registers a pending operation of a token. */
+  /** Registers a pending operation on a token. */
   track(id: string, work: Promise<unknown>): void {
     const settled = Promise.allSettled([work, this.#pending.get(id)]).then(() => {
       if (this.#pending.get(id) === settled) this.#pending.delete(id)
@@ -44,7 +47,10 @@ export class LeaseReleaser {
     this.#pending.set(id, settled)
   }
 
-  /** Returns the pending operation of a token. Check again after it: another operation may have started. */
+  /**
+   * Returns the pending operation on a token. Call this method again after the operation has finished, because another
+   * operation may have started.
+   */
   pending(id: string): Promise<void> | undefined {
     return this.#pending.get(id)
   }

@@ -8,10 +8,11 @@ const retryAfterPart = 1 / 15
 const maxBatch = 5_000
 
 /**
- * Renews the leases of this instance in batches: when one lease is due, all that are due soon join its statement.
+ * Renews the leases of this instance in batches: when one lease is due, all leases that are due soon join its
+ * statement.
  *
  * Renewals use the anchor, or dedicated connections without an anchor, so an exhausted pool does not lose leases. While
- * a renewal on the anchor has no response, further renewals use the other connections.
+ * a renewal on the anchor is unanswered, further renewals use the other connections.
  */
 export class Renewals {
   readonly #holdings = new Map<string, LeaseHold>()
@@ -40,7 +41,7 @@ export class Renewals {
     if (this.#holdings.size === 0) this.#stop()
   }
 
-  /** Returns the trusted hold of a token on this instance. */
+  /** Returns this instance's trusted hold for a token. */
   find(key: string, token: string): LeaseHold | undefined {
     const holding = this.#holdings.get(holdIdOf(key, token))
     return holding?.trusted ? holding : undefined
@@ -50,14 +51,14 @@ export class Renewals {
     return this.#holdings.values()
   }
 
-  /** Renews immediately, and uses `ttlMs` for later renewals. Concurrent calls share one statement. */
+  /** Renews the lease immediately, and uses `ttlMs` for later renewals. Concurrent calls share one statement. */
   async extend(holding: LeaseHold, ttlMs: number): Promise<void> {
-    // Set before sending, so that a renewal that overtakes this one uses the new TTL.
+    // The TTL is set before sending, so that a renewal that overtakes this one uses the new TTL.
     holding.ttlMs = ttlMs
     await this.#extensions.add(holding)
   }
 
-  /** Renews immediately. A hold that the database no longer has is marked as lost. */
+  /** Renews the holds immediately. A hold that no longer exists in the database is marked as lost. */
   async renewNow(holdings: readonly LeaseHold[]): Promise<void> {
     const sentAt = performance.now()
     const ttls = holdings.map(({ ttlMs }) => ttlMs)
@@ -108,7 +109,7 @@ export class Renewals {
     const now = performance.now()
     const due: LeaseHold[] = []
     for (const holding of this.#holdings.values()) {
-      // Reading `trusted` notices a deadline that has passed.
+      // Reading `trusted` detects a deadline that has passed.
       if (!holding.trusted) this.remove(holding)
       else if (holding.earliestRenewalAt <= now) due.push(holding)
     }
@@ -120,7 +121,7 @@ export class Renewals {
 
   async #renewBatch(holdings: readonly LeaseHold[]): Promise<void> {
     const now = performance.now()
-    // Without a response, the renewal is retried on another connection.
+    // If there is no response, the renewal is retried on another connection.
     for (const holding of holdings) holding.postpone(now + holding.ttlMs * retryAfterPart * 2)
     await this.renewNow(holdings).catch(() => {
       for (const holding of holdings) holding.postpone(performance.now() + holding.ttlMs * retryAfterPart)

@@ -28,7 +28,7 @@ export interface LeaseRequest {
 
 export interface AcquireResult {
   readonly graceOver: boolean
-  /** Null when another holder has the name. */
+  /** Null if another holder has the name. */
   readonly fence: number | null
   /** Whether this request was granted the lease. If false, the token held the lease before. */
   readonly isFresh: boolean
@@ -40,7 +40,7 @@ export interface AcquireResult {
 export interface ReleaseRequest {
   readonly key: string
   readonly token: string
-  /** Null: release any grant of the token. */
+  /** Fence of the grant to release. Null: release any grant to the token. */
   readonly fence: number | null
 }
 
@@ -49,7 +49,7 @@ type StatementName = 'acquire' | 'mark_waited_for' | 'renew_leases' | 'release' 
 const sweepEveryMs = 600_000
 const maxSwept = 1_000
 
-/** Runs the statements of leases in batches, one for each event-loop turn. */
+/** Runs lease statements in batches, one batch for each event-loop turn. */
 export class LeaseStore {
   readonly sql
   readonly #acquisitions = new Batcher<LeaseRequest, AcquireResult>((requests) => this.#acquireAll(requests))
@@ -76,7 +76,7 @@ export class LeaseStore {
     return this.#waitMarks.add(key)
   }
 
-  /** Registers the name of the key for display. Throws when another name has the same key. */
+  /** Registers the name of the key for display. Throws if a different name has the same key. */
   async register(key: Key): Promise<void> {
     if (this.options.names.isKnown(key)) return
     const collision = await this.#registrations.add(key)
@@ -97,8 +97,8 @@ export class LeaseStore {
   }
 
   async #acquireAll(requests: readonly LeaseRequest[]): Promise<AcquireResult[]> {
-    // Sends one request for each name and refuses the others. Prefers a request with a given token, which may hold the
-    // name already.
+    // Sends one request for each name and refuses the others. Prefers a request whose caller provided a token, because
+    // that token may already hold the name.
     const first = new Map<string, LeaseRequest>()
     for (const request of requests) {
       const other = first.get(request.key.key)

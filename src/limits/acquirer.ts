@@ -22,7 +22,7 @@ export interface PermitAcquirerOptions {
   readonly track: <T>(promise: Promise<T>) => Promise<T>
 }
 
-/** Maximum time for which a request without `wait` waits for this instance to be present. */
+/** Maximum time that a request without `wait` waits until this instance is present. */
 const maxPresenceWaitMs = 2_000
 /** Maximum time after `wait` for the last response: to a statement in progress, or to leaving the queue. */
 const maxLastResponseMs = 2_000
@@ -36,7 +36,7 @@ interface GiveUpSignals {
   readonly response: AbortSignal
 }
 
-/** Acquires permits: tries once, or waits in the queue. Retries in the next epoch when an epoch ends. */
+/** Acquires permits: tries once, or waits in the queue. If an epoch ends, retries in the next epoch. */
 export class PermitAcquirer {
   constructor(readonly options: PermitAcquirerOptions) {}
 
@@ -97,7 +97,7 @@ export class PermitAcquirer {
         if (!(error instanceof DatabaseUnreachableError)) throw error
         failure = error
       }
-      // A waiting call also waits for an unreachable database.
+      // A waiting call also waits until an unreachable database is available again.
       if (!waits || giveUp.wait.reason === waitOver) throw failure
       await pause(backoffMs(attempt, 20, 500), giveUp.wait)
     }
@@ -142,20 +142,20 @@ export class PermitAcquirer {
     }
   }
 
-  /** Returns the handle, or undefined when the epoch of the request has ended. */
+  /** Returns the handle, or undefined if the request's epoch has ended. */
   #onGranted(request: PermitRequest, fence: number): Permit | undefined {
     if (request.epoch.trusted && !this.options.closing.aborted) return this.options.newPermit(request, fence)
     this.#withdraw(request)
     return undefined
   }
 
-  /** Cancels a request whose caller gave up, also if it has not reached the server yet. */
+  /** Cancels a request whose caller gave up, even if the request has not reached the server yet. */
   #withdraw(request: PermitRequest): void {
     const { batcher, track } = this.options
     track(batcher.sendReliably('cancel', request)).catch(() => {})
   }
 
-  /** Returns the present epoch. A request without `wait` waits up to 2 s for it. */
+  /** Returns the current epoch. A request without `wait` waits up to 2 s for an epoch. */
   async #presentEpoch(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
     const { presence } = this.options
     const { epoch } = presence

@@ -5,7 +5,7 @@ interface EpochDependent {
   onLost(reason: HoldfastError): void
 }
 
-/** Permits and waits that end with an epoch. Uses one listener for each epoch. */
+/** Permits and waits that end with an epoch. There is only one listener for each epoch. */
 export class EpochDependents {
   readonly #byEpoch = new Map<Epoch, Set<EpochDependent>>()
 

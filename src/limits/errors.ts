@@ -1,7 +1,10 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 import type { Refusal } from './permit-batcher.js'
 
-/** Thrown when the limit has no room for the permit, also at the end of `wait`. `tryAcquire` returns null instead. */
+/**
+ * Thrown when the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns
+ * null instead.
+ */
 export class LimitReachedError extends HoldfastError {
   readonly limit: string
   /** Limit, as given by the caller. */
@@ -12,7 +15,7 @@ export class LimitReachedError extends HoldfastError {
   readonly inUse: number
   /** Number of requests that waited before this request. */
   readonly waiting: number
-  /** Grant time of the oldest permit in use, on the clock of the database. */
+  /** Time at which the oldest permit in use was granted, on the database's clock. */
   readonly since: Date | undefined
   readonly waitedMs: number
 
@@ -36,7 +39,7 @@ export class LimitReachedError extends HoldfastError {
   }
 }
 
-/** Reason of a permit's signal when the permit ended without a release. Another holder may have been admitted. */
+/** Reason of a permit's signal if the permit was lost without a release. Another holder may have been admitted. */
 export class PermitLostError extends HoldfastError {
   readonly limit: string
   readonly fence: number

@@ -30,7 +30,7 @@ create or replace function holdfast.limit_remove_dead(key bigint, out in_use big
   end
   $$;
 comment on function holdfast.limit_remove_dead(bigint) is
-  'Deletes rows of an entity whose epoch is not present, and counts the others. The entity''s row must be locked.';
+  'Deletes an entity''s rows whose epoch is not present, and counts the other rows. The entity''s row must be locked.';
 
 create or replace function holdfast.limit_grant_next(key bigint, in_use bigint, channel text, own_instance text)
   returns table (token bigint, instance text, weight integer, fence bigint)
@@ -145,7 +145,7 @@ create or replace function holdfast.limit_reset(key bigint, channel text)
   end
   $$;
 comment on function holdfast.limit_reset(bigint, text) is
-  'Revokes all permits of an entity, and grants them to the queue. Returns the revoked permits. The holders learn of the revocation from '
+  'Revokes all permits of an entity, and grants them to the queue. Returns the revoked permits. The holders detect the revocation through '
   'a notification or at the next renewal of their presence.';
 
 create or replace function holdfast.limit_decide(
@@ -179,7 +179,7 @@ create or replace function holdfast.limit_decide(
     -- A crash empties the unlogged tables anyway.
     perform set_config('synchronous_commit', 'off', true);
 
-    -- Fast path: decide together all entities without waiters that have room for all their requests.
+    -- Fast path: one statement decides all entities that have no waiters and have room for all their requests.
     if grace_over and not may_wait and epochs[1] = all(epochs) and holdfast.is_present(epochs[1]) then
       select
         coalesce(array_agg(a.key) filter (where not coalesce(fits_all, false)), '{}'),
@@ -262,7 +262,7 @@ create or replace function holdfast.limit_decide(
           with ordinality as a (kind, key, token, session, weight, max, ordinal)
         where a.key = any(contended)
       ) a
-      -- One order of entities everywhere. For each entity: releases first, cancels last.
+      -- Entities are processed in the same order everywhere. For each entity, releases come first and cancels last.
       window w as (order by a.key, array_position(array['release', 'try', 'wait', 'leave', 'cancel'], a.kind) / 2, a.ordinal)
     loop
       ordinal := request.ordinal;
@@ -281,7 +281,7 @@ create or replace function holdfast.limit_decide(
           else
             select l.* into entity from holdfast.limit_state l where l.key = request.key for update skip locked;
           end if;
-          -- The row exists, but another transaction has locked it. The other entities do not wait for it.
+          -- The row exists, but another transaction has locked it. The other entities do not wait for this row.
           exit when entity.key is not null or exists (select from holdfast.limit_state l where l.key = request.key);
           insert into holdfast.limit_state as l (key, namespace, name)
           values (request.key, limit_decide.namespace, names ->> request.ordinal)
@@ -335,7 +335,7 @@ create or replace function holdfast.limit_decide(
           verdict := 'left';
           has_room := true;
           entity.waiting := entity.waiting - 1;
-          -- Reported to the waiter that timed out.
+          -- This count is reported to the waiter that timed out.
           oldest := (select min(p.since) from holdfast.permit p where p.key = request.key and p.fence > 0);
         else
           select p.fence into fence from holdfast.permit p where p.key = request.key and p.token = request.token;
@@ -495,7 +495,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
     is_locked boolean;
     is_mine boolean;
   begin
-    -- Not flushed: a crash forgets at most the last half second.
+    -- The commit is not flushed, because a crash loses at most the last half second.
     perform set_config('synchronous_commit', 'off', true);
     perform set_config('lock_timeout', '200ms', true);
     for request in
@@ -573,7 +573,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
   end
   $$;
 comment on function holdfast.rate_decide(jsonb, boolean) is
-  'Decides rate requests on the clock of this database: allowed, refused (with the nanoseconds until it would be allowed), or locked by '
+  'Decides rate requests on this database''s clock: allowed, refused (with the nanoseconds until it would be allowed), or locked by '
   'another transaction (the caller retries it alone). A refusal writes nothing.';
 
 create or replace function holdfast.limit_sweep(channel text, position_share float8, pages integer) returns void

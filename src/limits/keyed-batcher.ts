@@ -5,7 +5,10 @@ interface HasKey {
   readonly key: { readonly key: string; readonly label: string }
 }
 
-/** Returns one decision for each request. With `mayWait`, all are for one entity, and the statement may wait for its row. */
+/**
+ * Returns one decision for each request. With `mayWait`, all requests are for the same entity, and the statement may wait for that entity's
+ * row.
+ */
 type Send<Request, Decision> = (requests: readonly Request[], mayWait: boolean) => Promise<readonly Decision[]>
 
 /** Maximum number of pool connections that wait for rows at the same time. */

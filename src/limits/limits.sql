@@ -18,11 +18,11 @@ select ordinal, verdict, after_ns, remaining
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 
 -- name: sweep
--- Sweeps some pages of each table: idle entities, and permits of dead epochs.
+-- Sweeps a few pages of each table: deletes idle entities, and permits of dead epochs.
 select holdfast.limit_sweep($1, $2::float8, $3::integer)
 
 -- name: usage
--- Reads the present holders and waiters of an entity.
+-- Reads an entity's present holders and waiters.
 select
   permit.instance,
   instance.host,

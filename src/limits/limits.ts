@@ -32,7 +32,7 @@ import { LimitStore } from './store.js'
 import { Waitlist } from './waitlist.js'
 
 export interface LimitOptions {
-  /** Maximum sum of weights in use at the same time. Each decision uses the `max` of its own caller. */
+  /** Maximum sum of weights in use at the same time. Each request is decided with its own `max`. */
   max: number
   /** Share of the limit that this permit takes. Default 1. */
   weight?: number | undefined
@@ -51,7 +51,7 @@ export interface ConsumeOptions {
   cost?: number | undefined
   /** Reserves a use that becomes available within this time, and sleeps until then. Default 0: do not wait. */
   wait?: Duration | undefined
-  /** Aborts the sleep. The reserved use stays spent. */
+  /** Aborts the sleep. The reserved use remains spent. */
   signal?: AbortSignal | undefined
 }
 
@@ -71,7 +71,7 @@ export interface PermitUser {
   readonly weight: number
   /** Limit, as given by this holder or waiter. */
   readonly max: number
-  /** Time of the grant, or start of the wait, on the clock of the database. */
+  /** Time of the grant, or start of the wait, on the database's clock. */
   readonly since: Date
 }
 
@@ -234,7 +234,7 @@ export class Limits {
     return { allowed, retryAfterMs: afterMs }
   }
 
-  /** Reads the holders and waiters of a name, for display. The result may be outdated when it arrives. */
+  /** Reads a name's holders and waiters, for display. The result may already be outdated when it arrives. */
   async usage(name: string): Promise<LimitUsage> {
     const { key } = this.#key('limit', name)
     const rows = await this.#store.run<{
@@ -347,7 +347,7 @@ export class Limits {
     return promise
   }
 
-  /** The kind in the label separates a limit, a rate and a lock of the same name. */
+  /** The label contains the kind, so that a limit, a rate and a lock with the same name have different keys. */
   #key(kind: 'limit' | 'rate', name: string): Key {
     const label = `${kind}/${checkName(name)}`
     let key = this.#keys.get(label)

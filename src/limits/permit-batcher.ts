@@ -13,7 +13,7 @@ export interface PermitRequest {
   readonly max: number
 }
 
-/** Kinds of request, described at the SQL function `limit_decide`. */
+/** Kinds of requests. The comment on the SQL function `limit_decide` describes each kind. */
 export type RequestKind = 'try' | 'wait' | 'release' | 'leave' | 'cancel'
 
 export type Verdict =
@@ -54,11 +54,11 @@ interface PermitDecisionRow {
   oldest_for_ms: number | null
 }
 
-/** Sends the permit requests of an instance: one statement for each event-loop turn, releases first. */
+/** Sends an instance's permit requests: one statement for each event-loop turn, with the releases first. */
 export class PermitBatcher {
   readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
-  /** `onGranted` receives waits of this instance that were granted because another request of the batch made room. */
+  /** `onGranted` receives this instance's waits that were granted because another request in the batch made room. */
   constructor(
     readonly store: LimitStore,
     readonly instanceId: string,

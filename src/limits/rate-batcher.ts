@@ -26,7 +26,7 @@ interface RateDecisionRow {
   remaining: string
 }
 
-/** Sends the rate requests of an instance: one statement for each event-loop turn. */
+/** Sends an instance's rate requests: one statement for each event-loop turn. */
 export class RateBatcher {
   readonly #batcher = new KeyedBatcher<RateRequest, RateDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
@@ -51,7 +51,8 @@ export class RateBatcher {
     const rows = await this.store.run<RateDecisionRow>(this.store.sql.decide_rates, [JSON.stringify(given), mayWait])
     const decisions: RateDecision[] = new Array(requests.length)
     for (const { ordinal, verdict, after_ns, remaining } of rows) {
-      // Rounded up to whole milliseconds: a retry at that time is allowed, a retry 1 ms earlier is not.
+      // The time is rounded up to whole milliseconds, so that a retry at that time is allowed but a retry 1 ms earlier
+      // is not.
       decisions[ordinal] = { verdict, afterMs: Math.ceil(Number(after_ns) / 1e6), remaining: Number(remaining) }
     }
     return decisions

@@ -1,5 +1,5 @@
 create sequence holdfast.wait_order as bigint;
-comment on sequence holdfast.wait_order is 'Queue positions of waits for permits, in order of arrival.';
+comment on sequence holdfast.wait_order is 'Queue positions of requests that wait for permits, in order of arrival.';
 
 create unlogged table holdfast.limit_state (
   key bigint primary key,
@@ -14,7 +14,7 @@ comment on table holdfast.limit_state is
 comment on column holdfast.limit_state.key is 'Key of limit/<name>.';
 comment on column holdfast.limit_state.namespace is 'Namespace of the name.';
 comment on column holdfast.limit_state.name is 'Name of the entity.';
-comment on column holdfast.limit_state.in_use is 'Sum of the weights of all granted permits.';
+comment on column holdfast.limit_state.in_use is 'Total weight of all granted permits.';
 comment on column holdfast.limit_state.waiting is 'Number of waiting requests.';
 comment on column holdfast.limit_state.changed_at is 'Time of the last change.';
 
@@ -34,7 +34,7 @@ comment on table holdfast.permit is
   'Granted permits and waiting requests. A row is void when its epoch is no longer present. Unlogged, because a crash ends all epochs.';
 comment on column holdfast.permit.key is 'Key of the entity.';
 comment on column holdfast.permit.token is 'Random token of the request.';
-comment on column holdfast.permit.session is 'Number of the epoch of the requesting instance.';
+comment on column holdfast.permit.session is 'Number of the requesting instance''s epoch.';
 comment on column holdfast.permit.instance is 'Requesting instance.';
 comment on column holdfast.permit.weight is 'Share of the limit; 0 marks a request that was cancelled before it arrived.';
 comment on column holdfast.permit.max is 'Limit of the entity, as given in the request.';
@@ -55,4 +55,4 @@ comment on column holdfast.rate.key is 'Key of rate/<name>.';
 comment on column holdfast.rate.namespace is 'Namespace of the name.';
 comment on column holdfast.rate.name is 'Name of the entity.';
 comment on column holdfast.rate.full_at is
-  'Time at which all spent units are available again, in nanoseconds since 1970 on the clock of this database.';
+  'Time at which all spent units are available again, in nanoseconds since 1970 on this database''s clock.';

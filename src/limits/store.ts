@@ -6,13 +6,13 @@ interface LimitStoreOptions {
   readonly expiryMs: number
 }
 
-/** Requests between two sweeps. This number of requests cannot fill the pages of one sweep. */
+/** Number of requests between two sweeps. This number of requests cannot fill the pages of one sweep. */
 const requestsPerSweep = 1_000
 const pagesPerSweep = 64
-/** Steps of the golden section soon reach every part of a table, also while it grows. */
+/** Steps of the golden ratio soon reach every part of a table, even while the table grows. */
 const goldenSection = (Math.sqrt(5) - 1) / 2
 
-/** Runs the statements of the room and sweeps its tables. */
+/** Runs this room's statements and sweeps its tables. */
 export class LimitStore {
   readonly sql
   #requests = Math.floor(Math.random() * requestsPerSweep)
@@ -37,7 +37,7 @@ export class LimitStore {
     return retryOnConflict(() => database.query<Row>(statement.text, values, expiryMs), sqlstate.lockNotAvailable)
   }
 
-  /** Counts requests, and sweeps some pages of each table after every `requestsPerSweep`. */
+  /** Counts requests, and sweeps a few pages of each table after every `requestsPerSweep` requests. */
   countRequests(count: number): void {
     this.#requests += count
     if (this.#requests < requestsPerSweep || this.#sweeping) return

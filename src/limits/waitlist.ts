@@ -4,7 +4,7 @@ import type { EpochDependents } from './epoch-dependents.js'
 import type { PermitRequest, Verdict } from './permit-batcher.js'
 import type { LimitStore } from './store.js'
 
-/** Fence of the grant, or `gone` when the wait is no longer in the queue and must be requested again. */
+/** Fence of the grant, or `gone` if the wait is no longer in the queue and must be requested again. */
 type WaitOutcome = number | 'gone'
 
 interface WaitRow {
@@ -16,9 +16,9 @@ interface WaitRow {
 const pollEveryMs = 50
 
 /**
- * Tracks the waits of this instance, which are rows in the database's queue. A wait learns of its grant from the
- * response to another request of this instance, from a check after a notification, or from a periodic poll. Only the
- * poll is reliable. A poll also removes dead holders and waiters.
+ * Tracks this instance's waits, which are rows in the database's queue. A wait detects its grant in the response to another request from
+ * this instance, in a check after a notification, or in a periodic poll. Only the poll is reliable. A poll also removes dead holders and
+ * waiters.
  */
 export class Waitlist {
   readonly #waits = new Map<string, PermitWait>()
@@ -34,7 +34,7 @@ export class Waitlist {
     longWaits.addSource(() => this.#waitsThatHold())
   }
 
-  /** Yields the waits whose enclosing handlers hold other names. The table `permit` shows the other waits. */
+  /** Yields the waits whose enclosing handlers hold other names. All other waits are visible in the table `permit`. */
   *#waitsThatHold(): Iterable<PermitWait> {
     for (const wait of this.#waits.values()) if (wait.isQueued && wait.request.holding.length > 0) yield wait
   }
@@ -136,7 +136,10 @@ export class PermitWait {
     this.settle('gone')
   }
 
-  /** After 50 and 100 ms, then five times a second, later twice a second. Waits due at the same poll share a statement. */
+  /**
+   * Returns whether this poll checks the wait. A wait is checked after 50 and 100 ms, then five times a second, and later twice a second.
+   * Waits that are due at the same poll share a statement.
+   */
   isDue(poll: number): boolean {
     if (!this.isQueued || this.isBeingChecked) return false
     this.#polls++

@@ -25,7 +25,7 @@ export interface ArbiterOptions {
 
 export interface AcquireOptions {
   readonly mode: LockMode
-  /** 0: do not wait. */
+  /** Maximum time to wait, in milliseconds. 0: do not wait. */
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
   /** Keys that the enclosing handler reads. A nested reader must not queue behind a writer that waits for the handler. */
@@ -47,11 +47,11 @@ class NameState {
   readonly queue: PendingRequest[] = []
   hold: Hold | undefined
   connection: WaitConnection | undefined
-  /** Whether a request waits on a wait connection, or for a free wait connection. */
+  /** Whether a request is waiting on a wait connection, or for a free wait connection. */
   isWaiting = false
-  /** Mode of the server-side wait that is in progress. */
+  /** Lock mode of the server-side wait in progress. */
   waitingMode: LockMode | undefined
-  /** Set while readers are held back for a writer of another process. When it fires, they retry. */
+  /** Timer that is set while readers are held back for a writer in another process. When the timer fires, the readers retry. */
   readersRetryTimer: NodeJS.Timeout | undefined
   /** Whether `#processQueue` runs for this name. */
   isProcessing = false
@@ -61,14 +61,14 @@ class NameState {
 }
 
 /**
- * Owns the FIFO queue of each name inside one process, and sends only the head of a queue to the server. PostgreSQL
- * arbitrates between sessions, but grants a lock again to the session that already holds it. The README has the states.
+ * Owns each name's FIFO queue inside one process, and sends only the head of a queue to the server. PostgreSQL arbitrates between sessions,
+ * but would grant a lock again to a session that already holds it. The README has the states.
  *
  * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the new head of the queue
  *   if it wants the same mode, and is released otherwise.
- * - Readers join a shared hold of their process. One second after the grant, a joining reader first checks whether a
- *   writer of another process waits. If so, readers queue until the hold is released, so that writers do not starve.
- * - When the anchor is lost, holders are notified, waits continue after the reconnect, and requests with wait 0 throw.
+ * - Readers join a shared hold of their process. From one second after the grant, a joining reader first checks whether a writer in another
+ *   process is waiting. If so, readers queue until the hold is released, so that writers do not starve.
+ * - If the anchor is lost, holders are notified, waits continue after the reconnection, and requests with wait 0 throw.
  */
 export class Arbiter {
   readonly #states = new Map<string, NameState>()
@@ -90,7 +90,7 @@ export class Arbiter {
     options.anchor.onLoss((session, reason) => this.#onSessionLost(session, reason))
   }
 
-  /** Returns null when the name stayed busy for `waitMs`. */
+  /** Returns null if the name is still busy after `waitMs`. */
   acquire(key: Key, options: AcquireOptions): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
       if (this.#closing.signal.aborted) throw this.#closing.signal.reason
@@ -158,9 +158,9 @@ export class Arbiter {
     return state
   }
 
-  /** Whether a hold or request of this process conflicts with the request, or another process has the name. */
+  /** Whether a hold or request in this process conflicts with the request, or another process holds the name. */
   #isBusyHere(state: NameState, options: AcquireOptions): boolean {
-    // With an empty queue, the wait is abandoned and about to end, so it proves nothing.
+    // If the queue is empty, the server-side wait is abandoned and about to end, so the wait proves nothing.
     if (state.isWaiting && state.queue.length > 0) return true
     if (options.mode === 'exclusive') return state.hold !== undefined || state.queue.length > 0
     return state.hold?.mode === 'exclusive' || state.queue.some((pending) => pending.request.mode === 'exclusive')
@@ -180,7 +180,7 @@ export class Arbiter {
       this.options.waits.waitEnded(pending)
       const position = state.queue.indexOf(pending)
       if (position >= 0) state.queue.splice(position, 1)
-      // Cancel the server-side wait: the queue is empty, or its new head wants another mode.
+      // Cancel the server-side wait, because the queue is empty or its new head needs a different mode.
       if (state.waitingMode && state.queue[0]?.request.mode !== state.waitingMode) state.connection?.cancel()
     }
     const pending: PendingRequest = {
@@ -205,7 +205,7 @@ export class Arbiter {
     if (options.signal) forgetSignal = whenAborted(options.signal, pending.fail)
   }
 
-  /** Serves the queue of one name until it is empty or must wait for a release. Runs once at a time for each name. */
+  /** Processes one name's queue until the queue is empty or must wait for a release. Runs at most once at a time for each name. */
   async #processQueue(state: NameState): Promise<void> {
     if (state.isProcessing) return
     state.isProcessing = true
@@ -214,7 +214,7 @@ export class Arbiter {
       const { hold } = state
       try {
         if (hold === undefined) await this.#requestFromServer(state, head)
-        // The release of the hold continues the queue, unless the hold was released during #joinHold.
+        // The hold's release will resume the queue, unless the hold was already released during #joinHold.
         else if (!(await this.#joinHold(state, hold, head)) && state.hold === hold) {
           this.#reportWaits(state)
           break
@@ -236,7 +236,7 @@ export class Arbiter {
     this.#states.delete(state.key.key)
   }
 
-  /** Lets the head join a hold of this process. Returns false when the head must wait for its release. */
+  /** Lets the head of the queue join a hold of this process. Returns false if the head must wait until that hold is released. */
   async #joinHold(state: NameState, hold: Hold, head: PendingRequest): Promise<boolean> {
     if (head.request.mode !== 'shared' || hold.mode !== 'shared') return false
     if (performance.now() > hold.joinableUntil) {
@@ -247,7 +247,7 @@ export class Arbiter {
       }
       hold.joinableUntil = performance.now() + joinFreelyMs
     }
-    // Both may have changed during the check.
+    // The queue and the hold may have changed during the check.
     if (state.hold === hold && state.queue[0] === head) head.settle(hold)
     return true
   }
@@ -270,8 +270,8 @@ export class Arbiter {
   }
 
   async #requestFromServer(state: NameState, head: PendingRequest): Promise<void> {
-    // A name with a wait connection was busy recently. Waiting directly after the release skips a try that would
-    // probably fail, and saves one round trip for each hand-over between processes.
+    // A name with a wait connection was busy recently. Waiting directly after the release skips a try that would probably fail. This saves
+    // one round trip for each handover between processes.
     if (state.connection && state.queue.every(({ request }) => request.waitMs > 0)) return this.#waitOneSlice(state)
     const batcher = state.connection?.batcher ?? this.#batcherOf(await this.#presentSession(head))
     const fence = await batcher.try(state.key, head.request.mode)
@@ -335,11 +335,11 @@ export class Arbiter {
 
   async #onFailure(state: NameState, head: PendingRequest, error: unknown): Promise<void> {
     if (state.connection && !state.connection.batcher.session.trusted) state.connection = undefined
-    // A cancel that arrived late and hit the next statement: retry.
+    // A late cancel may have hit the next statement, so retry.
     if (sqlstateOf(error) === sqlstate.queryCanceled) return
     const keepsWaiting = head.request.waitMs > 0 && error instanceof DatabaseUnreachableError
     if (!keepsWaiting) return head.fail(error)
-    // The database is unreachable: the request keeps waiting, with a pause that does not overload a starting server.
+    // The database is unreachable. The request keeps waiting, with a pause so that it does not overload a starting server.
     await new Promise((resolve) => setTimeout(resolve, backoffMs(2, 25, 250)))
   }
 

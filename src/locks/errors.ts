@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** Thrown when the name is still held by another holder at the end of `wait`. `tryAcquire` returns null instead. */
+/** Thrown if another holder still has the name at the end of `wait`. `tryAcquire` returns null instead. */
 export class LockTimeoutError extends HoldfastError {
   readonly lock: string
   readonly waitedMs: number
@@ -16,7 +16,7 @@ export class LockTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a lock's signal when the lock ended without a release. Another process may hold the name now. */
+/** Reason of a lock's signal if the lock was lost without a release. Another process may hold the name now. */
 export class LockLostError extends HoldfastError {
   readonly lock: string
   readonly fence: number

@@ -47,7 +47,7 @@ export class HoldRecorder {
     const present = new Set([...this.arbiter.holds()].filter((hold) => now - hold.grantedAt > longHoldMs))
     const gone = [...this.#recorded].filter((hold) => !present.has(hold))
     const fresh = [...present].filter((hold) => !this.#recorded.has(hold))
-    // Deleted first, because a key that the same session holds again uses the same row.
+    // Deletes run first, because a key that the same session holds again uses the same row.
     if (gone.length > 0) {
       await session.run(this.statements.delete_holds, [gone.map(sessionOf), gone.map(keyOf)])
       for (const hold of gone) this.#recorded.delete(hold)

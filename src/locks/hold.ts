@@ -4,7 +4,7 @@ import type { LockBatcher, LockMode } from './lock-batcher.js'
 /** A handle that depends on a hold. */
 export interface HoldWatcher {
   lost(reason: HoldfastError): void
-  /** Without a reason, an operator requested the release. */
+  /** If there is no reason, an operator requested the release. */
   releaseRequested(reason?: HoldfastError): void
 }
 
@@ -15,7 +15,7 @@ export interface HoldWatcher {
 export class Hold {
   readonly watchers = new Set<HoldWatcher>()
   readonly grantedAt = performance.now()
-  /** Until this time, readers join without checking whether a writer of another process waits. */
+  /** Until this time, readers join without checking whether a writer in another process is waiting. */
   joinableUntil = this.grantedAt + joinFreelyMs
   users = 0
   #lossReason: HoldfastError | undefined
@@ -32,7 +32,7 @@ export class Hold {
   }
 
   get lossReason(): HoldfastError | undefined {
-    // Reading `trusted` makes the session notice a deadline that has passed.
+    // Reading `trusted` makes the session detect a deadline that has passed.
     return this.trusted ? undefined : (this.#lossReason ?? this.batcher.session.loss)
   }
 
@@ -42,5 +42,5 @@ export class Hold {
   }
 }
 
-/** Time after a grant, or after a check for waiting writers, in which readers join without another check. */
+/** Time after a grant, or after a check for waiting writers, during which readers join without another check. */
 export const joinFreelyMs = 1_000

@@ -9,7 +9,7 @@ import {
 } from '../postgres/index.js'
 import type { LockMode } from './lock-batcher.js'
 
-/** A lock of the caller's own transaction. Ends with the transaction, by commit or rollback. */
+/** A lock that belongs to the caller's own transaction. The lock ends when the transaction commits or rolls back. */
 export interface TransactionLock {
   readonly name: string
   readonly names: readonly string[]
@@ -34,18 +34,18 @@ interface TransactionLockRequest {
 }
 
 /**
- * Returns the fence, or null when the names were not free within `waitMs`.
+ * Returns the fence, or null if the names do not become free within `waitMs`.
  *
  * A timeout, or a second name that is busy, must neither abort the caller's transaction nor leave a lock in it. So
- * every statement that can fail runs behind a savepoint, and a rollback to the savepoint releases the locks.
+ * every statement that can fail runs after a savepoint, and a rollback to the savepoint releases the locks.
  *
- * After a restart or failover, `beginGeneration` runs outside the caller's transaction. Inside, its row would stay
- * locked for all other processes until the transaction ends. Names count as busy until the generation has begun.
+ * After a restart or failover, `beginGeneration` runs outside the caller's transaction. If it ran inside, its row would
+ * stay locked for all other processes until the transaction ends. Names count as busy until the generation has begun.
  */
 export async function lockInTransaction(request: TransactionLockRequest): Promise<number | null> {
   const { tx } = request
   if (request.waitMs > 0) return waitForAll(request)
-  // A single busy name leaves no lock behind, so it needs no savepoint.
+  // A try for a single busy name leaves no lock behind, so it needs no savepoint.
   if (request.keys.length === 1) return tryAll(tx, request)
   return tx
     .inSavepoint(async (inner) => {
@@ -102,7 +102,7 @@ async function waitOnce(
   tx: Executor,
   { keys, mode, waitMs, statements, beginGeneration }: TransactionLockRequest,
 ): Promise<number> {
-  // 0 means no limit to PostgreSQL.
+  // PostgreSQL interprets 0 as no limit.
   const lockTimeout = Number.isFinite(waitMs) ? String(waitMs) : '0'
   const values = [numbersOf(keys), mode === 'shared', lockTimeout]
   const [row] = await tx.query<LockRow>(statements.in_transaction_wait.text, values)

@@ -15,9 +15,9 @@ type ReleaseRequest = Omit<TryRequest, 'resolve'> & { resolve(): void }
 
 export type LockBatchStatements = Record<'lock_batch' | 'try_one' | 'release_one', Statement>
 
-/** Concurrent statements: the server executes one while the client processes the results of the other. */
+/** Number of concurrent statements: the server executes one statement while the client processes the other's result. */
 const maxStatements = 2
-/** Smaller batches are not split, because a second statement would cost more than it saves. */
+/** Minimum size of a batch that is split. For smaller batches, a second statement would cost more than it saves. */
 const minToSplit = 16
 
 /**
@@ -40,7 +40,7 @@ export class LockBatcher {
     readonly budget: LockBudget,
   ) {}
 
-  /** Returns the fence, or null when the key was busy. */
+  /** Returns the fence, or null if the key is busy. */
   try(key: Key, mode: LockMode): Promise<number | null> {
     return new Promise((resolve, reject) => {
       this.#tries.push({ key, mode, resolve, reject })
@@ -55,13 +55,13 @@ export class LockBatcher {
     })
   }
 
-  /** Sends the release immediately, before later statements, on a session that serves one name only. */
+  /** Sends the release immediately, before later statements. For a session that serves only one name. */
   async releaseNow(key: Key, mode: LockMode): Promise<void> {
     try {
       await this.session.run(this.statements.release_one, [key.key, mode === 'shared'])
       this.budget.giveBack(1)
     } catch {
-      // A lost session has released the lock. Otherwise retry.
+      // If the session is lost, the server has released the lock. Otherwise retry.
       if (this.session.trusted) await this.release(key, mode)
     }
   }
@@ -77,7 +77,8 @@ export class LockBatcher {
   }
 
   async #sendNext(): Promise<void> {
-    // One large statement would leave the server idle while the client processes its result. Two halves alternate.
+    // One large statement would leave the server idle while the client processes its result. Therefore two halves
+    // alternate.
     const pending = this.#releases.length + this.#tries.length
     const limit = this.#underWay === 0 && pending >= minToSplit ? Math.ceil(pending / 2) : pending
     const [releases, laterReleases] = this.#select(this.#releases, limit)
@@ -132,7 +133,7 @@ export class LockBatcher {
     this.budget.giveBack(busy)
   }
 
-  /** Returns the fence of each try; empty for a busy name. */
+  /** Returns the fence for each try. The fence of a busy name is empty. */
   async #send(releases: ReleaseRequest[], tries: TryRequest[]): Promise<(string | null)[]> {
     const { lock_batch, try_one, release_one } = this.statements
     if (releases.length + tries.length === 1) {
@@ -147,7 +148,7 @@ export class LockBatcher {
     return row![1]!.split(',')
   }
 
-  /** Returns the tries if the lock table has room for them; otherwise rejects them. */
+  /** Returns the tries if the lock table has room for them. Otherwise rejects them. */
   async #reserve(tries: TryRequest[]): Promise<TryRequest[]> {
     try {
       if (tries.length > 0) await this.budget.reserve(this.session, tries.length)
@@ -167,15 +168,15 @@ export class LockBatcher {
   }
 
   /**
-   * A failed statement may have acquired some of the locks, because session locks survive a rollback. So this releases
-   * all keys of the statement. Releasing a lock that is not held is harmless.
+   * A failed statement may have acquired some of the locks, because session locks survive a rollback. Therefore this
+   * method releases all keys in the statement. Releasing a lock that is not held is harmless.
    */
   async #cleanUp(tries: TryRequest[], releases: ReleaseRequest[], error: unknown): Promise<void> {
     const details = { budget: this.session.lockBudget, inUse: undefined, cause: error }
     const reason = error instanceof LockTableFullError ? new LockTableFullError(error.message, details) : error
     if (this.session.trusted) {
       const values = [...columnsOf([...tries, ...releases]), ...columnsOf([])]
-      // If the release fails, ending the session releases all locks.
+      // If the release fails, the session is ended, which releases all its locks.
       await this.session.runGrant(this.statements.lock_batch, values).catch((failure) => this.session.lose(failure))
     }
     for (const request of tries) request.reject(reason)

@@ -4,7 +4,8 @@ import { LockTableFullError, type Session, type Statement } from '../postgres/in
  * Keeps Holdfast from filling the server's lock table, which would make statements of every client fail, including DDL.
  *
  * Counting takes milliseconds with thousands of locks, so the table is counted once per 16 to 256 grants. Between two
- * counts each instance can exceed the budget by that number. The table really holds about twice the guaranteed budget.
+ * counts each instance can exceed the budget by that number. The table can actually hold about twice the guaranteed
+ * budget.
  */
 export class LockBudget {
   #grantedSinceCount = 0

@@ -1,8 +1,8 @@
 -- name: lock_batch
--- Runs the releases, then the tries of one event-loop turn. Returns the number of releases that found no lock, and the fence of
--- each try, comma-separated and in order; an empty entry is a busy name. Fences are drawn after the grant, so that a later holder
--- gets a larger fence. $5 is the sequence that the session knows: after a restore under an open session the statement fails, and
--- the client gives up the session. One row of two texts is the fastest result for the client to decode.
+-- Runs the releases, then the tries of one event-loop turn. Returns the number of releases that found no lock, and the fence of each try,
+-- comma-separated and in order; an empty entry is a busy name. Fences are drawn after the grant, so that a later holder gets a larger
+-- fence. $5 is the sequence that the session knows: after a restore under an open session the statement fails, and the client gives up the
+-- session. The client can decode one row with two texts faster than any other result.
 with released as materialized (
   select case when shared then pg_advisory_unlock_shared(key) else pg_advisory_unlock(key) end as was_held
   from unnest($1::bigint[], $2::boolean[]) as r (key, shared)
@@ -43,7 +43,7 @@ select
 from misses
 
 -- name: try_one
--- Tries one name. The most frequent batch; costs the server two thirds of lock_batch.
+-- Tries one name. This is the most frequent batch, and costs the server two thirds as much as lock_batch.
 select case
   when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
   then case
@@ -58,9 +58,9 @@ end
 select case when $2::boolean then pg_advisory_unlock_shared($1::bigint) else pg_advisory_unlock($1::bigint) end
 
 -- name: wait
--- Waits for a name for at most one slice. A timeout or cancel at the moment of the grant must not leave the session with the lock.
--- So the wait acquires a transaction-level lock, which a failed statement releases, and then promotes the lock to the session.
--- Returns no fence if the name is leased.
+-- Waits for a name for at most one slice. If a timeout or cancel coincides with the grant, the session must not keep the lock. So the wait
+-- acquires a transaction-level lock, which a failed statement releases, and then promotes the lock to the session. Returns no fence if the
+-- name is leased.
 with slice as materialized (
   select set_config('lock_timeout', $3, true) as lock_timeout
 ),
@@ -86,7 +86,7 @@ end
 from promoted
 
 -- name: admits_readers
--- Returns false when a writer waits for the name. Runs on a session that does not hold the name.
+-- Returns false if a writer is waiting for the name. Runs on a session that does not hold the name.
 select pg_try_advisory_xact_lock_shared($1::bigint)
 
 -- name: cancel
@@ -151,9 +151,9 @@ from taken
 cross join server
 
 -- name: in_transaction_wait
--- Waits for names, in key order, for the caller's transaction, then restores the caller's lock_timeout. PostgreSQL applies
--- lock_timeout to each lock; this statement gives each lock the time that the locks before it have left. Returns no fence if a name
--- is leased, or if a process may still trust an earlier lock after a restart or failover.
+-- Waits for names, in key order, for the caller's transaction, then restores the caller's lock_timeout. PostgreSQL applies lock_timeout to
+-- each lock; this statement limits each lock to the time that remains after the previous locks. Returns no fence if a name is leased, or if
+-- a process may still trust an earlier lock after a restart or failover.
 with server as materialized (
   select holdfast.noticed_generation() as generation
 ),

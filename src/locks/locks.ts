@@ -65,7 +65,7 @@ export interface KeySpace {
 
 export interface LocksOptions {
   readonly database: Database
-  /** Undefined when the instance has no session that can hold locks. */
+  /** Undefined if the instance has no session that can hold locks. */
   readonly anchor: Anchor | undefined
   readonly names: NameRegistry
   readonly schema: string
@@ -120,8 +120,8 @@ export class Locks {
   }
 
   /**
-   * Acquires a lock on one name or on several (all or nothing, in a fixed order, so that such calls cannot deadlock
-   * with each other). Waits without limit by default. With `wait`, throws `LockTimeoutError` after that time.
+   * Acquires a lock on one name or on several (all or nothing, in a fixed order, so that these calls cannot deadlock
+   * with each other). By default, waits without a time limit. With `wait`, throws `LockTimeoutError` after that time.
    *
    * @example
    * await using lock = await holdfast.locks.acquire(['account:1', 'account:2'], { wait: '5s' })
@@ -189,7 +189,7 @@ export class Locks {
     throw new LockTimeoutError(this.#label(names), performance.now() - requestedAt)
   }
 
-  /** Like `inTransaction`, but does not wait by default. Returns null when the names are not free. */
+  /** Like `inTransaction`, but does not wait by default. Returns null if the names are not free. */
   tryInTransaction(
     client: CallerTransaction,
     names: Lockable | readonly Lockable[],
@@ -312,8 +312,8 @@ export class Locks {
 
   /**
    * Acquires all keys or none. Tries all missing keys at the same time. Keeps the keys before the first busy key,
-   * releases the keys after it, waits for the busy key, then tries the rest. A waiting call holds only smaller keys
-   * than the key that it waits for, so such calls cannot form a cycle.
+   * releases the keys after it, waits for the busy key, then tries the remaining keys. A waiting call holds only keys
+   * that are smaller than the awaited key, so these calls cannot form a cycle.
    */
   async #acquireAll(keys: readonly Key[], options: AcquireOptions): Promise<Hold[] | null> {
     const arbiter = this.#arbiter!
@@ -336,7 +336,7 @@ export class Locks {
         await releaseAll(holds.slice(busyAt).filter((hold) => hold !== null))
         const waitMs = until - performance.now()
         const failures = tried.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
-        // A waiting call continues to wait during a reconnect.
+        // A waiting call continues to wait during a reconnection.
         const failure = failures.find((reason) => waitMs <= 0 || !(reason instanceof DatabaseUnreachableError))
         if (failure) throw failure
         const hold =
@@ -365,11 +365,12 @@ export class Locks {
     const tx = executorOf(client)
     const keys = this.#keysOf(names)
     this.#calls.throwIfClosed()
-    // Called only to throw: a nested reader still needs its own lock, because its transaction is a separate holder.
+    // This call matters only if it throws. A nested reader still needs its own lock, because its transaction is a
+    // separate holder.
     for (const key of keys) isReentrant(key, mode, this)
     for (const key of keys) this.#options.names.check(key)
     const registered = this.#register(keys)
-    // Not awaited, because the caller's transaction may hold the last connection of the pool.
+    // This promise is not awaited, because the caller's transaction may hold the pool's last connection.
     const beginGeneration = () => void this.#options.database.query(this.#sql.begin_generation.text).catch(() => {})
     const request = { tx, keys, mode, waitMs, statements: this.#sql, beginGeneration }
     const fence = await lockInTransaction(request).catch(async (error) => {
@@ -383,7 +384,7 @@ export class Locks {
 
   /**
    * Registers names outside the caller's transaction, where their rows would stay locked until it ends. Returns a key
-   * collision. The next call repeats a failed registration.
+   * collision, if there is one. If the registration fails, the next call repeats it.
    */
   async #register(keys: readonly Key[]): Promise<Error | undefined> {
     const { names, anchor, database } = this.#options
@@ -400,7 +401,8 @@ export class Locks {
       (rows) => [...names.recordRegistered(newKeys, rows as string[][]).values()][0],
       () => undefined,
     )
-    // Not awaited without an anchor, because the caller's transaction may hold the last connection of the pool.
+    // Without an anchor this promise is not awaited, because the caller's transaction may hold the pool's last
+    // connection.
     return session && collision
   }
 

@@ -7,7 +7,7 @@ export class LockFlowHold implements FlowHold {
   constructor(
     readonly handle: Lock,
     readonly address: string,
-    /** The `Locks` object of the lock. A second instance in this process competes like another process. */
+    /** The `Locks` object that acquired the lock. A second instance in this process competes like another process. */
     readonly locks: object,
   ) {}
 
@@ -16,7 +16,10 @@ export class LockFlowHold implements FlowHold {
   }
 }
 
-/** Returns true for a nested reader of the name. Throws when the request would wait for the lock of its own handler. */
+/**
+ * Returns true for a nested reader of the name. Throws if the request would wait for the lock that its own handler
+ * holds.
+ */
 export function isReentrant(key: Key, mode: LockMode, locks: object): boolean {
   for (const held of holdsOfFlow()) {
     if (!(held instanceof LockFlowHold) || held.locks !== locks || !held.keys.includes(key.key)) continue

@@ -16,12 +16,12 @@ const sliceOfExpiry = 0.4
 
 /**
  * Pool of connections that wait for contended names, so that waiting never blocks the anchor. A connection is reserved
- * for a name while this process waits for the name, or holds it on that connection.
+ * for a name while this process is waiting for that name, or holds the name on that connection.
  */
 export class WaitPool {
   readonly #idle: WaitConnection[] = []
   readonly #waiters: ((connection: WaitConnection | undefined) => void)[] = []
-  /** Open connections, and reservations of connections that are being opened. */
+  /** Open connections, and reservations for connections that are being opened. */
   readonly #connections = new Set<object>()
   #closed = false
 
@@ -33,7 +33,7 @@ export class WaitPool {
     readonly newBatcher: (session: Session) => LockBatcher,
   ) {}
 
-  /** Returns undefined when no connection becomes available within `maxWaitMs`. */
+  /** Returns undefined if no connection becomes available within `maxWaitMs`. */
   async acquire(maxWaitMs: number): Promise<WaitConnection | undefined> {
     for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
       connection.stopIdleTimer()
@@ -53,7 +53,7 @@ export class WaitPool {
     })
   }
 
-  /** Returns a connection that neither holds nor awaits a lock to the pool. */
+  /** Returns a connection to the pool. The connection must neither hold nor await a lock. */
   async release(connection: WaitConnection): Promise<void> {
     if (!connection.batcher.session.trusted) return
     if (this.#closed) return this.#closeConnection(connection)
@@ -83,7 +83,7 @@ export class WaitPool {
       return connection
     } catch (error) {
       if (!(error instanceof TooManyConnectionsError)) throw error
-      // Periodic tries on the anchor are slower, but need no further connection.
+      // The fallback is periodic tries on the anchor, which are slower but need no further connection.
       await pause(maxWaitMs)
       return undefined
     } finally {
@@ -102,7 +102,7 @@ export class WaitPool {
     this.#connections.delete(connection)
     const idleAt = this.#idle.indexOf(connection)
     if (idleAt >= 0) this.#idle.splice(idleAt, 1)
-    // A new connection can be opened now: the first waiter retries.
+    // A new connection can be opened now, so the first waiter retries.
     this.#waiters.shift()?.(undefined)
   }
 }
@@ -117,8 +117,9 @@ export class WaitConnection {
   ) {}
 
   /**
-   * Waits for a key for at most one slice of 40 % of the expiry. A grant thus arrives while the session is trusted, and
-   * no long statement holds back vacuum. Returns the fence, or undefined when the slice ends without a grant.
+   * Waits for a key for at most one slice of 40 % of the expiry. Thus a grant arrives while the session is still
+   * trusted, and no long statement holds back vacuum. Returns the fence, or undefined if the slice ends without a
+   * grant.
    */
   async wait(key: Key, mode: LockMode, maxWaitMs: number): Promise<number | undefined> {
     const sliceMs = Math.max(1, Math.ceil(Math.min(this.pool.expiryMs * sliceOfExpiry, maxWaitMs)))
@@ -150,7 +151,7 @@ export class WaitConnection {
     anchor.session?.run(statements.cancel, [this.batcher.session.backendPid]).catch(() => {})
   }
 
-  /** Whether no writer waits for the key in another session. */
+  /** Whether no writer is waiting for the key in another session. */
   async admitsReaders(key: Key): Promise<boolean> {
     const [row] = await this.batcher.session.run(this.pool.statements.admits_readers, [key.key])
     return row![0] as unknown as boolean

@@ -4,7 +4,7 @@ import type { ConnectionTarget } from './errors.js'
 
 const urlForm = /^postgres(ql)?:\/\//
 
-/** Groups: everything before the hosts, the hosts, the rest. The last @ before the path ends the password. */
+/** The groups of this pattern are the part before the hosts, the hosts, and the rest. The last @ before the path ends the password. */
 const urlParts = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s
 
 /** Splits a libpq URL with several hosts (`host1:5432,host2`), which drivers and URL parsers cannot read, into one URL for each host. */
@@ -37,12 +37,12 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** A URL with several hosts must name each of them. A single host may be left out. */
+/** A URL with several hosts must contain the name of each host. A single host may be omitted. */
 function hasHost(url: string, ofHosts: number): boolean {
   return ofHosts === 1 || new URL(url).hostname !== ''
 }
 
-/** Throws for any value except those that ask for the primary: Holdfast needs a host that accepts writes. */
+/** Throws unless the value selects the primary, because Holdfast needs a host that accepts writes. */
 function checkSessionAttributes(attributes: string | null, what: string): void {
   if (attributes === null || attributes === 'read-write' || attributes === 'primary') return
   throw new UsageError(
@@ -58,7 +58,7 @@ export function configPerHost(connection: Connection): readonly Connection[] {
   if (hosts) return hosts
   const names = (connection.host ?? process.env.PGHOST ?? '').split(',')
   if (names.length === 1) return [{}]
-  // As in libpq: one port for each host, or one for all.
+  // Like libpq, Holdfast accepts one port for each host, or one port for all hosts.
   const ports = String(connection.port ?? process.env.PGPORT ?? 5432).split(',')
   return names.map((host, at) => ({ host, port: Number(ports[at] ?? ports[0]) }))
 }
@@ -74,7 +74,7 @@ export function hostList(connection: Connection): string {
   return hosts.map(({ host, port }) => `${host}:${port}`).join(',')
 }
 
-/** Returns the target of a connection, without its password. */
+/** Returns a connection's target, without the password. */
 export function targetOf(connection: Connection): ConnectionTarget {
   const url = connection.connectionString ? new URL(urlsOf(connection.connectionString)[0]!) : undefined
   const user = (url ? decodeURIComponent(url.username) : connection.user) || process.env.PGUSER
@@ -82,7 +82,7 @@ export function targetOf(connection: Connection): ConnectionTarget {
   return { user, hosts: hostList(connection), database: database || process.env.PGDATABASE || user }
 }
 
-/** Formats the target of a connection as `user@host:port/database`. */
+/** Formats a connection's target as `user@host:port/database`. */
 export function addressOf(connection: Connection): string {
   const { user = '', hosts, database = '' } = targetOf(connection)
   return `${user}@${hosts}/${database}`

@@ -16,10 +16,10 @@ import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
 
 /**
- * The anchor: the session on which an instance holds its uncontended locks, and which makes the instance present.
+ * The anchor is the session on which an instance holds its uncontended locks. The anchor also makes the instance present.
  *
- * PostgreSQL is authoritative for whether an instance is alive: the anchor holds a lock on its session number, and PostgreSQL releases
- * that lock when the session ends, for any reason. The row in `instance` is only information.
+ * PostgreSQL is authoritative for whether an instance is alive: the anchor holds a lock on its session number, and PostgreSQL releases that
+ * lock when the session ends, for any reason. The row in `instance` is for display only.
  *
  *     opening ──► present ──► lost ──► reconnecting ──► present (a new epoch, a new number) …
  *        │           │                     │
@@ -27,14 +27,14 @@ import { loadStatements } from './statements.js'
  *     refused      closed                closed
  *
  * - **refused**: session locks cannot be trusted on this server. `Holdfast.open` throws the reason.
- * - **lost**: first, everything that is held on the session is declared lost, once. Then the new epoch ends the old session. If that is
+ * - **lost**: everything that is held on the session is declared lost, exactly once. Then the new epoch ends the old session. If that is
  *   impossible, the server ends the old session at its expiry.
  * - **reconnecting**: repeats with backoff until the instance closes. After a restart, crash or failover, the new epoch begins only when
  *   no instance can still rely on an earlier lock; see `#waitForGrace`.
  */
 export interface AnchorOptions {
   readonly database: Database
-  /** Connection of the anchor. It may bypass the pooler that the pool uses. */
+  /** Connection settings of the anchor. They may bypass the pooler that the pool uses. */
   readonly connection: Connection
   readonly schema: string
   readonly namespace: string
@@ -48,7 +48,7 @@ const resweepMs = 1_000
 const pollMs = 50
 
 export class Anchor implements Presence {
-  /** Random id. Part of the application_name of every session of this instance. */
+  /** Random id of the instance. It is part of the application_name of every session of this instance. */
   readonly instanceId = randomBytes(6).toString('hex')
   readonly #options: AnchorOptions
   readonly #sql
@@ -81,7 +81,7 @@ export class Anchor implements Presence {
     }
   }
 
-  /** Opens the first session and proves that its locks exclude other sessions. Does not need the schema. */
+  /** Opens the first session and proves that its locks exclude other sessions. The schema need not exist yet. */
   async prove(): Promise<void> {
     const session = await this.openSession()
     try {
@@ -93,7 +93,7 @@ export class Anchor implements Presence {
     this.#session = session
   }
 
-  /** Begins the first epoch. Needs the schema. */
+  /** Begins the first epoch. Requires the schema. */
   async start(): Promise<void> {
     await this.#beginEpoch(this.#session!)
   }
@@ -103,7 +103,7 @@ export class Anchor implements Presence {
     return this.#session?.trusted ? this.#session : undefined
   }
 
-  /** The same as `session`: an instance with an anchor is present while its session is. */
+  /** Same as `session`: an instance with an anchor is present while its session exists. */
   get epoch(): Session | undefined {
     return this.session
   }
@@ -115,7 +115,7 @@ export class Anchor implements Presence {
       signal?.throwIfAborted()
       const session = this.session
       if (session) return session
-      // Reading `session` has detected any loss, and the loss has started the reconnection.
+      // Reading `session` has already detected any loss, and the loss has already started the reconnection.
       await orAborted(signal, Promise.resolve(this.#reconnecting))
     }
   }
@@ -147,16 +147,16 @@ export class Anchor implements Presence {
     if (request) this.#onDrainRequest(request[0] === null ? undefined : Number(request[0]))
   }
 
-  /** Does nothing: an instance with an anchor receives revocations as notifications. */
+  /** Does nothing, because an instance with an anchor receives revocations as notifications. */
   onRevocation(): void {}
 
   async reportDrain(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
-    // If it fails, the next epoch records the state.
+    // If this statement fails, the next epoch records the state.
     await this.session?.run(this.#sql.instance.set_drain_state, [this.instanceId, state]).catch(() => {})
   }
 
-  /** Opens another session of this instance, with the same settings as the anchor's. */
+  /** Opens another session for this instance, with the same settings as the anchor's session. */
   async openSession(signal?: AbortSignal): Promise<Session> {
     const { connection, expiryMs } = this.#options
     const applicationName = `holdfast ${this.instanceId}`
@@ -219,14 +219,14 @@ export class Anchor implements Presence {
     session.onLoss((reason) => this.#onSessionLost(session, reason))
     this.#session = session
     this.#epochs++
-    // After `listen`: a later request arrives as a notification.
+    // This runs after `listen`, so that any later request arrives as a notification.
     if (this.#epochs > 1) void this.checkDrainRequest()
     this.#scheduleSweep(session, 0)
   }
 
   /**
-   * A restart, crash or failover frees all locks immediately. But an instance that was frozen or cut off at that time has not noticed,
-   * and relies on its locks until its expiry. So the new server grants nothing until all earlier instances have reconnected or expired.
+   * A restart, crash or failover frees all locks immediately. An instance that was frozen or cut off at that time does not notice this, and
+   * relies on its locks until its expiry. So the new server grants nothing until all earlier instances have reconnected or expired.
    */
   async #waitForGrace(session: Session): Promise<void> {
     for (;;) {
@@ -239,12 +239,13 @@ export class Anchor implements Presence {
   }
 
   #onSessionLost(session: Session, reason: HoldfastError): void {
-    // Assigned before the listeners run, because a listener may call `whenPresent`. The microtask starts it after all listeners.
+    // The promise is assigned before the listeners run, because a listener may call `whenPresent`. The microtask starts the reconnection
+    // after all listeners have run.
     const lostAt = performance.now()
     const reconnecting = Promise.resolve()
       .then(() => this.#reconnect(session.backendPid, lostAt))
       .finally(() => {
-        // Unless the new epoch was lost, too, and another reconnection has replaced this one.
+        // Skipped if the new epoch was also lost and another reconnection has replaced this one.
         if (this.#reconnecting === reconnecting) this.#reconnecting = undefined
       })
     this.#reconnecting = reconnecting
@@ -255,10 +256,10 @@ export class Anchor implements Presence {
   async #reconnect(retiredPid: number, lostAt: number): Promise<void> {
     const { signal } = this.#closing
     for (let attempt = 0; !signal.aborted; attempt++) {
-      // The first attempt is immediate: usually only the session was ended, and the server is available.
+      // The first attempt is immediate, because usually only the session has ended and the server is still available.
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), signal)
       let session: Session | undefined
-      // Closing the instance cancels the attempt, so that it does not wait for an unresponsive network.
+      // Closing the instance cancels the attempt, so that closing does not wait for an unresponsive network.
       const forget = whenAborted(signal, () => session?.lose(new ClosedError('This instance')))
       try {
         session = await this.openSession(signal)
@@ -267,7 +268,7 @@ export class Anchor implements Presence {
         this.#options.events.emitter('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
         return
       } catch {
-        // Retry after any error: even a replica or a pooler at this address may be temporary.
+        // Retry after any error, because even a replica or a pooler at this address may be temporary.
         await session?.close()
       } finally {
         forget()
@@ -290,6 +291,6 @@ export class Anchor implements Presence {
 }
 
 function listenStatement(channel: string) {
-  // One statement name is enough: an instance listens on one channel.
+  // One statement name is enough, because an instance listens on only one channel.
   return { name: 'listen', text: `listen "${channel.replaceAll('"', '""')}"` }
 }

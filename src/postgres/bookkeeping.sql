@@ -7,10 +7,10 @@ create table if not exists holdfast.migration (
   applied_at timestamptz not null default now()
 );
 comment on table holdfast.migration is 'Migrations that were applied to this schema.';
-comment on column holdfast.migration.version is 'Version of the schema, from 1 without gaps.';
-comment on column holdfast.migration.name is 'Name of the file. The first migration is called baseline.';
+comment on column holdfast.migration.version is 'Schema version, from 1 without gaps.';
+comment on column holdfast.migration.name is 'Name of the migration file. The first migration is called baseline.';
 comment on column holdfast.migration.works_from is 'Oldest schema version whose code still works after this migration.';
-comment on column holdfast.migration.applied_at is 'Time of the migration.';
+comment on column holdfast.migration.applied_at is 'Time at which the migration was applied.';
 
 create table if not exists holdfast.applied_functions (
   room text primary key,
@@ -19,7 +19,7 @@ create table if not exists holdfast.applied_functions (
   applied_at timestamptz not null default now()
 );
 comment on table holdfast.applied_functions is
-  'Functions that were applied to this schema, one row for each room. An instance replaces functions that differ from its own, unless its own have a lower revision.';
+  'Functions that were applied to this schema, one row for each room. An instance replaces functions that differ from its own, unless its own functions have a lower revision.';
 comment on column holdfast.applied_functions.room is 'Room (source directory) of the functions.';
 comment on column holdfast.applied_functions.hash is 'SHA-256 of the text that was applied.';
 comment on column holdfast.applied_functions.revision is

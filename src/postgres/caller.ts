@@ -6,16 +6,16 @@ import { type PostgresJsExecutor, postgresJsExecutor } from './postgres-js.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
 
 /**
- * An open transaction of the caller: a client of node-postgres (or any object with its `query`) on which `begin` was run, the `sql` that
- * `sql.begin` of postgres.js passes to your function, or a transaction of Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is not a
- * transaction: each of its statements may run on another connection.
+ * Your open transaction: a node-postgres client (or any object with the same `query` method) on which `begin` was run, the `sql` that
+ * `sql.begin` of postgres.js passes to your function, or a transaction object from Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is not
+ * a transaction, because each statement may run on a different connection.
  */
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
 
-/** A client of node-postgres. A pool has `query`, too, but also `totalCount`. */
+/** A node-postgres client. A pool also has `query`, but a pool has `totalCount` as well. */
 type CallerClient = PgClient & { readonly totalCount?: never }
 
-/** The `sql` of a transaction, or of `sql.reserve`. The `sql` outside a transaction has `begin`. */
+/** The `sql` object inside a transaction, or from `sql.reserve`. Only the `sql` object outside a transaction has `begin`. */
 type CallerSql = PostgresJsExecutor & ({ readonly begin?: never } | { release(): void })
 
 export interface CallerExecutor extends Executor {
@@ -24,26 +24,26 @@ export interface CallerExecutor extends Executor {
 }
 
 /**
- * PostgreSQL refuses this statement outside a transaction (25P01). Inside, it costs one round trip and leaves only the weakest lock on a
- * catalog that does not change. A savepoint would need a second statement.
+ * PostgreSQL refuses this statement outside a transaction (25P01). Inside a transaction, the statement costs one round trip and leaves only
+ * the weakest lock on a catalog that does not change. A savepoint would need a second statement.
  */
 const openCheck = 'lock table pg_catalog.pg_am in access share mode'
 
-/** The transactions that Holdfast passes to functions of the user. They are open while they accept statements. */
+/** The transactions that Holdfast passes to the user's functions. They are open while they accept statements. */
 const ownTransactions = new WeakSet<object>()
 
-/** Marks a transaction that Holdfast passes to a function of the user, so that it needs no open check. */
+/** Marks a transaction that Holdfast passes to a user's function. Such a transaction needs no check whether it is open. */
 export function markOwnTransaction<T extends object>(tx: T): T {
   ownTransactions.add(tx)
   return tx
 }
 
 /**
- * Wraps the transaction of the caller. Throws a `UsageError` for anything else, such as a pool. For a client without an open
- * transaction, the first query throws it, before anything is written.
+ * Wraps the caller's transaction. Throws a `UsageError` for anything else, such as a pool. For a client without an open transaction, the
+ * first query throws this error before anything is written.
  *
- * Statements for this executor name each column in one word, so that no library changes its case, and return no column of type void,
- * which Prisma does not support.
+ * Statements for this executor use one-word column names, so that no library changes their case. They return no column of type void,
+ * because Prisma does not support that type.
  */
 export function executorOf(client: CallerTransaction): CallerExecutor {
   const driverClient = driverClientOf(client)
@@ -83,7 +83,7 @@ function isPool(given: object | null | undefined): boolean {
 
 /**
  * Whether the client knows that a transaction is open: node-postgres since 8.21 keeps the status of the last response. Undefined for
- * clients that do not know, such as older ones and wrappers.
+ * clients that do not keep the status, such as older clients and wrappers.
  */
 function isKnownOpen(client: object): boolean | undefined {
   const { getTransactionStatus } = client as { getTransactionStatus?: unknown }
@@ -93,7 +93,7 @@ function isKnownOpen(client: object): boolean | undefined {
     // In a failed transaction the server refuses the statement with a clear error.
     return status === 'T' || status === 'E'
   } catch {
-    // An older pg-native does not know the status.
+    // Older versions of pg-native do not keep the status.
     return undefined
   }
 }
@@ -119,8 +119,8 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
         await tx.query('release savepoint holdfast')
         return result
       } catch (error) {
-        // After the rollback the savepoint still exists, and the next one would nest inside it. Two queries, because not every
-        // library can send two statements in one text.
+        // After the rollback the savepoint still exists, and the next savepoint would be nested inside it. The two statements are separate
+        // queries, because not every library can send two statements in one text.
         await tx
           .query('rollback to savepoint holdfast')
           .then(() => tx.query('release savepoint holdfast'))

@@ -1,7 +1,7 @@
 /**
- * Runs one statement and returns its rows: a pool, or a client inside a transaction. Statements receive JSON as text and cast it
- * (`$1::text::jsonb`), because for a parameter of type jsonb the drivers differ: node-postgres sends a string as a document,
- * postgres.js encodes the string.
+ * Runs one statement on a pool, or on a client inside a transaction, and returns the rows. Statements receive JSON as text and cast it
+ * (`$1::text::jsonb`), because the drivers treat jsonb parameters differently. node-postgres sends a string as a JSON document. postgres.js
+ * encodes the string as a JSON string.
  */
 export interface Executor {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
@@ -15,7 +15,7 @@ export interface Reader {
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
 }
 
-/** Connection settings for `HostsClient`. An own type, so that users need not install the types of node-postgres. */
+/** Connection settings for `HostsClient`. This is a separate type, so that users need not install the node-postgres types. */
 export interface Connection {
   readonly connectionString?: string
   readonly host?: string
@@ -28,7 +28,7 @@ export interface Connection {
   readonly ssl?: boolean | object
 }
 
-/** Everything that Holdfast needs from a database. The implementation uses a pool of node-postgres, of the user or of Holdfast. */
+/** Everything that Holdfast needs from a database. The implementation uses a node-postgres pool that belongs to the user or to Holdfast. */
 export interface Database extends Executor, Reader {
   /**
    * If there is no response within `withinMs`, throws a `DatabaseUnreachableError` and discards the connection, which may be dead. The
@@ -42,14 +42,14 @@ export interface Database extends Executor, Reader {
   /** Runs `work` in one transaction. `withinMs` limits `begin`, `commit` and `rollback`, each like a query. */
   transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number): Promise<T>
   /**
-   * Connection settings for further connections to the same database. Sessions with a heartbeat always use node-postgres, because only
+   * Connection settings for additional connections to the same database. Sessions with a heartbeat always use node-postgres, because only
    * node-postgres reports reliably that a connection has died (see docs/decisions/0003-two-drivers.md).
    */
   readonly connection: Connection
-  /** Target of the connection for people, without the password. */
+  /** Readable target of the connection, without the password. */
   readonly address: string
   /** Shortens `withinMs` while the database does not respond, so that closing does not wait for each statement. */
   shortenTimeouts(): void
-  /** Closes the pools that Holdfast opened. A pool of the user stays open. */
+  /** Closes the pools that Holdfast opened. The user's pool stays open. */
   close(): Promise<void>
 }

@@ -4,14 +4,14 @@ import type { Presence } from './presence.js'
 /**
  * Draining (graceful shutdown): an instance leaves the fleet without losing work. Its process continues.
  *
- *     open ──(drain(), or a request of an operator)──► draining ──(no work is left)──► drained
+ *     open ──(drain(), or an operator's request)──► draining ──(no work is left)──► drained
  *
  * - **draining**: active rooms, which run work, stop claiming and let running work finish. Leaderships and resources are handed over
  *   immediately. After the timeout the signals of the remaining work abort. Passive rooms, which other work uses, stay usable, and
  *   draining waits for them, too.
- * - **drained** is final: to take part again, close the instance and open another.
+ * - **drained** is final: to rejoin the fleet, close the instance and open a new one.
  *
- * The row in `instance` records the state, and also carries the request of an operator. See decision 18.
+ * The row in `instance` records the state, and also an operator's request. See decision 18.
  */
 interface Drainable {
   /** Stops claiming work and resolves when all work has ended. After `withinMs` the signals of the remaining work abort. */
@@ -46,7 +46,7 @@ export class Draining {
     })
   }
 
-  /** Starts to accept requests of operators. */
+  /** Starts to accept operators' requests. */
   acceptRequests(): void {
     this.#presence.onDrainRequest((withinMs) => void this.begin(withinMs))
   }
@@ -59,7 +59,10 @@ export class Draining {
     return this.#drained
   }
 
-  /** Returns whether no work is left after at most `withinMs`. If some is left, its signals abort and draining continues. */
+  /**
+   * Waits up to `withinMs` for all work to finish. Returns true if no work is left. Otherwise the signals of the remaining work abort, and
+   * draining continues.
+   */
   async begin(withinMs = drainWithinMs): Promise<boolean> {
     if (!this.signal.aborted) void this.#drain(withinMs)
     const drained = this.#drained.then(() => true)
@@ -72,7 +75,7 @@ export class Draining {
     this.#events.emitter('instance.drain-started')?.({ withinMs })
     const reporting = this.#presence.reportDrain('draining')
     const working = Promise.all(this.#activeRooms.map((room) => room.drain(withinMs)))
-    // Running work uses passive rooms until its end. Work that does not end must not delay the requests to passive rooms.
+    // Running work uses passive rooms until the work has finished. Work that does not finish must not delay the requests to passive rooms.
     await resultWithin(withinMs, working)
     const leftMs = Math.max(0, until - performance.now())
     await Promise.all([working, ...this.#passiveRooms.map((room) => room.drain(leftMs))])

@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError, UsageError } from '../base/index.js'
 
-/** An error of PostgreSQL for which there is no more specific class. */
+/** A PostgreSQL error for which there is no more specific class. */
 export class DatabaseError extends HoldfastError {
   readonly sqlstate: string
 
@@ -58,8 +58,8 @@ export type ReadOnlyReason =
 const standbyHint = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.'
 
 /**
- * The database accepts no writes (25006). `reason`: the server is a `standby`, or the `setting` default_transaction_read_only is on.
- * Undefined if Holdfast could not find out.
+ * The database accepts no writes (25006). `reason` is `standby` if the server is a standby, and `setting` if default_transaction_read_only
+ * is on. It is undefined if Holdfast could not determine the reason.
  *
  * @example
  * if (error instanceof ReadOnlyError && error.reason === 'setting') console.error(error.hint)
@@ -94,7 +94,7 @@ function readOnlyHint(why: ReadOnlyReason | undefined): string {
 export interface ConnectionTarget {
   /** Undefined if the driver chooses. */
   readonly user: string | undefined
-  /** `host:port`; several are separated by commas. */
+  /** Host and port as `host:port`. Several hosts are separated by commas. */
   readonly hosts: string
   readonly database: string | undefined
 }
@@ -129,7 +129,7 @@ function targetHint(place: ConnectionTarget | undefined): string {
   return `The login was to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
 }
 
-/** The lock table of the server, which all databases share, is full (53200). */
+/** The server's lock table, which all databases share, is full (53200). */
 export class LockTableFullError extends HoldfastError {
   /** Capacity of the lock table, for all kinds of locks. Undefined if unknown. */
   readonly budget: number | undefined
@@ -148,7 +148,7 @@ export class LockTableFullError extends HoldfastError {
   }
 }
 
-/** Several calls wait for each other's locks. PostgreSQL (40P01) or Holdfast chose this call to fail. */
+/** Several calls were waiting for each other's locks (a deadlock). PostgreSQL (40P01) or Holdfast chose this call to fail. */
 export class DeadlockError extends HoldfastError {
   /** The waits of the cycle, one line for each. */
   readonly cycle: readonly string[]
@@ -164,7 +164,7 @@ export class DeadlockError extends HoldfastError {
   }
 }
 
-/** A larger fence was already used for the name: another holder has taken over. */
+/** A larger fencing token was already used for the name, so another holder has taken over. */
 export class StaleFenceError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super(message, {
@@ -183,11 +183,11 @@ export interface BlockingSession {
   readonly for_ms: number
 }
 
-/** A migration did not get its table locks in time, because it lets other transactions go first. It changed nothing. */
+/** A migration did not acquire its table locks in time, because it lets other transactions go first. The migration changed nothing. */
 export class MigrationBlockedError extends HoldfastError {
   /** Version of the migration. */
   readonly version: number
-  /** The server process of the oldest transaction that uses the schema. Undefined if none was found afterwards. */
+  /** The server process of the oldest transaction that uses the schema. Undefined if no such transaction was found afterwards. */
   readonly pid: number | undefined
 
   constructor(

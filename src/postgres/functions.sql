@@ -1,4 +1,4 @@
--- Functions for all rooms: keys of names, classes of internal locks, fences, server generations, and presence.
+-- Functions that all rooms use: keys of names, classes of internal locks, fences, server generations, and presence.
 
 create or replace function holdfast.lock_key(namespace text, name text) returns bigint
   language sql immutable strict parallel safe
@@ -29,21 +29,21 @@ comment on function holdfast.space_key(text, text, integer) is
   'Returns the key of a number in a registered key space. Null if the space is not registered or the number is not between 0 and 1048575.';
 
 -- All classes of internal advisory locks (the two-integer space), except those in lock-classes.ts, which are needed before the schema
--- exists. session_class() itself is the class of presence: each session holds a lock on its number.
--- PostgreSQL evaluates a call with a literal at plan time. A set clause would prevent that, so each name is written with its schema.
+-- exists. session_class() itself is the class for presence: each session holds a lock on its session number. PostgreSQL evaluates a call
+-- with a literal at plan time. A set clause would prevent that, so each name is qualified with its schema.
 create or replace function holdfast.lock_class(purpose text) returns integer
   language sql immutable parallel safe
   as $$
     select holdfast.session_class() operator(pg_catalog.#) case
-      -- Object: a session number. Claims lock it shared. A take-over of the session's claims locks it exclusively.
+      -- Object: a session number. Each claim holds a shared lock. A takeover of the session's claims requires an exclusive lock.
       when purpose operator(pg_catalog.=) 'claims of a session' then 1
       when purpose operator(pg_catalog.=) 'job maintenance' then 2
       when purpose operator(pg_catalog.=) 'job history' then 3
-      -- Object: the low 32 bits of the key of the queue.
+      -- Object: the low 32 bits of the queue's key.
       when purpose operator(pg_catalog.=) 'queue' then 4
       when purpose operator(pg_catalog.=) 'job follow-ups' then 5
       when purpose operator(pg_catalog.=) 'workers' then 6
-      -- Object: job_lock_key() of the job.
+      -- Object: the job's job_lock_key().
       when purpose operator(pg_catalog.=) 'job' then 8
       when purpose operator(pg_catalog.=) 'schedule maintenance' then 16
       when purpose operator(pg_catalog.=) 'schedule declarations' then 17
@@ -59,7 +59,7 @@ create or replace function holdfast.clock_floor() returns bigint
   set search_path = pg_catalog, pg_temp
   as $$ select (extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1048576)::bigint $$;
 comment on function holdfast.clock_floor() is
-  'Returns the smallest number with which fences and job ids may continue now: 2^20 for each second since 2020. No server draws as many, so this number exceeds all earlier numbers, also those that a restored backup does not contain. Below 2^53 until the year 2292.';
+  'Returns the smallest number with which fences and job ids may continue now: 2^20 for each second since 2020. No server draws numbers that fast, so this number exceeds all earlier numbers, even those that a restored backup does not contain. Below 2^53 until the year 2292.';
 
 create or replace function holdfast.raise_sequence(sequence regclass, floor bigint, always_ahead boolean) returns boolean
   language plpgsql
@@ -67,17 +67,18 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   as $$
   declare
     reached bigint;
-    -- Exceeds the numbers that others draw meanwhile, and the numbers that a crash loses because they were not flushed.
+    -- The margin exceeds the numbers that others draw in the meantime, and the numbers that a crash loses because they were not flushed.
     ahead bigint := 1048576;
   begin
-    -- Without the lock, A and B read the same last value. A sets the sequence ahead, others draw, then B sets it back. A session lock,
-    -- because a transaction lock would last as long as the transaction of the user.
+    -- Without the lock, A and B read the same last value. A sets the sequence ahead, others draw, then B sets it back. This is a session
+    -- lock, because a transaction lock would last until the end of the user's transaction.
     perform pg_advisory_lock(holdfast.lock_class('sequences'), 0);
     begin
       -- Before its first use, a sequence shows the next number as last_value.
       execute format('select last_value - (not is_called)::integer from %s', sequence) into reached;
       if reached < floor or always_ahead then
-        -- The sequence is minutes ahead of the clock, so the clock was set back and cannot show what a failover or restore has lost.
+        -- The sequence is minutes ahead of the clock. So the clock was set back, and cannot show how many numbers a failover or restore has
+        -- lost.
         if reached > floor + 67108864 then
           ahead := 67108864;
         end if;
@@ -93,15 +94,15 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   end
   $$;
 comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
-  'Moves a sequence beyond the floor if it is below the floor. Returns whether it was. With always_ahead, moves it ahead in any case.';
+  'Moves a sequence beyond the floor if the sequence is below the floor. Returns whether the sequence was below. With always_ahead, moves the sequence ahead in any case.';
 
 create or replace function holdfast.sequence_positions() returns table (sequence regclass, reached bigint, largest bigint)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- Runs within the statement_timeout of an opening instance, so it reads only the latest rows of large tables, by index. Their
-    -- numbers are nearly the largest, and callers add a large distance.
+    -- The function runs within the statement_timeout of an instance that is opening, so it reads only the latest rows of large tables, by
+    -- index. The numbers in these rows are close to the largest number, and callers add a large margin.
     return query
     select 'holdfast.fence'::regclass, (select last_value - (not is_called)::integer from holdfast.fence), greatest(
       (select fence_floor from holdfast.server_generation),
@@ -146,7 +147,7 @@ create or replace function holdfast.sequence_positions() returns table (sequence
   end
   $$;
 comment on function holdfast.sequence_positions() is
-  'Returns, for each sequence, its last value and the largest number in its tables. A sequence below that number was not copied with its tables, for example by logical replication.';
+  'Returns, for each sequence, its last value and the largest number in its tables. If a sequence is below that number, it was not copied together with its tables, for example by logical replication.';
 
 create or replace function holdfast.largest_job_number() returns bigint
   language plpgsql
@@ -162,7 +163,7 @@ create or replace function holdfast.largest_job_number() returns bigint
   end
   $$;
 comment on function holdfast.largest_job_number() is
-  'Returns the largest id of a job in the tables. Null if there are none. Uses the primary keys and job_history_id.';
+  'Returns the largest job id in the tables. Null if there are no jobs. Uses the primary keys and job_history_id.';
 
 create or replace function holdfast.catch_up_sequences() returns boolean
   language plpgsql
@@ -189,15 +190,15 @@ create or replace function holdfast.advance_fence() returns void
     recorded record;
     system_here bigint;
     timeline_here integer;
-    -- The path of a table contains the oid of the database.
+    -- A table's file path contains the oid of its database.
     database_here constant oid := split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2);
     is_copy boolean;
     is_new boolean;
     was_behind boolean := false;
-    -- 64 seconds of clock_floor(): the clock of this machine may be that far behind the clock of the previous server.
+    -- This number is 64 seconds of clock_floor(), because this machine's clock may be that far behind the previous server's clock.
     ahead constant bigint := 67108864;
   begin
-    -- Until the end of the transaction, so that its commit is flushed and a second crash cannot undo it.
+    -- The setting lasts until the end of the transaction. So the commit is flushed, and a second crash cannot undo it.
     if current_setting('synchronous_commit') = 'off' then
       perform set_config('synchronous_commit', 'on', true);
     end if;
@@ -210,7 +211,7 @@ create or replace function holdfast.advance_fence() returns void
     end;
 
     if not exists (select from holdfast.server_generation) then
-      -- A restore fills the tables in the order of their names. An insert now would make the insert of the restore fail.
+      -- A restore fills the tables in alphabetical order. If this function inserted the row now, the restore's own insert would fail.
       if not exists (select from holdfast.migration) then
         raise exception 'The tables of Holdfast are empty: a restore is under way, or has failed'
           using errcode = 'HF002',
@@ -233,7 +234,7 @@ create or replace function holdfast.advance_fence() returns void
       or (recorded.timeline, recorded.started_at) is distinct from (timeline_here, pg_postmaster_start_time())
       or not exists (select from holdfast.crash_witness);
     if not is_new then
-      -- No sign of lost fences. If a whole machine was set back (a VM snapshot), only the clock shows it.
+      -- There is no sign of lost fences. If a whole machine was set back (a VM snapshot), only the clock shows that.
       if not holdfast.raise_sequence('holdfast.fence', holdfast.clock_floor(), false) then
         return;
       end if;
@@ -256,7 +257,7 @@ create or replace function holdfast.advance_fence() returns void
         fence_floor = (select last_value from holdfast.fence),
         generation = server_generation.generation + is_new::integer,
         began_at = case when is_new then clock_timestamp() else server_generation.began_at end;
-    -- Not pg_current_xact_id(), which differs from xmin inside a savepoint.
+    -- pg_current_xact_id() is not used, because it differs from xmin inside a savepoint.
     update holdfast.server_generation set written_by = server_generation.xmin;
   end
   $$;
@@ -277,7 +278,7 @@ create or replace function holdfast.guard_key(key bigint, fence bigint, session 
       raise exception 'The fence % of key % is stale: a later holder has written already', guard_key.fence, guard_key.key
         using errcode = 'HF001';
     end if;
-    -- If this transaction gets the lock on the session number, the session of the holder has ended.
+    -- If this transaction acquires the lock on the session number, the holder's session has ended.
     if session is not null and pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then
       raise exception 'The fence % of key % is stale: the session that held it is gone', guard_key.fence, guard_key.key
         using errcode = 'HF001';
@@ -285,21 +286,22 @@ create or replace function holdfast.guard_key(key bigint, fence bigint, session 
   end
   $$;
 comment on function holdfast.guard_key(bigint, bigint, integer) is
-  'Raises HF001 for a stale holder of a key, so that the transaction of its writes rolls back. Stale: a larger fence was used before, or the session of the holder has ended.';
+  'Raises HF001 for a stale holder of a key, so that the transaction with its writes rolls back. A holder is stale if a larger fence was already used, or if the holder''s session has ended.';
 
 create or replace function holdfast.guard(namespace text, name text, fence bigint, session integer default null) returns void
   language sql
   set search_path = pg_catalog, pg_temp
   as $$ select holdfast.guard_key(holdfast.lock_key(namespace, name), fence, session) $$;
 comment on function holdfast.guard(text, text, bigint, integer) is
-  'Raises HF001 for a stale holder of a name, so that the transaction of its writes rolls back: select holdfast.guard(''billing'', ''nightly-report'', 1048577).';
+  'Raises HF001 for a stale holder of a name, so that the transaction with its writes rolls back: select holdfast.guard(''billing'', ''nightly-report'', 1048577).';
 
 create or replace function holdfast.noticed_generation() returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- A standby cannot read unlogged tables. With null, the caller tries to begin a generation, which fails with the error of a write.
+    -- A standby cannot read unlogged tables. After null, the caller tries to begin a generation, which fails because a standby refuses
+    -- writes.
     if pg_is_in_recovery() then
       return null;
     end if;
@@ -308,7 +310,7 @@ create or replace function holdfast.noticed_generation() returns integer
       from holdfast.server_generation
       where started_at = pg_postmaster_start_time()
         and written_by = xmin
-        -- The path of a table contains the oid of the database. pg_database may be large.
+        -- A table's file path contains the oid of its database. pg_database may be large.
         and database = split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid
         and fence_floor <= (select last_value from holdfast.fence)
         and exists (select from holdfast.crash_witness)
@@ -316,12 +318,12 @@ create or replace function holdfast.noticed_generation() returns integer
   end
   $$;
 comment on function holdfast.noticed_generation() is
-  'Returns the generation of the server (see server_generation). Null after a restart, a crash, a failover or a restore until advance_fence() has noticed it. Until then the sequences may be behind.';
+  'Returns the server''s generation (see server_generation). Null after a restart, a crash, a failover or a restore until advance_fence() has noticed it. Until then the sequences may be behind.';
 
 create or replace function holdfast.generation_began() returns text
   language plpgsql
   set search_path = pg_catalog, pg_temp
-  -- Part of the heartbeat, which must not wait for a table lock.
+  -- This function is part of the heartbeat, which must not wait for a table lock.
   set lock_timeout = '200ms'
   as $$
   begin
@@ -346,7 +348,7 @@ create or replace function holdfast.generation() returns integer
   end
   $$;
 comment on function holdfast.generation() is
-  'Returns the generation of the server (see server_generation). Begins a new one if necessary.';
+  'Returns the server''s generation (see server_generation). Begins a new one if necessary.';
 
 create or replace function holdfast.grace_is_over_in(generation integer) returns boolean
   language plpgsql
@@ -363,7 +365,7 @@ create or replace function holdfast.grace_is_over_in(generation integer) returns
   end
   $$;
 comment on function holdfast.grace_is_over_in(integer) is
-  'Like grace_is_over(), for a known generation. For transactions of the user, in which beginning a generation would lock a row that all instances need.';
+  'Like grace_is_over(), for a known generation. For the user''s transactions, in which beginning a generation would lock a row that all instances need.';
 
 create or replace function holdfast.grace_is_over() returns boolean
   language plpgsql
@@ -373,11 +375,11 @@ create or replace function holdfast.grace_is_over() returns boolean
   end
   $$;
 comment on function holdfast.grace_is_over() is
-  'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on lost holds. Check it before any grant, and draw the fence afterwards.';
+  'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on locks that no longer exist. Call this function before any grant, and draw the fence afterwards.';
 
--- A reader takes its snapshot. Then the holder renews its row and receives the response. Then the reader reads the clock, and finds the
--- old row expired. To exclude this order, call expiry_clock() in a separate statement before the statement that reads the rows: then the
--- clock is older than the snapshot. At higher isolation levels the snapshot is as old as the transaction, so now() is used.
+-- A reader takes its snapshot. Then the holder renews its row and receives the response. Then the reader reads the clock, and finds the old
+-- row expired. To exclude this order, call expiry_clock() in a separate statement before the statement that reads the rows. Then the clock
+-- is older than the snapshot. At higher isolation levels the snapshot is as old as the transaction, so now() is used.
 create or replace function holdfast.expiry_clock() returns timestamptz
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -387,7 +389,7 @@ create or replace function holdfast.expiry_clock() returns timestamptz
   end
   $$;
 comment on function holdfast.expiry_clock() is
-  'Returns the time with which the next statement may decide whether a row has expired.';
+  'Returns the time that the next statement uses to decide whether a row has expired.';
 
 create or replace function holdfast.is_present(session integer) returns boolean
   language plpgsql
@@ -409,4 +411,4 @@ create or replace function holdfast.is_present(session integer) returns boolean
   end
   $$;
 comment on function holdfast.is_present(integer) is
-  'Whether the instance whose current epoch has this number is alive: a session holds the lock on the number, or the row of the instance has not expired. Do not call it on that session: a session does not exclude itself.';
+  'Whether the instance whose current epoch has this number is alive: a session holds the lock on the number, or the instance''s row has not expired. Do not call this function on that session, because a session''s own lock does not block it.';

@@ -5,13 +5,13 @@ import type { Presence } from './presence.js'
 /** Health of an instance. */
 export interface Health {
   /**
-   * `up`: everything works. `degraded`: a part of the instance does not work, or it drains. `down`: the database cannot be reached, or
-   * the instance is closing.
+   * `up`: everything works. `degraded`: a part of the instance does not work, or the instance is draining. `down`: the database cannot be
+   * reached, or the instance is closing.
    */
   readonly status: 'up' | 'degraded' | 'down'
   /** The reasons why the status is not `up`. */
   readonly reasons: readonly HealthReason[]
-  /** The id of the instance. */
+  /** The instance's id. */
   readonly instance: string
   /** Response time of the last query. Null if there was no response. */
   readonly databaseMs: number | null
@@ -40,7 +40,9 @@ export type HealthReasonCode =
   | 'CAMPAIGN_FAILED'
   | 'SHARE_FAILED'
 
-/** Makes a reason from an error. A schema that is too new has its own code, because only a newer version of the program helps. */
+/**
+ * Converts an error to a reason. A schema that is too new has its own code, because only a newer version of the program fixes that problem.
+ */
 export function healthReasonOf(code: HealthReasonCode, what: string, error: unknown): HealthReason {
   const isTooNew = memberOf(error, 'code') === 'SCHEMA_TOO_NEW'
   return { code: isTooNew ? 'SCHEMA_TOO_NEW' : code, message: `${what}: ${messageOf(error)}` }
@@ -64,13 +66,13 @@ interface HealthOptions {
   readonly hasAnchor: boolean
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
-  /** Problems of the parts of the instance. */
+  /** Problems in individual parts of the instance. */
   readonly reasons: () => Iterable<HealthReason>
 }
 
 /**
- * Determines the health of an instance from its presence, the problems of its parts, and one small query. It never writes: `WriteMonitor`
- * sees the outcomes of the writes that the instance sends anyway.
+ * Determines an instance's health from its presence, the problems in its parts, and one small query. The health check never writes.
+ * Instead, `WriteMonitor` observes the results of the writes that the instance sends anyway.
  */
 export class HealthCheck {
   readonly #options: HealthOptions
@@ -89,7 +91,7 @@ export class HealthCheck {
     const isConnected = hasAnchor && presence.epoch !== undefined
     if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing, or closed' })
     else {
-      // The anchor receives responses all the time, so if the anchor is present, only the pool is the problem.
+      // The anchor receives responses constantly. So if the anchor is present, the problem is limited to the pool.
       if (error) reasons.push({ code: isConnected ? 'POOL_UNANSWERED' : 'DATABASE_UNREACHABLE', message: error })
       if (hasAnchor && !isConnected) {
         const message = 'The session of this instance was lost. The instance is reconnecting'
@@ -120,7 +122,7 @@ export class HealthCheck {
       () => null,
       (error: Error) => error.message,
     )
-    // Also limits the wait for a free connection: an exhausted pool does not send the query.
+    // This timeout also limits the wait for a free connection, because an exhausted pool does not send the query.
     const late = `The database has not responded within ${probeTimeoutMs} ms`
     const trouble = await resultWithin(probeTimeoutMs, asking).then((failure) =>
       failure === undefined ? late : failure,

@@ -2,7 +2,7 @@ import { whenAborted } from '../base/index.js'
 import type { CallerTransaction } from './caller.js'
 import type { HeldName } from './name-locker.js'
 
-/** Something that only this instance has while a function works on it: the leadership of a term, or a resource of a share. */
+/** Something that only this instance has while a function works on it: the leadership during a term, or a resource of a share. */
 export abstract class HeldWork {
   readonly #name: HeldName
   readonly #controller = new AbortController()
@@ -20,14 +20,17 @@ export abstract class HeldWork {
     this.#forgets = [name.signal, ...signals].map((signal) => whenAborted(signal, (reason) => this.letGo(reason)))
   }
 
-  /** Whether this instance has it now. Correct also right after the process was frozen or its event loop was blocked. */
+  /**
+   * Whether this instance still has the leadership or resource. Correct even immediately after the process was frozen or its event loop was
+   * blocked.
+   */
   get held(): boolean {
     return this.#name.held
   }
 
   /**
-   * Aborts when it is lost, before another instance can have it, or when this instance is requested to release it. For a loss the reason
-   * is a `LockLostError` or a `LeaseLostError`.
+   * Aborts when the leadership or resource is lost, before another instance can get it. Also aborts when a release is requested. After a
+   * loss, the reason is a `LockLostError` or a `LeaseLostError`.
    */
   get signal(): AbortSignal {
     // Detects a deadline that has passed while the process was blocked.

@@ -1,7 +1,8 @@
--- Statements for each of several hosts. They run before search_path is set, so each function has its schema, and there is no operator.
+-- Statements that run on each of several hosts. They run before search_path is set, so they qualify each function with its schema and use
+-- no operators.
 
 -- name: role
--- Whether the host accepts writes, and if so, its system and its timeline. Every promotion begins a timeline.
+-- Returns whether the host accepts writes, and if so, its system identifier and timeline. Every promotion begins a new timeline.
 select
   pg_catalog.pg_is_in_recovery() or pg_catalog.current_setting('transaction_read_only')::boolean as refuses_writes,
   case
@@ -13,7 +14,7 @@ select
   end as wal_file
 
 -- name: role_without_system
--- The same for services that hide the control file. These services ensure that only one host accepts writes.
+-- Variant of `role` for services that hide the control file. These services ensure that only one host accepts writes.
 select
   pg_catalog.pg_is_in_recovery() or pg_catalog.current_setting('transaction_read_only')::boolean as refuses_writes,
   null as system,

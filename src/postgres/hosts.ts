@@ -10,12 +10,13 @@ import { loadStatements } from './statements.js'
 /**
  * Finds the primary among several hosts.
  *
- * All hosts are probed at the same time, because a dead host may take long to time out. The first host that accepts writes is used,
- * unless it was replaced: every promotion of a standby begins a timeline, and an isolated old primary continues its own. So the process
- * remembers the latest timeline that any host has shown. It skips hosts with an earlier timeline and cuts all connections to them.
+ * All hosts are probed at the same time, because a dead host may take a long time to time out. Holdfast uses the first host that accepts
+ * writes, unless that host was replaced. Every promotion of a standby begins a new timeline, and an isolated old primary stays on its own
+ * timeline. So the process remembers the latest timeline that any host has reported. The process skips hosts with an earlier timeline and
+ * cuts all connections to them.
  *
- * A process that has no timeline yet also waits up to 1 s for the other responses. If it can reach only an old primary, it cannot know.
- * Only synchronous replication or the cluster manager prevents that case.
+ * A process that does not know a timeline yet also waits up to 1 s for the other responses. If the process can reach only an old primary,
+ * it cannot detect that this primary was replaced. Only synchronous replication or the cluster manager prevents that case.
  */
 type HostsConfig = pg.ClientConfig & Pick<Connection, 'hosts'>
 
@@ -24,13 +25,13 @@ interface Primary {
   readonly port: number
   /** System identifier and hosts. The identifier alone is not enough, because copies of a system share it. */
   readonly cluster: string
-  /** 0 if the server does not show it. */
+  /** 0 if the server does not report its timeline. */
   readonly timeline: number
 }
 
 interface HostConfig {
   readonly config: pg.ClientConfig
-  /** `host:port` of all hosts. */
+  /** All hosts, as `host:port`. */
   readonly allHosts: string
 }
 
@@ -52,8 +53,8 @@ const latestTimelines = new Map<string, number>()
 const connectedPrimaries = new Map<HostsClient, Primary>()
 
 /**
- * A client of node-postgres that accepts several hosts and connects to the primary. With it, your pool moves to the new primary after a
- * failover, as the pools of Holdfast do. With one host it behaves like the client of the driver.
+ * A node-postgres client that accepts several hosts and connects to the primary. With this client, your pool moves to the new primary after
+ * a failover, as Holdfast's own pools do. With one host, it behaves like the driver's client.
  *
  * @example
  * const pool = new pg.Pool({ connectionString: 'postgres://app:secret@one,two:5433/app', Client: HostsClient })
@@ -78,7 +79,7 @@ export class HostsClient extends pg.Client {
     if (hasOne) super.connect(callback)
     else {
       this.#connectToPrimary().then(
-        // Outside the promise, which would swallow an exception of the callback.
+        // This runs outside the promise, because the promise would swallow an exception that the callback throws.
         () => process.nextTick(callback, null),
         (error) => process.nextTick(callback, error),
       )
@@ -97,10 +98,10 @@ export class HostsClient extends pg.Client {
     for (const place of [this, (this as unknown as { connectionParameters: object }).connectionParameters]) {
       Object.assign(place, { host, port })
     }
-    // The connection may be cut before its owner listens.
+    // The connection may be cut before its owner adds an error listener.
     this.on('error', () => {})
     await super.connect()
-    // Another host may have shown a later timeline in the meantime.
+    // A different host may have reported a later timeline in the meantime.
     if (isReplaced(primary)) {
       this.end().catch(() => {})
       throw new DatabaseUnreachableError(replacedMessage(primary))
@@ -143,7 +144,7 @@ function hostConfigs(config: HostsConfig): HostConfig[] {
   }))
 }
 
-/** Copies a config with its password, which is not enumerable in the options of a pool. */
+/** Copies a connection config with its password, which is not enumerable in a pool's options. */
 export function copyConfig<Config extends pg.ClientConfig>(config: Config): Config {
   const { password } = config
   return password ? { ...config, password } : { ...config }

@@ -1,7 +1,8 @@
--- Rows of instances, and the cleanup after dead instances.
+-- Statements for the rows of instances, and for the cleanup after dead instances.
 
 -- name: record_session
--- Begins an epoch of an instance with an anchor. Flushed at commit, because after a crash the others wait for the instances recorded here.
+-- Begins an epoch of an instance with an anchor. Flushed at commit, because after a crash the other instances wait for the instances that
+-- are recorded here.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
@@ -19,7 +20,7 @@ set session = excluded.session,
     backend_pid = excluded.backend_pid,
     refused_settings = excluded.refused_settings,
     pooler = excluded.pooler,
-    -- Keeps a drain request from the time between two epochs.
+    -- Keeps a drain request that arrived between two epochs.
     state = case when excluded.state = 'open' then instance.state else excluded.state end,
     clock_ahead_ms = excluded.clock_ahead_ms,
     generation = excluded.generation,
@@ -27,7 +28,7 @@ set session = excluded.session,
     epoch_since = now()
 
 -- name: drain_request
--- Whether an operator has requested that this instance drain.
+-- Returns whether an operator has requested that this instance drain.
 select drain_within_ms
 from holdfast.instance
 where id = $1
@@ -40,7 +41,7 @@ set state = $2
 where id = $1
 
 -- name: delete_instance
--- The instance closes.
+-- Deletes the row of an instance that is closing.
 delete from holdfast.instance
 where id = $1
 
@@ -67,8 +68,8 @@ set session = excluded.session,
 returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
 
 -- name: renew_row
--- Renews the presence and reads requests of operators. No row: the presence has expired, or the server has begun another generation, so
--- the epoch has ended.
+-- Renews the presence and reads operators' requests. If the statement returns no row, the epoch has ended, because the presence has expired
+-- or the server has begun a new generation.
 update holdfast.instance
 set expires_at = clock_timestamp() + make_interval(secs => expiry_ms / 1000.0)
 where id = $1
@@ -81,7 +82,8 @@ returning session, state = 'drain-requested' as drain_requested, drain_within_ms
 select holdfast.advance_fence()
 
 -- name: grace_left
--- Remaining grace period in ms: an instance of an earlier generation that has not reconnected may rely on its locks until its expiry.
+-- Returns the remaining grace period in ms. An instance from an earlier generation that has not reconnected may rely on its locks until its
+-- expiry.
 select
   coalesce(
     max(expiry_ms - extract(epoch from clock_timestamp() - (select began_at from holdfast.server_generation)) * 1000),
@@ -91,8 +93,9 @@ from holdfast.instance
 where generation < (select generation from holdfast.server_generation)
 
 -- name: sweep
--- Deletes rows of epochs that are no longer present, and names, fences and elections that were unused for a month. Each part has a limit,
--- so that the statement stays small. Returns the number of parts that reached their limit. Uses name_used_at and fence_guard_used_on.
+-- Deletes rows of epochs that are no longer present, and names, fences and elections that have not been used for a month. Each part has a
+-- limit, so that the statement stays small. Returns the number of parts that reached their limit. Uses name_used_at and
+-- fence_guard_used_on.
 with alive as materialized (
   select objid::integer as session
   from pg_locks

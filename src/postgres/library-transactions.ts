@@ -3,9 +3,9 @@ import type { PgClient } from './node-postgres.js'
 import type { PostgresJsExecutor } from './postgres-js.js'
 
 /**
- * Transactions of SQL libraries. Most libraries use a client of one of our two drivers. Holdfast uses that client directly, so that
- * conversions of the library (camel case names, own date types) do not apply. The types contain only the members that are used here, so
- * no library needs to be installed, and any version with these members works.
+ * Support for transactions that SQL libraries open. Most libraries use a client from one of the two drivers that Holdfast supports.
+ * Holdfast uses that client directly, so that the library's conversions (camel case names, custom date types) do not apply. The types
+ * contain only the members that are used here, so no library needs to be installed, and any version with these members works.
  */
 export type LibraryTransaction =
   | DrizzleTransaction
@@ -37,7 +37,7 @@ interface KyselyTransaction {
 
 /** The `tx` of `prisma.$transaction`. */
 interface PrismaTransaction {
-  /** The client of Prisma has `$connect`, a transaction does not. */
+  /** The Prisma client has `$connect`. A Prisma transaction does not. */
   readonly $connect?: never
   $queryRawUnsafe<T>(text: string, ...values: unknown[]): PromiseLike<T>
 }
@@ -121,7 +121,7 @@ function prismaClient(tx: PrismaTransaction): PgClient {
   }
 }
 
-/** Restores the error of the server, which Prisma wraps in an error with its own code. */
+/** Restores the server's error, which Prisma wraps in an error with its own code. */
 function serverErrorOf(error: unknown): unknown {
   const { cause } =
     (error as { meta?: { driverAdapterError?: { cause?: PrismaCause } } }).meta?.driverAdapterError ?? {}

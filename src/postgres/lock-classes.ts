@@ -5,7 +5,8 @@ import { internalLockClass } from '../base/index.js'
  *
  * - **migration** (object 0): one process at a time migrates.
  * - **truth** (object: a random number): proves that session locks exclude other sessions.
- * - **session** (object: a session number): presence. The schema has this class as `session_class()`, and derives the others from it.
+ * - **session** (object: a session number): presence. In the schema, `session_class()` returns this class, and the other classes are
+ *   derived from it.
  */
 export type LockClass = 'migration' | 'truth' | 'session'
 

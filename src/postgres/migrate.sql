@@ -1,8 +1,8 @@
--- Applies one step of a migration: one process at a time, in one transaction, without blocking the fleet for long.
+-- Statements that apply one step of a migration: one process at a time, in one transaction, without blocking the fleet for long.
 
 -- name: no_timeouts
--- Disables the timeouts of the role, the database and the server. A migration has its own limit, and large tables need time. Older servers
--- lack some of the settings.
+-- Disables the timeouts that are set for the role, the database and the server. A migration has its own time limit, and large tables need
+-- time. Older servers lack some of these settings.
 select set_config(name, '0', true)
 from pg_settings
 where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
@@ -20,8 +20,8 @@ select to_regnamespace($1) is null as absent
 select set_config('holdfast_migration.steps', $1, true), set_config('holdfast_migration.max_try', $2, true)
 
 -- name: apply
--- A session that waits for a table lock blocks all later sessions. So the step waits for 200 ms, releases its locks, pauses and
--- tries again. A wait this short also ends before PostgreSQL would cancel a worker because of a deadlock.
+-- A session that waits for a table lock blocks all later sessions. So the step waits for 200 ms, releases its locks, pauses and tries
+-- again. Such a short wait also ends before PostgreSQL would cancel a worker because of a deadlock.
 do $$
   declare
     deadline constant timestamptz := clock_timestamp() + current_setting('holdfast_migration.max_try')::interval;
@@ -44,7 +44,7 @@ do $$
 $$
 
 -- name: blocking_session
--- The oldest transaction that holds a lock on an object of the schema.
+-- Finds the oldest transaction that holds a lock on an object in the schema.
 select
   pid,
   coalesce(nullif(application_name, ''), 'unnamed') as program,

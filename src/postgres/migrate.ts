@@ -22,12 +22,12 @@ import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
  *   An older instance, whose revision is lower, does not replace newer functions.
  *
  * Instances that start at the same time wait for each other with a transaction lock, so this is safe through any pooler. The rules for
- * changes of the schema are in docs/operating/upgrades.md.
+ * schema changes are in docs/operating/upgrades.md.
  */
 export interface Migration {
   readonly version: number
   readonly name: string
-  /** Oldest schema version whose code still works after this migration. */
+  /** Oldest schema version whose code can still work after this migration. */
   readonly worksFrom: number
   readonly sql: string
 }
@@ -49,9 +49,9 @@ export function allMigrations(schema: string): Migration[] {
 }
 
 export interface SchemaState {
-  /** Version of the schema in the database. 0 if it is not installed. */
+  /** Schema version in the database. 0 if the schema is not installed. */
   readonly version: number
-  /** Oldest schema version whose code can work with it. */
+  /** Oldest schema version whose code can work with the database's schema. */
   readonly worksFrom: number
   /** Revision of the functions in the database. 0 if there are none. */
   readonly revision: number
@@ -91,7 +91,8 @@ function pendingFunctions(schema: string, revision: number, hashes: Record<strin
   if (revision > functionsRevision) return []
   const all = roomFunctions(schema)
   const differing = all.filter(({ room, hash }) => hashes[room] !== hash)
-  // Also if only the revision differs: otherwise an instance with a revision in between would consider its own functions newer.
+  // Functions are also applied if only the revision differs. Otherwise an instance with a revision in between would consider its own
+  // functions newer.
   return differing.length === 0 && revision < functionsRevision ? all : differing
 }
 
@@ -181,9 +182,10 @@ async function applyStep(
     'no_timeouts' | 'migration_lock' | 'is_schema_absent' | 'set_steps' | 'apply' | 'blocking_session'
   >(new URL('./migrate.sql', import.meta.url), schema)
   const apply = database.transaction(async (tx) => {
-    // At a higher level, the snapshot from before the lock would not show what another process applied while this one waited.
+    // At a higher isolation level, the snapshot would be older than the lock. It would not show changes that another process applied while
+    // this process waited.
     await tx.query('set transaction isolation level read committed')
-    // Names in defaults and indexes are resolved now, with this search path.
+    // PostgreSQL resolves names in defaults and indexes immediately, with this search path.
     await tx.query(localSettings)
     await tx.query(statements.no_timeouts.text)
     await tx.query(statements.migration_lock.text, [lockClass(schema, 'migration')])
@@ -194,7 +196,7 @@ async function applyStep(
     await tx.query(migrationTable(schema))
     const sql = sqlFor(await schemaState(tx, schema))
     if (sql === undefined) return false
-    // The wait for the migration lock counts, so that all waiting processes give up at the same time.
+    // The limit includes the wait for the migration lock, so that all waiting processes give up at the same time.
     const leftMs = Math.max(0, withinMs - (performance.now() - beganAt))
     await tx.query(statements.set_steps.text, [sql, `${leftMs} ms`])
     await tx.query(statements.apply.text)
@@ -210,13 +212,13 @@ async function applyStep(
   })
 }
 
-/** The SQL of a migration, with the insert that records it. */
+/** Returns the SQL of a migration, with the insert that records it. */
 function migrationStep({ version, name, worksFrom, sql }: Migration, schema: string): string {
   const statements = sql.trim().replace(/;?$/, ';')
   return `-- migration ${version}: ${name}\n${statements}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`
 }
 
-/** The SQL that `migrate` would run, for people who apply it with other tools. */
+/** Returns the SQL that `migrate` would run, for people who apply it with other tools. */
 export function migrationScript(
   { pending, pendingFunctions, revision }: Pick<SchemaState, 'pending' | 'pendingFunctions' | 'revision'>,
   schema: string,
@@ -239,7 +241,7 @@ function createSchema(schema: string): string {
 }
 
 function migrationTable(schema: string): string {
-  // The class depends on the name of the schema, so it is computed here.
+  // The class depends on the schema's name, so it is computed here.
   const sessionClass = `create or replace function holdfast.session_class() returns integer
   language sql immutable parallel safe
   as $$ select ${lockClass(schema, 'session')} $$;

@@ -1,7 +1,10 @@
 import { HoldfastError, type Key } from '../base/index.js'
 import { loadStatements, type Statement } from './statements.js'
 
-/** Two different names have the same key. With hashed names this takes about four billion names. With numbers it is a mistake. */
+/**
+ * Two different names have the same key. With hashed names, a collision is likely only after about four billion names. With numbered keys
+ * or pairs, a collision is a mistake in the program.
+ */
 export class KeyCollisionError extends HoldfastError {
   readonly key: string
   /** The other name, from the registry. */
@@ -56,7 +59,7 @@ export class NameRegistry {
     return [sorted.map(({ key }) => key), sorted.map(({ namespace }) => namespace), sorted.map(({ label }) => label)]
   }
 
-  /** Records the rows that `register` returned. Returns the collisions, by key. */
+  /** Processes the rows that `register` returned. Returns the collisions, by key. */
   recordRegistered(keys: readonly Key[], rows: readonly string[][]): Map<string, KeyCollisionError> {
     const registered = new Map(rows.map(([key, namespace, label]) => [key!, { namespace: namespace!, label: label! }]))
     const collisions = new Map<string, KeyCollisionError>()

@@ -7,7 +7,7 @@ import { explainReadOnly } from './read-only.js'
 import { ResponseTimeout } from './response-timeout.js'
 import { translate } from './sqlstate.js'
 
-/** The members of a pool of node-postgres that Holdfast uses. Any version with these members works. */
+/** The members of a node-postgres pool that Holdfast uses. Any version with these members works. */
 export interface PgPool {
   connect(): Promise<PgPoolClient>
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
@@ -47,8 +47,8 @@ export function pgExecutor(client: PgClient, connection?: Connection): Executor 
 }
 
 /**
- * Opens a database with own pools, one for statements and one for transactions. If work inside a transaction calls Holdfast, the call must
- * find a free connection, so transactions do not use up the pool for statements.
+ * Opens a database with two pools that Holdfast owns: one for statements and one for transactions. If work inside a transaction calls
+ * Holdfast, that call needs a free connection. Therefore transactions do not use the pool for statements.
  */
 export function openPgPool(connection: Connection, maxConnections = 5): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
@@ -62,7 +62,7 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
     },
     closeIdleConnections: () => statements.closeIdleConnections(),
     transactions() {
-      // A closed pool, whose error reports that it is closed.
+      // A pool that is closed. Its error reports that.
       if (isClosed) return statements.pool
       transactions ??= new OwnPool(connection, { max: 2 * maxConnections })
       return transactions.pool
@@ -70,22 +70,22 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
   })
 }
 
-/** Message of node-postgres when `query_timeout` expires. The error has no code. */
+/** Message of the node-postgres error when `query_timeout` expires. The error has no code. */
 const readTimeoutMessage = 'Query read timeout'
 
 const rolledBackMessage =
   'The transaction was rolled back at its commit, because one of its statements had failed (SQLSTATE 25P02)'
 
-/** A server with LLVM would compile an expensive-looking statement for seconds that runs for milliseconds. */
+/** A server with LLVM may spend seconds compiling a statement that looks expensive but runs in milliseconds. */
 export const withoutJit = 'set local jit = off'
 
 /**
- * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither statements of the user on the same pool
- * nor other clients of a pooler.
+ * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither the user's statements on the same pool nor
+ * other clients of a pooler.
  */
 export const localSettings = `${withoutJit}; set local search_path = pg_catalog, pg_temp`
 
-/** Wraps a pool of the user. */
+/** Wraps the user's pool. */
 export function fromPgPool(
   pool: PgPool,
   connection = connectionOf(pool),
@@ -95,7 +95,7 @@ export function fromPgPool(
   const { query } = pgExecutor(pool, connection)
   const responseTimeout = new ResponseTimeout()
   let isClosed = false
-  // A pool of the user stays open after `close`, but a closed instance must not use it.
+  // The user's pool stays open after `close`, but a closed instance must not use it.
   const checkOpen = () => {
     if (isClosed) throw new ClosedError('This instance')
   }
@@ -107,7 +107,7 @@ export function fromPgPool(
     throw await explainReadOnly(error, database)
   }
 
-  /** The `statement` that `work` receives runs on the connection of the transaction, within `withinMs` if given. */
+  /** The function `statement` that `work` receives runs on the transaction's connection, within `withinMs` if given. */
   async function inTransaction<T>(
     from: PgPool,
     begin: string,
@@ -143,7 +143,7 @@ export function fromPgPool(
         )
       } catch (error) {
         const reason = translateFailure(error)
-        // No rollback on a connection that does not respond.
+        // A connection that does not respond cannot run a rollback.
         if (reason instanceof DatabaseUnreachableError) broken ??= reason
         throw reason
       }
@@ -172,7 +172,7 @@ export function fromPgPool(
     }
   }
 
-  /** One statement in a transaction with `localSettings`. */
+  /** Runs one statement in a transaction with `localSettings`. */
   function inOwnTransaction<Row>(
     begin: string,
     text: string,
@@ -219,7 +219,7 @@ export function fromPgPool(
   return database
 }
 
-/** Number of databases that use each pool. */
+/** Number of `Database` objects that use each pool. */
 const databasesOnPool = new WeakMap<PgPool, number>()
 
 /**
@@ -232,8 +232,8 @@ function listenOnce(pool: PgPool): () => void {
     databasesOnPool.set(pool, open)
     return open
   }
-  // Without a listener, the error of an idle connection would end the process. Never removed, because the end of a pool does not wait
-  // for its connections.
+  // Without a listener, an error on an idle connection would end the process. The listener is never removed, because closing a pool does
+  // not wait for its connections.
   pool.off('error', ignore)
   pool.on('error', ignore)
   if (count(1) === 1) pool.on('acquire', ignoreErrors)

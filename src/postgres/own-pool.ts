@@ -11,10 +11,10 @@ interface OwnPoolOptions {
   readonly applicationName?: string
 }
 
-/** A pool of node-postgres that Holdfast opens and closes. */
+/** A node-postgres pool that Holdfast opens and closes. */
 export class OwnPool {
   readonly pool: pg.Pool
-  /** All clients, also those that are connecting. */
+  /** All clients, including those that are still connecting. */
   readonly #clients = new Set<pg.Client>()
   readonly #idle = new Set<pg.PoolClient>()
 
@@ -28,7 +28,8 @@ export class OwnPool {
       }
     }
     this.pool = new pg.Pool({ ...connection, Client, max, application_name: applicationName })
-    // Never removed: the end of a pool does not wait for its connections, and an error of one of them must not end the process.
+    // This listener is never removed. Closing a pool does not wait for its connections, and an error on one of them must not end the
+    // process.
     this.pool.on('error', ignore)
     this.pool.on('acquire', (client) => {
       ignoreErrors(client)
@@ -38,13 +39,16 @@ export class OwnPool {
     this.pool.on('remove', (client) => this.#idle.delete(client))
   }
 
-  /** Call after a connection did not respond. Otherwise each dead idle connection would cost the same timeout again. */
+  /**
+   * Discards idle connections. Call this method after a connection did not respond. Otherwise each dead idle connection would cost the same
+   * timeout again.
+   */
   closeIdleConnections(): void {
     for (const client of this.#idle) destroySocket(client)
   }
 
   async close(): Promise<void> {
-    // A client that is still in use by then does not respond, or was never released.
+    // A client that is still in use at this point is unresponsive, or was never released.
     const forceTimer = setTimeout(() => this.#clients.forEach(destroySocket), closeWithinMs)
     await this.pool.end()
     clearTimeout(forceTimer)
@@ -53,7 +57,7 @@ export class OwnPool {
   }
 }
 
-/** Limits the time to connect. The option of the pool would also limit the wait for a free connection. */
+/** Limits the time to connect. The pool's own option would also limit the wait for a free connection. */
 class TimedConnectClient extends HostsClient {
   constructor(config: pg.ClientConfig = {}) {
     super({ ...copyConfig(config), connectionTimeoutMillis: connectMs, keepAlive: true })
@@ -61,8 +65,8 @@ class TimedConnectClient extends HostsClient {
 }
 
 /**
- * Adds an error listener to an acquired client. Between the pool and the caller there is a moment without a listener, in which an error
- * of the connection would end the process.
+ * Adds an error listener to an acquired client. When the pool hands the client over, the client briefly has no listener. A connection error
+ * at that moment would end the process.
  */
 export function ignoreErrors(client: ErrorEmitter): void {
   client.off('error', ignore)

@@ -1,30 +1,32 @@
 /**
- * Planner settings of all functions. Without them PostgreSQL plans for the tables as they were at the last ANALYZE. Our tables grow from
- * nothing to millions of rows and back within minutes, so such a plan is usually wrong. schema-rooms.ts applies the settings. A test
- * checks that there are no planner settings elsewhere.
+ * Planner settings of all functions. Without them PostgreSQL plans for the tables as they were at the last ANALYZE. Holdfast's tables grow
+ * from zero to millions of rows and shrink again within minutes, so such a plan is usually wrong. schema-rooms.ts applies the settings. A
+ * test checks that there are no planner settings elsewhere.
  */
 const traits = {
-  /** Compiling takes 100 times as long as running. Before PostgreSQL 18, a disabled scan type raises the cost enough to start JIT. */
+  /**
+   * JIT compilation takes 100 times as long as execution. Before PostgreSQL 18, a disabled scan type raises the cost enough to start JIT.
+   */
   'not compiled': ['jit = off'],
-  /** Planning for each array of parameters would take longer than running the statement. */
+  /** Planning again for each array of parameters would take longer than running the statement. */
   'one plan': ['plan_cache_mode = force_generic_plan'],
   /** The table may be empty when the plan is made, and huge when it runs. */
   'by index': ['enable_seqscan = off'],
-  /** The statement needs few rows of a table of any size. A loop over the index reads only these. */
+  /** The statement needs few rows of a table of any size. A nested loop over the index reads only these rows. */
   'few rows': ['enable_hashjoin = off', 'enable_mergejoin = off'],
   /** A bitmap scan reads all matching rows before it returns the first, even if a limit needs only a few. */
   'stops early': ['enable_bitmapscan = off'],
   /** The index returns the rows in order. A sort would read the whole queue first. */
   'in index order': ['enable_sort = off'],
-  /** The statement joins many rows. A loop would search the index again for each row. */
+  /** The statement joins many rows. A nested loop would search the index again for each row. */
   'large batch': ['enable_nestloop = off'],
-  /** With loops, bitmaps and merges off, PostgreSQL uses a hash join over one index scan. */
+  /** With nested loops, bitmap scans and merge joins off, PostgreSQL uses a hash join over one index scan. */
   'by hash': ['enable_mergejoin = off'],
 } as const
 
 type Trait = keyof typeof traits
 
-/** The settings of each function. A function that is not listed runs with the settings of the session. */
+/** The settings of each function. A function that is not listed runs with the session's settings. */
 const profiles: readonly { readonly traits: readonly Trait[]; readonly functions: readonly string[] }[] = [
   {
     traits: ['one plan'],
@@ -112,7 +114,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     functions: ['job_claim', 'job_find_claimable'],
   },
   {
-    // Ends all jobs of a batch.
+    // This function ends all jobs in a batch.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
     functions: ['job_done'],
   },
@@ -125,7 +127,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
 
 export const plannedFunctions = profiles.flatMap(({ functions }) => functions)
 
-/** Returns one `alter function` for each of the functions that has planner settings. */
+/** Returns one `alter function` statement for each given function that has planner settings. */
 export function plannerStatements(functions: ReadonlySet<string>): string[] {
   return profiles.flatMap((profile) =>
     profile.functions

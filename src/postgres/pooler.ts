@@ -4,12 +4,12 @@ import { SessionLocksUnavailableError } from './errors.js'
 import { HostsClient } from './hosts.js'
 
 /**
- * Distinguishes a transaction pooler from a session pooler by observing a change of backends. Called if the backend pid from the
- * connection start is not the one that executes statements, so there is a pooler.
+ * Distinguishes a transaction pooler from a session pooler by observing a change of backends. Called only if a pooler exists: the backend
+ * pid from the connection start differs from the pid of the backend that executes statements.
  *
- * A transaction pooler frees the backend of our last statement. A second client begins a transaction: it gets this backend, or our next
- * statement runs on another one. Poolers assign the backend that was used last or the next one in turn, so the first round shows one of
- * the two. More rounds cover a busy pooler. Every later heartbeat checks the pid again.
+ * A transaction pooler frees the backend of our last statement. A second client then begins a transaction. Either this transaction gets
+ * that backend, or our next statement runs on a different backend. Poolers assign either the last used backend or the next one in turn, so
+ * the first round usually shows one of these two effects. More rounds cover a busy pooler. Every later heartbeat checks the pid again.
  */
 const rounds = 8
 
@@ -20,7 +20,7 @@ export async function refuseTransactionPooler(client: pg.Client, connection: Con
     await second.connect()
     for (let round = 0; round < rounds; round++) {
       let foreign = (await backendPid(client)) !== pid
-      // A second time, because with two alternating backends every other statement runs on the same one.
+      // The check runs twice, because if two backends alternate, every second statement runs on the same backend.
       foreign ||= (await backendPid(client)) !== pid
       await second.query('begin')
       foreign ||= (await backendPid(second)) === pid

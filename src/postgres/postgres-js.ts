@@ -3,7 +3,7 @@ import type { Connection, Database, Executor } from './database.js'
 import { openPgPool } from './node-postgres.js'
 import { translate } from './sqlstate.js'
 
-/** The `sql` of a transaction of postgres.js. */
+/** The `sql` object of a postgres.js transaction. */
 export interface PostgresJsExecutor {
   unsafe(text: string, values?: never[]): PromiseLike<readonly unknown[]>
   savepoint?<T>(work: (tx: PostgresJsExecutor) => Promise<T>): Promise<unknown>
@@ -26,7 +26,7 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
   return {
     async query<Row>(text: string, values: readonly unknown[] = []) {
       try {
-        // A plain array, because the result of postgres.js has further properties.
+        // Returns a plain array, because a postgres.js result has additional properties.
         return [...(await sql.unsafe(text, values as never[]))] as Row[]
       } catch (error) {
         throw translate(error)
@@ -36,8 +36,8 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
 }
 
 /**
- * Opens own connections to the database of the user's postgres.js (see docs/decisions/0003-two-drivers.md). Only statements inside a
- * transaction of the user use postgres.js.
+ * Opens Holdfast's own connections to the database that the user's postgres.js uses (see docs/decisions/0003-two-drivers.md). Only
+ * statements inside the user's transactions use postgres.js.
  */
 export function fromPostgresJs(sql: PostgresJs): Database {
   return openPgPool(connectionOf(sql))
@@ -46,7 +46,7 @@ export function fromPostgresJs(sql: PostgresJs): Database {
 function connectionOf(sql: PostgresJs): Connection {
   const { host, port, user, pass, database, ssl, target_session_attrs: target } = sql.options
   const hosts = host.map((one, at) => ({ host: one, port: port[at] ?? 5432 }))
-  // By default postgres.js uses the first host that responds, and with read-write also a standby.
+  // By default, postgres.js uses the first host that responds. With read-write, it may also use a standby.
   if (hosts.length > 1 && target !== 'primary') {
     throw new UsageError(
       `Expected target_session_attrs of postgres.js with several hosts to be primary, got ${describe(target ?? undefined)}`,

@@ -1,20 +1,20 @@
 import type { HoldfastError } from '../base/index.js'
 
 /**
- * Presence: the evidence for the fleet that an instance is alive. Rows that an instance holds (permits, deliveries in flight,
- * memberships) carry the number of its current epoch. They are free once `holdfast.is_present(number)` is false. So the rows of a killed
- * process are free immediately, and rows need no renewal of their own.
+ * Presence is the proof to the fleet that an instance is alive. Rows that an instance holds (permits, deliveries in flight, memberships)
+ * carry the number of its current epoch. These rows become free once `holdfast.is_present(number)` is false. So the rows of a killed
+ * process become free immediately, and rows need no renewal of their own.
  *
  * There are two kinds of presence:
  *
- * - **by session** (`anchor.ts`): the session of the anchor holds an advisory lock on the number. Presence ends when the process dies.
- * - **by row** (`row-presence.ts`), for instances without an anchor, through any pooler: the row in `instance` expires on the clock of
- *   the database unless the instance renews it.
+ * - **by session** (`anchor.ts`): the anchor's session holds an advisory lock on the number. Presence ends when the process dies.
+ * - **by row** (`row-presence.ts`), for instances without an anchor, through any pooler: the row in `instance` expires on the database's
+ *   clock unless the instance renews it.
  *
- * In both cases the instance gives up its trust before the number can stop being present.
+ * In both cases, the instance stops trusting its presence before `is_present` can become false.
  */
 export interface Presence {
-  /** Random id. */
+  /** Random id of the instance. */
   readonly instanceId: string
   /** The current epoch. Undefined between two epochs. */
   readonly epoch: Epoch | undefined
@@ -24,7 +24,7 @@ export interface Presence {
   onDrainRequest(listener: DrainListener): void
   /** Calls the listener when an operator may have revoked something. Only for instances that cannot receive notifications. */
   onRevocation(listener: () => void): void
-  /** Records the drain state, now and at the beginning of each later epoch. */
+  /** Records the drain state immediately, and again at the beginning of each later epoch. */
   reportDrain(state: 'draining' | 'drained'): Promise<void>
   close(): Promise<void>
 }
@@ -37,15 +37,15 @@ export interface Epoch {
   readonly number: number
   /** Whether the instance may rely on rows with this number now. */
   readonly trusted: boolean
-  /** The reason of the loss, if the epoch was lost. */
+  /** The reason for the loss, if the epoch was lost. */
   readonly loss: HoldfastError | undefined
   /** Calls the listener once, when the epoch is lost. Returns a function that stops listening. */
   onLoss(listener: (reason: HoldfastError) => void): () => void
 }
 
 /**
- * Returns for how long the client trusts, given the expiry on the server. The margin covers late timers and clocks that run at slightly
- * different rates.
+ * Returns the time for which the client trusts its presence, given the expiry on the server. The margin covers late timers and clocks that
+ * run at slightly different rates.
  */
 export function trustedFor(expiryMs: number): number {
   return expiryMs - Math.max(200, expiryMs * 0.1)

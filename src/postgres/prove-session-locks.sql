@@ -1,5 +1,5 @@
--- Statements that prove session locks. They run before the schema exists. Those that run on a pool write each function and operator with
--- its schema, because the search_path of the pool is unknown.
+-- Statements that prove session locks. They run before the schema exists. Statements that run on a pool qualify each function and operator
+-- with its schema, because the pool's search_path is unknown.
 
 -- name: lock
 select pg_try_advisory_lock($1::integer, $2::integer)
@@ -8,7 +8,7 @@ select pg_try_advisory_lock($1::integer, $2::integer)
 select pg_advisory_unlock($1::integer, $2::integer)
 
 -- name: try_lock
--- A transaction lock, so that no pooler can keep it.
+-- Uses a transaction lock, so that a pooler cannot keep the lock.
 select pg_catalog.pg_try_advisory_xact_lock($1::integer, $2::integer) as granted, pg_catalog.pg_backend_pid() as backend_pid
 
 -- name: server_identity

@@ -6,11 +6,11 @@ import type { Session } from './session.js'
 import type { Statement } from './statements.js'
 
 /**
- * Proves that session locks exclude other sessions, by behavior and not by the name of the server.
+ * Proves that session locks exclude other sessions. The proof tests the server's behavior and does not rely on the server's name.
  *
- * The session takes a lock. Then a connection of the pool tries the same lock for one statement and must fail. If it succeeds, the two
- * connections use different databases or one session, or the server does not enforce locks. A transaction pooler in front of the session
- * itself was detected when the session was opened.
+ * The session acquires a lock. Then a pool connection tries to acquire the same lock for one statement and must fail. If the pool
+ * connection succeeds, the two connections use different databases or share one session, or the server does not enforce locks. A
+ * transaction pooler in front of the session itself was already detected when the session was opened.
  */
 export type ProofStatements = Record<'lock' | 'unlock' | 'try_lock' | 'server_identity', Statement>
 

@@ -17,7 +17,7 @@ const sql = loadStatements<'read_only_reason'>(new URL('./read-only.sql', import
 
 /**
  * Adds the reason to a `ReadOnlyError`: a standby, or `default_transaction_read_only`. PostgreSQL reports both with 25006, but the fixes
- * differ. Returns all other errors unchanged, and this one if the server does not respond.
+ * differ. Returns all other errors unchanged. If the server does not respond, also returns the `ReadOnlyError` unchanged.
  */
 export async function explainReadOnly(error: unknown, database: Pick<Database, 'read'>): Promise<unknown> {
   if (!(error instanceof ReadOnlyError) || error.reason !== undefined) return error

@@ -3,22 +3,22 @@ import { DatabaseUnreachableError } from './errors.js'
 
 /** A connection that does not respond to a statement within this time is discarded. */
 export const responseTimeoutMs = 5_000
-/** Replaces it in a closing instance once a statement has timed out. */
+/** Shorter timeout for a closing instance in which a statement has already timed out. */
 const shortTimeoutMs = 500
 
-/** Limits the wait for the responses of one database. */
+/** Limits the wait for responses from one database. */
 export class ResponseTimeout {
   #isShortened = false
   #isSilent = false
 
-  /** Call when the instance closes. After one timeout, further statements wait for a short time only. */
+  /** Call this method when the instance closes. After one timeout, further statements wait only for a short time. */
   shorten(): void {
     this.#isShortened = true
   }
 
   /**
    * Returns the result of `send`, or throws a `DatabaseUnreachableError` if there is no response in time. The statement may still be
-   * executed. `send` receives the timeout for the driver, which begins only when the driver has a connection.
+   * executed. `send` receives the timeout for the driver. The driver's timeout begins only when the driver has a connection.
    */
   async run<T>(withinMs: number, send: (ms: number) => Promise<T>): Promise<T> {
     const ms = this.#isShortened && this.#isSilent ? Math.min(withinMs, shortTimeoutMs) : withinMs

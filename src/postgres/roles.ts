@@ -6,8 +6,8 @@ import { quoteIdentifier } from './statements.js'
  * Kinds of database roles. Only the role that migrates owns the schema.
  *
  * - **observer**: reads, for the command line, the dashboard and metrics.
- * - **application**: for instances. Changes everything except the audit, which it can only read.
- * - **operator**: for people. An application that also writes the audit, as the dashboard does before each action.
+ * - **application**: for instances. May change everything except the audit, which it may only read.
+ * - **operator**: for people. Has the privileges of an application, and may also write the audit, as the dashboard does before each action.
  */
 export const roleKinds = ['observer', 'application', 'operator'] as const
 export type RoleKind = (typeof roleKinds)[number]
@@ -18,8 +18,8 @@ export interface Grantee {
 }
 
 /**
- * Returns the statements that grant a role its privileges and revoke others. Safe to run again. Default privileges cover tables that
- * later migrations and the job history create, but only if the owner of the schema creates them.
+ * Returns the statements that grant a role its privileges and revoke others. Safe to run again. Default privileges cover the tables that
+ * later migrations and the job history create, but only if the schema's owner creates them.
  */
 export function grantsFor({ role, as }: Grantee, schema: string, owner: string): string[] {
   const [to, here] = [quoteIdentifier(role), quoteIdentifier(schema)]

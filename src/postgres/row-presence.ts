@@ -22,11 +22,13 @@ import { Sweeper } from './sweeper.js'
  *
  *     idle ──► present ──► lost ──► reconnecting ──► present (a new epoch, a new number) …
  *
- * - **idle** until a room needs the presence: an instance that uses only leases and transaction locks never does, and sends no statements.
- * - **present**: three to four renewals within the expiry. The client trusts an epoch for 90 % of the expiry, counted from the send of the
- *   last successful renewal. The database ends the epoch at the expiry, counted from the later execution of that renewal.
- * - **lost**: no response in time, or the row does not exist, or the server restarted, crashed or failed over. The latter ends all epochs,
- *   because rows that carry their numbers may be lost.
+ * - **idle** until a room needs the presence: an instance that uses only leases and transaction locks never needs it, and sends no
+ *   statements.
+ * - **present**: the instance sends three to four renewals within the expiry. The client trusts an epoch for 90 % of the expiry, counted
+ *   from the time at which it sent the last successful renewal. The database ends the epoch at the expiry, counted from the later execution
+ *   of that renewal.
+ * - **lost**: there was no response in time, or the row does not exist, or the server restarted, crashed or failed over. A restart, crash
+ *   or failover ends all epochs, because rows with their numbers may be lost.
  * - **reconnecting** waits for the grace period after a restart, like an anchor.
  */
 export interface RowPresenceOptions {
@@ -94,7 +96,7 @@ export class RowPresence implements Presence {
     }
   }
 
-  /** Requests arrive through the row, which each renewal reads. */
+  /** Operators' requests arrive through the row, which each renewal reads. */
   onDrainRequest(listener: DrainListener): void {
     this.#onDrainRequest = listener
   }
@@ -107,7 +109,7 @@ export class RowPresence implements Presence {
     this.#state = state
     if (!this.epoch) return
     const { database, expiryMs } = this.#options
-    // If it fails, the next epoch records the state.
+    // If this statement fails, the next epoch records the state.
     await database.query(this.#sql.set_drain_state.text, [this.instanceId, state], expiryMs).catch(() => {})
   }
 
@@ -117,7 +119,7 @@ export class RowPresence implements Presence {
     if (!this.#epoch) return
     this.#epoch.end()
     if (this.#epoch.loss) return
-    // If it fails, the row expires.
+    // If this statement fails, the row expires.
     await this.#options.database
       .query(this.#sql.delete_instance.text, [this.instanceId], departWithinMs)
       .catch(() => {})
@@ -132,7 +134,7 @@ export class RowPresence implements Presence {
         this.#reportEpoch(this.#epoch)
         return
       } catch {
-        // Retry after any error: even a replica at this address may be temporary.
+        // Retry after any error, because even a replica at this address may be temporary.
       }
     }
   }
@@ -186,7 +188,7 @@ export class RowPresence implements Presence {
       this.#onRevocation()
     }
     if (!recorded?.drain_requested) return
-    // The instance drains already, but the row does not show it yet.
+    // The instance is already draining, but the row does not show that yet.
     if (this.#state !== 'open') return void this.reportDrain(this.#state)
     this.#onDrainRequest(recorded.drain_within_ms === null ? undefined : Number(recorded.drain_within_ms))
   }
@@ -219,7 +221,7 @@ class RowEpoch extends TrustDeadline implements Epoch {
     super(sentAt, trustMs)
     this.#trustMs = trustMs
     this.#renew = renew
-    // An interval, not a chain: a renewal without a response must not delay the next one.
+    // Renewals use an interval and not a chain of timers, because a renewal without a response must not delay the next renewal.
     this.#renewTimer = setInterval(() => void this.#renewNow(), expiryMs * 0.28)
     this.watchDeadline()
   }
@@ -240,7 +242,7 @@ class RowEpoch extends TrustDeadline implements Epoch {
 
   async #renewNow(): Promise<void> {
     const sentAt = performance.now()
-    // A renewal that fails is sent again after the interval. If that is too late, the deadline ends the epoch.
+    // A failed renewal is sent again after the interval. If that is too late, the deadline ends the epoch.
     const renewed = await this.#renew().catch(() => undefined)
     if (renewed) this.answered(sentAt, this.#trustMs)
     else if (renewed === false && this.trusted)

@@ -27,12 +27,12 @@ const rooms = [
 /**
  * Revision of the functions of all rooms. Raise it by one in the first commit after a release that changes a functions.sql or
  * planner-settings.ts. An instance never replaces functions of a higher revision, so during a rolling deployment old instances do not
- * bring back old functions.
+ * restore old functions.
  */
 export const functionsRevision = 1
 
 /**
- * Runs once, after the first installation of the functions. No job can end while the partition of its day is created, so the first
+ * Runs once, after the first installation of the functions. No job can end while the partition for its day is being created, so the first
  * partitions are created now.
  */
 const onInstall = 'select holdfast.job_roll_partitions(7);'
@@ -46,7 +46,7 @@ export interface RoomFunctions {
 
 const texts = new Map<string, string>()
 
-/** Reads a file of a room. Normalizes line ends, so that a checkout on Windows has the same hash. */
+/** Reads a room's SQL file. Normalizes line endings, so that a checkout on Windows has the same hash. */
 function read(room: string, file: 'schema' | 'functions'): string {
   const path = `../${room}/${file}.sql`
   const known = texts.get(path)
@@ -80,8 +80,8 @@ export function roomFunctions(schema: string): RoomFunctions[] {
 }
 
 /**
- * Returns SQL that applies the functions of these rooms and records the revision for all rooms. Functions call functions of other rooms,
- * so the check of their bodies is off.
+ * Returns SQL that applies the functions of these rooms and records the revision for all rooms. Functions may call functions from other
+ * rooms, so PostgreSQL does not check their bodies.
  */
 export function functionsScript(apply: readonly RoomFunctions[], schema: string, isInstall: boolean): string {
   const applied = new Set(apply.map(({ room }) => room))

@@ -20,14 +20,14 @@ create table holdfast.server_generation (
   began_at timestamptz not null default now()
 );
 comment on table holdfast.server_generation is
-  'One row: the server on which fences were last advanced. If the server differs from this row (after a restart, a crash, a failover, a restore, a copy or an upgrade), a new generation begins. No lock of an earlier generation exists.';
+  'One row: the server on which fences were last advanced. If the server differs from this row (after a restart, a crash, a failover, a restore, a copy or an upgrade), a new generation begins. Locks from earlier generations no longer exist.';
 comment on column holdfast.server_generation.one_row is 'Limits the table to one row.';
 comment on column holdfast.server_generation.system_identifier is
   'Identifier of the cluster from pg_control_system(). 0 if it is not readable.';
 comment on column holdfast.server_generation.timeline is 'Timeline of the write-ahead log. 0 if it is not readable.';
 comment on column holdfast.server_generation.started_at is 'Start time of the server.';
 comment on column holdfast.server_generation.database is
-  'The oid of the database. A copy made by "create database … template" has another oid.';
+  'The oid of the database. A copy made by "create database … template" has a different oid.';
 comment on column holdfast.server_generation.written_by is
   'The transaction that wrote this row. If the column xmin of the row differs, a restored dump or logical replication wrote the row.';
 comment on column holdfast.server_generation.fence_floor is
@@ -72,23 +72,23 @@ comment on column holdfast.instance.namespace is 'Namespace of its names.';
 comment on column holdfast.instance.session is
   'Session number of the current epoch. With an anchor, the instance is alive while the lock on this number is held.';
 comment on column holdfast.instance.backend_pid is 'Server process of the anchor. Null without an anchor.';
-comment on column holdfast.instance.host is 'Host name of the machine.';
+comment on column holdfast.instance.host is 'The machine''s host name.';
 comment on column holdfast.instance.os_pid is 'Process id on that machine.';
 comment on column holdfast.instance.version is 'Version of the package holdfast.';
-comment on column holdfast.instance.expiry_ms is 'Time without contact after which the server ends the sessions of the instance.';
+comment on column holdfast.instance.expiry_ms is 'Time without contact after which the server ends the instance''s sessions.';
 comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
 comment on column holdfast.instance.pooler is 'Pooler between the instance and the server: none, session pooler, or any (no anchor).';
 comment on column holdfast.instance.generation is 'Server generation (see server_generation) at the beginning of the current epoch.';
 comment on column holdfast.instance.clock_ahead_ms is
-  'Clock of the instance minus clock of the database at the beginning of the current epoch, minus the network delay. Information only.';
+  'The instance''s clock minus the database''s clock at the beginning of the current epoch, minus the network delay. For display only.';
 comment on column holdfast.instance.reconnects is 'Number of times that the instance lost its presence and reconnected.';
 comment on column holdfast.instance.opened_at is 'Time at which the process opened Holdfast.';
-comment on column holdfast.instance.epoch_since is 'Begin of the current epoch.';
+comment on column holdfast.instance.epoch_since is 'Start of the current epoch.';
 comment on column holdfast.instance.expires_at is
   'Without an anchor: time until which the instance is present unless it renews the row. Null with an anchor.';
 comment on column holdfast.instance.node is 'Version of Node.js.';
 comment on column holdfast.instance.state is
-  'open: claims work. drain-requested: an operator has requested draining. draining: starts no new work. drained: no work is left, the process still runs.';
+  'open: claims work. drain-requested: an operator has requested draining. draining: starts no new work. drained: no work is left, but the process is still running.';
 comment on column holdfast.instance.drain_within_ms is 'Drain timeout of the request, in ms.';
 comment on column holdfast.instance.revocations is
   'Number of times that an operator has revoked something from the instance. An instance without an anchor polls this column.';
@@ -101,7 +101,7 @@ create table holdfast.name (
   used_at timestamptz not null default now()
 );
 comment on table holdfast.name is
-  'Registry of names: the name of each key that was used. A row is deleted when it was unused for a month.';
+  'Registry of names: the name of each key that was used. A row is deleted after a month without use.';
 comment on column holdfast.name.key is 'The 64-bit key.';
 comment on column holdfast.name.namespace is 'Namespace of the name. Empty for pairs.';
 comment on column holdfast.name.label is 'The name. Pairs are shown as class/object, numbered keys as space#number.';
@@ -126,11 +126,11 @@ create table holdfast.fence_guard (
   used_on date not null default (now() at time zone 'UTC')::date
 ) with (fillfactor = 70);
 comment on table holdfast.fence_guard is
-  'Largest fence that has guarded a write, for each key. A row is deleted when it was unused for a month.';
+  'Largest fence that has guarded a write, for each key. A row is deleted after a month without use.';
 comment on column holdfast.fence_guard.key is 'Key of the name.';
 comment on column holdfast.fence_guard.fence is 'Writes with a smaller fence are refused.';
 comment on column holdfast.fence_guard.used_on is
-  'Day (UTC) of the last guarded write. A date, so that the index changes once a day for each key and not with each write.';
+  'Day (UTC) of the last guarded write. This is a date, so that the index changes once a day for each key and not with each write.';
 create index fence_guard_used_on on holdfast.fence_guard (used_on);
 
 create unlogged table holdfast.wait (
@@ -145,13 +145,13 @@ create unlogged table holdfast.wait (
   primary key (instance, request)
 );
 comment on table holdfast.wait is
-  'Calls that have waited for longer than 1 s. They show which call waits for which holder, and reveal deadlocks that PostgreSQL cannot detect: over several sessions or over leases.';
-comment on column holdfast.wait.instance is 'The instance of the call.';
+  'Calls that have waited for longer than 1 s. They show which call is waiting for which holder, and reveal deadlocks that PostgreSQL cannot detect because they involve several sessions or leases.';
+comment on column holdfast.wait.instance is 'Instance that made the call.';
 comment on column holdfast.wait.request is 'Number of the call within the instance.';
 comment on column holdfast.wait.key is 'The key that the call waits for.';
-comment on column holdfast.wait.kind is 'The call waits for a lock or a lease of the key, or for a permit.';
+comment on column holdfast.wait.kind is 'Whether the call is waiting for a lock or lease on the key, or for a permit.';
 comment on column holdfast.wait.mode is 'exclusive or shared.';
-comment on column holdfast.wait.since is 'Begin of the wait.';
+comment on column holdfast.wait.since is 'Start of the wait.';
 comment on column holdfast.wait.holding is 'Keys that the same flow of control holds during the wait.';
 comment on column holdfast.wait.valid_until is
-  'Instance without an anchor: the note is valid until this time unless it is renewed. Null: the note is valid while the instance has a session.';
+  'For an instance without an anchor, the note is valid until this time unless the instance renews it. If null, the note is valid while the instance has a session.';

@@ -1,8 +1,8 @@
--- Statements of a session for its own connection.
+-- Statements that a session runs on its own connection.
 
 -- name: identify
 -- Identifies the backend and the capacity of its lock table. search_path is not set yet, because a pooler could pass settings on to other
--- clients. So each function has its schema, and there is no operator.
+-- clients. So the statement qualifies each function with its schema and uses no operators.
 select
   pg_catalog.pg_backend_pid() as backend_pid,
   pg_catalog.version() as version,
@@ -13,11 +13,11 @@ select
   pg_catalog.current_setting('max_prepared_transactions')::integer as prepared
 
 -- name: pin_path
--- Contains no name to look up. All later statements resolve names in pg_catalog only.
+-- Sets search_path. This statement contains no name to look up. All later statements resolve names in pg_catalog only.
 set search_path = pg_catalog, pg_temp
 
 -- name: no_jit
--- Compiling takes longer than running any statement of a session.
+-- Turns off JIT, because compilation takes longer than any statement that a session runs.
 set jit = off
 
 -- name: apply_settings
@@ -33,8 +33,8 @@ from pg_settings
 where name = any($1::text[])
 
 -- name: claim_number
--- Draws a number and locks it. The lock proves that the session exists. Another session may hold the number, because the sequence cycles
--- after 2^31 and a restored dump sets it back. Also reads the generation and the sequence of fences.
+-- Draws a session number and locks it. The lock proves that the session exists. Another session may already hold the number, because the
+-- sequence cycles after 2^31 and a restored dump sets the sequence back. Also reads the generation and the oid of the sequence fence.
 select
   number,
   pg_try_advisory_lock(holdfast.session_class(), number) as claimed,
@@ -43,7 +43,7 @@ select
 from (select nextval('holdfast.session')::integer as number offset 0) drawn
 
 -- name: heartbeat
--- Shows the server that the client is alive, and the client that it still has the same session.
+-- Proves to the server that the client is alive, and to the client that it still has the same session.
 select pg_backend_pid()
 
 -- name: heartbeat_with_generation

@@ -12,9 +12,9 @@ import type { Statement } from './statements.js'
  * A dedicated connection. The server enforces that its session locks expire.
  *
  * The server ends the session after `expiryMs` of idle time (`idle_session_timeout`), and detects a closed socket within 0.5 s even during
- * a statement. The client trusts the session for a shorter time (`TrustDeadline`). The order of events: the client sends a statement, the
- * server responds and becomes idle, the trust of the client ends, the server ends the session and grants its locks to others. If the
- * connection breaks during a statement, `transaction_timeout` (17 and later), keepalives and `tcp_user_timeout` limit the statement.
+ * a statement. The client trusts the session for a shorter time (`TrustDeadline`). The order of events is as follows. The client sends a
+ * statement. The server responds and becomes idle. The client's trust ends. The server ends the session and grants its locks to others. If
+ * the connection breaks during a statement, `transaction_timeout` (17 and later), keepalives and `tcp_user_timeout` limit the statement.
  *
  * States: open → lost (deadline, dead socket, ended by the server, foreign backend) or closed (by us). Both are final.
  */
@@ -38,7 +38,7 @@ export type SessionStatements = Record<
   Statement
 >
 
-/** A setting that the server did not take as asked. */
+/** A requested setting that did not take effect on the server. */
 export interface RefusedSetting {
   readonly wanted: string
   readonly got: string | null
@@ -67,12 +67,12 @@ const restoredMessage = 'The tables of Holdfast were replaced during this sessio
 
 export class Session extends TrustDeadline {
   readonly backendPid: number
-  /** Whether the backend pid from the connection start executes the statements. If not, there is a pooler. */
+  /** Whether the backend that the connection start reported also executes the statements. If not, there is a pooler. */
   readonly direct: boolean
   readonly serverVersion: number
-  /** Capacity of the lock table of the server, for all sessions. */
+  /** Capacity of the server's lock table, for all sessions. */
   readonly lockBudget: number
-  /** The number on which the session holds a lock; 0 until `claimNumber`. */
+  /** Session number on which the session holds a lock. 0 until `claimNumber`. */
   number = 0
   refusedSettings: Record<string, RefusedSetting> = {}
 
@@ -83,9 +83,9 @@ export class Session extends TrustDeadline {
   #lastSentAt: number
   #lastHeartbeatAt: number
   #isHeartbeatInFlight = false
-  /** The oid of the sequence `fence`; 0 until `claimNumber`. */
+  /** The oid of the sequence `fence`. 0 until `claimNumber`. */
   #fenceSequence = '0'
-  /** Begin of the server generation, as text of the server; undefined until `claimNumber`. */
+  /** Start of the server generation, as text from the server. Undefined until `claimNumber`. */
   #generationBegan: string | null | undefined
   #inFlight = 0
   #heartbeatTimer: NodeJS.Timeout | undefined
@@ -99,9 +99,9 @@ export class Session extends TrustDeadline {
       connectionTimeoutMillis: options.expiryMs,
       pipeline: true,
     } as pg.ClientConfig)
-    // Until the session has its listener, an error of the connection only fails the statement in flight.
+    // Until the session adds its own listener, a connection error only fails the statement in flight.
     client.on('error', () => {})
-    // Until the first heartbeat, no other timeout ends an unresponsive connection.
+    // Before the first heartbeat, no other timeout ends an unresponsive connection.
     const cut = setTimeout(() => client.connection.stream.destroy(), options.expiryMs)
     const forget = whenAborted(signal, () => client.connection.stream.destroy())
     try {
@@ -110,7 +110,7 @@ export class Session extends TrustDeadline {
       const identity = (await client.query<Identity>(options.statements.identify.text)).rows[0]!
       checkServer(identity)
       const direct = (client as unknown as { processID: number }).processID === identity.backend_pid
-      // Before any setting: a transaction pooler would pass the settings on to other clients.
+      // This check runs before any setting is applied, because a transaction pooler would pass the settings on to other clients.
       if (!direct) await refuseTransactionPooler(client, options.connection, identity.backend_pid)
       const session = new Session(client, options, identity, direct, sentAt)
       await session.#applySettings()
@@ -134,7 +134,7 @@ export class Session extends TrustDeadline {
     this.lockBudget = identity.locks_each * (identity.connections + identity.prepared)
     this.direct = direct
     this.#trustMs = trustMs
-    // Three to four heartbeats within the expiry.
+    // With this interval, the session sends three to four heartbeats within the expiry.
     this.#heartbeatEveryMs = options.expiryMs * 0.28
     this.#lastSentAt = sentAt
     this.#lastHeartbeatAt = sentAt
@@ -176,8 +176,9 @@ export class Session extends TrustDeadline {
   }
 
   /**
-   * Runs a statement that may grant, with the oid of the sequence `fence` as its last value. A restored dump replaces the sequence by one
-   * of the same name that is behind. With the oid the statement fails, and the session is lost, instead of drawing a smaller fence.
+   * Runs a statement that may grant a name, with the oid of the sequence `fence` as its last parameter. A restored dump replaces this
+   * sequence with one that has the same name but a smaller value. Because the oid differs, the statement fails and the session is lost.
+   * Otherwise the statement would draw a smaller fence.
    */
   async runGrant(statement: Statement, values: readonly unknown[]): Promise<string[][]> {
     try {
@@ -190,7 +191,7 @@ export class Session extends TrustDeadline {
     }
   }
 
-  /** Draws a number and locks it, which makes the session present. Repeats while another session holds the number. */
+  /** Draws a session number and locks it, which makes the session present. Repeats if another session already holds the number. */
   async claimNumber(): Promise<void> {
     for (;;) {
       const [row] = await this.run(this.#options.statements.claim_number)
@@ -227,7 +228,7 @@ export class Session extends TrustDeadline {
     const wanted = settingsFor(this.#options.expiryMs)
     const names = Object.keys(wanted)
     const { pin_path: pinPath, no_jit: noJit, apply_settings: apply, read_settings: read } = this.#options.statements
-    // Pipelined in this order: the first two cost no round trip.
+    // The statements are pipelined in this order, so the first two add no round trip.
     const [pinned, applied] = [
       Promise.all([this.run(pinPath), this.run(noJit)]),
       this.run(apply, [names, Object.values(wanted)]),
@@ -250,7 +251,7 @@ export class Session extends TrustDeadline {
     this.#heartbeatTimer = setTimeout(
       () => {
         const now = performance.now()
-        // Any statement extends the trust, but only a heartbeat checks the generation. So a busy session sends heartbeats, too.
+        // Any statement extends the trust, but only a heartbeat checks the generation. Therefore a busy session sends heartbeats, too.
         const isSilent = now - this.#lastSentAt >= this.#heartbeatEveryMs && this.#inFlight === 0
         const mustCheckGeneration = this.number > 0 && now - this.#lastHeartbeatAt >= this.#heartbeatEveryMs
         if ((isSilent || mustCheckGeneration) && !this.#isHeartbeatInFlight) this.#sendHeartbeat()
@@ -274,7 +275,7 @@ export class Session extends TrustDeadline {
             this.lose(new DatabaseUnreachableError(restoredMessage))
           }
         },
-        // Other failures need no handling: the deadline or the end of the connection follows.
+        // Other failures need no handling, because either the deadline passes or the connection ends.
         (error) => {
           if (schemaGone.includes(sqlstateOf(error))) this.lose(new DatabaseUnreachableError(restoredMessage, error))
         },
@@ -313,14 +314,14 @@ function checkServer(identity: Identity): void {
   }
 }
 
-/** Settings of a session, in the units of pg_settings. No setting needs special privileges. */
+/** Session settings, in the units of pg_settings. No setting needs special privileges. */
 function settingsFor(expiryMs: number): Record<string, string> {
   const expirySeconds = Math.floor(expiryMs / 1_000)
   const idle = Math.max(1, Math.floor(expirySeconds * 0.4))
   const interval = Math.max(1, Math.floor((expirySeconds - idle) / 3))
   const count = Math.max(1, Math.floor((expirySeconds - idle) / interval))
   return {
-    // The server ends the session of a client that is frozen or cut off.
+    // The server ends a session whose client is frozen or cut off.
     idle_session_timeout: String(expiryMs),
     idle_in_transaction_session_timeout: String(expiryMs),
     transaction_timeout: String(expiryMs),
@@ -334,7 +335,7 @@ function settingsFor(expiryMs: number): Record<string, string> {
     tcp_user_timeout: String(expiryMs),
     // At a higher default level, statements that wait for each other's rows would fail.
     default_transaction_isolation: 'read committed',
-    // Fences need no flush: after a crash, advance_fence() skips all numbers that may have been drawn.
+    // Fences need no flush, because after a crash advance_fence() skips all numbers that may have been drawn.
     synchronous_commit: 'off',
   }
 }

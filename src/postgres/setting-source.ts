@@ -16,8 +16,8 @@ export function describeOrigin(source: string): string {
 }
 
 /**
- * Returns a statement that changes a setting: it resets the setting at its origin, or else sets `value` for this role. Undefined if the
- * connection itself sets the setting, because no statement helps then.
+ * Returns a statement that changes a setting: it resets the setting at its origin, or else sets `value` for this role. Returns undefined if
+ * the connection itself sets the setting, because a statement cannot change that.
  */
 export function settingChange(
   name: string,
@@ -34,7 +34,7 @@ export function settingChange(
     global: `alter role all reset ${name}`,
   }
   const statement = reset[source] ?? `alter role ${role} set ${name} = ${quoteLiteral(value)}`
-  // The statement itself needs a transaction that is not read-only.
+  // The statement itself must run in a transaction that is not read-only.
   return name === 'default_transaction_read_only' ? `begin read write; ${statement}; commit` : statement
 }
 

@@ -13,7 +13,7 @@ import {
   TooManyConnectionsError,
 } from './errors.js'
 
-/** An error of the server, with the fields that drivers add. */
+/** A server error, with the fields that drivers add. */
 interface ServerError extends Error {
   code: string
   detail?: string
@@ -45,7 +45,7 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
   '42501': (error) => new PermissionError(error),
   '53200': (error) => new LockTableFullError("The server's lock table is full", { cause: error }),
   '53300': (error) => new TooManyConnectionsError(error),
-  // A standby refuses functions of the write-ahead log with this error, not with 25006.
+  // A standby refuses write-ahead log functions with this error, not with 25006.
   '55000': (error) =>
     error.message === 'recovery is in progress'
       ? new ReadOnlyError(error, { reason: 'standby' })
@@ -68,7 +68,9 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
 const cancelledHint =
   'If it was not cancelled, the statement_timeout of the role, the database or the server is too short: `holdfast doctor` shows its origin.'
 
-/** Converts any error of a driver to a typed error. A `HoldfastError` is returned as it is. `connection` completes the hint of a refused login. */
+/**
+ * Converts any driver error to a typed error. A `HoldfastError` is returned unchanged. `connection` completes the hint of a refused login.
+ */
 export function translate(error: unknown, connection?: Connection): HoldfastError {
   if (isInstance(error, HoldfastError)) return error
   if (!isServerError(error)) {
@@ -89,7 +91,7 @@ export function isServerError(error: unknown): error is ServerError {
   return isError(error) && typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code)
 }
 
-/** Returns the SQLSTATE of an error of Holdfast or of a driver. */
+/** Returns the SQLSTATE of a Holdfast error or a driver error. */
 export function sqlstateOf(error: unknown): string | undefined {
   for (const one of causesOf(error)) {
     const state = memberOf(one, 'sqlstate')
@@ -115,7 +117,7 @@ function loginRefusedError(state: '28000' | '28P01' | '3D000', error: Error, con
   return new LoginRefusedError(message, state, connection && targetOf(connection), error)
 }
 
-/** Whether the password is missing. node-postgres detects that before it responds to the server, so its error has no code. */
+/** Whether the password is missing. node-postgres detects a missing password before it responds to the server, so its error has no code. */
 function needsPassword(error: unknown): boolean {
   return /^SASL: .*client password must be/.test(messageOf(error))
 }

@@ -5,7 +5,7 @@ import { checkNoMissingValue, describe, UsageError } from '../base/index.js'
 export interface Statement {
   readonly name: string
   readonly text: string
-  /** The comment below the name. */
+  /** Description: the comment below the name. */
   readonly purpose?: string
 }
 
@@ -18,8 +18,8 @@ export function statementByText(text: string): Statement | undefined {
 
 /**
  * Loads the statements of a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below it describes the statement
- * and the index that it relies on. The files are written for the schema `holdfast` (or `writtenFor`); the name of another schema is
- * inserted here. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in `parts.sql` of the same folder.
+ * and the index that it relies on. The files are written for the schema `holdfast` (or `writtenFor`). For a different schema, this function
+ * replaces the name. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in `parts.sql` of the same folder.
  */
 export function loadStatements<const Name extends string>(
   file: URL,
@@ -78,8 +78,8 @@ export function quoteIdentifier(name: string): string {
 }
 
 /**
- * Formats numbers, decimal keys or plain words as an array literal of PostgreSQL. It works with every driver, and is shorter than the
- * array of node-postgres, which quotes every element.
+ * Formats numbers, decimal keys or plain words as a PostgreSQL array literal. The literal works with every driver and is shorter than a
+ * node-postgres array, in which every element is quoted.
  */
 export function arrayLiteral(values: Iterable<number | string | boolean>): string {
   return `{${[...values].join(',')}}`

@@ -8,8 +8,8 @@ interface SweeperOptions {
 const resweepMs = 250
 
 /**
- * Deletes outdated rows while a room is used: at intervals, and again after 250 ms while there is more, so that sweeping keeps up with any
- * rate of use. Errors are ignored, because the next sweep retries.
+ * Deletes outdated rows at intervals while a room is in use. If a sweep leaves rows behind, the next sweep follows after 250 ms, so that
+ * sweeping keeps up with any rate of use. Errors are ignored, because the next sweep retries.
  */
 export class Sweeper {
   readonly #options: SweeperOptions

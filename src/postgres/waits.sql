@@ -1,4 +1,4 @@
--- Notes on long waits: for people, and to find deadlocks.
+-- Notes on long waits, which people read and which reveal deadlocks.
 
 -- name: record_waits
 -- Records calls that have waited for longer than 1 s. $8 is the validity of the note in ms, or null for an instance with an anchor, whose
@@ -23,7 +23,7 @@ where instance = $1
   and request = any($2::integer[])
 
 -- name: find_cycle
--- Looks for a cycle of waits through one note. Each row of the result is one call of the cycle, the youngest first. Notes of instances
+-- Searches for a cycle of waits through one note. Each row of the result is one call in the cycle, the youngest first. Notes of instances
 -- without a session are ignored. Waits for permits are ignored, too, because any of several holders may release a permit.
 with recursive living as materialized (
   select wait.*

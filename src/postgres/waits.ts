@@ -15,13 +15,13 @@ export interface WaitingCall {
     /** The keys that the same flow of control holds. */
     readonly holding?: readonly string[] | undefined
   }
-  /** Rejects the call. A call without `fail` is not ended by a deadlock. */
+  /** Rejects the call. If a call has no `fail`, deadlock detection does not end it. */
   readonly fail?: (error: unknown) => void
 }
 
 interface WaitTrackerOptions {
   readonly anchor: Anchor | undefined
-  /** Used if there is no anchor. */
+  /** Presence of an instance without an anchor. */
   readonly keepaliveDatabase: Database
   readonly instanceId: string
   readonly schema: string
@@ -29,7 +29,7 @@ interface WaitTrackerOptions {
 
 const writeEveryMs = 1_000
 const longWaitMs = 1_000
-/** Validity of a note of an instance without an anchor, unless the instance renews it. */
+/** Time for which a note is valid if the instance has no anchor and does not renew the note. */
 const validMs = 10_000
 const renewEveryMs = 4_000
 
@@ -46,9 +46,9 @@ export class WaitTracker {
   readonly #sql: Record<'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', Statement>
   readonly #sources: (() => Iterable<WaitingCall>)[] = []
   readonly #recorded = new Map<WaitingCall, number>()
-  /** The last cycle that was found through each call. */
+  /** For each call, the last cycle that was found through it. */
   readonly #suspectedCycles = new Map<WaitingCall, string>()
-  /** All calls that wait for a name, also short waits. */
+  /** All calls that wait for a name, including short waits. */
   readonly #queued = new Set<WaitingCall>()
   #onWait: ((key: Key, by: 1 | -1) => void) | undefined
   #requests = 0
@@ -88,12 +88,12 @@ export class WaitTracker {
     if (this.#queued.delete(waiting)) this.#onWait?.(waiting.key, -1)
   }
 
-  /** Call when a call may have to wait. Polls while there are notes to write or to delete. */
+  /** Starts polling. Invoke this method when a call may have to wait. Polling continues while there are notes to write or to delete. */
   scheduleWrite(): void {
     this.#poller.start()
   }
 
-  /** Call when no call waits any more. */
+  /** Invoke this method when no call is waiting any longer. */
   async close(): Promise<void> {
     void this.#poller.close()
     if (this.#recorded.size > 0) await this.#write().catch(() => {})
@@ -146,7 +146,7 @@ export class WaitTracker {
     this.#renewedAt = performance.now()
   }
 
-  /** Looks for a cycle through one wait. Only a call that holds something can be part of a cycle. */
+  /** Searches for a cycle through one wait. Only a call that holds a name can be part of a cycle. */
   async #checkForCycle(waiting: WaitingCall): Promise<void> {
     if (!waiting.fail || !waiting.request.holding?.length) return
     const request = this.#recorded.get(waiting)

@@ -5,18 +5,19 @@ import { sqlstateOf } from './sqlstate.js'
 
 /** SQLSTATEs of failed writes: no space on the disk (53100), an I/O error (class 58), a read-only server (25006). */
 const writeErrorPattern = /^(53100|58|25006)/
-/** A failure is forgotten if the statement is not sent again within this time. */
+/** Time after which a failure is forgotten if the statement is not sent again. */
 const rememberMs = 60_000
 const maxRemembered = 100
 
 /**
  * Determines whether writes fail, from the outcomes of the statements that the instance sends anyway. A failed statement counts as failing
- * until the same statement succeeds, or for a minute after it was last sent. Reads need no exception: they do not fail for lack of space.
+ * until the same statement succeeds, or for a minute after it was last sent. Reads need no special case, because they do not fail for lack
+ * of space.
  */
 export class WriteMonitor {
   readonly #failing = new Map<string, { readonly at: number; readonly message: string }>()
 
-  /** Returns the same database with monitored statements. */
+  /** Returns the given database with monitored statements. */
   wrap(database: Database): Database {
     const watched = <T>(statement: string, outcome: Promise<T>): Promise<T> => {
       outcome.then(

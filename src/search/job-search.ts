@@ -27,9 +27,9 @@ export interface JobSearch {
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
   readonly lanes: readonly string[]
-  /** All states if the search names none. */
+  /** All states if the search does not name a state. */
   readonly states: readonly JobState[]
-  /** Those of `states` that match only jobs with a failed attempt. */
+  /** Subset of `states` that matches only jobs with a failed attempt. */
   readonly onlyFailed: readonly JobState[]
   readonly waits: readonly JobWait[]
   readonly input: readonly { readonly path: readonly string[]; readonly value: string }[]

@@ -2,10 +2,10 @@ import { UsageError } from '../base/errors.js'
 
 /** A term of a search: `queue:mail` has a word and a value, `17` only a value. */
 interface SearchTerm {
-  /** The text before the first colon. Null without a colon. */
+  /** Text before the first colon. Null if there is no colon. */
   readonly word: string | null
   readonly value: string
-  /** Position in the text. */
+  /** Position of the term in the search text. */
   readonly from: number
   readonly to: number
 }
@@ -67,7 +67,7 @@ function endOfQuoted(text: string, from: number): number {
   throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end`)
 }
 
-/** Writes a value of a search, quoted if necessary. */
+/** Formats a value for a search, in quotes if necessary. */
 export function writeSearchValue(value: string): string {
   return /^[^\s"]+$/.test(value) ? value : `"${value.replace(/["\\]/g, '\\$&')}"`
 }

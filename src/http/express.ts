@@ -3,7 +3,7 @@ import type { Once } from '../once/index.js'
 import { bytesOf, hasBody, headerOf, peekBody, protectNode } from './node.js'
 import type { Exchange, Policy } from './policy.js'
 
-/** Request with the properties that body parsers and routers add. */
+/** A request with the properties that body parsers and routers add. */
 type ParsedRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string }
 
 export function protectExpress(once: Once, policy: Policy) {

@@ -5,7 +5,7 @@ import type { Exchange, Policy } from './policy.js'
 import { problemResponse } from './response.js'
 import { sendRecorded } from './response-capture.js'
 
-/** Used part of a Fastify instance. */
+/** The part of a Fastify instance that Holdfast uses. */
 export interface FastifyInstanceLike {
   addHook(name: 'preHandler', hook: (request: FastifyRequestLike, reply: FastifyReplyLike) => Promise<void>): unknown
 }
@@ -13,7 +13,7 @@ export interface FastifyInstanceLike {
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage
   readonly body: unknown
-  /** Body bytes, set by plugins such as fastify-raw-body. */
+  /** Bytes of the body, set by plugins such as fastify-raw-body. */
   readonly rawBody?: unknown
   readonly originalUrl: string
   readonly log: { error(details: unknown, message: string): void }
@@ -38,7 +38,7 @@ export function protectFastify(once: Once, policy: Policy) {
             },
             fail(error, isHandled) {
               if (!isHandled) return reject(error)
-              // Fastify sends no second response.
+              // Fastify does not send a second response.
               sendRecorded(reply.raw, notRecordedResponse())
               request.log.error({ err: error }, 'The response could not be recorded and was not sent')
             },
@@ -46,7 +46,7 @@ export function protectFastify(once: Once, policy: Policy) {
         }),
     )
   }
-  // Fastify reads this symbol: the hook applies to the registering instance, not to a child of it.
+  // Fastify reads this symbol. It makes the hook apply to the registering instance and not only to a child instance.
   return Object.assign(plugin, { [Symbol.for('skip-override')]: true })
 }
 

@@ -19,7 +19,7 @@ export function exchangeOfRequest(request: Request): Exchange {
   const { pathname, search } = new URL(request.url)
   return {
     handlerArguments: [request],
-    // A clone, so that a callback can read the body without consuming it.
+    // Clones the request, so that a callback can read the body without consuming it.
     callbackArgument: () => request.clone(),
     method: request.method,
     path: pathname + search,

@@ -2,7 +2,7 @@ import type { Once } from '../once/index.js'
 import { exchangeOfRequest, readResponse, toResponse } from './fetch.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 
-/** Used part of Hono's context. */
+/** The part of Hono's context that Holdfast uses. */
 export interface HonoContext {
   readonly req: { readonly raw: Request; arrayBuffer(): Promise<ArrayBuffer> }
   get res(): Response
@@ -23,7 +23,8 @@ export function protectHono(once: Once, policy: Policy) {
         return undefined
       }
       if (!isHandled) return toResponse(response)
-      // Replaces the response, whose body was read. Cleared first, because Hono merges the headers of the old response.
+      // Replaces the response, because its body was read. Clears the old response first, because Hono would merge its
+      // headers.
       context.res = undefined
       context.res = toResponse(response)
       return undefined
@@ -40,7 +41,7 @@ function exchangeOf(context: HonoContext): Exchange {
     ...exchangeOfRequest(raw),
     handlerArguments: [context, raw],
     callbackArgument: () => context,
-    // Hono caches a body that was read before.
+    // Hono caches a body that has already been read.
     body: async () => new Uint8Array(await (raw.bodyUsed ? context.req : raw.clone()).arrayBuffer()),
   }
 }

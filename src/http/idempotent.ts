@@ -17,15 +17,18 @@ import { readStringItem } from './string-item.js'
 
 export interface IdempotentOptions<Given = AnyRequest> {
   /**
-   * Returns the caller, such as the ID of the user, so that callers never get each other's responses. `given` is the
-   * first argument of handlers.
+   * Returns an ID of the client, such as the user ID, so that clients never get each other's responses. `given` is the
+   * first argument of the framework's handlers.
    */
   scope: (given: Given) => string | Promise<string>
-  /** Whether a request without the header gets 400. Default true. With false it is handled without protection. */
+  /**
+   * Whether a request without the header gets a 400 response. Default true. With false, the request is handled without
+   * protection.
+   */
   required?: boolean | undefined
-  /** Whether keys without quotation marks are accepted, as many clients send them. Default false. */
+  /** Whether keys without quotation marks are accepted. Many clients send such keys. Default false. */
   bare?: boolean | undefined
-  /** Protected methods. Default `['POST', 'PATCH']`. Other methods pass. */
+  /** Protected methods. Default `['POST', 'PATCH']`. Requests with other methods are not protected. */
   methods?: readonly string[] | undefined
   /** Maximum time that a duplicate waits for the response of the request in flight. Default 0. */
   wait?: Duration | undefined
@@ -54,10 +57,10 @@ const rules = {
 const maxKeyLength = 255
 
 /**
- * Implements the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header): a repeated request has its
- * effect once and gets the first response. Responds with 400 without a key, 409 while the first request is in flight,
- * and 422 if the key comes with another method, path or body. A response of 500 or above, or an error, leaves the key
- * free.
+ * Implements the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header): a repeated request takes effect
+ * once and gets the first response. Responds with 400 if the key is missing, 409 while the first request is in flight,
+ * and 422 if the key is reused with a different method, path or body. If the response is 500 or above, or the handler
+ * throws, the key stays free.
  *
  * @example
  * const idempotency = idempotent(holdfast.once, { scope: (request) => request.user.id, retain: '24h' })
@@ -127,7 +130,10 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
   return new Protection(once, policy)
 }
 
-/** Joins scope and key. An escaped scope contains no slash, so keys of two scopes differ. Hashes long scopes. */
+/**
+ * Joins the scope and the key. An escaped scope contains no slash, so keys in different scopes always differ. Long
+ * scopes are hashed.
+ */
 function keyOf(scope: string, key: string): string {
   const caller = encodeURIComponent(scope)
   return `${caller.length <= 200 ? caller : createHash('sha256').update(scope).digest('hex')}/${key}`

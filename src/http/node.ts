@@ -6,11 +6,13 @@ import { ResponseCapture, sendRecorded } from './response-capture.js'
 
 /** Operations that differ between Express and Fastify. */
 interface NodeHooks {
-  /** Starts the handler, which ends when it ends the response. */
+  /** Starts the handler. The handler has ended when it ends the response. */
   proceed(): void
-  /** Called before a response is sent without the handler. */
+  /** Called before a response is sent without running the handler. */
   takeOver(): void
-  /** Reports an error. No response was sent. `isHandled`: the handler has run, but its response must not be sent. */
+  /**
+   * Reports an error when no response was sent. `isHandled`: the handler has run, but its response must not be sent.
+   */
   fail(error: unknown, isHandled: boolean): void
 }
 
@@ -39,7 +41,7 @@ export async function protectNode(
       capture?.discard()
       hooks.fail(error, capture !== undefined)
     } catch {
-      // The framework or the connection failed too. The client must not wait for ever.
+      // The framework or the connection failed too. The client must not wait forever.
       res.destroy()
     }
   }
@@ -69,7 +71,7 @@ export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   }
 }
 
-/** Whether all values of a type have the same JSON: streams, Map, FormData and others. */
+/** Whether all values of a type have the same JSON. Examples are streams, Map and FormData. */
 function isOpaque(parsed: unknown): boolean {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false
   if ('pipe' in parsed || 'getReader' in parsed) return true
@@ -87,8 +89,8 @@ function unknownBody(got: string, reason: string): UsageError {
 }
 
 /**
- * Reads an unread body and puts it back into the stream. This works because a stream emits `end` one turn after its
- * last byte was read, and only if nothing was put back by then.
+ * Reads an unread body and puts it back into the stream. This works because a stream emits `end` one turn of the event
+ * loop after its last byte was read, and only if nothing has been put back by then.
  */
 export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
   if (!hasBody(req)) return Promise.resolve(Buffer.alloc(0))

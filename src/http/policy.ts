@@ -10,10 +10,10 @@ export type AnyRequest = any
 export interface Exchange {
   /** Handler arguments that `deliveryOf` accepts. */
   readonly handlerArguments: readonly object[]
-  /** Argument for the user's callbacks. */
+  /** Argument that the user's callbacks receive. */
   callbackArgument(): unknown
   readonly method: string
-  /** Path and query. */
+  /** Path and query string. */
   readonly path: string
   header(name: string): string | null
   /** Returns the whole body. The handler can still read it. */
@@ -29,9 +29,9 @@ type Plan =
 export interface Policy {
   readonly name: string
   plan(exchange: Exchange): Promise<Plan>
-  /** Returns the response to a duplicate of a request in flight. */
+  /** Returns the response to a duplicate while the first request is in flight. */
   inFlight(): RecordedResponse
-  /** Returns the response to other content under the same key. */
+  /** Returns the response to a request with the same key but different content. */
   mismatch(): RecordedResponse
 }
 
@@ -40,7 +40,7 @@ const deliveries = new WeakMap<object, Delivery>()
 /**
  * Returns the delivery of a protected handler: `tx`, whose writes commit together with the recorded response, `signal`
  * and `fence`. Undefined if the request is not protected. Accepts a `Request`, a request of Express or Fastify, or a
- * context of Hono.
+ * Hono context.
  *
  * @example
  * app.post('/invoices', idempotency.express(), async (request, response) => {
@@ -53,14 +53,17 @@ export function deliveryOf(request: object): Delivery | undefined {
   return deliveries.get(request)
 }
 
-/** Thrown to leave the key free, so that the next try runs the handler again. */
+/** Thrown to keep the key free, so that the next attempt runs the handler again. */
 class NotRecordedSignal extends Error {
   constructor(readonly response: RecordedResponse) {
     super('This response leaves the key free')
   }
 }
 
-/** Returns the response to a request, or undefined if the policy lets it pass. `handle` runs the handler. */
+/**
+ * Returns the response to a request, or undefined if the policy does not protect the request. `handle` runs the
+ * handler.
+ */
 export async function respond(
   once: Once,
   policy: Policy,
@@ -87,7 +90,7 @@ export async function respond(
   }
 }
 
-/** Returns the digest that identifies the content of a request. */
+/** Returns a digest that identifies a request's content. */
 export function digestOf(...parts: (string | Uint8Array)[]): string {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(part)
@@ -100,7 +103,7 @@ export function functionRule(expected: string): OptionRule<Callback> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as Callback) : undefined) }
 }
 
-/** Throws for a missing option. */
+/** Throws an error if an option is missing. */
 export function throwMissingOption(option: string, { expected }: OptionRule<Callback>): never {
   throw new UsageError(`Expected ${option} to be ${expected}, got ${describe(undefined)}`)
 }

@@ -7,10 +7,13 @@ type Callback = (error?: Error | null) => void
 
 const overriddenMembers = ['writeHead', 'flushHeaders', 'write', 'end', 'headersSent', 'writableEnded'] as const
 
-/** Time after the client's disconnect until a response that has not ended counts as endless. */
+/** Time after the client disconnects. A response that has not ended by then is considered endless. */
 const maxOpenMs = 60_000
 
-/** Holds back a response of Node.js until it is recorded. The handler and middleware see a response that was sent. */
+/**
+ * Holds back a Node.js response until it is recorded. To the handler and middleware, the response appears to have been
+ * sent.
+ */
 export class ResponseCapture {
   /** Resolves when the handler has ended the response. */
   readonly response: Promise<RecordedResponse>
@@ -101,7 +104,7 @@ export class ResponseCapture {
 
   #append(chunk: Chunk, encoding: unknown): void {
     if (chunk === null || chunk === undefined) return
-    // A copy, because the handler may reuse its buffer.
+    // Copies the chunk, because the handler may reuse its buffer.
     this.#chunks.push(
       typeof chunk === 'string'
         ? Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8')
@@ -149,7 +152,7 @@ function setHeaders(res: ServerResponse, pairs: readonly (readonly [string, stri
   for (const { name, all } of values.values()) res.setHeader(name, all.length === 1 ? all[0]! : all)
 }
 
-/** Normalizes all forms of headers that writeHead accepts. */
+/** Normalizes every form of headers that writeHead accepts. */
 function pairsOf(headers: Headers): [string, string][] {
   const pairs = Array.isArray(headers)
     ? headers.every((entry) => Array.isArray(entry))

@@ -3,14 +3,14 @@ import type { AnswerCodec } from '../once/index.js'
 /** Recorded response, independent of the framework. */
 export interface RecordedResponse {
   readonly status: number
-  /** Status text if it is not the default. */
+  /** Status text, if it differs from the default. */
   readonly statusText: string
   /** Headers in order. A name may occur several times, such as `set-cookie`. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly body: Uint8Array
 }
 
-/** Headers of a connection, which are not replayed. */
+/** Connection headers, which are not replayed. */
 const connectionHeaders = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'trailer'])
 
 export const responseCodec: AnswerCodec<RecordedResponse> = {
@@ -23,7 +23,7 @@ export const responseCodec: AnswerCodec<RecordedResponse> = {
     body,
   }),
   decode: ({ value, body }) => ({ ...JSON.parse(value!), body: body ?? new Uint8Array() }),
-  // A rejected request must have no effect: the response is recorded, and the writes of the handler are rolled back.
+  // A rejected request must have no effect: the response is recorded, and the handler's writes are rolled back.
   keepsEffect: ({ status }) => status < 400,
 }
 

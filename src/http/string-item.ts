@@ -3,7 +3,7 @@ const unquoted = /^[A-Za-z0-9._:~+/=-]+$/
 
 /**
  * Parses a structured field (RFC 9651) that contains one string. Returns undefined for other values. Ignores
- * parameters. With `bare`, accepts a word without quotation marks.
+ * parameters. With `bare`, also accepts a word without quotation marks.
  */
 export function readStringItem(field: string, bare: boolean): string | undefined {
   const [, inside] = quoted.exec(field) ?? []

@@ -6,18 +6,18 @@ import { jsonResponse, problemResponse } from './response.js'
 
 export interface WebhookOptions<Given = AnyRequest> {
   /**
-   * Returns the key of the event: the name of the sender, followed by the sender's ID of the event. `given` is the
-   * first argument of handlers. A key with a missing value, such as "stripe:undefined", is rejected.
+   * Returns the event's key: the name of the sender, followed by the sender's ID for the event. `given` is the first
+   * argument of the framework's handlers. A key with a missing value, such as "stripe:undefined", is rejected.
    */
   key: (given: Given) => string | Promise<string>
   /**
    * Returns the content that must be the same in each delivery of an event, as text of any length. Default: the whole
-   * body. Omit fields that the sender changes between two deliveries, such as `pending_webhooks` of Stripe.
+   * body. Omit fields that the sender changes between deliveries, such as Stripe's `pending_webhooks`.
    */
   fingerprint?: ((given: Given) => string | Promise<string>) | undefined
   /** Maximum time that a duplicate waits for the response of the delivery in flight. Default 0. */
   wait?: Duration | undefined
-  /** Time for which the response is kept. Must be longer than the sender retries. Default `7d`. */
+  /** Time for which the response is kept. Must be longer than the period in which the sender retries. Default `7d`. */
   retain?: Duration | undefined
   /** Status for a duplicate while the first delivery is in flight. Default 202. */
   inFlight?: number | undefined
@@ -36,11 +36,11 @@ const keyHint =
 
 /**
  * Handles each webhook event once, even if it is delivered several times and to several processes. A duplicate gets the
- * first response, or 202 while the first delivery is in flight (after `wait`). A response of 500 or above, or an error,
- * leaves the event to the sender's next try.
+ * first response, or 202 while the first delivery is in flight (after `wait`). After a response of 500 or above, or an
+ * error, the sender's next attempt handles the event.
  *
- * Each delivery is compared with the first delivery of its key. Another body gets 422 and is not handled, and the event
- * `once.mismatched` reports the key.
+ * Each delivery is compared with the first delivery that has the same key. A delivery with a different body gets a 422
+ * response and is not handled, and the event `once.mismatched` reports the key.
  *
  * @example
  * const events = webhooks(holdfast.once, {

@@ -12,7 +12,7 @@ interface ClaimableRow {
   readonly last: string | null
 }
 
-/** Share of the server's lock table that jobs may use, in all instances together. */
+/** Fraction of the server's lock table that jobs may use, across all instances. */
 const shareOfLocks = 0.5
 const minShare = 16
 
@@ -45,14 +45,14 @@ export class AdvisoryClaims implements Claims {
   }
 
   /**
-   * Claims jobs, one claim at a time per instance. A session does not exclude itself, so it must know its own jobs
-   * before it searches for free ones.
+   * Claims jobs, one claim at a time per instance. A session's own advisory locks do not block that session, so it must
+   * know its own jobs before it searches for free jobs.
    */
   claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult> {
     return this.#serialize(async () => {
       const session = this.#sessionOf(epoch)
       let look = await this.#findClaimable(asked)
-      // These values of the first read also hold for the further reads, which continue from its cursors.
+      // These values from the first read also apply to later reads, which continue from its cursors.
       const { oldest, newest, last } = look
       const marks = { oldest, newest, last: Number(last) }
       for (;;) {
@@ -66,7 +66,7 @@ export class AdvisoryClaims implements Claims {
         if (taken.size > 0 || isAll || state !== 'claimed') {
           return { ...marks, isAll, state, fence, jobs: seen.filter(([id]) => taken.has(id)), cursors }
         }
-        // Other sessions were faster with all of these jobs. Continue after them.
+        // Other sessions locked all of these jobs first. Continue after them.
         look = await this.#findClaimable({ ...asked, starts: cursors })
       }
     })
@@ -84,7 +84,7 @@ export class AdvisoryClaims implements Claims {
   }
 
   async returnUnanswered(): Promise<void> {
-    // The locks of a claim without a response end together with the session.
+    // If a claim gets no response, its locks end together with the session.
   }
 
   #sessionOf(epoch: Epoch): Session {
@@ -152,7 +152,7 @@ export class AdvisoryClaims implements Claims {
     }
   }
 
-  /** Retries until it succeeds, or until the session ends and its locks with it. */
+  /** Retries until it succeeds, or until the session and its locks end. */
   async #unlockOthers(session: Session): Promise<void> {
     for (let attempt = 0; session.trusted; attempt++) {
       try {

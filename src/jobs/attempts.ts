@@ -20,7 +20,7 @@ export interface AttemptsOptions extends Omit<OutcomesOptions, 'notes' | 'finish
   readonly draining: AbortSignal
   /** Called when a slot is free. */
   readonly onRoom: () => void
-  /** Called when code around a handler fails. The jobs in question were already returned. */
+  /** Called when code around a handler fails. The affected jobs were already returned. */
   readonly onBroken: (error: unknown) => void
 }
 
@@ -43,7 +43,7 @@ export class Attempts {
   #isStarting = false
   readonly #batchBuffer = new BatchBuffer<ClaimedJob>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
-  /** Number of used slots. A batch uses one. */
+  /** Number of used slots. A batch uses one slot. */
   #usedSlots = 0
 
   constructor(options: AttemptsOptions) {
@@ -85,7 +85,7 @@ export class Attempts {
     this.#startMore()
   }
 
-  /** Number of queued jobs although a slot is free. More than 0 only if this code is broken. */
+  /** Number of jobs that are queued while a slot is free. More than 0 only if this code has a bug. */
   get stuck(): number {
     return this.#usedSlots < this.#options.concurrency ? this.#queueLength : 0
   }
@@ -119,7 +119,10 @@ export class Attempts {
     for (const run of [...this.#running.values()]) this.#outcomes.abandoned(run)
   }
 
-  /** Resolves when all finished attempts have passed on their ends. Some wait until their notes are written. */
+  /**
+   * Resolves when all finished attempts have passed on their outcomes. Some attempts wait until their notes are
+   * written.
+   */
   settled(): Promise<void> {
     return this.#notes.settled()
   }
@@ -147,7 +150,7 @@ export class Attempts {
         if (!batch && this.#queueLength === 0) break
         inHand = batch ?? [this.#shiftQueue()]
         if (this.#options.draining.aborted) for (const job of inHand) this.#endings.giveBack(job)
-        // After a freeze of the process, another worker may own the job.
+        // If the process was frozen, another worker may own the job now.
         else if (this.#options.isTrusted()) {
           if (batch) this.#start(batch, { left: batch.length })
           else this.#startOne(inHand[0]!)
@@ -155,7 +158,7 @@ export class Attempts {
         inHand = []
       }
     } catch (error) {
-      // A worker that does not start its jobs must not keep them, neither the current ones nor the queued ones.
+      // A worker that cannot start its jobs must not keep any of them, neither the current jobs nor the queued jobs.
       for (const job of inHand) this.#endings.giveBack(job)
       this.giveBackQueued()
       this.#options.onBroken(error)
@@ -177,12 +180,12 @@ export class Attempts {
 
   #startOne(job: ClaimedJob): void {
     if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
-    // A job with its last chance runs alone.
+    // A job runs alone if its next crash would bury it.
     else if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
     else this.#start([job])
   }
 
-  /** Starts attempts. From here each attempt reaches an end, even if the code that runs it fails. Never throws. */
+  /** Starts attempts. From here on, each attempt ends, even if the code that runs it fails. Never throws. */
   #start(jobs: readonly ClaimedJob[], batch?: { left: number }): void {
     const runs = jobs.map((job) => new Run(job, this.#context, batch))
     for (const run of runs) this.#running.set(run.id, run)
@@ -204,7 +207,7 @@ export class Attempts {
     await this.#handlers.runBatch(runs.filter(({ isOver }) => !isOver))
   }
 
-  /** Fails the attempts with an error of the code around the handler. If that fails too, returns the jobs. */
+  /** Fails the attempts with an error from the code around the handler. If that fails too, returns the jobs. */
   #broken(runs: readonly Run[], error: unknown): void {
     for (const run of runs) {
       try {
@@ -221,7 +224,7 @@ export class Attempts {
     if (await this.#isMarked(run)) await this.#handlers.run(run)
   }
 
-  /** Marks that a suspect runs. Returns false if the attempt is over instead. */
+  /** Records that a suspect is about to run. Returns false if the attempt has already ended. */
   async #isMarked(run: Run): Promise<boolean> {
     const isOurs = await this.#suspects.mark(run)
     if (isOurs && !run.isLost) return true

@@ -21,7 +21,10 @@ export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Pro
   }
 }
 
-/** Returns the view of an attempt for a batch handler. Without `tx`, because a batch would use up all connections. */
+/**
+ * Returns the view of an attempt for a batch handler. The view has no `tx`, because a batch would use up all
+ * connections.
+ */
 export function toBatchJob(job: JobContext, input: unknown): BatchJob {
   const { id, kind, attempt, fence, progress, log } = job
   return {
@@ -44,7 +47,7 @@ export async function runHandler({ run }: Batch, jobs: readonly BatchJob[]): Pro
   if (answers === undefined) return jobs.map(() => undefined)
   if (Array.isArray(answers) && answers.length === jobs.length) return answers
   const got = Array.isArray(answers) ? `${answers.length}` : describe(answers)
-  // Another attempt would repeat the work and return the same value.
+  // A further attempt would repeat the work and return the same value.
   throw new NonRetryableError(
     `Expected the handler of a batch to return nothing, or ${jobs.length} results, got ${got}`,
   )
@@ -88,7 +91,7 @@ export class BatchBuffer<Job extends Batchable> {
     this.#size++
   }
 
-  /** Returns a batch that must start now. With `isAll`, no other job is queued. */
+  /** Returns a batch that must start now. `isAll`: no other job is queued. */
   nextBatch(isAll: boolean): Job[] | undefined {
     for (const [kind, { jobs, isOver, timer }] of this.#kinds) {
       const isFull = jobs.length >= jobs[0]!.definition.batch!.size

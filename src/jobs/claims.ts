@@ -5,7 +5,7 @@ import type { Links } from './links.js'
 /** How jobs are claimed. All workers of a queue must use the same mode. */
 export type ClaimMode = 'rows' | 'advisory'
 
-/** A job as `job_claim` and `job_find_claimable` write it. Omitted elements have their default. */
+/** A job in the format of `job_claim` and `job_find_claimable`. Omitted elements have their default values. */
 export type ClaimedRow = [
   id: number,
   /** Index in `kinds`, counted from 1. */
@@ -37,9 +37,9 @@ export interface ClaimResult {
   readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
   readonly jobs: readonly ClaimedRow[]
-  /** Position that each level was read to. Undefined if no job was found. */
+  /** Position up to which each level was read. Undefined if no job was found. */
   readonly cursors: readonly number[] | undefined
-  /** Whether no further job was found. */
+  /** Whether no more jobs were found. */
   readonly isAll: boolean
   readonly oldest: string | null
   readonly newest: string | null
@@ -50,7 +50,7 @@ export interface ClaimResult {
 export interface Claim {
   readonly epoch: Epoch
   readonly fence: number
-  /** Number of its jobs whose end is not recorded yet. */
+  /** Number of jobs in the claim whose outcome is not recorded yet. */
   unended: number
 }
 
@@ -59,7 +59,7 @@ export interface ClaimedJob {
   readonly claim: Claim
   readonly definition: AnyDefinition
   readonly id: number
-  /** Position in its queue. The job gets a new one each time it comes back. */
+  /** Position in the queue. The job gets a new position each time it returns to the queue. */
   readonly seq: number
   readonly input: unknown
   readonly failed: number
@@ -70,7 +70,7 @@ export interface ClaimedJob {
   readonly cancelled: string | null
 }
 
-/** The fields by which a statement checks that a claim still owns a job. */
+/** The fields that a statement uses to check that a claim still owns a job. */
 export interface HeldJob {
   readonly id: number
   readonly seq: number
@@ -79,20 +79,20 @@ export interface HeldJob {
 
 /**
  * A way to claim jobs. `RowsClaims` writes epoch and fence on the rows of the jobs. `AdvisoryClaims` locks the jobs and
- * writes nothing on their rows. In both, a claim has one row of its own, which lists its jobs.
+ * writes nothing on their rows. In both modes, a claim has one row of its own, which lists its jobs.
  */
 export interface Claims {
   readonly mode: ClaimMode
   /** Maximum number of jobs that an instance may own at a time. */
   readonly maxClaimed: number
-  /** Number of jobs that it may claim now. */
+  /** Number of jobs that the instance may claim now. */
   readonly room: number
   claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult>
   /** Returns the `seq` that identifies the attempt. Undefined if the fence on the row identifies it. */
   seqOf(job: HeldJob): number | undefined
   /** Releases jobs that have ended or that another worker owns. */
   release(jobs: readonly HeldJob[]): void
-  /** Returns jobs of claims whose response was lost. */
+  /** Returns jobs to their queues if the response to their claim was lost. */
   returnUnanswered(epoch: Epoch): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-/** One queue and one priority. A worker has one cursor per level. */
+/** A queue and a priority. A worker has one cursor per level. */
 export interface Level {
   readonly queue: string
   readonly priority: number
@@ -10,11 +10,11 @@ export type ScanStart = 'onward' | 'near' | 'far' | 'head'
 export const highestPriority = 5
 export const lowestPriority = -5
 
-/** A number together with the condition under which no job can still appear below it. */
+/** A job number, together with the condition under which no job can appear below it any more. */
 interface Mark {
-  /** Last number that had been drawn. */
+  /** Last number that had been assigned. */
   readonly last: number
-  /** Transaction id that is larger than the id of every transaction that drew these numbers. */
+  /** Transaction ID that is larger than the ID of every transaction that was assigned a number up to `last`. */
   readonly newest: bigint
 }
 
@@ -24,13 +24,14 @@ const trailEveryMs = 200
 const maxMarks = 200
 
 /**
- * Remembers how far a worker has read in each level. A read from the head of the index would walk over every dead entry
- * that vacuum could not yet remove. A job that commits late can have a number below the cursor. Look-backs find it:
+ * Remembers how far a worker has read in each level. A read from the head of the index would scan every dead entry that
+ * vacuum could not remove yet. A job that commits late can have a number below the cursor. Look-backs find such jobs:
  *
- * - **near**, every 50 ms: from the position of the cursor one second ago.
- * - **far**, every second: from the floor. No job can appear below the floor, because every transaction that could have
- *   drawn a number there has ended, and its jobs were read.
- * - **head**, every 30 seconds: from the start, for jobs of a rolled-back claim that other workers had passed.
+ * - **near**, every 50 ms: reads from the position that the cursor had one second ago.
+ * - **far**, every second: reads from the floor. No job can appear below the floor, because every transaction that
+ *   could have been assigned a number below it has ended, and its jobs were read.
+ * - **head**, every 30 seconds: reads from the start, to find jobs of a rolled-back claim that other workers' cursors
+ *   have passed.
  */
 export class Cursors {
   readonly levels: readonly Level[]
@@ -48,7 +49,7 @@ export class Cursors {
     this.#cursors = this.levels.map(() => 0)
   }
 
-  /** Forgets all positions, because numbers of another or a restored server are not comparable. */
+  /** Forgets all positions, because numbers from a different or restored server are not comparable. */
   reset(): void {
     this.#cursors = this.levels.map(() => 0)
     this.#floor = 0
@@ -68,7 +69,7 @@ export class Cursors {
     return then.cursors.map((cursor) => Math.max(cursor, this.#floor))
   }
 
-  /** Moves the cursors to the positions that a claim has read to. */
+  /** Moves the cursors to the positions up to which a claim has read. */
   advance(reached: readonly number[]): void {
     this.#cursors = this.#cursors.map((cursor, level) => Math.max(cursor, reached[level]!))
     const now = performance.now()
@@ -91,7 +92,7 @@ export class Cursors {
   mark(last: number, newest: bigint): void {
     const latest = this.#marks.at(-1)
     if (last <= (latest?.last ?? this.#floor)) return
-    // A long transaction holds the floor back. Then half of the marks are enough.
+    // A long transaction holds the floor back. In this case, half of the marks are enough.
     if (this.#marks.length >= maxMarks) this.#marks = this.#marks.filter((_, at) => at % 2 === 0)
     this.#marks.push({ last, newest })
   }

@@ -23,10 +23,11 @@ export interface RetryOptions {
   /** Number of attempts that may fail before the job is buried. Default 5. */
   attempts?: number | undefined
   /**
-   * Pause after the first failure. It doubles with each further failure, and its upper half is random. Default `1s`.
+   * Pause after the first failure. It doubles after each further failure. The actual pause is random, between half of
+   * this value and the full value. Default `1s`.
    */
   backoff?: Duration | undefined
-  /** Longest pause. Default `1h`. */
+  /** Maximum pause. Default `1h`. */
   maxBackoff?: Duration | undefined
 }
 
@@ -40,7 +41,7 @@ export interface JobOptions<Input, Handled, Result> {
   timeout?: Duration | undefined
   /** Number of workers that may die while they run the job, before it is buried. Default 3. */
   maxCrashes?: number | undefined
-  /** Limits for each lane. Default: one job at a time. */
+  /** Limits for each lane. By default, a lane runs one job at a time. */
   lanes?: LaneOptions | undefined
   /** Handler. Its return value, which must be JSON, becomes the result of the job. */
   run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
@@ -66,7 +67,7 @@ const rules = {
   lanes: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
-/** Options of `retry` that other libraries place at the top level. */
+/** Options of `retry` that other libraries accept at the top level. */
 const elsewhere = {
   attempts: 'retry.attempts',
   maxAttempts: 'retry.attempts',

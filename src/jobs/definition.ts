@@ -12,17 +12,17 @@ import type { Schema } from './schema.js'
 export interface JobContext {
   readonly id: number
   readonly kind: string
-  /** Number of the attempt, from 1: failed attempts plus crashes plus one. */
+  /** Number of the attempt, counted from 1: failed attempts plus crashes plus one. */
   readonly attempt: number
-  /** Fencing token. Larger than the token of every earlier attempt of this job. */
+  /** Fencing token, larger than the token of every earlier attempt of this job. */
   readonly fence: number
   /** Signal to stop. Its reason is a `JobCancelledError`, `JobTimeoutError`, `JobLostError` or `DrainingError`. */
   readonly signal: AbortSignal
-  /** Transaction that commits together with the end of the job, exactly once. It begins with the first query. */
+  /** Transaction that commits exactly once, together with the outcome of the job. The first query begins it. */
   readonly tx: Transaction
   /**
-   * Enqueues a job through `tx`. The new job exists if and only if the end of this attempt is recorded. The transaction
-   * stays open until the attempt ends, so enqueue as late as possible.
+   * Enqueues a job through `tx`. The new job exists if and only if the outcome of this attempt is recorded. The
+   * transaction stays open until the attempt ends, so enqueue as late as possible.
    */
   enqueue<Input>(
     // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
@@ -32,9 +32,9 @@ export interface JobContext {
   ): Promise<JobRef>
   /** Returns the jobs in `after`, in this order, with their states and results. */
   parents(): Promise<JobParent[]>
-  /** Reports the progress as a number. Its meaning is up to you. `jobs.find` shows it after a moment. */
+  /** Reports the progress as a number, whose meaning is up to you. `jobs.find` shows the number after a short delay. */
   progress(value: number): void
-  /** Adds a line to the log of the job. Holdfast keeps the last 100 lines. */
+  /** Adds a line to the job's log. Holdfast keeps the last 100 lines. */
   log(line: string): void
 }
 
@@ -49,7 +49,7 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
   readonly maxCrashes: number
   readonly lanes: LanePolicy
   readonly schema: Schema<Input, Handled> | undefined
-  /** Handler for many jobs. `run` then calls it for a single job. */
+  /** Handler for many jobs. If it exists, `run` calls it for a single job. */
   readonly batch?: Batch<Handled, Result> | undefined
   readonly run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
 }
@@ -64,14 +64,14 @@ export interface BatchOptions {
   wait?: Duration | undefined
 }
 
-/** A job of a batch. Each job has its own attempts, its own signal and its own end. */
+/** A job in a batch. Each job has its own attempts, signal and outcome. */
 export interface BatchJob<Input = unknown>
   extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'fence' | 'signal' | 'progress' | 'log'> {
   readonly input: Input
 }
 
 /**
- * Handler of a batch. It returns nothing if all jobs are done, or one element per job in the same order: a result, a
+ * Handler for a batch. It returns nothing if all jobs are done, or one element per job in the same order: a result, a
  * `JobOutcome`, or an `Error` for a failed job. If it throws, all jobs of the batch fail.
  */
 export type BatchHandler<Handled, Result> = (

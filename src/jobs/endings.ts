@@ -6,7 +6,7 @@ import { type RecordedError, toRecordedError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
-/** End of an attempt, except for a successful one. */
+/** Outcome of an attempt that was not successful. */
 export interface Ending extends HeldJob {
   readonly state: 'cancelled' | 'discarded' | 'buried' | 'retried' | 'returned'
   readonly error: RecordedError | undefined
@@ -29,14 +29,15 @@ export interface RecordResult {
 const maxPerStatement = 2_000
 
 /**
- * Records the ends of attempts in batches. The fence of the claim guards each end. While one statement runs, the next
- * batch collects. A batch that cannot be recorded is retried for as long as the process lives. This is safe: either no
- * other worker can own the jobs yet, or one does and the record is refused.
+ * Records the outcomes of attempts in batches. The claim's fencing token guards each outcome. While a statement is
+ * running, outcomes collect in the next batch. A batch that cannot be recorded is retried as long as the process lives.
+ * This is safe: either no other worker can own the jobs yet, or another worker owns them and the database rejects the
+ * outcome.
  */
 export class Endings {
-  /** Number of ends that were refused because another worker had taken the job over. */
+  /** Number of outcomes that were rejected because another worker had taken over the job. */
   refusedEnds = 0
-  /** Error that currently prevents the recording of ends. */
+  /** Error that currently prevents the recording of outcomes. */
   failure: { readonly error: unknown } | undefined
   readonly #store: JobStore
   readonly #claims: Claims
@@ -45,7 +46,7 @@ export class Endings {
   readonly #onRecorded: () => void
   #done: DoneEnding[] = []
   #others: Ending[] = []
-  /** Fences of claims whose jobs have all ended. */
+  /** Fencing tokens of claims whose jobs have all ended. */
   #emptied: number[] = []
   #unrecorded = 0
   readonly #awaited = new Map<number, () => void>()
@@ -79,7 +80,7 @@ export class Endings {
     this.end({ id, seq, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }
 
-  /** Resolves when the end of the job is recorded, or when it never will be. */
+  /** Resolves when the job's outcome is recorded, or when it is certain that it will never be recorded. */
   whenRecorded(id: number): Promise<void> {
     return new Promise((resolve) => this.#awaited.set(id, resolve))
   }
@@ -87,11 +88,11 @@ export class Endings {
   /** Forgets a job that another worker owns. Nothing is recorded. */
   drop(job: HeldJob): void {
     if (job.claim.epoch.trusted) this.recorded([job], [])
-    // Maintenance finds the jobs of a dead epoch through their claim. So the claim must not be deleted here.
+    // Maintenance finds a dead epoch's jobs through their claim, so the claim must not be deleted here.
     else this.#detach([job])
   }
 
-  /** Resolves when all ends are recorded, or when recording was given up. */
+  /** Resolves when all outcomes are recorded, or when recording is abandoned. */
   async settled(): Promise<void> {
     while (this.#unrecorded > 0 && !this.#givingUp.aborted) {
       this.#schedule()
@@ -111,7 +112,7 @@ export class Endings {
       this.#isScheduled = false
       this.#running = this.#recordAll().finally(() => {
         this.#running = undefined
-        // An end may have arrived after the last check of the loop.
+        // An outcome may have arrived after the loop's last check.
         if (this.#unrecorded > 0 && !this.#givingUp.aborted) this.#schedule()
       })
     })
@@ -138,7 +139,7 @@ export class Endings {
     if (this.#emptied.length > before) this.#added(this.#emptied.length - before)
   }
 
-  /** Releases jobs that this worker no longer works on. */
+  /** Releases jobs that this worker is no longer processing. */
   #detach(batch: readonly HeldJob[]): void {
     this.#claims.release(batch)
     if (this.#awaited.size === 0) return
@@ -151,7 +152,7 @@ export class Endings {
   async #recordDone(batch: readonly DoneEnding[]): Promise<void> {
     if (batch.length === 0) return
     const emptied = emptiedBy(batch)
-    // Sorted, so that statements on the same jobs cannot deadlock.
+    // Sorts the jobs, so that statements on the same jobs cannot deadlock.
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const hasResults = sorted.some(({ result }) => result !== undefined)
     const results = hasResults ? `[${sorted.map(({ result = '' }) => `[${result}]`).join(',')}]` : null
@@ -169,7 +170,7 @@ export class Endings {
       if (rows[0]!.recorded) this.refusedEnds += batch.length - rows[0]!.recorded.length
       this.recorded(batch, emptied)
     } catch (error) {
-      // PostgreSQL refuses one of the results. Halve the batch, so that the other ends are recorded.
+      // PostgreSQL rejects one of the results. Split the batch in half, so that the other outcomes are recorded.
       if (batch.length > 1) {
         const half = batch.length >> 1
         await this.#recordDone(batch.slice(0, half))
@@ -209,7 +210,7 @@ export class Endings {
         mayBeRefused,
       )
     } catch (error) {
-      // PostgreSQL refuses one of the values. Halve the batch, so that the other ends are recorded.
+      // PostgreSQL rejects one of the values. Split the batch in half, so that the other outcomes are recorded.
       if (batch.length > 1) {
         const half = batch.length >> 1
         await this.#recordOthers(batch.slice(0, half), emptiedBefore)
@@ -238,9 +239,9 @@ export class Endings {
     }
     return retryUntilRecorded(this.#givingUp, record, (error) => {
       this.failure = { error }
-      // The end may have been recorded although the response was lost.
+      // The outcome may have been recorded even if the response was lost.
       this.#followUps.recheck()
-      // Other errors are retried too: missing rights and wrong settings are fixed at some point.
+      // Other errors are retried too, because an operator may grant missing privileges or correct wrong settings.
       if (mayBeRefused && /^(22|54)/.test(sqlstateOf(error) ?? '')) throw error
       return isRetryable(error) ? 2_000 : 30_000
     })
@@ -248,8 +249,9 @@ export class Endings {
 }
 
 /**
- * Returns the fences of claims that have no job left after this batch. The same statement deletes these claims. Earlier
- * would be wrong: a claim leads to the jobs of a dead worker, even while their ends are being recorded.
+ * Returns the fencing tokens of claims that have no jobs left after this batch. The same statement deletes these
+ * claims. An earlier deletion would be wrong: maintenance finds a dead worker's jobs through its claims, even while
+ * their outcomes are being recorded.
  */
 function emptiedBy(batch: readonly HeldJob[]): number[] {
   const ended = new Map<Claim, number>()
@@ -264,7 +266,7 @@ export function endingFor(claims: Claims, ending: Ending): object {
   return { id, fence: claim.fence, seq, state, error, delay_ms: Math.ceil(delayMs), failed: failed ? 1 : 0 }
 }
 
-/** Returns the fences of claims that wrote nothing on the rows of their jobs. */
+/** Returns the fencing tokens of claims that wrote nothing to their jobs' rows. */
 export function unstamped(claims: Claims, batch: readonly HeldJob[]): string {
   const fences = batch.filter((job) => claims.seqOf(job) !== undefined).map(({ claim }) => claim.fence)
   return arrayLiteral([...new Set(fences)])

@@ -1,4 +1,4 @@
-// The options of enqueueing, and their validation.
+// Options for enqueueing jobs, and their validation.
 import { checkName, type Duration, duration, objectWith, oneOf, type readOptions, wholeNumber } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
 import { highestPriority, lowestPriority } from './cursors.js'
@@ -10,7 +10,7 @@ import { type UniqueOptions, uniqueRule } from './unique.js'
 export interface EnqueueOptions {
   /** Your open transaction (see docs/guides/transactions.md). The job exists if and only if it commits. */
   tx?: CallerTransaction | undefined
-  /** Earliest start, as a delay from now on the clock of the database. */
+  /** Earliest start, as a delay from now on the database's clock. */
   delay?: Duration | undefined
   /** Earliest start, as a date. */
   runAt?: Date | undefined
@@ -20,20 +20,20 @@ export interface EnqueueOptions {
   unique?: string | UniqueOptions | undefined
   /**
    * Name of the entity that the job is about, such as `shop:7`. The definition (`lanes`) limits how many jobs of a lane
-   * run at the same time, in all processes together. Jobs of a lane run in the order in which they came.
+   * run at the same time, across all processes. Jobs in a lane run in the order in which they entered the lane.
    */
   lane?: string | undefined
-  /** Jobs that must end first. The new job may run when all of them are done or discarded. */
+  /** Jobs that must end first. The new job may run when all these jobs are done or discarded. */
   after?: readonly (JobRef | number)[] | undefined
   /**
-   * Decides about this job if one of the jobs in `after` ends as buried or cancelled. `cancel`: this job is cancelled
-   * too. `run`: it runs anyway. `wait`: it waits until the failed job was retried and is done. Default `cancel`.
+   * Behavior if a job in `after` ends as buried or cancelled. `cancel`: this job is cancelled too. `run`: this job runs
+   * anyway. `wait`: this job waits until the failed job has been retried and is done. Default `cancel`.
    */
   ifFailed?: 'cancel' | 'run' | 'wait' | undefined
 }
 
 export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'> {
-  /** Function that returns the unique key of an input. */
+  /** Function that returns the unique key for an input. */
   unique?: ((input: Input) => string) | UniqueOptions<(input: Input) => string> | undefined
 }
 

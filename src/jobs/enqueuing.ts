@@ -13,7 +13,7 @@ interface NewJob {
   readonly payload: string
 }
 
-/** Combines single enqueues of one turn of the event loop into one statement. */
+/** Combines single jobs that are enqueued in the same turn of the event loop into one statement. */
 export class Enqueuing {
   readonly #store: JobStore
   readonly #followUps: FollowUps

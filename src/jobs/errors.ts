@@ -2,7 +2,7 @@ import { HoldfastError, type RecordedError } from '../base/index.js'
 
 export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
-/** Reason of the signal when the job was cancelled. */
+/** Abort reason of the signal if the job was cancelled. */
 export class JobCancelledError extends HoldfastError {
   readonly id: number
 
@@ -16,7 +16,10 @@ export class JobCancelledError extends HoldfastError {
   }
 }
 
-/** Reason of the signal when the attempt exceeds its `timeout`. The attempt fails, whatever its handler returns. */
+/**
+ * Abort reason of the signal if the attempt exceeds its `timeout`. The attempt fails, regardless of the value that its
+ * handler returns.
+ */
 export class JobTimeoutError extends HoldfastError {
   readonly id: number
 
@@ -30,7 +33,7 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of the signal when another worker may own the job. No end of this attempt is recorded. */
+/** Abort reason of the signal if another worker may own the job. The outcome of this attempt is not recorded. */
 export class JobLostError extends HoldfastError {
   readonly id: number
   readonly fence: number
@@ -47,7 +50,9 @@ export class JobLostError extends HoldfastError {
   }
 }
 
-/** Reason of the signal when the worker closes and its time limit has passed. The job is returned to its queue. */
+/**
+ * Abort reason of the signal if the worker is closing and its time limit has passed. The job is returned to its queue.
+ */
 export class DrainingError extends HoldfastError {
   constructor() {
     super('The worker is closing', {
@@ -58,14 +63,14 @@ export class DrainingError extends HoldfastError {
   }
 }
 
-/** Error for handlers that fails the attempt and buries the job without further attempts. */
+/** Error that a handler throws to fail the attempt and bury the job without further attempts. */
 export class NonRetryableError extends HoldfastError {
   constructor(message: string, options: { cause?: unknown } = {}) {
     super(message, { code: 'NON_RETRYABLE', retryable: false, cause: options.cause })
   }
 }
 
-/** Thrown if the input does not fit the schema of the definition. */
+/** Thrown if the input does not match the definition's schema. */
 export class InvalidInputError extends HoldfastError {
   readonly kind: string
   /** Issues that the schema found. */
@@ -115,7 +120,7 @@ export class JobFailedError extends HoldfastError {
 
 /**
  * Thrown if a worker cannot start because another instance serves one of its queues in the other claim mode. The worker
- * starts as soon as no such worker is left.
+ * starts as soon as no such worker remains.
  */
 export class MixedClaimsError extends HoldfastError {
   readonly queue: string

@@ -4,9 +4,9 @@ import type { JobStore } from './store.js'
 
 interface FollowUpsOptions {
   readonly store: JobStore
-  /** Number of the epoch whose follow-ups to look up after a lost response. */
+  /** Number of the epoch whose follow-ups must be looked up after a response was lost. */
   readonly epoch: () => number | undefined
-  /** Called when jobs became ready. */
+  /** Called when jobs have become ready. */
   readonly onMoved: () => void
   /** Called with the time until more work is due. */
   readonly onDue: (ms: number) => void
@@ -18,9 +18,9 @@ const maxPerStatement = 1_000
 const unownedSession = 0
 
 /**
- * Runs follow-ups of ended jobs with links, and admits such jobs. This needs a statement of its own, because the
- * statement that ends or enqueues may belong to a long transaction. It runs right after that statement and combines
- * all pending work. If this process dies first, the maintenance of another instance does it.
+ * Runs the follow-ups of ended jobs with links, and admits jobs with links. This requires a separate statement, because
+ * the statement that ends or enqueues a job may belong to a long transaction. The separate statement runs immediately
+ * afterwards and combines all pending work. If this process dies first, another instance's maintenance does this work.
  */
 export class FollowUps {
   readonly #options: FollowUpsOptions
@@ -66,7 +66,7 @@ export class FollowUps {
   #start(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
-      // Work may have arrived after the last check of the loop.
+      // Work may have arrived after the loop's last check.
       if (this.#hasMore && !this.#closing.signal.aborted) this.#start()
     })
   }
@@ -76,7 +76,7 @@ export class FollowUps {
   }
 
   async #run(): Promise<void> {
-    // Work of the same turn of the event loop joins this statement.
+    // Work from the same turn of the event loop joins this statement.
     await new Promise((resolve) => setImmediate(resolve))
     for (let failures = 0; this.#hasMore; ) {
       if (this.#closing.signal.aborted) return
@@ -99,7 +99,7 @@ export class FollowUps {
         failures++
         this.#numbers.push(...numbers)
         this.#mustRecheck ||= isUnsure
-        // Maintenance admits these jobs anyway. But follow-ups of a live process are not found by other instances.
+        // Maintenance admits these jobs anyway. But other instances do not find the follow-ups of a live process.
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }

@@ -13,7 +13,7 @@ create or replace function holdfast.job_active_workers() returns setof holdfast.
         where holdfast.is_present(session)
       ))
   $$;
-comment on function holdfast.job_active_workers() is 'Returns the workers that claim jobs: live workers that are not closing.';
+comment on function holdfast.job_active_workers() is 'Returns the workers that are claiming jobs: live workers that are not closing.';
 
 create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
   language sql
@@ -31,8 +31,8 @@ create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) 
     )
   $$;
 comment on function holdfast.job_unserved(bigint[], text[]) is
-  'Returns the pairs of a queue and a kind whose jobs no worker claims. unserved is queue if no worker serves the queue, '
-  'and kind if no worker of the queue has a definition of the kind.';
+  'Returns each pair of a queue and a kind whose jobs no worker claims. unserved is queue if no worker serves the queue, and kind if no '
+  'worker of the queue has a definition of the kind.';
 
 create or replace function holdfast.notification_channel() returns text
   language sql stable
@@ -47,7 +47,7 @@ create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns 
   declare
     chosen text;
   begin
-    -- One random worker per job, so that jobs spread over all idle workers.
+    -- Wakes one random worker per job, so that the jobs are spread over all idle workers.
     select string_agg(sleeper, ',')
     into chosen
     from (
@@ -64,7 +64,7 @@ create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns 
   end
   $$;
 comment on function holdfast.job_wake(bigint, bigint) is
-  'Wakes idle workers of a queue. Sends no notification if all workers are busy, because it would slow down every commit.';
+  'Wakes idle workers of a queue. Sends no notification if all workers are busy, because a notification would slow down every commit.';
 
 create or replace function holdfast.job_record_queue(key bigint, namespace text, name text) returns void
   language plpgsql
@@ -72,7 +72,7 @@ create or replace function holdfast.job_record_queue(key bigint, namespace text,
   as $$
   begin
     perform from holdfast.queue where queue.key = job_record_queue.key;
-    -- The transaction that is inserting the name may be long. Do not wait for it.
+    -- The transaction that is inserting the name may be long, so this function does not wait for it.
     if not found and pg_try_advisory_xact_lock(holdfast.lock_class('queue'), key::bit(32)::integer) then
       insert into holdfast.queue (key, namespace, name)
       values (job_record_queue.key, job_record_queue.namespace, job_record_queue.name)
@@ -80,7 +80,7 @@ create or replace function holdfast.job_record_queue(key bigint, namespace text,
     end if;
   end
   $$;
-comment on function holdfast.job_record_queue(bigint, text, text) is 'Stores the name of a queue for people.';
+comment on function holdfast.job_record_queue(bigint, text, text) is 'Stores a queue''s name, which is shown to people.';
 
 create or replace function holdfast.check_job_number() returns void
   language plpgsql
@@ -92,7 +92,7 @@ create or replace function holdfast.check_job_number() returns void
     if holdfast.noticed_generation() is not null then
       return;
     end if;
-    -- Not advance_fence(): it would keep its row locked until the transaction of the user ends.
+    -- Does not use advance_fence(), which would keep its row locked until the user's transaction ends.
     floor := holdfast.largest_job_number();
     -- In a new installation, ids start at 1.
     if floor > (select last_value - (not is_called)::integer from holdfast.job_number)
@@ -104,8 +104,8 @@ create or replace function holdfast.check_job_number() returns void
   end
   $$;
 comment on function holdfast.check_job_number() is
-  'Must be called before ids for new jobs are drawn. After a restart, failover or restore that no instance has noticed yet, '
-  'it moves job_number past all ids that were used before.';
+  'Must be called before ids are assigned to new jobs. After a restart, failover or restore that no instance has detected yet, it moves '
+  'job_number past all ids that were used before.';
 
 create or replace function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   language plpgsql
@@ -115,7 +115,7 @@ create or replace function holdfast.job_enqueue(heads json, inputs json) returns
     ids bigint[];
   begin
     perform holdfast.check_job_number();
-    -- Takes the transaction id before the numbers. A look-back relies on this order to know which numbers can still appear.
+    -- Assigns the transaction id before the numbers. Look-backs rely on this order to determine which numbers can still appear.
     perform pg_current_xact_id();
     with enqueued as (
       insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, links)
@@ -150,7 +150,7 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
   declare
     ids bigint[];
   begin
-    -- Jobs that are already due need not wait for maintenance.
+    -- Jobs that are already due do not have to wait for maintenance.
     if not exists (
       select from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz)
       where delay_ms > 0 or run_at > clock_timestamp()
@@ -174,7 +174,7 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
       returning id
     )
     select array_agg(id) into ids from enqueued;
-    -- A worker must learn when they are due.
+    -- A worker must find out when these jobs are due.
     perform holdfast.job_wake(h.queue, 1)
     from json_to_recordset(heads) as h (queue bigint)
     group by h.queue;
@@ -255,14 +255,14 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.job_admit(bigint[]) is
-  'Moves due jobs with links on, as far as their links allow. Returns the number of jobs that became ready.';
+  'Moves due jobs with links forward, as far as their links allow. Returns the number of jobs that became ready.';
 
 create or replace function holdfast.job_free_keys(linked jsonb) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- Skipping locked rows is correct: only a job that takes over an expired window locks the row, and it then owns the key.
+    -- Skipping locked rows is correct: only a job that takes over an expired window locks the row, and that job then owns the key.
     delete from holdfast.unique_job
     where ctid = any(
       array(
@@ -282,7 +282,8 @@ create or replace function holdfast.job_free_keys(linked jsonb) returns void
   end
   $$;
 comment on function holdfast.job_free_keys(jsonb) is
-  'Frees the unique keys of jobs that were claimed (state running) or have left. Same argument as job_release_links.';
+  'Frees the unique keys of jobs that were claimed (state running) or have left the table job. Takes the same argument as '
+  'job_release_links.';
 
 create or replace function holdfast.job_release_links(linked jsonb) returns bigint[]
   language plpgsql
@@ -332,14 +333,14 @@ create or replace function holdfast.job_enqueue_linked(heads json, inputs json, 
     select array_agg(id), coalesce(array_agg(id) filter (where not links ?| '{lane,after}'), '{}')
     into ids, free
     from enqueued;
-    -- Locks on lanes and dependencies must be short. They must not last until a caller's transaction ends or a commit is flushed.
-    -- A caller without a transaction calls job_run_follow_ups next. Otherwise this function requests maintenance.
+    -- Locks on lanes and dependencies must be short. They must not be held until a caller's transaction ends or a commit is flushed. A
+    -- caller without a transaction calls job_run_follow_ups next. Otherwise this function requests maintenance.
     if is_alone then
       perform holdfast.job_admit(free);
     elsif cardinality(free) < cardinality(ids) then
       perform holdfast.job_request_maintenance();
     end if;
-    -- A worker must learn when they are due.
+    -- A worker must find out when these jobs are due.
     perform holdfast.job_wake(h.queue, 1)
     from json_to_recordset(heads) as h (queue bigint)
     group by h.queue;
@@ -347,8 +348,8 @@ create or replace function holdfast.job_enqueue_linked(heads json, inputs json, 
   end
   $$;
 comment on function holdfast.job_enqueue_linked(json, json, boolean) is
-  'Enqueues jobs with "links". Like job_enqueue_later. If it is alone in its transaction, it admits jobs without lane and dependencies. '
-  'A head with an "id" uses an id that the caller has drawn.';
+  'Enqueues jobs with "links". Like job_enqueue_later. If the call is the only statement in its transaction, it admits jobs that have no '
+  'lane and no dependencies. A head with an "id" uses an id that the caller has already reserved.';
 
 create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change boolean) returns text
   language plpgsql
@@ -362,7 +363,7 @@ create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change
     end if;
     if found then
       -- A claim by advisory lock takes its lock first and then reads the row. This function locks the row first and then checks the
-      -- advisory lock. So one of the two always sees the other.
+      -- advisory lock. So at least one of the two always sees the other.
       perform from holdfast.worker where claims = 'advisory' limit 1;
       return case when found and not holdfast.job_is_unlocked(job_id) then 'taken' else 'still' end;
     end if;
@@ -375,8 +376,8 @@ create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change
   end
   $$;
 comment on function holdfast.job_lock_waiting(bigint, boolean) is
-  'Locks a job that waits, so that no worker claims it until the transaction ends (still). taken: an advisory lock already owns it. '
-  'moved: the job no longer waits, or is no longer in the table in which the caller saw it.';
+  'Locks a waiting job, so that no worker claims it until the transaction ends. still: the job is locked. taken: another session already '
+  'owns the job through an advisory lock. moved: the job is no longer waiting, or is no longer in the table in which the caller saw it.';
 
 create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
   language plpgsql
@@ -385,8 +386,8 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
   declare
     moved jsonb;
   begin
-    -- Clears the failures, because they belong to the old input. A new priority or time means a new position. A job that waits in its
-    -- lane enters the lane again. A job with dependencies gets the new time when they have ended.
+    -- Clears the failures, because they belong to the old input. A job with a new priority or time gets a new position. A job that is
+    -- waiting in its lane enters the lane again. A job with dependencies gets the new time after its dependencies have ended.
     update holdfast.waiting
     set payload = input,
         priority = new_priority,
@@ -469,9 +470,9 @@ create or replace function holdfast.job_enqueue_unique(
       perform set_config('lock_timeout', patience, true);
     end if;
     perform holdfast.check_job_number();
-    -- Before numbers are drawn. See job_enqueue.
+    -- Must run before numbers are assigned. See job_enqueue.
     perform pg_current_xact_id();
-    -- In a fixed order, so that two transactions with the same keys cannot deadlock.
+    -- The keys are locked in a fixed order, so that two transactions with the same keys cannot deadlock.
     for one in
       select
         a.*,
@@ -529,7 +530,7 @@ create or replace function holdfast.job_enqueue_unique(
           if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
             found_as := holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
             if found_as = 'taken' and held.until = 'started' then
-              -- The job still holds its key, so it is being claimed right now.
+              -- The job still holds its key, so a worker is claiming it right now.
               perform pg_sleep(0.001);
               continue;
             end if;
@@ -602,7 +603,7 @@ create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigi
   end
   $$;
 comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
-  'Claims the unique key of an ended job that is to run again. Returns false if another job has the key.';
+  'Claims the unique key for an ended job that will run again. Returns false if another job has the key.';
 
 create or replace function holdfast.job_sweep_keys(max_count integer) returns integer
   language plpgsql
@@ -626,7 +627,7 @@ create or replace function holdfast.job_sweep_keys(max_count integer) returns in
     return swept;
   end
   $$;
-comment on function holdfast.job_sweep_keys(integer) is 'Deletes up to max_count expired keys. Returns their number.';
+comment on function holdfast.job_sweep_keys(integer) is 'Deletes up to max_count expired keys. Returns the number of deleted keys.';
 
 create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
   language plpgsql
@@ -697,8 +698,8 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
   end
   $$;
 comment on function holdfast.job_cancel(bigint, text) is
-  'Ends a waiting job (cancelled), or asks a running job to stop (told). Returns null if there is no such job. '
-  'follow_ups are for job_run_follow_ups.';
+  'Ends a waiting job (cancelled), or requests that a running job stops (told). Returns null if the job does not exist. follow_ups are for '
+  'job_run_follow_ups.';
 
 -- The payload may be json, jsonb or text. Separate functions for these types would make a call with a literal such as '{"to": "ada"}'
 -- ambiguous, because the literal has no type yet.
@@ -825,13 +826,13 @@ create or replace function holdfast.job_claim(
     is_one_kind constant boolean := cardinality(kinds) = 1;
     now constant timestamptz := clock_timestamp();
   begin
-    -- No flush: a crash that loses the claim also ends its epoch, and so frees the jobs.
+    -- The commit is not flushed, because a crash that loses the claim also ends its epoch and thereby frees the jobs.
     perform set_config('synchronous_commit', 'off', true);
     state := 'in-grace';
     if not holdfast.grace_is_over() then
       return;
     end if;
-    -- Excludes job_take_over, which takes the exclusive lock before it deletes the row in worker.
+    -- Blocks job_take_over, which acquires the exclusive lock before it deletes the row in worker.
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
     perform from holdfast.worker where worker.session = job_claim.session limit 1;
     state := 'gone';
@@ -840,11 +841,11 @@ create or replace function holdfast.job_claim(
     end if;
     state := 'claimed';
     if looks_back then
-      -- Read before the scan: the scan may not see rows of transactions that run now.
+      -- This value is read before the scan, because the scan may not see rows of transactions that are still running.
       oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
       last := (select last_value - (not is_called)::integer from holdfast.job_number);
-      -- Our own id, taken after last: the transactions that drew numbers up to last have smaller ids. pg_snapshot_xmax would be wrong,
-      -- because transactions that began after the latest completed one have larger ids.
+      -- Uses this transaction's id, which is assigned after last is read: all transactions that were assigned numbers up to last have
+      -- smaller ids. pg_snapshot_xmax would be wrong, because transactions that began after the latest completed one have larger ids.
       newest := pg_current_xact_id()::text;
     end if;
     paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
@@ -853,7 +854,7 @@ create or replace function holdfast.job_claim(
       from unnest(queues, priorities, cursors) with ordinality as l (queue, priority, start, level)
       where l.queue <> all(paused)
         and (
-          -- Most levels are empty, and this check is cheaper than a locking scan. A look-back skips it, so that it scans only once.
+          -- Most levels are empty, and this check is cheaper than a locking scan. A look-back skips the check, so that it scans only once.
           looks_back
           or exists (
             select
@@ -886,7 +887,7 @@ create or replace function holdfast.job_claim(
       exit when short <= 0;
     end loop;
     if cardinality(rows) > 0 then
-      -- Drawn while the rows are locked, so that a later claim of one of these jobs has a larger fence.
+      -- The fencing token is assigned while the rows are locked, so that a later claim of one of these jobs has a larger token.
       fence := nextval('holdfast.fence');
       with mine as (
         update holdfast.job
@@ -924,7 +925,7 @@ create or replace function holdfast.job_claim(
       end if;
     end if;
     if cardinality(paused) > 0 then
-      -- Jobs of paused queues were not read, so the floor must not rise.
+      -- Jobs in paused queues were not read, so the floor must not rise.
       oldest := null;
     end if;
     if looks_back and short > 0 and exists (
@@ -963,14 +964,15 @@ create or replace function holdfast.job_failure_details(attempt integer, claimed
     )
   $$;
 comment on function holdfast.job_failure_details(integer, timestamptz, integer) is
-  'Describes an attempt that fails now: its number, times and instance.';
+  'Describes an attempt that is failing now: its number, times and instance.';
 
 create or replace function holdfast.job_delete_claims(fences bigint[]) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- The caller saw the ends of all jobs. But a failover may have lost an end, and then only the claim leads to the job.
+    -- The caller has recorded the outcomes of all jobs. But a failover may have lost an outcome. In this case, the job can only be found
+    -- through the claim.
     delete from holdfast.claim
     where fence = any(fences)
       and not exists (
@@ -982,7 +984,7 @@ create or replace function holdfast.job_delete_claims(fences bigint[]) returns v
   end
   $$;
 comment on function holdfast.job_delete_claims(bigint[]) is
-  'Deletes claims that own no job any more. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
+  'Deletes claims that no longer own any jobs. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
 
 create or replace function holdfast.job_done(
   ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
@@ -1000,7 +1002,7 @@ create or replace function holdfast.job_done(
   begin
     if results is null then
       with claimed as materialized (
-        -- These values are not on the rows of the jobs.
+        -- These values are not in the jobs' rows.
         select fence, session, claimed_at
         from holdfast.claim
         where fence = any(case when cardinality(seqs) > 0 then fences end)
@@ -1033,7 +1035,7 @@ create or replace function holdfast.job_done(
       from ended;
     else
       with claimed as materialized (
-        -- These values are not on the rows of the jobs.
+        -- These values are not in the jobs' rows.
         select fence, session, claimed_at
         from holdfast.claim
         where fence = any(case when cardinality(seqs) > 0 then fences end)
@@ -1084,9 +1086,9 @@ create or replace function holdfast.job_done(
   end
   $$;
 comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
-  'Records that jobs are done, and deletes emptied claims. An end counts only if the fence on the row is that of the claim, or if the claim '
-  'holds the advisory lock and seq matches. recorded is null if all ends counted. Otherwise it lists the jobs whose end is recorded, '
-  'by this call or before. follow_ups are for job_run_follow_ups.';
+  'Records that jobs are done, and deletes claims that have no jobs left. An outcome is accepted only if the row has the claim''s fencing '
+  'token, or if the claim holds the advisory lock and seq matches. recorded is null if all outcomes were accepted. Otherwise it lists the '
+  'jobs whose outcome is recorded, by this call or earlier. follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_end(
   asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out follow_ups bigint[]
@@ -1100,9 +1102,9 @@ create or replace function holdfast.job_end(
     unproven bigint[];
     unproven_fences bigint[];
   begin
-    -- Before numbers are drawn. See job_enqueue.
+    -- Must run before numbers are assigned. See job_enqueue.
     perform pg_current_xact_id();
-    -- Locks the rows before it reads them: a cancellation may be in progress, and a cancelled job must not come back.
+    -- Locks the rows before it reads them: a cancellation may be in progress, and a cancelled job must not return to the queue.
     with e as materialized (
       select
         e.id,
@@ -1203,7 +1205,7 @@ create or replace function holdfast.job_end(
           union all
           select id from returned
           union all
-          -- Never true. It makes PostgreSQL execute the CTE.
+          -- This condition is never true. It forces PostgreSQL to execute the CTE.
           select null from woken where false
         ) as all_of_them
       ),
@@ -1230,9 +1232,9 @@ create or replace function holdfast.job_end(
   end
   $$;
 comment on function holdfast.job_end(json, bigint[], bigint[]) is
-  'Ends attempts in all other ways: into the history (cancelled, discarded, buried), into waiting (retried), or to the tail of the '
-  'queue (returned). Each end is checked as in job_done. unstamped: fences of claims by advisory locks. A cancelled job is not retried or '
-  'returned, but ends as cancelled. recorded lists the ends that counted. follow_ups are for job_run_follow_ups.';
+  'Ends attempts that are not done: moves jobs to the history (cancelled, discarded, buried), to waiting (retried), or to the tail of the '
+  'queue (returned). Each outcome is checked as in job_done. unstamped: fencing tokens of claims by advisory locks. A cancelled job is not '
+  'retried or returned, but ends as cancelled. recorded lists the outcomes that were accepted. follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1378,7 +1380,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       moved := moved + holdfast.job_take_over(dead);
     end loop;
     with due as materialized (
-      -- A trace is not a link that can hold a job back.
+      -- A trace is not a link that can delay a job.
       select id, coalesce(links - 'trace' <> '{}', false) as is_linked
       from holdfast.waiting
       where stage = 'time'
@@ -1444,7 +1446,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
   set timezone = 'UTC'
   as $$
   declare
-    -- A long query on the history must not block every end of a job.
+    -- A long query on the history must not block the recording of outcomes.
     patience text := set_config('lock_timeout', '200ms', true);
     today constant date := (clock_timestamp() at time zone 'UTC')::date;
     schema constant text := holdfast.notification_channel();
@@ -1474,7 +1476,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
           schema, 'job_history_' || to_char(day, 'YYYYMMDD')
         );
       exception
-        -- check_violation: jobs of that day are already in the default partition. lock_not_available: a query on the history runs.
+        -- check_violation: jobs of that day are already in the default partition. lock_not_available: a query on the history is running.
         when check_violation or lock_not_available then null;
       end;
     end loop;
@@ -1496,20 +1498,20 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
   end
   $$;
 comment on function holdfast.job_roll_partitions(integer) is
-  'Creates the history partitions of today and the next three days, and drops partitions older than keep days.';
+  'Creates the history partitions for today and the next three days, and drops partitions that are older than keep days.';
 
--- It runs as the owner and drops data of the given age, so read-only roles must not call it.
+-- The function runs as the owner and drops data of the given age, so read-only roles must not call it.
 revoke execute on function holdfast.job_roll_partitions(integer) from public;
 
--- Claims by advisory locks write nothing on the rows of jobs. The session of the worker's anchor locks each claimed job until its end is
--- recorded. The row of the claim lists the jobs. src/jobs/README.md contains the proof.
+-- Claims by advisory locks write nothing to the jobs' rows. The session of the worker's anchor locks each claimed job until its outcome is
+-- recorded. The claim's row lists the jobs. src/jobs/README.md contains the proof.
 
 create or replace function holdfast.job_lock_key(id bigint) returns integer
   language sql immutable strict parallel safe
   as $$ select id::bit(32)::integer $$;
 comment on function holdfast.job_lock_key(bigint) is
-  'Returns the key of the lock of a job in the class lock_class(''job''): the low 32 bits of its id. '
-  'Two jobs whose ids differ by a multiple of 2^32 share a lock, and only wait for each other.';
+  'Returns the key of a job''s lock in the class lock_class(''job''): the low 32 bits of its id. Two jobs whose ids differ by a multiple '
+  'of 2^32 share a lock. The only effect is that they wait for each other.';
 
 create or replace function holdfast.job_locks() returns table (pid integer, class integer, object bigint)
   language sql stable
@@ -1552,7 +1554,7 @@ create or replace function holdfast.job_find_claimable(
     short integer := max_count;
   begin
     if looks_back then
-      -- Read before the scan: the scan may not see rows of transactions that run now.
+      -- This value is read before the scan, because the scan may not see rows of transactions that are still running.
       oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
       -- See job_claim.
       last := (select last_value - (not is_called)::integer from holdfast.job_number);
@@ -1603,7 +1605,7 @@ create or replace function holdfast.job_find_claimable(
   end
   $$;
 comment on function holdfast.job_find_claimable(bigint[], integer[], bigint[], text[], integer, boolean) is
-  'Finds jobs that can be claimed by advisory locks. Reads like job_claim, and claims nothing.';
+  'Finds jobs that can be claimed by advisory locks. Reads jobs in the same way as job_claim, but claims nothing.';
 
 create or replace function holdfast.job_claim_by_lock(
   session integer,
@@ -1642,7 +1644,7 @@ create or replace function holdfast.job_claim_by_lock(
       return;
     end if;
     state := 'claimed';
-    -- The array guarantees that each job is tried once, and that each acquired lock is either kept or released below.
+    -- The array guarantees that each job is tried only once, and that each acquired lock is either kept or released below.
     with tried as materialized (
       select id, seq, version, pg_try_advisory_lock(holdfast.lock_class('job'), holdfast.job_lock_key(id)) as is_ours
       from unnest(ids, seqs, versions) as asked (id, seq, version)
@@ -1651,7 +1653,7 @@ create or replace function holdfast.job_claim_by_lock(
     into locked, places, versions_seen
     from tried
     where is_ours;
-    -- The previous owner of an acquired lock is dead. Jobs of dead epochs must first be charged with the crash.
+    -- The previous owner of an acquired lock is dead. The crash must first be charged to the jobs of the dead epoch.
     select
       coalesce(array_agg(distinct worker.session) filter (where not holdfast.is_present(worker.session)), '{}'),
       count(distinct worker.session)
@@ -1664,7 +1666,7 @@ create or replace function holdfast.job_claim_by_lock(
       orphans := array(select unnest(claim.jobs) from holdfast.claim where claim.session = any(dead));
       has_orphans := orphans && locked;
     end if;
-    -- Reads the rows again under the locks: a job may have ended, or come back with another seq or input.
+    -- Reads the rows again under the locks: a job may have ended, or may have returned with a different seq or input.
     select
       coalesce(array_agg(job.id), '{}'),
       max(job.seq),
@@ -1675,7 +1677,7 @@ create or replace function holdfast.job_claim_by_lock(
     join holdfast.job on job.id = mine.id and job.seq = mine.seq
     where job.session is null
       and (mine.version is null or job.xmin::text::bigint = mine.version)
-      -- No transaction is deleting the row or has tried to.
+      -- No transaction is deleting the row or has tried to delete it.
       and job.xmax = 0
       and job.id <> all(orphans);
     if cardinality(ours) < cardinality(locked) then
@@ -1703,7 +1705,7 @@ create or replace function holdfast.job_claim_by_lock(
       where id <> all(ours);
     end if;
     if cardinality(ours) > 0 then
-      -- Drawn while the jobs are locked, so that a later claim of one of them has a larger fence.
+      -- The fencing token is assigned while the jobs are locked, so that a later claim of one of these jobs has a larger token.
       fence := nextval('holdfast.fence');
       insert into holdfast.claim (fence, session, token, jobs, max_seq) values (fence, session, token, ours, max_seq);
       if keyed is not null then
@@ -1717,9 +1719,9 @@ create or replace function holdfast.job_claim_by_lock(
   end
   $$;
 comment on function holdfast.job_claim_by_lock(integer, bigint, bigint[], bigint[], bigint[], boolean) is
-  'Claims jobs by advisory locks of this session, which must be the session of the epoch. Claims the jobs that no other session has and '
-  'whose rows are unchanged (versions: null for jobs that do not change while they wait). session_count: number of sessions that claim '
-  'by locks. has_orphans: whether jobs of a dead epoch were left out.';
+  'Claims jobs by advisory locks of this session, which must be the epoch''s session. Claims the jobs that no other session owns and whose '
+  'rows are unchanged (versions: null for jobs that do not change while they wait). session_count: number of sessions that claim by locks. '
+  'has_orphans: whether jobs of a dead epoch were left out.';
 
 create or replace function holdfast.job_dead_claims(fences bigint[]) returns bigint[]
   language plpgsql
@@ -1773,7 +1775,7 @@ create or replace function holdfast.job_is_unlocked(id bigint) returns boolean
   end
   $$;
 comment on function holdfast.job_is_unlocked(bigint) is
-  'Whether no session has the job by advisory lock. If true, no session can lock it until this transaction ends.';
+  'Whether no session owns the job by advisory lock. If true, no session can lock the job until this transaction ends.';
 
 create or replace function holdfast.job_advisory_claims() returns table (id bigint, session integer, claimed_at timestamptz, max_seq bigint)
   language sql stable
@@ -1786,8 +1788,8 @@ create or replace function holdfast.job_advisory_claims() returns table (id bigi
     order by job, fence desc
   $$;
 comment on function holdfast.job_advisory_claims() is
-  'Returns jobs that are claimed by advisory locks, for status queries. '
-  'A job whose seq is above max_seq has come back since and no longer belongs to the claim.';
+  'Returns jobs that are claimed by advisory locks, for status queries. A job whose seq is above max_seq has since returned to the queue '
+  'and no longer belongs to the claim.';
 
 create or replace function holdfast.job_register_worker(
   session integer,
@@ -1821,13 +1823,13 @@ create or replace function holdfast.job_register_worker(
   end
   $$;
 comment on function holdfast.job_register_worker(integer, integer, text, bigint[], text[], text) is
-  'Registers a worker. If a worker of the other claim mode serves one of its queues, or died and was not taken over yet, it returns '
-  'that instance and queue and registers nothing. The two modes do not see each other''s claims.';
+  'Registers a worker. If a worker in the other claim mode serves one of the same queues, or has died and was not taken over yet, the '
+  'function returns that worker''s instance and queue and registers nothing. The two modes do not see each other''s claims.';
 
--- Lanes and dependencies. One transaction at a time changes them, and it waits for no other (see job_run_follow_ups). So only rows that
--- move are locked.
+-- Lanes and dependencies. Only one transaction at a time changes them, and it never waits for another transaction (see job_run_follow_ups).
+-- So only the rows that it moves are locked.
 
--- PostgreSQL inlines this function only without a search_path setting. So each operator is qualified with its schema.
+-- PostgreSQL inlines this function only without a search_path setting. Therefore each operator is qualified with its schema.
 create or replace function holdfast.job_blocks_dependent(state text, if_failed text) returns boolean
   language sql immutable
   as $$
@@ -1850,7 +1852,7 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
     join holdfast.waiting on waiting.id = asked.id and waiting.stage = 'jobs'
     cross join lateral (
       select d.needs, found.state
-      -- Sorts before the states are read, because there may be thousands.
+      -- Sorts before it reads the states, because there may be thousands of jobs.
       from (select dependency.needs from holdfast.dependency where dependency.job = waiting.id order by needs offset 0) as d
       cross join lateral (
         select coalesce(
@@ -1905,7 +1907,8 @@ create or replace function holdfast.job_record_follow_ups(linked jsonb) returns 
     select array_agg(number) from loosened
   $$;
 comment on function holdfast.job_record_follow_ups(jsonb) is
-  'Records follow-ups of jobs whose end affects other jobs. Same argument as job_release_links. Returns their numbers.';
+  'Records the follow-ups of jobs whose completion affects other jobs. Takes the same argument as job_release_links. Returns the numbers '
+  'of the follow-ups.';
 
 create or replace function holdfast.job_request_maintenance() returns void
   language sql
@@ -1919,7 +1922,7 @@ comment on function holdfast.job_request_maintenance() is 'Requests maintenance 
 create or replace function holdfast.lane_is_empty(cursors bigint[]) returns boolean
   language sql immutable
   as $$ select array_remove(cursors, null) = '{}' $$;
-comment on function holdfast.lane_is_empty(bigint[]) is 'Whether no job waits in a lane.';
+comment on function holdfast.lane_is_empty(bigint[]) is 'Whether no job is waiting in a lane.';
 
 create or replace function holdfast.lane_room(max integer, active integer, every bigint, burst integer, free_at timestamptz, at timestamptz)
   returns integer
@@ -1947,7 +1950,7 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
     chosen_keys bigint[];
     moved integer := 0;
   begin
-    -- Skips jobs that another transaction is cancelling or replacing. due_at makes sure that they are checked again soon.
+    -- Skips jobs that another transaction is cancelling or replacing. due_at ensures that these jobs are checked again soon.
     select array_agg(next.id), array_agg(next.lane)
     into chosen, chosen_keys
     from unnest(keys, gone) as t (key, gone)
@@ -2045,7 +2048,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     crowded bigint[];
     moved integer := 0;
   begin
-    -- The latest job defines the limits of its lane, unless a later job has already entered.
+    -- The latest job determines its lane's limits, unless a later job has already entered the lane.
     with told as materialized (
       select distinct on (p.key) p.*, w.queue, w.id
       from holdfast.waiting w
@@ -2078,7 +2081,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       and lane.version = known.version
       and lane.updated_by_job < told.id
       and (lane.max, lane.every, lane.burst) is distinct from (told.max, told.every, told.burst);
-    -- If no job waits in the lane, the first entrants are admitted as far as there is room. All others wait in their order.
+    -- If no job is waiting in the lane, the first jobs that enter are admitted while slots are free. All other jobs wait in order.
     with entrant as materialized (
       select
         w.id, l.key, l.version, (-w.priority)::smallint as rank,
@@ -2149,7 +2152,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     if ready is not null then
       moved := holdfast.job_make_ready(ready);
     end if;
-    -- A lane with waiting jobs can have room, for example if its max was raised.
+    -- A lane with waiting jobs can have free slots, for example if its max was raised.
     if crowded is not null then
       moved := moved + holdfast.lane_fill(crowded, array_fill(0, array[cardinality(crowded)]));
     end if;
@@ -2209,7 +2212,8 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     pairs jsonb;
   begin
     delete from holdfast.dependency where job = any(ids);
-    -- In one snapshot each job is in at most one table. A job in no table ended so long ago that the history no longer contains it.
+    -- In a single snapshot, each job is in at most one table. A job that is in no table ended so long ago that the history no longer
+    -- contains it.
     with pair as materialized (
       select distinct w.id as job, w.links->>'ifFailed' as if_failed, needs.id::bigint as needs
       from holdfast.waiting w
@@ -2257,8 +2261,8 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
       );
       perform holdfast.job_cancel_dependents(failed, reasons);
     end if;
-    -- From now on the ends of these jobs write follow-ups. Locked rows are skipped. A job that has ended meanwhile, even through the call
-    -- above, is not marked either. The dependents of unmarked jobs are checked again.
+    -- From now on, these jobs write follow-ups when they end. Locked rows are skipped. A job that has ended in the meantime, even through
+    -- the call above, is not marked either. The dependents of unmarked jobs are checked again.
     with in_job as (
       update holdfast.job
       set links = coalesce(links, '{}') || '{"awaited": true}',
@@ -2325,8 +2329,8 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
   end
   $$;
 comment on function holdfast.job_wait_for_dependencies(bigint[]) is
-  'Makes jobs, which the caller has locked, wait for dependencies that have not ended, or cancels them. '
-  'Returns the jobs that need not wait.';
+  'Makes jobs, which the caller has locked, wait for dependencies that have not ended, or cancels them. Returns the jobs that do not have '
+  'to wait.';
 
 create or replace function holdfast.job_release_dependents(ended jsonb, max_count integer, out released bigint[], out is_all boolean)
   language plpgsql
@@ -2337,7 +2341,7 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
     failed bigint[];
     reasons text[];
   begin
-    -- Skips dependents that wait for a retry of the failed job.
+    -- Skips dependents that are waiting for a retry of the failed job.
     with over as materialized (
       select id, state, state in ('cancelled', 'buried') as is_failed
       from jsonb_to_recordset(ended) as e (id bigint, state text)
@@ -2411,7 +2415,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     released bigint[];
     is_all boolean;
   begin
-    -- No flush: a crash that loses the result also restores the follow-ups, and maintenance runs them.
+    -- The commit is not flushed, because a crash that loses the result also restores the follow-ups, and maintenance then runs them.
     perform set_config('synchronous_commit', 'off', true);
     perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
     moved := 0;
@@ -2475,8 +2479,9 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
   end
   $$;
 comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
-  'Runs the follow-ups with these numbers and of this session, and then admits waiting jobs. One short transaction at a time. '
-  'moved: number of jobs that became ready. due_ms: time until the next work; 0 if follow-ups without an owner are left (session 0).';
+  'Runs the follow-ups with these numbers and the follow-ups of this session, then admits waiting jobs. Only one such transaction runs '
+  'at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next work is due, or 0 if follow-ups '
+  'without an owner remain (session 0).';
 
 create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
   language plpgsql
@@ -2499,7 +2504,7 @@ create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
   end
   $$;
 comment on function holdfast.job_enqueue_workflow(json) is
-  'Enqueues the jobs of one workflow, all or none, with ids that the caller has drawn.';
+  'Enqueues the jobs of one workflow, all or none, with ids that the caller has already reserved.';
 
 create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
   language sql stable
@@ -2520,4 +2525,4 @@ create or replace function holdfast.lane_faults() returns table (key bigint, nam
     full join counted on counted.key = lane.key
     where lane.active is distinct from coalesce(counted.jobs, 0)
   $$;
-comment on function holdfast.lane_faults() is 'Returns lanes whose active count is wrong. It must return no row at any time.';
+comment on function holdfast.lane_faults() is 'Returns the lanes whose active count is wrong. The result must always be empty.';

@@ -20,7 +20,10 @@ export class Handlers {
     this.#tracing = tracing
   }
 
-  /** Runs an attempt. A synchronous handler runs without a promise, because that is most of the cost of a small job. */
+  /**
+   * Runs an attempt. A synchronous handler runs without a promise, because the promise would be most of the cost of a
+   * small job.
+   */
   run(run: Run): Promise<void> | undefined {
     const { definition } = run.job
     const inTime = this.#limitTime([run], definition.timeoutMs)
@@ -37,7 +40,7 @@ export class Handlers {
     }
   }
 
-  /** Calls the handler once for many jobs. Each job has its own end. */
+  /** Calls the handler once for many jobs. Each job has its own outcome. */
   async runBatch(runs: readonly Run[]): Promise<void> {
     if (runs.length === 0) return
     const { definition } = runs[0]!.job
@@ -100,7 +103,7 @@ export class Handlers {
     return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
   }
 
-  /** Records the outcome of one job. The list comes from the handler, so reading an element can throw. */
+  /** Records one job's outcome. The handler returned the list, so reading an element can throw. */
   #answered(run: Run, answers: readonly unknown[], at: number): void {
     try {
       const answer = answers[at]

@@ -49,7 +49,7 @@ export class Intake {
   readonly #tracing: TracerSlot
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
-  /** Largest ID that is known to be drawn. */
+  /** Largest ID that is known to be assigned. */
   #lastNumber = 0
 
   constructor({ store, queues, followUps, events, tracing }: IntakeOptions) {
@@ -67,7 +67,7 @@ export class Intake {
     return this.#one(definition, input, asked, tx && executorOf(tx))
   }
 
-  /** Enqueues a job of a handler, in the transaction that records the end of its attempt. */
+  /** Enqueues a job from a handler, in the transaction that records the outcome of the handler's attempt. */
   async child(
     parent: Run,
     definition: AnyDefinition,
@@ -135,7 +135,7 @@ export class Intake {
       keyless.filter(({ job }) => job.runAt !== null),
     )
     await enqueueUnique(free.filter(({ job }) => job.key !== null))
-    // The jobs of a lane keep the order of their numbers, with or without a unique key.
+    // The jobs in a lane keep the order of their numbers, with or without a unique key.
     const inLanes = asked.filter(({ job }) => job.lane !== null)
     for (let at = 0, to = 0; at < inLanes.length; at = to) {
       while (to < inLanes.length && inLanes[to]!.job.key === null) to++
@@ -246,7 +246,10 @@ export class Intake {
     return ids
   }
 
-  /** Returns the part that jobs with the same options share, as the start of a JSON object, and a function for keys. */
+  /**
+   * Returns the part that jobs with the same options share, as the start of a JSON object, and a function that returns
+   * unique keys.
+   */
   #headOf(definition: AnyDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
     checkDefinition(definition)
     const { delay, runAt, priority = 0, unique } = asked
@@ -273,14 +276,14 @@ export class Intake {
     return { head, statement, slotOf }
   }
 
-  /** Serializes the input as given, because the schema is applied again before the run. */
+  /** Serializes the original input, because the schema is applied again before the job runs. */
   #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
     const checked = validated(definition, input)
     const write = () => writePayload(input, 'an input') ?? 'null'
     return checked instanceof Promise ? checked.then(write) : write()
   }
 
-  /** Checks that the jobs in `after` exist. So no job can wait for itself. */
+  /** Checks that the jobs in `after` exist. This check also prevents a job from waiting for itself. */
   async #checkAfter(ids: readonly number[]): Promise<void> {
     const largest = Math.max(0, ...ids)
     if (largest <= this.#lastNumber) return

@@ -1,6 +1,6 @@
 /** A job that was enqueued. */
 export interface JobRef {
   readonly id: number
-  /** False when another job had the unique key: then this is that one. */
+  /** False if another job already had the unique key. In this case, this object refers to that job. */
   readonly isNew: boolean
 }

@@ -19,11 +19,11 @@ select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
 from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4::text)
 
 -- name: record_queue
--- Stores the name of a queue for people.
+-- Stores a queue's name, which is shown to people.
 select holdfast.job_record_queue($1::bigint, $2, $3)
 
 -- name: register_worker
--- See job_register_worker. The commit of the first end flushes this row. A crash before that ends the epoch anyway.
+-- See job_register_worker. The first commit that records an outcome flushes this row. A crash before that commit ends the epoch anyway.
 select other_instance, other_queue::text
 from holdfast.job_register_worker($1::integer, $2::integer, $3, $4::text::bigint[], $5::text[], $6)
 
@@ -57,7 +57,7 @@ where session = $1
   and not exists (select from gone)
 
 -- name: stop_claiming
--- Stops claims of a worker that closes and waits for its running jobs. It also gets no more wake-ups.
+-- Stops claims by a worker that is closing and waiting for its running jobs. The worker also gets no more wake-ups.
 update holdfast.worker
 set kinds = '{}', sleeping = false
 where session = $1
@@ -89,7 +89,7 @@ select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_ke
 from unnest($1::text::bigint[]) as id
 
 -- name: unlock_others
--- Unlocks all jobs except these, after a claim has failed. Runs on the anchor.
+-- Unlocks all jobs except the given jobs, after a claim has failed. Runs on the anchor.
 select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(object)))
 from (
   select object
@@ -120,8 +120,8 @@ where job.id = s.id
 returning job.id
 
 -- name: check_running
--- Returns the running jobs that the worker still owns, and why they must stop. Also notifies idle instances that a worker has jobs,
--- because that worker could die.
+-- Returns the running jobs that the worker still owns, and the reasons why they must stop. Also notifies idle instances that a worker has
+-- jobs, because that worker could die.
 with told as materialized (
   select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $4)
 )
@@ -130,7 +130,7 @@ from told, unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as
 join holdfast.job on job.id = w.id and (job.fence = w.fence or job.session is null and job.seq = w.seq)
 
 -- name: save_notes
--- Stores progress and log lines of handlers.
+-- Stores handlers' progress and log lines.
 update holdfast.job
 set progress = coalesce(n.progress, job.progress),
     log = case
@@ -150,7 +150,7 @@ where job.id = n.id
   and (job.fence = n.fence or job.session is null and job.seq = n.seq)
 
 -- name: give_back
--- Returns the jobs of claims whose response was lost ($2: their tokens).
+-- Returns jobs to their queues if the response to their claim was lost ($2: the tokens of the claims).
 with lost as materialized (
   select fence, jobs
   from holdfast.claim
@@ -172,7 +172,7 @@ select moved, due_ms
 from holdfast.job_run_follow_ups($1::text::bigint[], $2::text::bigint[], $3::integer)
 
 -- name: draw_ids
--- Draws ids for the jobs of a workflow.
+-- Reserves ids for the jobs in a workflow.
 with checked as materialized (
   select holdfast.check_job_number()
 )
@@ -206,7 +206,7 @@ from brought
 where waiting.id = brought.id
 
 -- name: states
--- Returns states and results of jobs.
+-- Returns the states and results of jobs.
 with asked as materialized (
   select unnest($1::text::bigint[]) as id
 )
@@ -226,7 +226,7 @@ from asked
 join holdfast.job_history h on h.id = asked.id
 
 -- name: workflow
--- Returns all jobs of the workflow that contains this job.
+-- Returns all jobs in the workflow that contains this job.
 with asked as materialized (
   select coalesce(
     (select (links->>'workflow')::bigint from holdfast.job where id = $1),
@@ -295,7 +295,7 @@ union all
 )
 
 -- name: waits_for
--- Returns the reason why a waiting or ready job does not run.
+-- Returns the reason why a waiting or ready job is not running.
 with this as materialized (
   select 'ready' as stage, queue, kind, priority, seq, null::bigint as lane, null::smallint as rank,
     null::timestamptz as run_at, failed
@@ -382,8 +382,8 @@ from holdfast.job_cancel($1::bigint, $2)
 where answer is not null
 
 -- name: retry
--- Runs a job again that is waiting, cancelled, discarded or buried. Links can still hold the job back. A unique job comes back only if
--- no other job has its key.
+-- Runs a job again that is waiting, cancelled, discarded or buried. Links can still delay the job. A unique job runs again only if no other
+-- job has its key.
 with candidate as materialized (
   select id, queue, kind, links
   from holdfast.job_history
@@ -446,9 +446,9 @@ from (
 ) as moved
 
 -- name: redrive
--- Runs up to $2 buried jobs of a queue again. Links can still hold them back. Jobs whose unique key another job has are skipped. Waits for
--- row locks. Relies on job_history_failed. The first call returns its start time, and later calls pass it: jobs that are buried after
--- this time are skipped, because a job that fails immediately would come back forever.
+-- Runs up to $2 buried jobs of a queue again. Links can still delay these jobs. Jobs whose unique key belongs to another job are skipped.
+-- The statement waits for row locks. Relies on job_history_failed. The first call returns its start time, and later calls pass it: jobs
+-- that are buried after this time are skipped, because a job that fails immediately would otherwise be redriven forever.
 with candidate as materialized (
   select id, ended_at, queue, kind, links
   from holdfast.job_history

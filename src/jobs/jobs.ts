@@ -60,7 +60,7 @@ export interface WorkOptions {
 }
 
 export interface ResultOptions {
-  /** Maximum wait for the end of the job. Default `30s`. */
+  /** Maximum time to wait until the job ends. Default `30s`. */
   wait?: Duration | undefined
   signal?: AbortSignal | undefined
 }
@@ -88,7 +88,7 @@ const workRules = {
 const resultRules = { wait: duration(0, maxTimerMs), signal: abortSignal }
 
 /**
- * The job queue: enqueues background jobs, runs them in workers and records their ends.
+ * The job queue: enqueues background jobs, runs them in workers and records their outcomes.
  *
  * @example
  * const sendEmail = defineJob('send-email', { run: async ({ to }: { to: string }) => mailer.send(to) })
@@ -122,7 +122,7 @@ export class Jobs {
       store: this.#store,
       epoch: () => options.presence.epoch?.number,
       onMoved: () => {
-        // With a listener, sleeping workers receive a notification.
+        // If there is a listener, sleeping workers receive a notification.
         if (!this.#hasListener) for (const worker of this.#workers) worker.wake()
       },
       onDue: (ms) => this.#maintainWithin(ms),
@@ -137,8 +137,8 @@ export class Jobs {
   }
 
   /**
-   * Enqueues a job. With `tx` the job belongs to your transaction. Without `tx` the job exists when the promise
-   * resolves. Calls in one turn of the event loop share one statement.
+   * Enqueues a job. With `tx` the job belongs to your transaction. Without `tx`, the job exists when the promise
+   * resolves. Calls in the same turn of the event loop share one statement.
    *
    * @example
    * await holdfast.jobs.enqueue(sendEmail, { to }, { delay: '10m', priority: 2 })
@@ -153,8 +153,8 @@ export class Jobs {
   }
 
   /**
-   * Enqueues many jobs of one kind, up to 5,000 per statement. With `tx` it enqueues all or none. Without `tx`, an
-   * error can leave a part of the jobs enqueued.
+   * Enqueues many jobs of one kind, up to 5,000 per statement. With `tx`, it enqueues all jobs or none. Without `tx`,
+   * some of the jobs may be enqueued when an error occurs.
    *
    * @example
    * const jobs = await holdfast.jobs.enqueueMany(sendEmail, users.map(({ email }) => ({ to: email })))
@@ -187,8 +187,9 @@ export class Jobs {
 
   /**
    * Moves waiting jobs from the tables of another library in this database. One transaction enqueues a job here and
-   * removes it there. So no job is lost or runs on both sides, even while workers of the other library run. Running
-   * jobs and jobs that do not fit stay there. The result counts them by reason.
+   * removes it from the other library. No job is lost, and no job runs in both libraries, even while the other
+   * library's workers are running. Running jobs and jobs that cannot be imported stay in the other library. The result
+   * counts these jobs by reason.
    *
    * @example
    * const { imported, skipped } = await holdfast.jobs.importFrom('pg-boss', { kind: 'send-email', dryRun: true })
@@ -258,8 +259,8 @@ export class Jobs {
   }
 
   /**
-   * Cancels a job. A waiting job ends immediately. A running job gets an abort signal within about a second, and ends
-   * when its handler does. Returns false if the job has ended or does not exist.
+   * Cancels a job. A waiting job ends immediately. A running job's signal aborts within about a second, and the job
+   * ends when its handler ends. Returns false if the job has ended or does not exist.
    *
    * @example
    * await holdfast.jobs.cancel(job.id, 'the order was withdrawn')
@@ -315,8 +316,8 @@ export class Jobs {
   }
 
   /**
-   * Waits for the end of a job and returns its result. Returns undefined after a timeout. Throws a `JobFailedError` if
-   * the job ended without a result.
+   * Waits until a job ends and returns its result. Returns undefined after a timeout. Throws a `JobFailedError` if the
+   * job ended without a result.
    *
    * @example
    * const report = await holdfast.jobs.result(job.id, { wait: '10s' })
@@ -377,7 +378,7 @@ export class Jobs {
 
   /**
    * Runs all buried jobs of a queue (its dead letters) again, with all their attempts. It skips jobs whose unique key
-   * another job has, and jobs that are buried during the call. Returns the number of jobs.
+   * belongs to another job, and jobs that are buried during the call. Returns the number of jobs that will run again.
    *
    * @example
    * await holdfast.jobs.redrive('mail')
@@ -393,7 +394,7 @@ export class Jobs {
     return all
   }
 
-  /** @internal Redrives jobs that were buried before the first step. Yields the number of jobs of each step. */
+  /** @internal Redrives jobs that were buried before the first step. Yields the number of jobs in each step. */
   async *redriving(queue: string): AsyncGenerator<number, void> {
     let startedAt: number | null = null
     for (;;) {
@@ -437,11 +438,11 @@ export class Jobs {
       isMine = true
       worker.wake()
     }
-    // The new job may be delayed. Maintenance finds out for how long.
+    // The new job may be delayed. Maintenance determines how long.
     if (isMine) this.#maintenance.runWithin(50)
   }
 
-  /** @internal Reasons why workers of this instance cannot work. */
+  /** @internal Reasons why this instance's workers cannot work. */
   troubles(): HealthReason[] {
     return [...this.#workers].flatMap(({ trouble }) => trouble ?? [])
   }
@@ -452,7 +453,7 @@ export class Jobs {
     await Promise.all([...this.#workers].map((worker) => worker.close({ within: withinMs })))
   }
 
-  /** @internal Resolves when all earlier writes have finished. */
+  /** @internal Resolves when all writes by earlier calls have finished. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }

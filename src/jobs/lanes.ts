@@ -1,20 +1,20 @@
 import { readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { intervalNsOf, type Rate, rateRule } from '../limits/index.js'
 
-/** Limits for each lane of a definition. The name of a lane is given when a job is enqueued. */
+/** Limits for each of a definition's lanes. The lane's name is passed when a job is enqueued. */
 export interface LaneOptions {
-  /** Maximum number of jobs of a lane that run at the same time, in all processes together. Default 1. */
+  /** Maximum number of jobs in a lane that run at the same time, across all processes. Default 1. */
   max?: number | undefined
-  /** Rate limit for starts: `'100/min'`, `'5/s'`, or a count and any duration. */
+  /** Rate limit for job starts: `'100/min'`, `'5/s'`, or a count with any duration. */
   rate?: Rate | undefined
-  /** Number of starts that the rate allows immediately after an idle period. Default: the count of the rate. */
+  /** Number of jobs that may start immediately after an idle period. Default: the count in the rate. */
   burst?: number | undefined
 }
 
-/** Limits of a lane, as they are stored with each job. */
+/** A lane's limits, as they are stored with each job. */
 export interface LanePolicy {
   readonly max: number
-  /** Microseconds of the rate that one job uses. */
+  /** Time between two job starts at the full rate, in microseconds. */
   readonly every?: number
   readonly burst?: number
 }

@@ -8,7 +8,10 @@ const headEveryMs = 30_000
 /** Minimum ratio between the interval and the duration of a look-back. */
 const lookShare = 20
 
-/** Schedules look-backs (see `Cursors`). Longer ones are rarer, and each uses at most 5 % of the time. */
+/**
+ * Schedules look-backs (see `Cursors`). Longer look-backs run less often. Each kind of look-back uses at most 5 % of
+ * the time.
+ */
 export class LookBacks {
   readonly #lookedAt = { near: 0, far: 0, head: 0 }
   readonly #cost = { near: 0, far: 0, head: 0 }
@@ -36,7 +39,7 @@ export class LookBacks {
     }
   }
 
-  /** Reach of a poll by an idle worker. It reads from the head as often as a busy worker does. */
+  /** Kind of look-back for an idle worker's poll. An idle worker reads from the head as often as a busy worker does. */
   get whileIdle(): 'far' | 'head' {
     return performance.now() - this.#lookedAt.head >= headEveryMs ? 'head' : 'far'
   }

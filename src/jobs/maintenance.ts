@@ -10,7 +10,10 @@ interface MaintenanceRow {
 
 /** Average interval between searches for dead workers while any instance has work. */
 const busyMs = 450
-/** Time after the last sign of work. Workers with jobs notify the other instances at least every two seconds. */
+/**
+ * Time after the last sign of work until maintenance becomes rare. Workers with jobs notify the other instances at
+ * least every two seconds.
+ */
 const busyForMs = 5_000
 const maxMoved = 500
 /** Delay of the next run if this run may have missed work. */
@@ -20,7 +23,7 @@ const maxWaitMs = 86_400_000
 const rollEveryMs = 3_600_000
 
 /**
- * Maintenance of the queue: takes over the jobs of dead workers, moves due jobs, and creates and drops partitions. One
+ * Queue maintenance: takes over the jobs of dead workers, moves due jobs, and creates and drops partitions. One
  * instance at a time runs it, about twice a second while any instance has work and rarely otherwise.
  */
 export class Maintenance {
@@ -101,9 +104,9 @@ export class Maintenance {
       const [row] = await this.#store.run<MaintenanceRow>('maintain', [maxMoved])
       this.#failures = 0
       this.#worksFrom = row!.works_from
-      // A due job that was not moved: an open transaction has locked it.
+      // A due job was not moved, because an open transaction has locked it.
       if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
-      // The instance that runs maintenance now may have started before the request.
+      // The instance that is running maintenance may have started before the request arrived.
       if (row!.moved === null && isCalled) {
         this.#isRequested = true
         dueMs = leftMs

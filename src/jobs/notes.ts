@@ -5,7 +5,7 @@ import type { JobStore } from './store.js'
 const flushAfterMs = 250
 const maxLines = 100
 
-/** Writes the progress and log lines of handlers in batches, soon after they arrive. They are only for people. */
+/** Writes the progress and log lines of handlers in batches, soon after they arrive. Only people read them. */
 export class NoteTaker {
   readonly #store: JobStore
   readonly #claims: Claims
@@ -21,15 +21,15 @@ export class NoteTaker {
     this.#claims = claims
   }
 
-  /** Schedules a write of the notes of an attempt. */
+  /** Schedules a write of an attempt's notes. */
   soon(run: Run): void {
     this.#noted.add(run)
     this.#timer ??= setTimeout(() => void this.#flush(), flushAfterMs)
   }
 
   /**
-   * Resolves when the notes of the attempt are written, because its end deletes the row. Undefined if nothing is
-   * pending.
+   * Resolves when the attempt's notes are written. The notes must be written first, because recording the outcome
+   * deletes the row. Returns undefined if no notes are pending.
    */
   whenWritten(run: Run): Promise<void> | undefined {
     if (run.notes) return this.#flush()
@@ -48,7 +48,7 @@ export class NoteTaker {
 
   #flush(): Promise<void> {
     this.close()
-    // A failure must not prevent the record of an end, because notes are only for people.
+    // A failure must not prevent the recording of an outcome, because only people read the notes.
     this.#written = this.#written.then(() => this.#write()).catch(() => {})
     return this.#written
   }

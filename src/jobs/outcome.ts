@@ -43,7 +43,10 @@ export class JobOutcome {
     return new JobOutcome('discarded', textOf(reason), 0)
   }
 
-  /** @internal Whether a value was made by this class. A forged object is refused, and no code of the value runs. */
+  /**
+   * @internal Whether a value was made by this class. A forged object is rejected, and no code that belongs to the
+   * value runs.
+   */
   static is(value: unknown): value is JobOutcome {
     return typeof value === 'object' && value !== null && #isMade in value
   }

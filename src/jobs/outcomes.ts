@@ -34,7 +34,7 @@ export interface OutcomesOptions {
 
 /**
  * Decides how an attempt ends, from the return value or error of its handler and the reason of its signal. Records the
- * end, in the handler's transaction if there is one.
+ * outcome, in the handler's transaction if there is one.
  */
 export class Outcomes {
   readonly #options: OutcomesOptions
@@ -64,7 +64,7 @@ export class Outcomes {
     try {
       result = writePayload(value, 'a result')
     } catch (error) {
-      // Another attempt would repeat the work and return the same value.
+      // A further attempt would repeat the work and return the same value.
       throw new NonRetryableError(messageOf(error), { cause: error })
     }
     const transaction = run.sealed()
@@ -74,7 +74,7 @@ export class Outcomes {
     return undefined
   }
 
-  /** Handles an error of a handler, or a handler that was not called or does not stop. */
+  /** Handles an error from a handler, or a handler that was not called or does not stop. */
   failed(run: Run, error: unknown): void {
     if (run.isOver) return
     const { maintenance, endings, events, finish } = this.#options
@@ -115,7 +115,7 @@ export class Outcomes {
     this.#returned(run)
   }
 
-  /** Records the end in the handler's transaction and commits. */
+  /** Records the outcome in the handler's transaction and commits. */
   async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
     const { id, claim } = run.job
     const { store, claims, maintenance, endings, followUps, notes, finish } = this.#options
@@ -145,7 +145,8 @@ export class Outcomes {
       followUps.add(followUpNumbers)
     } catch (error) {
       followUps.recheck()
-      // If only the response to the commit was lost, the database refuses the failure: the job has already ended.
+      // If the commit succeeded and only its response was lost, the database rejects the failure, because the job has
+      // already ended.
       if (error instanceof JobLostError) endings.refusedEnds++
       if (error instanceof JobLostError) run.lose()
       throw error

@@ -12,10 +12,10 @@ interface PaceOptions {
 }
 
 const maxPerClaim = 1_000
-/** A worker claims ahead at most the jobs that it finishes in this time. */
+/** A worker claims at most as many jobs in advance as it finishes in this time. */
 const aheadMs = 40
 export const maxAhead = 4_000
-/** With more unrecorded ends than this, the worker claims nothing. */
+/** Maximum number of unrecorded outcomes. Above this number, the worker claims nothing. */
 const maxUnrecorded = 10_000
 const rateEveryMs = 20
 
@@ -35,7 +35,7 @@ export class Pace {
     this.#ramp = options.batchSize
   }
 
-  /** Maximum number of jobs to claim ahead at the current rate. */
+  /** Maximum number of jobs to claim in advance at the current rate. */
   get ahead(): number {
     return this.#ahead
   }
@@ -58,7 +58,7 @@ export class Pace {
     return want >= few ? Math.min(want, maxPerClaim) : 0
   }
 
-  /** Limits the wanted number of jobs to the current ramp. */
+  /** Limits the requested number of jobs to the current ramp. */
   atOnce(want: number): number {
     return Math.min(want, this.#ramp)
   }

@@ -3,7 +3,7 @@ import type { RecordedError } from './errors.js'
 import type { JobStatus, StatusRow } from './status.js'
 import type { JobStore } from './store.js'
 
-/** A job that another job waited for. */
+/** A job for which another job waited. */
 export interface JobParent {
   readonly id: number
   /** Name of the job definition. Undefined if the history no longer contains the job. */

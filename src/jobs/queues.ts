@@ -23,7 +23,7 @@ export class Queues {
     if (known) return known
     const { key } = hashedKey(this.#namespace, `queue/${checkName(queue, 'queue')}`)
     this.#keys.set(queue, key)
-    // No call waits for this, because the name is only for people.
+    // No call waits for this write, because only people read the name.
     void this.#store.run('record_queue', [key, this.#namespace, queue]).catch(() => this.#keys.delete(queue))
     return key
   }

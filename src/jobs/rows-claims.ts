@@ -13,7 +13,8 @@ interface ClaimRow {
 }
 
 /**
- * Claims that write epoch and fence on the row of each job. They need no session state, so any connection pooler works.
+ * Claims that write the epoch and the fencing token to each job's row. They need no session state, so any connection
+ * pooler works.
  */
 export class RowsClaims implements Claims {
   readonly mode = 'rows'
@@ -57,7 +58,7 @@ export class RowsClaims implements Claims {
         last: Number(last),
       }
     } catch (error) {
-      // The claim may have been granted, or may still be granted.
+      // The claim may have succeeded, or may still succeed.
       this.#unanswered.set(token, performance.now())
       throw error
     }

@@ -9,9 +9,9 @@ import type { JobParent } from './parents.js'
 
 export interface RunContext extends AttemptContext {
   onNote(run: Run): void
-  /** Reads the jobs that a job waited for. */
+  /** Reads the jobs for which a job waited. */
   parents(ids: readonly number[]): Promise<JobParent[]>
-  /** Enqueues a job in the transaction of its parent. */
+  /** Enqueues a job in its parent's transaction. */
   enqueueChild(
     parent: Run,
     definition: AnyDefinition,
@@ -31,13 +31,13 @@ export class Run extends Attempt implements JobContext {
   readonly startedAt = performance.now()
   readonly #context: RunContext
   notes: Notes | undefined
-  /** Whether the outcome is decided. It is decided once. */
+  /** Whether the outcome is decided. It is decided only once. */
   isOver = false
 
   constructor(
     readonly job: ClaimedJob,
     context: RunContext,
-    /** Batch of the attempt, and the number of its attempts that are not over yet. */
+    /** The attempt's batch, and the number of attempts in the batch that have not ended yet. */
     readonly batch?: { left: number },
   ) {
     super(job.claim.epoch, context)

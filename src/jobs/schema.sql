@@ -2,7 +2,7 @@
 
 create sequence holdfast.job_number as bigint;
 comment on sequence holdfast.job_number is
-  'Numbers of jobs and of positions. A job gets its id from here, and a new seq each time it returns to the table job.';
+  'Numbers of jobs and of positions. A job gets its id from this sequence, and a new seq each time it returns to the table job.';
 
 create table holdfast.queue (
   key bigint primary key,
@@ -12,7 +12,7 @@ create table holdfast.queue (
 );
 comment on table holdfast.queue is 'Names and pauses of queues. A job does not need a row here.';
 comment on column holdfast.queue.key is 'Key that lock_key() derives from the namespace and queue/<name>.';
-comment on column holdfast.queue.namespace is 'The namespace of the queue.';
+comment on column holdfast.queue.namespace is 'Namespace of the queue.';
 comment on column holdfast.queue.name is 'Name of the queue.';
 comment on column holdfast.queue.paused_at is 'Start of the pause. Null if the queue is not paused.';
 
@@ -37,7 +37,7 @@ create table holdfast.job (
   failures jsonb,
   links jsonb
 ) with (
-  -- A claim writes a new version of each row. It creates no index entry as long as the page has room for the new version.
+  -- A claim writes a new version of each row. This creates no index entry if the page has space for the new version.
   fillfactor = 40,
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_insert_scale_factor = 0.2,
@@ -48,7 +48,8 @@ comment on table holdfast.job is
   'No index may contain a column that a claim changes.';
 comment on column holdfast.job.id is 'ID of the job. It never changes.';
 comment on column holdfast.job.seq is
-  'Position in the order of its queue and priority. New on each return to this table, because cursors may have passed the old one.';
+  'Position among the jobs with the same queue and priority. The job gets a new position each time it returns to this table, because '
+  'cursors may have passed the old position.';
 comment on column holdfast.job.queue is 'Key of the queue.';
 comment on column holdfast.job.priority is 'Priority from -5 to 5. Larger numbers run first.';
 comment on column holdfast.job.kind is 'Name of the job definition.';
@@ -56,21 +57,22 @@ comment on column holdfast.job.payload is 'Input of the job.';
 comment on column holdfast.job.enqueued_at is 'Time at which the job was enqueued.';
 comment on column holdfast.job.session is
   'Number of the epoch that claimed the job. Null if the job is not claimed, or is claimed by an advisory lock.';
-comment on column holdfast.job.fence is 'Fence of the claim. Every write to a running job must present it.';
+comment on column holdfast.job.fence is 'Fencing token of the claim. Every write to a running job must present this token.';
 comment on column holdfast.job.claimed_at is 'Time of the claim.';
 comment on column holdfast.job.failed is 'Number of failed attempts.';
-comment on column holdfast.job.crashes is 'Number of workers that died while they had the job.';
+comment on column holdfast.job.crashes is 'Number of workers that died while they held the job.';
 comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried.';
 comment on column holdfast.job.started is
-  'Set before a suspect runs. A suspect is a job that may have killed a worker. It is charged with another crash only if this is set.';
+  'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is charged to the job only if this column '
+  'is set.';
 comment on column holdfast.job.cancelled is 'Reason of the cancellation. Null if the job was not cancelled.';
 comment on column holdfast.job.progress is 'Progress that the handler reported.';
 comment on column holdfast.job.log is 'Last 100 lines that the handler logged.';
 comment on column holdfast.job.failures is 'Last 20 attempts that failed or crashed: error, time and instance.';
 comment on column holdfast.job.links is
-  'Links to other jobs, trace id and unique key. Null for most jobs. They move with the job from table to table.';
+  'Links to other jobs, trace id and unique key. Null for most jobs. The value moves with the job from table to table.';
 create index job_order on holdfast.job (queue, priority, seq);
--- Finds the jobs that use the places of a lane.
+-- Finds the jobs that occupy a lane's slots.
 create index job_lane on holdfast.job (((links->'lane'->>'key')::bigint)) where links ? 'lane';
 create index job_workflow on holdfast.job (((links->>'workflow')::bigint)) where links ? 'workflow';
 
@@ -95,11 +97,13 @@ create table holdfast.waiting (
   unmet integer
 );
 comment on table holdfast.waiting is
-  'Jobs that may not run yet: delayed jobs, failed jobs before a retry, and jobs behind other jobs. Columns without a comment: see job.';
+  'Jobs that may not run yet: delayed jobs, failed jobs before a retry, and jobs that must wait for other jobs. Columns without a comment: '
+  'see job.';
 comment on column holdfast.waiting.run_at is 'Earliest start.';
 comment on column holdfast.waiting.stage is
-  'Reason of the wait. time: waits for run_at, and then for admission. jobs: other jobs must end first. lane: waits in its lane.';
-comment on column holdfast.waiting.lane is 'Key of the lane in which the job waits.';
+  'Reason for the wait. time: the job is waiting for run_at, and then for admission. jobs: other jobs must end first. lane: the job is '
+  'waiting in its lane.';
+comment on column holdfast.waiting.lane is 'Key of the lane in which the job is waiting.';
 comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers leave the lane first.';
 comment on column holdfast.waiting.seq is 'Position in the lane among jobs of the same priority.';
 comment on column holdfast.waiting.unmet is 'Number of jobs that must end first, in the stage jobs.';
@@ -132,16 +136,17 @@ create table holdfast.job_history (
   links jsonb
 ) partition by range (ended_at);
 comment on table holdfast.job_history is
-  'Ended jobs, with one partition per day (UTC) of the end. Expired partitions are dropped. Columns without a comment: see job.';
+  'Ended jobs, partitioned by the day (UTC) on which they ended. Expired partitions are dropped. Columns without a comment: see '
+  'job.';
 comment on column holdfast.job_history.state is
   'done: the handler returned. cancelled: a caller or an operator cancelled the job. discarded: the handler discarded it. '
   'buried: the job failed permanently, and redrive brings it back.';
 comment on column holdfast.job_history.result is 'Return value of the handler. Null if it returned nothing.';
-comment on column holdfast.job_history.error is 'Error with which the job ended: name, message and code.';
+comment on column holdfast.job_history.error is 'Error that ended the job: name, message and code.';
 comment on column holdfast.job_history.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
 comment on column holdfast.job_history.ended_at is 'Time at which the job ended.';
 comment on column holdfast.job_history.session is 'Number of the epoch that ran the last attempt. Null if there was no attempt.';
-comment on column holdfast.job_history.fence is 'Fence of the last claim.';
+comment on column holdfast.job_history.fence is 'Fencing token of the last claim.';
 create unique index job_history_id on holdfast.job_history (id, ended_at);
 -- Logical replication needs an identity for updates and deletes. An index is used because "pg_restore --clean" cannot drop the primary
 -- key of a partition.
@@ -165,14 +170,14 @@ create table holdfast.worker (
   primary key (session, number)
 ) with (fillfactor = 50);
 comment on table holdfast.worker is
-  'Workers, alive or dead. Only an epoch with a row here can claim jobs. The row of a dead epoch stays until none of its claims is left.';
+  'Workers, alive or dead. Only an epoch with a row here can claim jobs. The row of a dead epoch remains until all its claims are deleted.';
 comment on column holdfast.worker.session is 'Number of the epoch. See instance.';
 comment on column holdfast.worker.number is 'Number of the worker in its instance.';
 comment on column holdfast.worker.instance is 'ID of the instance.';
 comment on column holdfast.worker.queues is 'Keys of the queues that the worker serves.';
 comment on column holdfast.worker.kinds is 'Kinds of jobs that the worker claims. Empty while it closes.';
 comment on column holdfast.worker.claims is
-  'Claim mode. rows: a claim writes on the row of each job. advisory: a claim locks each job. See job_claim_by_lock.';
+  'Claim mode. rows: a claim writes to each job''s row. advisory: a claim locks each job. See job_claim_by_lock.';
 comment on column holdfast.worker.sleeping is 'Whether the worker is idle and wants a notification about new jobs.';
 comment on column holdfast.worker.since is 'Time of the registration.';
 
@@ -187,14 +192,15 @@ create table holdfast.claim (
 -- Compression would cost more than the write.
 alter table holdfast.claim alter column jobs set storage external;
 comment on table holdfast.claim is
-  'Claims: the jobs that one statement claimed. They lead to the jobs of a dead worker. '
-  'The row of a job decides whether the claim still owns it.';
-comment on column holdfast.claim.fence is 'Fence of the claim.';
+  'Claims: the jobs that one statement claimed. Maintenance finds a dead worker''s jobs through its claims. The row of a job decides '
+  'whether the claim still owns it.';
+comment on column holdfast.claim.fence is 'Fencing token of the claim.';
 comment on column holdfast.claim.session is 'Number of the epoch that claimed the jobs.';
-comment on column holdfast.claim.token is 'Token that the worker chose. It finds the claim by it if the response was lost.';
+comment on column holdfast.claim.token is 'Token that the worker chose. The worker uses the token to find the claim if the response was lost.';
 comment on column holdfast.claim.jobs is 'IDs of the jobs. The row is deleted when all of them have ended.';
 comment on column holdfast.claim.max_seq is
-  'Only for claims by advisory locks: largest seq of the jobs. A job with a larger seq has come back and no longer belongs to the claim.';
+  'Only for claims by advisory locks: largest seq of the jobs. A job with a larger seq has returned to the queue and no longer belongs to '
+  'the claim.';
 comment on column holdfast.claim.claimed_at is 'Time of the claim.';
 
 create table holdfast.unique_job (
@@ -206,13 +212,14 @@ create table holdfast.unique_job (
   expires_at timestamptz,
   primary key (queue, kind, key)
 );
-comment on table holdfast.unique_job is 'Unique keys that are in use. A job without a row here holds no key.';
+comment on table holdfast.unique_job is 'Unique keys that are in use. A job without a row in this table holds no key.';
 comment on column holdfast.unique_job.queue is 'Key of the queue.';
 comment on column holdfast.unique_job.kind is 'Name of the job definition.';
 comment on column holdfast.unique_job.key is 'Idempotency key, unique in its queue and kind.';
 comment on column holdfast.unique_job.id is 'ID of the job that holds the key.';
 comment on column holdfast.unique_job.until is
-  'End of the key. started: when the job is claimed. ended: when the job ends. window: at expires_at, or when the job is cancelled.';
+  'Time when the key becomes free. started: when the job is claimed. ended: when the job ends. window: at expires_at, or when the job is '
+  'cancelled.';
 comment on column holdfast.unique_job.expires_at is 'End of the window. Null if there is no window.';
 create index unique_job_expires_at on holdfast.unique_job (expires_at) where expires_at is not null;
 
@@ -235,19 +242,19 @@ comment on table holdfast.lane is
   'Lanes with jobs, or with a rate limit that has not recovered. Each lane has one row. Each change gives the row the next version, and '
   'readers start at the highest one. So readers need not skip old versions that a long transaction keeps.';
 comment on column holdfast.lane.key is 'Key that lock_key() derives from the key of the queue and lane/<name>.';
-comment on column holdfast.lane.version is 'Number of changes.';
+comment on column holdfast.lane.version is 'Number of changes to the lane.';
 comment on column holdfast.lane.queue is 'Key of the queue.';
 comment on column holdfast.lane.name is 'Name of the lane, unique in its queue.';
-comment on column holdfast.lane.max is 'Maximum number of its jobs in the table job.';
-comment on column holdfast.lane.every is 'Microseconds of the rate that one admission uses. Null if the lane has no rate limit.';
-comment on column holdfast.lane.burst is 'Number of immediate admissions after an idle period.';
-comment on column holdfast.lane.updated_by_job is 'ID of the latest job that entered the lane. It determines max and rate.';
+comment on column holdfast.lane.max is 'Maximum number of the lane''s jobs in the table job.';
+comment on column holdfast.lane.every is 'Time between two admissions at the full rate, in microseconds. Null if the lane has no rate limit.';
+comment on column holdfast.lane.burst is 'Number of jobs that may be admitted immediately after an idle period.';
+comment on column holdfast.lane.updated_by_job is 'ID of the latest job that entered the lane. This job determines max and the rate limit.';
 comment on column holdfast.lane.active is
-  'Number of its jobs in the table job, plus jobs that have left it and whose follow-up has not run.';
+  'Number of the lane''s jobs in the table job, plus the number of jobs that have left that table and whose follow-up has not run yet.';
 comment on column holdfast.lane.cursors is
-  'For each priority, highest first: a seq below which no job waits in the lane. Null if no job of this priority waits.';
+  'For each priority, highest first: a seq below which no job is waiting in the lane. Null if no job with this priority is waiting.';
 comment on column holdfast.lane.free_at is 'Time at which the rate limit will have recovered completely.';
-comment on column holdfast.lane.due_at is 'Time of the next check, if no job enters or leaves the lane before.';
+comment on column holdfast.lane.due_at is 'Time of the next check, unless a job enters or leaves the lane earlier.';
 create index lane_due_at on holdfast.lane (due_at) where due_at is not null;
 
 create table holdfast.follow_up (
@@ -256,8 +263,8 @@ create table holdfast.follow_up (
   linked jsonb not null
 );
 comment on table holdfast.follow_up is
-  'Ended jobs with links whose effects on other jobs are still to be applied. The process that ended the job applies them. '
-  'Maintenance applies those of dead processes.';
+  'Ended jobs with links whose effects on other jobs have not been applied yet. The process that ended the job applies these effects. '
+  'Maintenance applies the effects for dead processes.';
 comment on column holdfast.follow_up.number is 'Number of the follow-up.';
 comment on column holdfast.follow_up.session is 'Number of the epoch that ended the job. 0 if no worker ended it.';
 comment on column holdfast.follow_up.linked is
@@ -270,7 +277,8 @@ create table holdfast.dependency (
   primary key (needs, job)
 );
 comment on table holdfast.dependency is
-  'Dependencies between jobs. A row is deleted when the needed job has ended, unless it failed and the dependent waits for its retry.';
+  'Dependencies between jobs. A row is deleted when the needed job has ended, unless that job failed and the dependent is waiting for its '
+  'retry.';
 comment on column holdfast.dependency.needs is 'ID of the job that must end first.';
-comment on column holdfast.dependency.job is 'ID of the job that waits, in the stage jobs of the table waiting.';
+comment on column holdfast.dependency.job is 'ID of the waiting job, which is in the stage jobs of the table waiting.';
 create index dependency_job on holdfast.dependency (job);

@@ -9,7 +9,7 @@ export interface FailedAttempt extends RecordedError {
   readonly at: string
   /** Time of the claim. */
   readonly claimedAt: string
-  /** Instance that ran the attempt. Null if it is no longer known. */
+  /** Instance that ran the attempt. Null if the instance is no longer known. */
   readonly instance: string | null
 }
 
@@ -23,7 +23,7 @@ export interface JobStatus {
   readonly queue: string
   /** State of the job. */
   readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
-  /** Reason why the job does not run yet. Undefined if it runs or has ended. */
+  /** Reason why the job is not running yet. Undefined if it is running or has ended. */
   readonly waitsFor: WaitsFor | undefined
   /** Input of the job: any JSON. */
   readonly input: unknown
@@ -31,17 +31,17 @@ export interface JobStatus {
   readonly priority: number
   /** Time at which the job was enqueued. */
   readonly enqueuedAt: Date
-  /** Time from which the waiting job may run. */
+  /** Earliest time at which the waiting job may run. */
   readonly runAt: Date | undefined
   /** Start of the running attempt. */
   readonly claimedAt: Date | undefined
   /** Time at which the job ended. */
   readonly endedAt: Date | undefined
-  /** Instance that runs the job. */
+  /** Instance that is running the job. */
   readonly instance: string | undefined
   /** Number of failed attempts. */
   readonly failed: number
-  /** Number of workers that died while they had the job. */
+  /** Number of workers that died while they held the job. */
   readonly crashes: number
   /** The last 20 attempts that failed or crashed. */
   readonly failures: readonly FailedAttempt[]
@@ -55,7 +55,7 @@ export interface JobStatus {
   readonly log: readonly string[]
   /** Return value of the handler: any JSON. */
   readonly result: unknown
-  /** Error with which the job ended. */
+  /** Error that ended the job. */
   readonly error: RecordedError | undefined
   /** Reason why the running job was asked to stop. */
   readonly cancelling: string | undefined

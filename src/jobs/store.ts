@@ -73,7 +73,7 @@ export class JobStore {
 
   run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
-    // An end can hit the moment in which the partition of its day is created. The next try finds the partition.
+    // A job can end while the partition for that day is being created. The next attempt finds the partition.
     return retryOnConflict(() => database.query<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
   }
 

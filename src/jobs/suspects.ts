@@ -6,7 +6,10 @@ import type { Endings } from './endings.js'
 import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 
-/** Whether a mark must show that the job was started: a worker died with it, or its first crash would bury it. */
+/**
+ * Whether the job must be marked before it starts: a worker died while it held the job, or the first crash would bury
+ * the job.
+ */
 export function isSuspect({ crashes, maxCrashes }: ClaimedJob): boolean {
   return crashes > 0 || maxCrashes === 1
 }
@@ -18,8 +21,8 @@ export function hasLastChance({ crashes, maxCrashes }: ClaimedJob): boolean {
 
 /**
  * Finds the job that kills its workers. A suspect is marked before it runs, so that jobs that were only claimed are not
- * charged with the crash. Of the jobs with their last chance, only one runs at a time until its end is recorded. If
- * it kills this process, the others are not charged.
+ * charged with the crash. Of the jobs whose next crash would bury them, only one runs at a time until its outcome is
+ * recorded. If this job kills the process, the other jobs are not charged.
  */
 export class Suspects {
   readonly #store: JobStore
@@ -34,12 +37,15 @@ export class Suspects {
     this.#endings = endings
   }
 
-  /** Marks that the job runs. Resolves to false if another worker owns it, and to undefined if the query failed. */
+  /**
+   * Marks that the job is about to run. Resolves to false if another worker owns it, and to undefined if the query
+   * failed.
+   */
   mark(run: Run): Promise<boolean | undefined> {
     return this.#marks.add(run).catch(() => undefined)
   }
 
-  /** Resolves when the job may run. Jobs with their last chance wait for each other. */
+  /** Resolves when the job may run. Jobs whose next crash would bury them wait for each other. */
   async waitForLastChance(run: Run): Promise<void> {
     if (!hasLastChance(run.job)) return
     const turn = this.#lastChance

@@ -19,13 +19,16 @@ import type { JobStore } from './store.js'
 export interface UniqueOptions<Key = string> {
   /** Idempotency key, for example `invoice:42`. For `enqueueMany`, a function that returns the key of an input. */
   key: Key
-  /** End of the key: when a worker has claimed the job, or when the job has ended. Default `ended`. */
+  /** Time when the key becomes free: when a worker has claimed the job, or when the job has ended. Default `ended`. */
   until?: 'started' | 'ended' | undefined
-  /** Alternative to `until`: the key lasts this long from now, whatever happens to the job. A cancellation frees it. */
+  /**
+   * Alternative to `until`: the key lasts this long from now, even if the job ends earlier. A cancellation frees the
+   * key.
+   */
   for?: Duration | undefined
   /**
-   * Behaviour if another job has the key. `keep` returns that job. `replace` gives that job the new input, priority
-   * and, if given, delay. `debounce` does the same and requires a delay. A running job is always kept. Default `keep`.
+   * Behavior if another job has the key. `keep` returns that job. `replace` gives that job the new input, priority and,
+   * if given, delay. `debounce` does the same and requires a delay. A running job is always kept. Default `keep`.
    */
   existing?: 'keep' | 'replace' | 'debounce' | undefined
 }
@@ -53,8 +56,8 @@ interface NewUniqueJob {
 }
 
 /**
- * Validates the option `unique`. Returns a function that gives the key of an input and its JSON. With `many` the key
- * must be a function, because a constant key would be the same for all jobs.
+ * Validates the option `unique`. Returns a function that returns an input's key and the JSON of the option. With
+ * `many`, the key must be a function, because a constant key would be the same for all jobs.
  */
 export function readUnique(
   given: unknown,
@@ -106,9 +109,9 @@ const patienceMs = 100
 const maxBusyMs = 30_000
 
 /**
- * Enqueues unique jobs. An open transaction that has written a key blocks every other writer of this key. So the calls
- * of one turn first share a statement. If that is blocked, each call retries alone. Calls with the same key form a
- * queue.
+ * Enqueues unique jobs. An open transaction that has written a key blocks every other writer of this key. Calls in the
+ * same turn of the event loop first share a statement. If that statement is blocked, each call retries alone. Calls
+ * with the same key form a queue.
  */
 export class UniqueEnqueuing {
   readonly #store: JobStore

@@ -1,29 +1,32 @@
 /**
- * Reason why a job does not run yet. `time`: it waits for its time. `attempt`: it waits for its next attempt. `pause`:
- * its queue is paused. `jobs`: other jobs have to end, or to be retried. `lane`: its lane is full. `rate`: the rate of
- * its lane is spent. `worker`: no worker serves its queue (`queue`), or no worker of the queue has a definition of its
- * kind (`kind`). `turn`: a worker will claim it. `ahead` is the number of jobs before it, counted up to 10,000.
+ * Reason why a job is not running yet. `time`: the job is waiting for its start time. `attempt`: the job is waiting for
+ * its next attempt. `pause`: its queue is paused. `jobs`: other jobs must end or be retried first. `lane`: its lane is
+ * full. `rate`: its lane's rate limit is exhausted. `worker`: no worker serves its queue (`queue`), or no worker of the
+ * queue has a definition of its kind (`kind`). `turn`: a worker will claim it. `ahead` is the number of jobs before it,
+ * counted up to 10,000.
  */
 export type WaitsFor = {
   /** The reason as a sentence. */
   readonly text: string
 } & (
   | {
-      /** The job waits for its time, or for its next attempt. */
+      /** The job is waiting for its start time or its next attempt. */
       readonly reason: 'time' | 'attempt'
-      /** End of the wait. */
+      /** Time when the wait ends. */
       readonly until: Date
     }
   | {
       /** The queue is paused. */
       readonly reason: 'pause'
-      /** Start of the pause. */
+      /** Time when the pause started. */
       readonly since: Date
     }
   | {
-      /** Other jobs have to end, or to be retried. */
+      /** Other jobs must end or be retried first. */
       readonly reason: 'jobs'
-      /** These jobs. Empty if all have ended, and the job is about to be released or cancelled. */
+      /**
+       * The jobs that must end first. Empty if all of them have ended and the job is about to be released or cancelled.
+       */
       readonly jobs: readonly {
         /** ID of the job. */
         readonly id: number
@@ -36,30 +39,30 @@ export type WaitsFor = {
       readonly reason: 'lane'
       /** Name of the lane. */
       readonly lane: string
-      /** Number of places of the lane. */
+      /** Number of slots in the lane. */
       readonly max: number
-      /** Jobs that have these places. */
+      /** Jobs that occupy these slots. */
       readonly running: readonly {
         /** ID of the job. */
         readonly id: number
-        /** Instance that runs the job. */
+        /** Instance that is running the job. */
         readonly instance: string | undefined
       }[]
-      /** Number of jobs that wait before this one, counted up to 10,000. */
+      /** Number of jobs that are waiting ahead of this job, counted up to 10,000. */
       readonly ahead: number
     }
   | {
-      /** The rate of the lane is spent. */
+      /** The lane's rate limit is exhausted. */
       readonly reason: 'rate'
       /** Name of the lane. */
       readonly lane: string
       /** Earliest end of the wait. */
       readonly until: Date
-      /** Number of jobs that wait before this one, counted up to 10,000. */
+      /** Number of jobs that are waiting ahead of this job, counted up to 10,000. */
       readonly ahead: number
     }
   | {
-      /** There is no worker for the job. */
+      /** No worker can claim the job. */
       readonly reason: 'worker'
       /** `queue`: no worker serves the queue. `kind`: no worker of the queue has a definition of this kind. */
       readonly unserved: 'queue' | 'kind'
@@ -67,7 +70,7 @@ export type WaitsFor = {
   | {
       /** A worker will claim the job. */
       readonly reason: 'turn'
-      /** Number of jobs that are claimed before this one, counted up to 10,000. */
+      /** Number of jobs that will be claimed before this job, counted up to 10,000. */
       readonly ahead: number
     }
 )

@@ -86,9 +86,9 @@ export class Worker {
   #isStarted = false
   /** Internal failure of this worker since its last claim. */
   #broken: { readonly error: unknown } | undefined
-  /** Error because of which the main loop pauses. */
+  /** Error that caused the main loop to pause. */
   #failure: { readonly error: unknown } | undefined
-  /** Start of the latest step of the main loop. */
+  /** Time when the main loop's latest step started. */
   #lastStepAt = performance.now()
   #readyWaiters: { resolve(): void; reject(error: unknown): void }[] = []
 
@@ -127,25 +127,25 @@ export class Worker {
       endings: this.#endings,
       claims: this.#claims,
       concurrency: options.concurrency,
-      // The smallest batch size: jobs without batches must not be claimed for slots that do not exist.
+      // Uses the smallest batch size, so that no jobs are claimed for slots that do not exist.
       batchSize: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
     })
     this.#working = this.#work()
   }
 
-  /** Number of jobs that run now. */
+  /** Number of jobs that are running. */
   get running(): number {
     return this.#attempts.running
   }
 
-  /** Number of ends that were refused because another worker had taken the job over. */
+  /** Number of outcomes that were rejected because another worker had taken over the job. */
   get refusedEnds(): number {
     return this.#endings.refusedEnds
   }
 
   /**
-   * Resolves when the worker claims jobs. Rejects with the error of the next failed try. The worker keeps trying, so
-   * you can call `ready` again.
+   * Resolves when the worker is claiming jobs. Rejects with the error of the next failed attempt. The worker keeps
+   * trying, so you can call `ready` again.
    *
    * @example
    * const worker = holdfast.jobs.work([sendEmail])
@@ -204,7 +204,7 @@ export class Worker {
     if (this.#failure) return healthReasonOf('WORKER_FAILED', `${name} cannot claim jobs`, this.#failure.error)
     const { failure } = this.#endings
     if (failure) return healthReasonOf('WORKER_FAILED', `${name} cannot record the ends of jobs`, failure.error)
-    // A step of the main loop takes at most one statement and one pause, unless it waits for presence.
+    // A step of the main loop takes at most one statement and one pause, unless the step waits for presence.
     const stalledAfterMs = 2 * (this.#store.expiryMs + maxPauseMs)
     const isStalled =
       performance.now() - this.#lastStepAt > stalledAfterMs && this.#options.presence.epoch !== undefined
@@ -244,7 +244,7 @@ export class Worker {
     }
   }
 
-  /** Resolves when all ends are recorded and their follow-ups have run. */
+  /** Resolves when all outcomes are recorded and their follow-ups have run. */
   async #settled(): Promise<void> {
     await this.#attempts.settled()
     await this.#endings.settled()
@@ -275,7 +275,7 @@ export class Worker {
           continue
         }
         const maxJobs = this.#pace.atOnce(want)
-        // A worker that claims nothing ahead has little room, so its look-backs replace claims.
+        // A worker that claims no jobs in advance has few free slots, so its look-backs replace claims.
         const reach = this.#pace.ahead === 0 ? this.#dueLook() : undefined
         const found = reach ? await this.#look(reach, maxJobs) : await this.#claim('onward', maxJobs)
         failures = 0
@@ -284,7 +284,7 @@ export class Worker {
         else if (!reach) await this.#sleep()
       } catch (error) {
         for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
-        // The worker cannot work again until its process runs newer code.
+        // The worker cannot continue until its process runs newer code.
         if (isInstance(error, SchemaVersionError)) this.#isStarted = false
         if (this.#draining.signal.aborted) return
         this.#failure = { error }
@@ -343,7 +343,8 @@ export class Worker {
     const { levels } = this.#cursors
     const starts = this.#cursors.starts(reach)
     const looksBack = reach !== 'onward'
-    // Idle instances must know that a worker with jobs exists, which could die. Every two seconds is enough.
+    // Idle instances must know that a worker has jobs, because that worker could die. A notification every two seconds
+    // is enough.
     const announces = performance.now() - this.#announcedAt >= announceEveryMs
     const found = await this.#claims.claim(epoch, {
       queues: levels.map(({ queue }) => queue),
@@ -355,7 +356,7 @@ export class Worker {
       looksBack,
     })
     if (found.state === 'gone') {
-      // Another instance has taken this epoch over. The epoch has ended, even if its session still looks alive.
+      // Another instance has taken over this epoch. The epoch has ended, even if its session still looks alive.
       if (this.#epoch === epoch) this.#epoch = undefined
       this.#attempts.loseAll(undefined)
       throw new Error('The epoch of this worker has ended: another instance has taken over its jobs')
@@ -417,7 +418,7 @@ export class Worker {
     }
   }
 
-  /** Handles an empty poll: asks for wake-ups, polls again, and waits. */
+  /** Handles an empty poll: requests wake-ups, polls again, and waits. */
   async #sleep(): Promise<void> {
     this.#busySince = 0
     this.#pace.reset()
@@ -457,7 +458,8 @@ export class Worker {
   #lookBack(): void {
     if (this.#draining.signal.aborted) return
     this.#lookTimer = setTimeout(() => this.#lookBack(), nearEveryMs)
-    // May exceed the free room a little: a job that committed late must not starve behind a queue that is never empty.
+    // May claim slightly more jobs than there are free slots: a job that committed late must not starve behind a queue
+    // that is never empty.
     const maxJobs = Math.min(maxPerLookBack, this.#pace.ahead)
     const reach = maxJobs > 0 && this.#attempts.queued <= maxAhead ? this.#dueLook() : undefined
     if (reach) this.#lookingBack = this.#look(reach, maxJobs).catch(() => {})
@@ -472,7 +474,7 @@ export class Worker {
   }
 
   /**
-   * Checks the jobs that have run for a while: whether this worker still owns them, and whether they were cancelled.
+   * Checks whether this worker still owns the jobs that have been running for a while, and whether they were cancelled.
    */
   async #checkRunning(olderMs: number): Promise<void> {
     const epoch = this.#epoch

@@ -9,7 +9,7 @@ export interface PlannedJob {
   readonly input: unknown
   /** Options. `after` contains only jobs that already exist. */
   readonly asked: ParsedOptions & { readonly after: readonly number[] }
-  /** Indexes of the jobs in the plan that must end first. They are smaller than its own index. */
+  /** Indexes of the jobs in the plan that must end first. They are smaller than this job's own index. */
   readonly behind: readonly number[]
 }
 

@@ -5,19 +5,19 @@ import type { RecordedError } from './errors.js'
 import type { JobRef } from './job-ref.js'
 import type { JobStatus, StatusRow } from './status.js'
 
-/** A job of a workflow that is being built. */
+/** A job in a workflow that is being built. */
 export interface WorkflowJob {
   readonly kind: string
 }
 
-/** Options of `workflow.add`: those of `jobs.enqueue`, and `after` also accepts jobs of the workflow. */
+/** Options of `workflow.add`: the options of `jobs.enqueue`, where `after` also accepts jobs in the workflow. */
 export interface WorkflowJobOptions extends Omit<ChildOptions, 'after' | 'unique'> {
   after?: readonly (WorkflowJob | JobRef | number)[] | undefined
 }
 
 /** Collects the jobs of a workflow. */
 export interface WorkflowBuilder {
-  /** Adds a job. Returns a handle for `after` of jobs that are added later. */
+  /** Adds a job. Returns a handle, which later jobs can use in `after`. */
   add<Input>(
     // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
     definition: JobDefinition<Input, any, any>,
@@ -45,7 +45,7 @@ export interface WorkflowStatus {
   readonly jobs: readonly WorkflowMember[]
 }
 
-/** A job of a workflow. */
+/** A job in a workflow. */
 export interface WorkflowMember {
   readonly id: number
   readonly kind: string
@@ -59,7 +59,7 @@ export interface WorkflowMember {
   readonly enqueuedAt: Date
   readonly claimedAt: Date | undefined
   readonly endedAt: Date | undefined
-  /** Error with which the job ended. */
+  /** Error that ended the job. */
   readonly error: RecordedError | undefined
 }
 

@@ -12,18 +12,18 @@ export interface StoredAnswer {
 export interface AnswerCodec<T> {
   encode(answer: T): StoredAnswer
   decode(written: StoredAnswer): T
-  /** Whether the writes of `tx` commit with this answer. Without this function they always do. */
+  /** Whether the writes through `tx` commit with this answer. Without this function, the writes always commit. */
   keepsEffect?(answer: T): boolean
 }
 
-/** Codec for JSON values and undefined. Throws for other values instead of changing them. */
+/** Codec for JSON values and undefined. Throws an error for other values instead of converting them. */
 export const jsonCodec: AnswerCodec<unknown> = {
   // toJson also returns undefined for an object whose own toJSON returns undefined.
   encode: (answer) => ({ value: toJson(answer, 'an answer') ?? null, body: null }),
   decode: ({ value }) => (value === null ? undefined : JSON.parse(value)),
 }
 
-/** Encodes an error without its stack, because duplicates in other systems receive it. */
+/** Encodes an error without its stack trace, because the senders of duplicates receive the error. */
 export function encodeFailure(error: unknown): StoredAnswer {
   const { stack: _, ...failure } = toRecordedError(error)
   return { value: JSON.stringify(failure satisfies RecordedFailure), body: null }

@@ -9,9 +9,9 @@ export interface AttemptContext {
 }
 
 /**
- * One call of a user's function that must not have its effect twice: for a delivery, a tick or a job. It is bound to an
- * epoch of the instance. When the epoch is lost, another instance may do the same work, so the signal of the attempt
- * aborts before that.
+ * One call to a user's function whose effect must not happen twice: for a delivery, a tick or a job. The attempt is
+ * bound to an epoch of the instance. After the epoch is lost, another instance may do the same work, so the attempt's
+ * signal aborts before that.
  */
 export abstract class Attempt {
   readonly #epoch: Epoch
@@ -28,9 +28,9 @@ export abstract class Attempt {
   }
 
   get signal(): AbortSignal {
-    // Notices a deadline that has passed while nothing could run.
+    // Detects a deadline that passed while the event loop was blocked.
     if (!this.#epoch.trusted) this.lose(this.#epoch.loss)
-    // Created on first use: most jobs end without one.
+    // Created on first use, because most jobs never need an abort controller.
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
       if (this.#reason) this.#controller.abort(this.#reason)
@@ -42,20 +42,20 @@ export abstract class Attempt {
     if (this.#transaction === undefined) {
       const { database, statements, expiryMs } = this.#context
       this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
-      // After the attempt has ended, nothing would end a new transaction.
+      // After the attempt has ended, no code would end a new transaction.
       if (this.#isSealed) this.#transaction.seal()
     }
     return this.#transaction.tx
   }
 
-  /** Aborts the signal of the function. The first reason counts, but a loss replaces it. */
+  /** Aborts the function's signal. Keeps the first reason, except that a loss replaces any earlier reason. */
   stop(reason: HoldfastError): void {
     if (this.#reason) return
     this.#reason = reason
     this.#controller?.abort(reason)
   }
 
-  /** From now on nothing of the attempt may be recorded: another instance may do the work. */
+  /** From now on this attempt must not record anything, because another instance may do the work. */
   lose(cause?: Error): void {
     if (this.#isLost) return
     this.#isLost = true
@@ -71,7 +71,7 @@ export abstract class Attempt {
     return this.#isLost
   }
 
-  /** The transaction, if the function has used it. It accepts no more queries. */
+  /** Returns the transaction if the function has used it. The transaction accepts no more queries. */
   sealed(): RunTransaction | undefined {
     this.#isSealed = true
     return this.#transaction?.seal() ? this.#transaction : undefined

@@ -1,9 +1,9 @@
 import { isRetryable, resultWithin, retryUntilRecorded } from '../base/index.js'
 
 /**
- * Retries work that must succeed even if the database does not respond for a while: the release of a claim, or the
- * record of an answer. The retries continue after the caller has received an error, until the work succeeds, an error
- * is not retryable, or the instance closes. The end of its presence then frees everything in flight.
+ * Retries work that must succeed even if the database does not respond for a while: releasing a claim or recording an
+ * answer. The retries continue after the caller has received an error. They stop when the work succeeds, an error is
+ * not retryable, or the instance closes. When the instance closes, the end of its presence frees every key in flight.
  */
 export class BackgroundRetries {
   readonly #underWay = new Set<Promise<void>>()
@@ -13,7 +13,10 @@ export class BackgroundRetries {
     this.#givingUp = givingUp
   }
 
-  /** Tries with growing pauses. Returns undefined after `ms`, and then continues in the background. */
+  /**
+   * Runs the work with increasing pauses between attempts. Returns undefined after `ms` and continues in the
+   * background.
+   */
   async within<T>(ms: number, work: () => Promise<T>): Promise<T | undefined> {
     const retrying = retryUntilRecorded(this.#givingUp, work, (error) => {
       if (!isRetryable(error) || this.#givingUp.aborted) throw error
@@ -29,7 +32,7 @@ export class BackgroundRetries {
     return resultWithin(ms, retrying)
   }
 
-  /** Resolves when no retries are under way. */
+  /** Resolves when no retries are in progress. */
   async settled(): Promise<void> {
     await Promise.all(this.#underWay)
   }

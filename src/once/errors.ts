@@ -1,6 +1,6 @@
 import { HoldfastError, type RecordedError } from '../base/index.js'
 
-/** The key was used before, or is in use, with another fingerprint. */
+/** The key was already used, or is in use, with a different fingerprint. */
 export class FingerprintMismatchError extends HoldfastError {
   readonly key: string
 
@@ -14,7 +14,7 @@ export class FingerprintMismatchError extends HoldfastError {
   }
 }
 
-/** The first run of the key failed, and its failure was recorded as the answer (`failures: 'record'`). */
+/** The key's first run failed, and its failure was recorded as the answer (`failures: 'record'`). */
 export class RecordedFailureError extends HoldfastError {
   readonly key: string
   /** Error that the first run threw. */
@@ -34,7 +34,7 @@ export class RecordedFailureError extends HoldfastError {
 /** Recorded part of an error that a run threw. */
 export type RecordedFailure = Omit<RecordedError, 'stack'>
 
-/** Another run may have taken over, and this run recorded no answer. Also the reason of the run's signal. */
+/** Another run may have taken over, and this run recorded no answer. Also the abort reason of the run's signal. */
 export class OnceLostError extends HoldfastError {
   readonly key: string
   readonly fence: number

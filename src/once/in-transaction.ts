@@ -7,9 +7,9 @@ import type { OnceStore } from './store.js'
 import type { Transaction } from './transaction.js'
 
 /**
- * Claims, runs and records behind a savepoint of the caller's transaction. Other sessions cannot see the row before the
- * commit. Until then they see the transaction lock on the key. Any end of the transaction either records the answer or
- * frees the key.
+ * Claims the key, runs the work and records the answer after a savepoint in the caller's transaction. Other sessions
+ * cannot see the row before the commit. Until then they see the transaction lock on the key. A commit records the
+ * answer, and a rollback frees the key.
  */
 export async function runInTransaction<T>(
   caller: CallerExecutor,

@@ -11,10 +11,13 @@ export interface FinishedRun<T> {
   readonly value: T
 }
 
-/** Tries to claim a key and runs it if it is free. Reports to `attempt` as soon as other callers may see the result. */
+/**
+ * Tries to claim a key, and runs the work if the key is free. Publishes the result to `attempt` as soon as other
+ * callers may see it.
+ */
 export type Attempt<T> = (attempt: KeyAttempt, giveUp: AbortSignal) => Promise<AttemptResult | FinishedRun<T>>
 
-/** Attempt of one caller of this process. Other callers with the same key wait for its result. */
+/** Attempt by one caller in this process. Other callers with the same key wait for the attempt's result. */
 export class KeyAttempt {
   readonly result: Promise<AttemptResult>
   readonly ended: Promise<void>
@@ -31,12 +34,12 @@ export class KeyAttempt {
     })
   }
 
-  /** Publishes the result. Only the first one counts. */
+  /** Publishes the result. Later results are ignored. */
   report(result: AttemptResult): void {
     this.#resolveResult(result)
   }
 
-  /** Ends the attempt. Callers without a result try by themselves. */
+  /** Ends the attempt. Callers that have no result then try to claim the key themselves. */
   end(): void {
     this.hasEnded = true
     this.#resolveResult({ state: 'retry' })

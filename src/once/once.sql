@@ -1,5 +1,5 @@
--- No statement needs session state, so any connection pooler works. Statements that lock several rows lock them in the order of their
--- keys, so that they cannot deadlock.
+-- No statement needs session state, so any connection pooler works. Statements that lock several rows lock them in key order, so that they
+-- cannot deadlock.
 
 -- name: claim
 -- Returns the state of each key, and claims the free keys. See holdfast.claim_deliveries.
@@ -7,9 +7,9 @@ select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
 -- name: finish
--- Records answers, each only if its run's token is still in the row. Returns the keys of which that is true, including answers that were
--- recorded before. Flushed even if the role does not flush its commits: a crash must not lose an answer that a caller received. A body
--- ($3) requires a single answer. Relies on delivery_pkey.
+-- Records answers, each only if the row still has its run's token. Returns the keys of the recorded answers, including answers that were
+-- recorded before. The commit is flushed even if the role has turned synchronous_commit off: a crash must not lose an answer that a caller
+-- received. A body ($3) requires a single answer. Relies on delivery_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -45,7 +45,7 @@ select key
 from mine
 
 -- name: release
--- Frees keys whose runs failed, or whose claim response was lost. Not flushed: after a crash the keys are free anyway.
+-- Frees keys whose runs failed, or whose claim response was lost. The commit is not flushed, because a crash frees these keys anyway.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
@@ -86,7 +86,7 @@ where namespace = $1
 returning key
 
 -- name: run_state
--- Returns the state of the run with a token. No row: another run has taken over.
+-- Returns the state of the run with the given token. Returns no row if another run has taken over.
 select state
 from holdfast.delivery
 where namespace = $1
@@ -94,16 +94,16 @@ where namespace = $1
   and token = $3
 
 -- name: set_idle_timeout
--- Makes the server end the run's transaction if this process freezes or is cut off, so that the next run does not wait for its row
--- locks. Returns the process ID of the backend.
+-- Makes the server end the run's transaction if this process freezes or loses its connection, so that the next run does not wait for the
+-- transaction's row locks. Returns the backend's process ID.
 select set_config('idle_in_transaction_session_timeout', $1, true), pg_backend_pid() as pid
 
 -- name: is_working
--- Returns whether the backend of a transaction is active. If it is idle and a response is still missing, the connection is lost.
+-- Returns whether a transaction's backend is active. If the backend is idle and a response is still missing, the connection is lost.
 select exists (select from pg_stat_activity where pid = $1::integer and state = 'active') as yes
 
 -- name: forget
--- Removes the answer of a key, or the row of a dead run. Does not affect a run in flight.
+-- Removes a key's answer, or the row of a dead run. Does not affect a run in flight.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2
@@ -111,8 +111,8 @@ where namespace = $1
 returning case state when 'in-flight' then false else expires_at > clock_timestamp() end as answered
 
 -- name: sweep
--- Removes a batch of expired rows, and skips rows that are locked. Relies on delivery_expires_at. Uses now(), because an index cannot be
--- searched for clock_timestamp().
+-- Removes a batch of expired rows and skips locked rows. Relies on delivery_expires_at. Uses now(), because PostgreSQL cannot use an index
+-- with clock_timestamp().
 with expired as materialized (
   select namespace, key
   from holdfast.delivery

@@ -30,17 +30,20 @@ export interface OnceInTransactionOptions {
   wait?: Duration | undefined
   /** Time for which the recorded answer is kept. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
-  /** Identifies the payload, such as its hash. Another fingerprint for the same key is a `FingerprintMismatchError`. */
+  /**
+   * Identifies the payload, for example by its hash. A different fingerprint for the same key throws a
+   * `FingerprintMismatchError`.
+   */
   fingerprint?: string | undefined
   /**
-   * Result of a function that throws. `free` (the default): the next call runs the function again. `record`: the
-   * failure is the answer, and duplicates get a `RecordedFailureError`.
+   * Behavior if the function throws. `free` (the default): the next call runs the function again. `record`: the failure
+   * is the answer, and duplicates get a `RecordedFailureError`.
    */
   failures?: 'free' | 'record' | undefined
 }
 
 export interface OnceOptions extends OnceInTransactionOptions {
-  /** Ends the wait for the answer of another run when it aborts. */
+  /** When this signal aborts, the wait for another run's answer ends. */
   signal?: AbortSignal | undefined
 }
 
@@ -79,12 +82,12 @@ const rules = { ...transactionRules, signal: abortSignal }
 
 /** Maximum pause between two polls of a key that another run holds. */
 const maxPauseMs = 250
-/** A claim holds the lock on the key for milliseconds. Only a caller's transaction holds it for longer. */
+/** A claim holds the lock on the key for a few milliseconds. Only a caller's transaction holds the lock longer. */
 const maxBusyPolls = 4
 
 /**
- * Runs work once per idempotency key, and replays the first answer to each duplicate. For webhooks, idempotent requests
- * and redelivered messages.
+ * Runs work once per idempotency key, and replays the first answer for each duplicate. Useful for webhooks, idempotent
+ * requests and redelivered messages.
  *
  * @example
  * const answer = await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => {
@@ -96,7 +99,7 @@ export class Once {
   readonly #settings: OnceSettings
   readonly #store: OnceStore
   readonly #runs: Runs
-  /** Keys that this process polls or runs now. */
+  /** Keys that this process is polling or running. */
   readonly #attempts = new Map<string, KeyAttempt>()
   readonly #calls = new Calls()
 
@@ -110,8 +113,8 @@ export class Once {
   /**
    * Runs `work` unless the key already has an answer, and records the returned value (any JSON value) as the answer.
    * Writes through `tx` commit together with the answer, exactly once. Effects elsewhere may happen again if the
-   * process dies before the record. A duplicate gets the recorded answer, or `in-progress` if the run in flight has no
-   * answer within `wait`.
+   * process dies before the answer is recorded. A duplicate gets the recorded answer, or `in-progress` if the run in
+   * flight has no answer within `wait`.
    *
    * @example
    * const answer = await holdfast.once.run(`order:${id}`, async ({ tx }) => {
@@ -125,7 +128,7 @@ export class Once {
   }
 
   /**
-   * Runs `work` in an open transaction of the caller. The answer commits or rolls back with that transaction. Until the
+   * Runs `work` in the caller's open transaction. The answer commits or rolls back with that transaction. Until the
    * transaction ends, duplicates elsewhere get `in-progress`. If `work` fails, its writes are rolled back to a
    * savepoint, and the transaction can continue.
    *
@@ -149,7 +152,7 @@ export class Once {
   }
 
   /**
-   * Removes the answer of a key, so that the next call runs it again. Returns false if the key had no answer. Does not
+   * Removes a key's answer, so that the next call runs the work again. Returns false if the key had no answer. Does not
    * affect a run in flight.
    *
    * @example
@@ -160,7 +163,7 @@ export class Once {
     return this.#calls.write(() => this.#store.forget(key))
   }
 
-  /** @internal `run` with another codec for answers. */
+  /** @internal Like `run`, with a different codec for answers. */
   async runWith<T>(
     where: string,
     key: string,
@@ -184,7 +187,7 @@ export class Once {
     return this.#runs.drain()
   }
 
-  /** @internal Resolves when the writes of earlier calls are recorded. */
+  /** @internal Resolves when all writes by earlier calls are recorded. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }
@@ -219,7 +222,7 @@ export class Once {
     }
   }
 
-  /** Emits the event for the result of a key, and a tracing span for the run. */
+  /** Emits the event for a key's result, and a tracing span for the run. */
   async #runObserved<T>(
     where: string,
     key: string,
@@ -262,7 +265,7 @@ export class Once {
     try {
       for (let attempt = 0, busy = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()
-        // Of several callers in this process, one polls. The others share its result.
+        // If several callers in this process wait for the same key, one caller polls and the others share its result.
         const first = this.#attempts.get(key)
         const other = first?.hasEnded ? undefined : first
         const result = other ? await other.result : await this.#runAttempt(key, attemptKey, giveUp.signal)

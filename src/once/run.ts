@@ -7,14 +7,14 @@ import { OnceLostError } from './errors.js'
 import type { Claim } from './store.js'
 import type { Transaction } from './transaction.js'
 
-/** Argument of the function that a run calls. */
+/** Argument that a run passes to its function. */
 export interface Delivery {
   readonly key: string
-  /** Transaction that commits together with the answer. It begins with the first query. */
+  /** Transaction that commits together with the answer. The first query begins it. */
   readonly tx: Transaction
-  /** Aborts before another run can take over. The reason is a `OnceLostError`. */
+  /** Signal that aborts before another run can take over. The reason is a `OnceLostError`. */
   readonly signal: AbortSignal
-  /** Fencing token: larger than that of every earlier run of the key. */
+  /** Fencing token, larger than the token of every earlier run of the key. */
   readonly fence: number
 }
 
@@ -30,7 +30,7 @@ export interface ParsedOptions {
   readonly signal: AbortSignal | undefined
 }
 
-/** Returns a claim with a new token. Each try needs its own. */
+/** Returns a claim with a new token. Each attempt needs its own token. */
 export function newClaim({ key, fingerprint, retainMs }: ParsedOptions, session: number): Claim {
   return { key, token: randomUUID(), session, fingerprint, retainMs }
 }

@@ -21,7 +21,7 @@ export interface RunsOptions {
   readonly expiryMs: number
 }
 
-/** Claims, runs and records the deliveries of this process. */
+/** Claims, runs and records this process's deliveries. */
 export class Runs {
   readonly #options: RunsOptions
   readonly #store: OnceStore
@@ -64,7 +64,7 @@ export class Runs {
         return { state: 'retry' }
       }
       attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
-      // After a loss, other callers may run the key, also in this process, even if the function has not ended.
+      // After a loss, other callers may run the key, even in this process and even if the function has not ended.
       whenAborted(run.delivery.signal, () => attempt.end())
       const running = this.#runAndRecord(run, options, work, codec)
       this.#inFlight.add(running)
@@ -78,12 +78,14 @@ export class Runs {
     }
   }
 
-  /** Resolves when the current runs have ended. Does not stop them: a stopped run would only be repeated elsewhere. */
+  /**
+   * Resolves when the current runs have ended. Does not stop the runs: another process would only repeat a stopped run.
+   */
   async drain(): Promise<void> {
     await Promise.allSettled([...this.#inFlight])
   }
 
-  /** Waits up to the expiry for the runs in flight. Then gives them up. */
+  /** Waits for the runs in flight until the expiry. Then abandons them. */
   async close(): Promise<void> {
     await resultWithin(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))
     this.#givingUp.abort(new ClosedError('This instance'))
@@ -93,7 +95,7 @@ export class Runs {
   async #runAndRecord<T>(run: Run, options: ParsedOptions, work: Work<T>, codec: AnswerCodec<T>): Promise<T> {
     const { claim } = run
     const { value, written } = await runWork(work, run.delivery, codec).catch(async (error) => {
-      // If the failure cannot be recorded, the key must not stay in flight.
+      // If the failure cannot be recorded, the key must not remain in flight.
       await this.#onFailure(run, options, error).catch(() => this.#release(claim))
       throw error
     })
@@ -112,7 +114,7 @@ export class Runs {
     const { claim } = run
     await resultWithin(responseTimeoutMs, run.rollback())
     if (!options.recordsFailures || !isRecordable(error)) return this.#release(claim)
-    // The caller receives the failure itself, even if its record fails.
+    // The caller receives the failure even if recording it fails.
     await this.#recordAnswer({ ...claim, state: 'failed', written: encodeFailure(error) }).catch(() => {})
   }
 
@@ -125,7 +127,7 @@ export class Runs {
     )
   }
 
-  /** Commits effect and answer. If the response to the commit is lost, reads the result from the database. */
+  /** Commits the effect and the answer. If the response to the commit is lost, reads the result from the database. */
   async #commit(run: Run, transaction: RunTransaction, result: RunResult): Promise<void> {
     const committing = transaction
       .commit(async (tx) => {
@@ -148,7 +150,7 @@ export class Runs {
     )
   }
 
-  /** Frees a key. Waits for a short time. Then the retries continue in the background. */
+  /** Frees a key. Waits for a short time. After that, retries continue in the background. */
   async #release(claim: Claim): Promise<void> {
     await this.#retries.within(responseTimeoutMs, () => this.#store.release(claim)).catch(() => {})
   }
@@ -164,7 +166,7 @@ export class Runs {
     return Math.max(responseTimeoutMs, this.#options.expiryMs)
   }
 
-  /** Returns the present epoch. Waits a short time if one is beginning. */
+  /** Returns the current epoch. Waits for a short time if a new epoch is starting. */
   async #presentEpoch(giveUp: AbortSignal): Promise<Epoch | undefined> {
     const { presence } = this.#options
     if (presence.epoch) return presence.epoch

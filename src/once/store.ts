@@ -27,9 +27,9 @@ export type ClaimResult =
   | { readonly state: 'done' | 'failed'; readonly fingerprint: string | null; readonly written: StoredAnswer }
   /** Another claim or a caller's transaction holds the lock on the key. */
   | { readonly state: 'busy' }
-  /** Another claim was faster. Try again immediately. */
+  /** Another claim committed first. Try again immediately. */
   | { readonly state: 'retry' }
-  /** The server has restarted, and a run from before may not have ended yet. */
+  /** The server has restarted, and a run that began before the restart may not have ended yet. */
   | { readonly state: 'in-grace' }
 
 export interface RunResult extends RunId {
@@ -65,7 +65,7 @@ type StatementName =
   | 'forget'
   | 'sweep'
 
-/** Each claim of a batch briefly uses an entry of the server's shared lock table. */
+/** Each claim in a batch briefly uses an entry in the server's shared lock table. */
 const maxClaims = 100
 const maxSwept = 1_000
 const sweepEveryMs = 60_000
@@ -113,10 +113,10 @@ export class OnceStore {
     await this.#releases.add(run)
   }
 
-  /** Reads the result of a commit whose response was lost. Frees the key if the transaction was rolled back. */
+  /** Reads the result of a commit after its response was lost. Frees the key if the transaction was rolled back. */
   async resolveUnknownEnd({ key, token }: RunId): Promise<'rolled back' | 'recorded' | 'taken over'> {
     const { database, namespace } = this.#options
-    // Less than the timeout of the connection, so that the server gives up first.
+    // Shorter than the connection's timeout, so that the server gives up first.
     const values = [namespace, key, token, String(responseTimeoutMs * 0.8)]
     const released = await database.query(this.sql.release_unfinished.text, values, responseTimeoutMs)
     if (released.length > 0) return 'rolled back'
@@ -131,7 +131,7 @@ export class OnceStore {
   }
 
   async #claimAll(claims: readonly Claim[]): Promise<ClaimResult[]> {
-    // Of several claims for one key, only the first is sent. The others are tried again.
+    // If a batch contains several claims for one key, only the first claim is sent. The other claims are retried.
     const first = new Map<string, Claim>()
     for (const claim of claims) if (!first.has(claim.key)) first.set(claim.key, claim)
     const values = this.#claimValues([...first.values()], true)
@@ -144,7 +144,7 @@ export class OnceStore {
     const { namespace, instanceId } = this.#options
     const rows = claims.map(({ key, token, session, fingerprint, retainMs }) => ({
       key,
-      // A lock name of the user cannot contain a zero byte, so the keys cannot collide.
+      // A user's lock name cannot contain a zero byte, so the keys cannot collide.
       lock_key: hashedKey(namespace, `\0once\0${key}`).key,
       token,
       session,
@@ -178,7 +178,7 @@ export class OnceStore {
     return runs.map(() => undefined)
   }
 
-  /** Returns the pool with a response timeout, and with retries on serialization conflicts. */
+  /** Wraps the pool with a response timeout and with retries after serialization conflicts. */
   #retryingExecutor(): Executor {
     const { database } = this.#options
     return {
@@ -187,7 +187,7 @@ export class OnceStore {
     }
   }
 
-  /** Removes one batch of expired rows, and returns their number. */
+  /** Removes one batch of expired rows. Returns the number of removed rows. */
   async sweep(): Promise<number> {
     const [row] = await this.#retryingExecutor().query<{ removed: number }>(this.sql.sweep.text, [maxSwept])
     return row!.removed

@@ -9,7 +9,10 @@ import {
   type Statement,
 } from '../postgres/index.js'
 
-/** Transaction of a run: its writes commit together with the answer. `query` works like that of a `pg` client. */
+/**
+ * Transaction of a run. Its writes commit together with the answer. `query` works like the `query` method of a `pg`
+ * client.
+ */
 export interface Transaction {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }>
 }
@@ -22,18 +25,18 @@ export function transactionStatements(schema: string): TransactionStatements {
 }
 
 /**
- * Transaction of a run. It begins with the first query: a run that does not use it needs no connection.
+ * Transaction of a run. The first query begins the transaction, so a run that does not use it needs no connection.
  *
  * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases
- * its row locks. If a response takes longer than the expiry, another connection checks whether the server still works
- * on the query. If the server does not, the connection is lost and the run fails.
+ * its row locks. If a response takes longer than the expiry, another connection checks whether the server is still
+ * executing the query. If not, the connection is lost and the run fails.
  */
 export class RunTransaction {
   readonly #database: Database
   readonly #statements: TransactionStatements
   readonly #expiryMs: number
   readonly #signal: AbortSignal
-  /** Aborts when the connection is lost. */
+  /** Signal that aborts when the connection is lost. */
   readonly #silence = new AbortController()
   readonly #unanswered = new Set<{ readonly sentAt: number; isSuspect: boolean }>()
   #opened: Promise<Executor> | undefined
@@ -63,13 +66,13 @@ export class RunTransaction {
     },
   })
 
-  /** Rejects further queries. Returns true if there is a transaction to commit. */
+  /** Rejects further queries from now on. Returns true if there is a transaction to commit. */
   seal(): boolean {
     this.#isSealed = true
     return this.#opened !== undefined
   }
 
-  /** Runs `last` in the transaction and commits. Rolls back and throws if `last` throws. */
+  /** Runs `last` in the transaction and commits. If `last` throws, rolls back and rethrows the error. */
   commit(last: (tx: Executor) => Promise<void>): Promise<void> {
     return this.#close(last)
   }
@@ -101,7 +104,7 @@ export class RunTransaction {
         this.#finish = end
       })
       this.#transaction = this.#database.transaction(async (tx) => {
-        // No await: the queries of the run follow on the same connection.
+        // Not awaited, because the run's queries follow on the same connection.
         tx.query<{ pid: number }>(this.#statements.set_idle_timeout.text, [String(this.#expiryMs)]).then(
           ([row]) => {
             this.#pid = row!.pid
@@ -125,18 +128,18 @@ export class RunTransaction {
 
   async #heartbeat(tx: Executor): Promise<void> {
     const [oldest] = this.#unanswered
-    // A pending query keeps the transaction from being idle.
+    // The transaction is not idle while a query is pending.
     if (oldest === undefined) return void tx.query('select').catch(() => {})
     if (performance.now() - oldest.sentAt < this.#expiryMs) return
     const isWorking = this.#pid !== undefined && (await this.#isWorking(this.#pid))
-    // Two checks, because after the first the response may still be in transit.
+    // Checks twice, because the response may still be in transit after the first check.
     if (!isWorking && oldest.isSuspect && this.#unanswered.has(oldest)) this.#silence.abort(silentError())
     oldest.isSuspect = !isWorking
   }
 
   async #isWorking(pid: number): Promise<boolean> {
     const answered = this.#database.query<{ yes: boolean }>(this.#statements.is_working.text, [pid], responseTimeoutMs)
-    // If the database is unreachable, the presence of the instance detects it.
+    // If the database is unreachable, the instance's presence detects the outage.
     return answered.then(
       ([row]) => row!.yes,
       () => true,

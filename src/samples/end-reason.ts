@@ -1,7 +1,7 @@
 import type { HoldfastError } from '../base/index.js'
 import { sqlstateOf } from '../postgres/index.js'
 
-/** Why a term ended. The comment of the column `term.why` explains each reason. */
+/** Reason why a term ended. The comment on the column `term.why` explains each reason. */
 export type EndReason =
   | 'released'
   | 'release-requested'
@@ -25,7 +25,7 @@ export function reasonForRelease(reason: Error | undefined, isClosing: boolean):
   if (code === 'INSTANCE_DRAINING') return 'drained'
   if (code === 'STEPPED_DOWN' && cause !== 'closing') return steppedDownReasons[cause ?? ''] ?? 'stepped-down'
   if (code === undefined) return 'released'
-  // A campaign or a handle can also be closed without the instance.
+  // A campaign or a handle can also be closed while the instance stays open.
   if (isClosing) return 'closed'
   return code === 'STEPPED_DOWN' ? 'stepped-down' : 'released'
 }

@@ -8,7 +8,7 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
     this_hour constant timestamptz := date_trunc('hour', moment, 'UTC');
     at constant integer := extract(minute from moment at time zone 'UTC')::integer + 1;
     nothing constant smallint[] := array_fill(0::smallint, '{60}');
-    -- Remaining names of this hour. Names with waits have 1000 more.
+    -- Number of names that can still be added in this hour. The limit for names with waits is 1000 higher.
     room constant integer := 1000 - (select count(*) from (select from holdfast.sample where hour = this_hour limit 2000) as counted);
   begin
     insert into holdfast.sample as known (hour, key, held_total, waited_total, held, waited)
@@ -44,7 +44,7 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
   end
   $$;
 comment on function holdfast.sample_names(bigint[], integer[], integer[], float8) is
-  'Adds samples of one instance to the minute that was age_ms ago: tenths of a second for which each name was held and waited for, at most 32767 each. Ignores new names beyond 1000 per hour, and beyond 2000 for names with waits.';
+  'Adds one instance''s samples to the minute that was age_ms ago. A sample is the time for which a name was held and waited for, in tenths of a second, at most 32767 each. Ignores new names beyond 1000 per hour, and beyond 2000 for names with waits.';
 
 create or replace function holdfast.term_end(key bigint, fence bigint)
   returns table (end_at timestamptz, end_by timestamptz, reason text)
@@ -77,7 +77,7 @@ create or replace function holdfast.term_end(key bigint, fence bigint)
       order by term.fence
       limit 1;
     end if;
-    -- In a minute with a partial hold, the earliest time that the sample proves.
+    -- If the name was held for only part of the minute, this is the earliest end that the sample proves.
     select hour + make_interval(mins => minute::integer - 1, secs => least(tenths, 600) / 10.0) into seen_at
     from generate_series(
       date_trunc('hour', clock_timestamp(), 'UTC'),
@@ -95,4 +95,4 @@ create or replace function holdfast.term_end(key bigint, fence bigint)
   end
   $$;
 comment on function holdfast.term_end(bigint, bigint) is
-  'Returns the end of a term without a recorded end, or no row if the term still lasts: when it ended, the latest possible end if the exact time is unknown, and the reason. A lease ends when it expires. A lock ends with its instance: after the last sample that shows it held, and before the next term.';
+  'Returns the end of a term without a recorded end, or no row if the term still lasts: when it ended, the latest possible end if the exact time is unknown, and the reason. A lease ends when it expires. A lock ends with its instance: after the last sample that shows the lock as held, and before the next term.';

@@ -1,6 +1,7 @@
 -- name: write
--- Adds the samples of this instance ($1; $2 to $5: see sample_names) and records its terms ($6: ages of their starts and ends, in ms). Not
--- flushed: nothing depends on the last moment before a crash. Returns the clock of the database in ms. Relies on sample_pkey, term_pkey.
+-- Adds this instance's samples ($1; $2 to $5: see sample_names) and records its terms ($6: ages of their starts and ends, in ms). The
+-- commit is not flushed, because nothing depends on the last moments before a crash. Returns the database's clock in ms. Relies on
+-- sample_pkey, term_pkey.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
@@ -23,7 +24,8 @@ recorded as (
   left join holdfast.instance i on i.id = $1
   order by t.key, t.fence
   on conflict (key, fence) do update
-  -- Holders of the same lease token share a term. The earlier of two times is right, because a delayed statement makes times later.
+  -- Holders of the same lease token share a term. If two times differ, the earlier time is correct, because a delayed statement records a
+  -- later time.
   set instance = excluded.instance,
       host = excluded.host,
       os_pid = excluded.os_pid,
@@ -40,8 +42,9 @@ select
 from unflushed
 
 -- name: sweep
--- Records the ends of terms whose instance is gone. Removes samples after two days, terms after $1 days, and terms beyond the latest $2 in
--- total and $3 per name. Each part is bounded. Relies on sample_pkey, term_instance, term_ended_at, lease_pkey and term_pkey.
+-- Records when terms ended whose instance is gone. Removes samples after two days, terms after $1 days, and terms beyond the latest $2 in
+-- total and $3 per name. Each part processes a bounded number of rows. Relies on sample_pkey, term_instance, term_ended_at, lease_pkey and
+-- term_pkey.
 with old_samples as (
   delete from holdfast.sample
   where (hour, key) in (

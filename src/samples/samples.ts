@@ -16,16 +16,16 @@ interface SamplesOptions {
   readonly waits: WaitTracker
   readonly presence: Presence
   readonly anchor: Anchor | undefined
-  /** Used for sweeps, and without an anchor. */
+  /** Connection pool for sweeps, and for all statements if there is no anchor. */
   readonly keepaliveDatabase: Database
   readonly schema: string
   readonly isClosing: () => boolean
 }
 
 const minPauseMs = 1_000
-/** Spreads the writes of the instances over the minute. */
+/** Spreads the instances' writes over the minute. */
 const spreadMs = 50_000
-/** Average number of writes per sweep. Random, so that short-lived processes sweep too. */
+/** Average number of writes between sweeps. The actual number is random, so that short-lived processes sweep too. */
 const writesPerSweep = 60
 const keepDays = 14
 const keepTerms = 50_000
@@ -37,13 +37,16 @@ const maxTries = 3
 
 const isLeadership = (label: string) => label.startsWith('election/')
 
-/** Counts in memory what this instance holds and waits for, and writes the counts once a minute. See README.md. */
+/**
+ * Counts in memory how long this instance holds names and waits for them. Writes the counts once a minute. See
+ * README.md.
+ */
 export class Samples {
   readonly #options: SamplesOptions
   readonly #sql
   readonly #tally = new Tally()
   readonly #offsetMs = Math.random() * spreadMs
-  /** Why leaders resigned, by the number of the term. */
+  /** Reasons why leaders resigned, by term number. */
   readonly #resignReasons = new Map<number, EndReason>()
   readonly #poller = new Poller({
     isNeeded: () => !this.#tally.isEmpty,
@@ -91,9 +94,9 @@ export class Samples {
     return this.#write(true)
   }
 
-  /** @internal Records the ends of terms whose instance is gone, and removes old rows. */
+  /** @internal Records when terms ended whose instance is gone, and removes old rows. */
   async sweep(): Promise<void> {
-    // Not on the anchor, whose own session does not see this instance as present.
+    // Does not run on the anchor, because the anchor's own session does not see this instance as present.
     const values = [keepDays, keepTerms, keepOfName]
     await this.#options.keepaliveDatabase.query(this.#sql.sweep.text, values, responseTimeoutMs)
   }
@@ -114,7 +117,7 @@ export class Samples {
   }
 
   #waitersChanged({ key, label }: Key, by: 1 | -1): void {
-    // A campaign is not a wait: it delays no work.
+    // A campaign is not counted as a wait, because it delays no work.
     if (isLeadership(label)) return
     this.#tally.waitersChanged(key, by, performance.now())
     this.#poller.start()
@@ -163,7 +166,7 @@ export class Samples {
       names.map(({ key }) => key),
       names.map(({ held }) => held),
       names.map(({ waited }) => waited),
-      // The middle of the minute, so that a delayed statement still counts for the right minute.
+      // Uses the middle of the minute, so that a delayed statement still updates the correct minute.
       sentAt - (beganAt + endedAt) / 2,
       JSON.stringify(
         terms.map(({ beganAt, endedAt, ...term }) => ({ ...term, began: age(beganAt), ended: age(endedAt) })),

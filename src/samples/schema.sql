@@ -7,19 +7,19 @@ create table holdfast.sample (
   waited smallint[],
   primary key (hour, key)
 ) with (
-  -- Each row of the hour is updated once a minute. Free space in the page allows HOT updates, which need no index entry.
+  -- Each row of the hour is updated once a minute. Free space in the page allows HOT updates, which create no index entry.
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.1,
   autovacuum_vacuum_cost_delay = 0
 );
 comment on table holdfast.sample is
-  'Time for which each name was held and waited for, per minute, over the last two days. One row per name and hour, to which instances add. Covers locks, leases and elections of this package, up to a maximum number of names per hour.';
+  'Time for which each name was held and waited for, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
 comment on column holdfast.sample.hour is 'Start of the hour (UTC).';
 comment on column holdfast.sample.key is 'Key of the name.';
 comment on column holdfast.sample.held_total is 'Sum of held.';
 comment on column holdfast.sample.waited_total is 'Sum of waited.';
 comment on column holdfast.sample.held is
-  'Tenths of a second for which the name was held, in each of the 60 minutes. Sum over the instances that share the name, so it may exceed a minute.';
+  'Tenths of a second for which the name was held, in each of the 60 minutes. The value is the sum over all instances that share the name, so it may exceed a minute.';
 comment on column holdfast.sample.waited is
   'Tenths of a second for which calls waited, in each of the 60 minutes, summed over all calls. Null if no call waited in this hour.';
 

@@ -1,6 +1,6 @@
 import type { EndReason } from './end-reason.js'
 
-/** One grant of a name to this instance, until its last handle ends. */
+/** One grant of a name to this instance. It lasts until its last handle ends. */
 export interface Term {
   readonly key: string
   readonly fence: number
@@ -8,7 +8,7 @@ export interface Term {
   readonly mode: 'exclusive' | 'shared'
   readonly isLeadership: boolean
   readonly beganAt: number
-  /** Number of handles: readers of one process share a grant, and so do holders of a lease token. */
+  /** Number of handles. Readers in one process share a grant, and so do holders of the same lease token. */
   handles: number
   /** Whether the term was written to the database. */
   isRecorded: boolean
@@ -18,24 +18,24 @@ export interface Term {
 
 export type Grant = Pick<Term, 'key' | 'fence' | 'kind' | 'mode' | 'isLeadership'>
 
-/** Count of one name in the current minute. */
+/** Counters for one name in the current minute. */
 interface NameCount {
   readonly key: string
-  /** Current grants of this instance. */
+  /** This instance's current grants. */
   readonly open: Term[]
   /** Number of waiting calls. */
   waiting: number
   heldMs: number
   waitedMs: number
-  /** Time up to which `heldMs` and `waitedMs` are counted. */
+  /** Time up to which `heldMs` and `waitedMs` have been counted. */
   countedTo: number
 }
 
-/** Counts of a complete minute. */
+/** Counters for one complete minute. */
 export interface Minute {
   readonly beganAt: number
   readonly endedAt: number
-  /** Held and waited times in tenths of a second. Longest waits first, then longest holds. */
+  /** Held and waited times in tenths of a second. Sorted by wait (longest first), then by hold (longest first). */
   readonly names: readonly { readonly key: string; readonly held: number; readonly waited: number }[]
 }
 
@@ -46,17 +46,17 @@ const maxCounted = 10_000
 const maxRecorded = 1_000
 /** Maximum of a smallint. */
 const maxTenths = 32_767
-/** Shorter terms are written only for leaderships. */
+/** Minimum duration of a term that is written. Leaderships have no minimum. */
 const minTermMs = 1_000
-/** Maximum number of terms that are written per minute, and of ended terms that wait for it. */
+/** Maximum number of terms that are written per minute, and of ended terms that are waiting to be written. */
 const maxTerms = 100
 const maxEnded = 1_000
-/** Number of unwritten minutes that are kept. */
+/** Maximum number of unwritten minutes that are kept. */
 const maxMinutes = 2
 
 /**
- * Counts the held and waited time of each name per minute in memory, and collects the terms to write. Times are
- * `performance.now()`. Minutes begin by the clock of the database, once it is known.
+ * Counts each name's held and waited time per minute in memory, and collects the terms to write. Times are values of
+ * `performance.now()`. Once the database's clock is known, minutes begin on that clock.
  */
 export class Tally {
   readonly #names = new Map<string, NameCount>()
@@ -66,7 +66,7 @@ export class Tally {
   #endsAt = 0
   /** Whether new names are ignored until the next minute. */
   #isFull = false
-  /** Clock of the database minus `performance.now()`. */
+  /** The database's clock minus `performance.now()`. */
   #aheadMs = Date.now() - performance.now()
 
   /** End of the current minute. */
@@ -74,12 +74,12 @@ export class Tally {
     return this.#endsAt
   }
 
-  /** Whether nothing is held, waited for, or unwritten. */
+  /** Whether no name is held or waited for, and nothing is left to write. */
   get isEmpty(): boolean {
     return this.#names.size === 0 && this.#minutes.length === 0 && this.#ended.length === 0
   }
 
-  /** Sets the clock of the database at the local time `at`. Takes effect in the next minute. */
+  /** Sets the database's clock at the local time `at`. The new value takes effect in the next minute. */
   setClock(nowMs: number, at: number): void {
     this.#aheadMs = nowMs - at
   }
@@ -89,7 +89,7 @@ export class Tally {
     if (!counted) return
     const same = counted.open.find((term) => term.fence === fence)
     if (same) same.handles++
-    // No object spread, which would dominate the cost of this function for every lock.
+    // Avoids an object spread, which would cost more than the rest of this function.
     else {
       counted.open.push({
         key,
@@ -128,7 +128,7 @@ export class Tally {
     if (counted) counted.waiting += by
   }
 
-  /** Returns and removes the complete minutes. With `isLast` also the current one. */
+  /** Returns and removes the complete minutes. With `isLast`, also returns and removes the current minute. */
   removeMinutes(at: number, isLast = false): Minute[] {
     this.#closeMinutes(at)
     if (isLast && this.#names.size > 0) this.#closeMinute(at)
@@ -137,7 +137,7 @@ export class Tally {
     return minutes
   }
 
-  /** Returns the terms to write now by priority. They count as written until `markUnrecorded`. */
+  /** Returns the terms to write now, sorted by priority. They count as written until `markUnrecorded` is called. */
   termsToRecord(at: number): Term[] {
     const open = [...this.#names.values()].flatMap((counted) =>
       counted.open.filter((term) => !term.isRecorded && (term.isLeadership || at - term.beganAt >= minTermMs)),
@@ -156,7 +156,7 @@ export class Tally {
     }
   }
 
-  /** Returns the count of a name up to now, or undefined if too many names are counted. */
+  /** Returns a name's counters up to now. Returns undefined if too many names are already counted. */
   #count(key: string, at: number): NameCount | undefined {
     if (at >= this.#endsAt) this.#closeMinutes(at)
     let counted = this.#names.get(key)
@@ -171,13 +171,13 @@ export class Tally {
     return counted
   }
 
-  /** Removes idle names with less than a tenth of a second. */
+  /** Removes idle names whose times are less than a tenth of a second. */
   #makeRoom(at: number): void {
     for (const counted of this.#names.values()) {
       countTo(counted, at)
       if (isIdle(counted) && tenths(counted.heldMs) + tenths(counted.waitedMs) === 0) this.#names.delete(counted.key)
     }
-    // Avoids repeated scans that free little room.
+    // Avoids repeated scans that free little space.
     this.#isFull = this.#names.size > maxCounted * 0.9
   }
 
@@ -227,7 +227,7 @@ function tenths(ms: number): number {
   return Math.min(maxTenths, Math.round(ms / tenthMs))
 }
 
-/** Sorts terms that the database shows as open first, then leaderships, then the longest. */
+/** Compares terms: terms that the database shows as open come first, then leaderships, then the longest terms. */
 function byPriority(terms: Term[], at: number): Term[] {
   const rank = ({ isRecorded, isLeadership }: Term) => (isRecorded ? 2 : 0) + (isLeadership ? 1 : 0)
   const lastedMs = ({ beganAt, endedAt = at }: Term) => endedAt - beganAt

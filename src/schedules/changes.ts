@@ -7,7 +7,9 @@ import type { ScheduleRow } from './status.js'
 import type { ScheduleStore } from './store.js'
 import { firstTicks, planSettlement } from './ticks.js'
 
-/** Change of a schedule: adopt the rule and options of this code, override the rule, or resume. */
+/**
+ * A change to a schedule: adopt the rule and options in this process's code, override the rule, or resume the schedule.
+ */
 export type Change =
   | { readonly what: 'rule'; readonly definition: Definition }
   | { readonly what: 'override'; readonly rule: string | null }
@@ -24,8 +26,8 @@ interface ChangesOptions {
 const maxTries = 50
 
 /**
- * Changes schedules. The statement that changes a rule also settles the due ticks of the old rule. They are computed
- * from the row that was read. If the row has changed since then, the change is tried again.
+ * Changes schedules. The statement that changes a rule also settles the old rule's due ticks. The due ticks are
+ * computed from the row that was read. If the row has changed since then, the change is retried.
  */
 export class Changes {
   readonly #options: ChangesOptions

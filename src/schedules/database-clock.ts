@@ -1,6 +1,6 @@
 /**
- * Clock of the database, extrapolated from its last response by the monotonic clock of this process. Does not use the
- * wall clock of this machine. Trails the database by the duration of a response, and is never ahead.
+ * Estimates the database's clock from its last response and this process's monotonic clock. Does not use this machine's
+ * wall clock. The estimate is behind the database's clock by the duration of a response, and never ahead.
  */
 export class DatabaseClock {
   #databaseMs = 0
@@ -12,7 +12,7 @@ export class DatabaseClock {
     this.#setAt = performance.now()
   }
 
-  /** Returns ms since 1970. NaN before the first response. */
+  /** Returns the time in ms since 1970. NaN before the first response. */
   now(): number {
     return this.#setAt === Number.NEGATIVE_INFINITY ? Number.NaN : this.#databaseMs + performance.now() - this.#setAt
   }

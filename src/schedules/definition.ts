@@ -17,27 +17,29 @@ import {
 import { type RuleOptions, ruleFromOptions, type TickRule } from '../cron/index.js'
 import type { Transaction } from '../once/index.js'
 
-/** Argument of the handler of a schedule. */
+/** Argument of a schedule's handler. */
 export interface ScheduleRun {
   /** Name of the schedule. */
   readonly name: string
-  /** Time that the rule defines. For an extra run, the time of the request. */
+  /** Scheduled time. For an extra run, the time of the request. */
   readonly tick: Date
   /** Delay between the tick and the start of the run, in ms. */
   readonly lateMs: number
   /** Whether the run was requested in addition to the rule (`schedules.run`). */
   readonly extra: boolean
-  /** Number of starts of this tick, from 1. Grows when an instance dies or closes during the run. */
+  /**
+   * Number of times that this tick was started, counted from 1. Increases if an instance dies or closes during the run.
+   */
   readonly attempt: number
-  /** Fencing token: larger than that of every earlier run of the schedule. */
+  /** Fencing token, larger than the token of every earlier run of the schedule. */
   readonly fence: number
-  /** Last tick of the rule whose run is done. */
+  /** Last scheduled tick whose run is done. */
   readonly lastSuccess: Date | undefined
-  /** Aborts when the work should stop: `RunLostError`, `RunTimeoutError`, `RunReplacedError` or `RunDrainingError`. */
+  /** Signal to stop. Its reason is a `RunLostError`, `RunTimeoutError`, `RunReplacedError` or `RunDrainingError`. */
   readonly signal: AbortSignal
-  /** Transaction that commits together with the end of the run, exactly once. It begins with the first query. */
+  /** Transaction that commits exactly once, together with the result of the run. The first query begins it. */
   readonly tx: Transaction
-  /** Adds a line to the log of the run. The last 100 lines are kept. */
+  /** Adds a line to the run's log. The last 100 lines are kept. */
   log(line: string): void
 }
 
@@ -49,25 +51,30 @@ export interface ScheduleOptions extends RuleOptions {
   overlap?: 'skip' | 'queue' | 'allow' | 'replace' | undefined
   /**
    * Handling of ticks that no instance started before the next tick or within a minute: `skip` them (the default), run
-   * the `latest`, or run up to N of them (`{ all: N }`), oldest first.
+   * the `latest` tick, or run up to N of them (`{ all: N }`), oldest first.
    */
   missed?: 'skip' | 'latest' | { all: number } | undefined
-  /** Handling of a tick whose instance dies: another instance runs it again (the default), or the crash is recorded. */
+  /**
+   * Handling of a tick whose instance dies: another instance runs the tick again (the default), or the crash is
+   * recorded.
+   */
   crashed?: 'rerun' | 'record' | undefined
   /** Maximum duration of a run. Default: no limit. */
   timeout?: Duration | undefined
   /**
-   * Maximum random delay before an instance claims a tick, so that the instances do not claim at the same time. Default
-   * `40ms`, and at most a quarter of the time to the next tick.
+   * Maximum random delay before an instance claims a tick. The delay prevents all instances from claiming at the same
+   * time. Default `40ms`, but at most a quarter of the time to the next tick.
    */
   spread?: Duration | undefined
-  /** Prefers the instance that ran last, for work that benefits from caches in memory. Default false. */
+  /**
+   * Prefers the instance that ran the last tick. Useful for work that benefits from in-memory caches. Default false.
+   */
   sticky?: boolean | undefined
   /** Former name of a renamed schedule. */
   was?: string | undefined
 }
 
-/** Part of a job definition (`defineJob`) that schedules use. */
+/** The part of a job definition (`defineJob`) that schedules use. */
 export interface ScheduledJob<Input> {
   readonly kind: string
   readonly schema: { readonly '~standard': { readonly types?: { readonly input: Input } | undefined } } | undefined
@@ -76,11 +83,11 @@ export interface ScheduledJob<Input> {
 export interface JobScheduleOptions<Input> extends ScheduleOptions {
   /** Job that each tick enqueues exactly once. */
   job: ScheduledJob<Input>
-  /** Returns the input of the job of a tick. */
+  /** Returns the input for a tick's job. */
   input: (tick: Date) => NoInfer<Input>
 }
 
-/** Enqueues jobs. Implemented outside of this room. */
+/** Enqueues jobs. Implemented outside this room. */
 export interface JobPort {
   enqueue(job: ScheduledJob<unknown>, input: unknown, tx: Transaction): Promise<unknown>
 }
@@ -92,7 +99,7 @@ export interface ScheduleDefinition {
   readonly rule: TickRule
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** For `all`: maximum number of missed ticks that run. */
+  /** Maximum number of missed ticks that run. Only for `all`. */
   readonly maxLate: number
   readonly reruns: boolean
   readonly timeoutMs: number | undefined

@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** Reason of a run's signal: another instance may run the tick. Nothing of this run is recorded. */
+/** Abort reason of a run's signal: another instance may run the tick. The result of this run is not recorded. */
 export class RunLostError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -23,7 +23,7 @@ export class RunLostError extends HoldfastError {
   }
 }
 
-/** Reason of a run's signal: the run exceeded `timeout`. It has failed, even if the handler returns. */
+/** Abort reason of a run's signal: the run exceeded `timeout`. The run has failed, even if the handler returns. */
 export class RunTimeoutError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -38,7 +38,7 @@ export class RunTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a run's signal: a later tick replaces the run (`overlap: 'replace'`) as soon as the run has ended. */
+/** Abort reason of a run's signal: a later tick will replace the run (`overlap: 'replace'`) as soon as the run ends. */
 export class RunReplacedError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -53,7 +53,7 @@ export class RunReplacedError extends HoldfastError {
   }
 }
 
-/** Reason of a run's signal: its schedule is closing in this instance, and the time limit has passed. */
+/** Abort reason of a run's signal: the schedule is closing in this instance, and the time limit has passed. */
 export class RunDrainingError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string

@@ -36,7 +36,7 @@ create or replace function holdfast.schedule_make_room(of_schedule bigint, overl
     if overlap = 'allow' then
       return true;
     end if;
-    -- A tick that waits to run again after a crash counts as a run.
+    -- A tick that is waiting to run again after a crash counts as a run.
     select
       coalesce(bool_or(state = 'running' or attempt > 0), false),
       coalesce(bool_or(state = 'waiting' and attempt = 0), false)
@@ -79,7 +79,7 @@ create or replace function holdfast.schedule_make_room(of_schedule bigint, overl
   end
   $$;
 comment on function holdfast.schedule_make_room(bigint, text) is
-  'Returns whether overlap allows another run of a schedule. For replace: stops and removes the other runs. The caller holds the lock on the row of the schedule.';
+  'Returns whether overlap allows another run of a schedule. For replace: stops and removes the other runs. The caller holds the lock on the schedule''s row.';
 
 create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
   returns boolean
@@ -101,7 +101,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
     if due = 0 then
       return older is null;
     end if;
-    -- The list is too short: more ticks may be due by now.
+    -- The list of ticks is too short: more ticks may be due by now.
     if due = cardinality(ticks) and not is_over then
       return false;
     end if;
@@ -145,7 +145,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
       where place > missed_ticks - run_late
         and place <= missed_ticks;
       if is_current then
-        -- Late runs are no reason to skip the tick that is due now.
+        -- Late runs must not cause the tick that is due now to be skipped.
         if run_late > 0 or holdfast.schedule_make_room(of_schedule, s.overlap) then
           insert into holdfast.tick (schedule, at) values (of_schedule, ticks[due]);
         else
@@ -161,7 +161,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
   end
   $$;
 comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
-  'Settles the due ticks of a schedule. The caller holds the lock on its row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
+  'Settles the due ticks of a schedule. The caller holds the lock on the schedule''s row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
 
 create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoch_number integer, member text) returns json
   language plpgsql
@@ -226,7 +226,7 @@ create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoc
   end
   $$;
 comment on function holdfast.schedule_start_runs(bigint, integer, text) is
-  'Starts the waiting runs of a schedule that may start. The caller holds the lock on the row of the schedule. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
+  'Starts a schedule''s waiting runs, as far as they may start. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
 
 create or replace function holdfast.schedule_states(keys bigint[]) returns json
   language plpgsql
@@ -260,7 +260,7 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
   end
   $$;
 comment on function holdfast.schedule_states(bigint[]) is
-  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because it is settled only now and then.';
+  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because it is settled only occasionally.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql
@@ -271,7 +271,7 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
     started json;
     all_started jsonb := '[]';
   begin
-    -- Flushed, because a crash that loses a claim would start the tick twice.
+    -- The commit is flushed, because the tick would start twice if a crash lost the claim.
     perform holdfast.flush_leases();
     if not holdfast.grace_is_over() then
       return json_build_object('state', 'in-grace');
@@ -311,13 +311,13 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
   end
   $$;
 comment on function holdfast.schedule_claim(integer, text, json) is
-  'Settles due ticks of schedules and starts runs: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick match. Without a rule, only starts runs. Skips locked schedules. Returns the started runs and the states of all schedules.';
+  'Settles due ticks of schedules and starts runs: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick match. For an element without a rule, the function only starts runs. Skips locked schedules. Returns the started runs and the states of all schedules.';
 
 create or replace function holdfast.schedule_resolve(key bigint) returns bigint
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$ select coalesce((select n.schedule from holdfast.schedule_name n where n.key = schedule_resolve.key), schedule_resolve.key) $$;
-comment on function holdfast.schedule_resolve(bigint) is 'Returns the key of the schedule that the key of a name leads to.';
+comment on function holdfast.schedule_resolve(bigint) is 'Returns the key of the schedule to which a name''s key refers.';
 
 create or replace function holdfast.schedule_is_declared(of_schedule bigint, with_rule text, but_for text) returns boolean
   language sql
@@ -349,7 +349,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
     declared jsonb := '[]';
   begin
     perform holdfast.flush_leases();
-    -- Serialized, because a declaration may redirect names of other schedules.
+    -- Declarations are serialized, because a declaration may redirect the names of other schedules.
     perform pg_advisory_xact_lock(holdfast.lock_class('schedule declarations'), 0);
     for one in
       select *
@@ -368,7 +368,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
             insert into holdfast.schedule_name values (one.key, former);
             id := former;
           else
-            -- Both schedules exist, or neither does: redirect the former name to this schedule, and stop the former schedule.
+            -- Either both schedules exist, or neither does. Redirects the former name to this schedule, and stops the former schedule.
             insert into holdfast.schedule_name values (one.former_key, id)
             on conflict on constraint schedule_name_pkey do update set schedule = excluded.schedule;
             update holdfast.schedule set next_at = null where schedule.key = former;
@@ -412,7 +412,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
   end
   $$;
 comment on function holdfast.schedule_declare(integer, text, json) is
-  'Declares the schedules in the code of an instance. Returns the key of each, whether its rule must be adopted, and the states. A schedule that is missing in the result must be declared again, because none of its given first ticks is in the future.';
+  'Declares the schedules in an instance''s code. Returns each schedule''s key, whether its rule must be adopted, and its state. If a schedule is missing from the result, the caller must declare it again, because none of its given first ticks is in the future.';
 
 create or replace function holdfast.schedule_change(asked json) returns text
   language plpgsql
@@ -478,7 +478,7 @@ create or replace function holdfast.schedule_change(asked json) returns text
   end
   $$;
 comment on function holdfast.schedule_change(json) is
-  'Settles the due ticks of a schedule by the old rule, then changes its rule ("what": rule, by the code; override, by an operator) or resumes it (resume). Returns retry if the schedule has changed since it was read.';
+  'Settles the due ticks of a schedule under the old rule, then changes the rule ("what": rule, by the code; override, by an operator) or resumes it (resume). Returns retry if the schedule has changed since it was read.';
 
 create or replace function holdfast.schedule_recover(of_schedule bigint) returns void
   language plpgsql
@@ -529,7 +529,7 @@ create or replace function holdfast.schedule_recover(of_schedule bigint) returns
   end
   $$;
 comment on function holdfast.schedule_recover(bigint) is
-  'Returns the runs of dead instances to waiting, or records them as broken. For one schedule, or for all (null).';
+  'Returns the runs of dead instances to the state waiting, or records them as broken. Handles one schedule, or all schedules (null).';
 
 create or replace function holdfast.schedule_request_run(of_schedule bigint) returns float8
   language plpgsql
@@ -544,7 +544,7 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
     if not found then
       return null;
     end if;
-    -- Without members, no poll detects dead runs, which would block this request.
+    -- If the schedule has no members, no poll detects dead runs. Dead runs would then block this request.
     perform holdfast.schedule_recover(of_schedule);
     if not holdfast.schedule_make_room(of_schedule, s.overlap) then
       return null;
@@ -563,7 +563,7 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
   end
   $$;
 comment on function holdfast.schedule_request_run(bigint) is
-  'Requests a run in addition to the rule, which a member starts. Returns its tick in ms. Null if the schedule does not exist, or a run exists and overlap does not allow another.';
+  'Requests a run in addition to the rule. A member starts the run. Returns the run''s tick in ms. Returns null if the schedule does not exist, or if a run exists and overlap does not allow a second one.';
 
 create or replace function holdfast.schedule_record_ends(asked json) returns json
   language plpgsql
@@ -613,7 +613,7 @@ create or replace function holdfast.schedule_record_ends(asked json) returns jso
   end
   $$;
 comment on function holdfast.schedule_record_ends(json) is
-  'Records the ends of runs, each only if it runs under this fence: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the recorded fences, and the schedules that have a waiting run.';
+  'Records the results of runs, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
 
 create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
   language plpgsql
@@ -630,7 +630,7 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
       and session = epoch_number
       and fence <= max_fence
       and not fence = any(fences);
-    -- One member at a time checks for dead instances.
+    -- Only one member at a time checks for dead instances.
     if pg_try_advisory_xact_lock(holdfast.lock_class('schedule maintenance'), 0) then
       perform holdfast.schedule_recover(null);
       if horizon_ms is not null then
@@ -704,7 +704,7 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
   end
   $$;
 comment on function holdfast.schedule_poll(integer, text, bigint[], bigint, integer) is
-  'Polls for a member. Returns its unknown runs (up to max_fence) and the runs of dead instances to waiting. Returns whether a run of its schedules is active, which schedules may start a run, and which of its runs must stop. With a horizon also: the states of schedules that are due until then, the number of its memberships, and the schedules that must adopt its rule.';
+  'Polls on behalf of a member. Puts two kinds of runs back into the state waiting: the member''s runs that it does not know (up to max_fence), and the runs of dead instances. Returns whether a run of the member''s schedules is active, which schedules may start a run, and which of the member''s runs must stop. With a horizon, also returns the states of the schedules that are due before the horizon, the number of the member''s memberships, and the schedules that must adopt the member''s rule.';
 
 create or replace function holdfast.schedule_sweep(keep_days integer, max_kept integer, min_kept integer) returns void
   language plpgsql
@@ -775,7 +775,7 @@ create or replace function holdfast.schedule_sweep(keep_days integer, max_kept i
   end
   $$;
 comment on function holdfast.schedule_sweep(integer, integer, integer) is
-  'Removes ticks and gaps that are older than keep_days or not among the latest max_kept of their schedule, but never the latest min_kept. Also removes rules from before all kept rows. Removes a bounded number of rows per call.';
+  'Removes ticks and gaps that are older than keep_days or not among their schedule''s latest max_kept rows, but never the latest min_kept rows. Also removes rules that ended before the oldest kept row. Removes a bounded number of rows per call.';
 
 create or replace function holdfast.schedule_unaccounted(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable
@@ -787,4 +787,5 @@ create or replace function holdfast.schedule_unaccounted(of_schedule bigint, tic
     + (select count(*) from holdfast.gap where schedule = of_schedule and first_at <= t.at and last_at >= t.at) <> 1
   $$;
 comment on function holdfast.schedule_unaccounted(bigint, timestamptz[]) is
-  'Returns the settled ticks of a rule that are not in exactly one run or gap. An empty result proves that no tick was lost or repeated.';
+  'Returns the settled ticks of a rule that do not belong to exactly one run or gap. An empty result proves that no tick was lost or '
+  'repeated.';

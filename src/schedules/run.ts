@@ -10,7 +10,7 @@ export interface RunContext extends AttemptContext {
   noted(run: Run): void
 }
 
-/** One run of a tick, as its handler sees it. */
+/** One run of a tick, as the handler sees it. */
 export class Run extends Attempt implements ScheduleRun {
   readonly definition: Definition
   /** Key of the schedule. */
@@ -22,7 +22,7 @@ export class Run extends Attempt implements ScheduleRun {
   readonly lateMs: number
   readonly lastSuccess: Date | undefined
   readonly startedAt = performance.now()
-  /** Resolves when the end of the handler is recorded, or the run is given up. */
+  /** Resolves when the handler's result is recorded, or the run is abandoned. */
   readonly over: Promise<void>
   /** Log lines that are not written yet. */
   lines: string[] = []
@@ -62,7 +62,7 @@ export class Run extends Attempt implements ScheduleRun {
     return new RunLostError(this.name, this.tick, this.fence, cause)
   }
 
-  /** Claims the right to decide how the run ends. Returns true for the first call only. */
+  /** Claims the right to decide the run's result. Returns true only for the first call. */
   decide(): boolean {
     const isFirst = !this.#isDecided
     this.#isDecided = true

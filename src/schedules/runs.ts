@@ -31,12 +31,12 @@ interface Ending {
 }
 
 const notesAfterMs = 250
-/** Time for a handler to end after its signal has aborted, when its schedule closes. */
+/** Time that a handler has to end after its signal aborts because its schedule is closing. */
 const stopMs = 5_000
 
-/** Runs the handlers of this process and records how they end. */
+/** Runs the handlers in this process and records their results. */
 export class Runs {
-  /** Error that prevents the record of ends now. */
+  /** Error that currently prevents the recording of results. */
   failure: { readonly error: unknown } | undefined
   readonly #options: RunsOptions
   readonly #store: ScheduleStore
@@ -63,12 +63,15 @@ export class Runs {
     this.#endings = new Batcher<Ending, undefined>((endings) => this.#recordAll(endings))
   }
 
-  /** Fences of the runs whose end is not recorded. */
+  /** Fencing tokens of the runs whose results are not recorded yet. */
   get fences(): Iterable<number> {
     return this.#running.keys()
   }
 
-  /** Whether the handler of a lost run of this schedule still works here. Until it ends, no other run starts here. */
+  /**
+   * Whether the handler of a lost run of this schedule is still working in this process. No other run starts in this
+   * process until the handler ends.
+   */
   hasLostRun(key: string): boolean {
     for (const run of this.#running.values())
       if (run.key === key && run.isLost && run.definition.overlap !== 'allow') return true
@@ -92,13 +95,13 @@ export class Runs {
     this.#run(run).catch((error) => this.#emitFailed(run, error))
   }
 
-  /** Aborts the signal of a run that a later tick replaces. */
+  /** Aborts the signal of a run because a later tick replaces the run. */
   stop(fence: number): void {
     const run = this.#running.get(fence)
     run?.stop(new RunReplacedError(run.name))
   }
 
-  /** Waits for runs. After `withinMs` aborts their signals. Then gives them up. */
+  /** Waits for runs. After `withinMs`, aborts their signals. Abandons the runs that still do not end. */
   async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {
     const runs = [...this.#running.values()].filter(isMeant)
     const all = Promise.all(runs.map((run) => run.over))
@@ -129,7 +132,8 @@ export class Runs {
       clearTimeout(timer)
       await this.#failed(run, error)
     } finally {
-      // This process no longer lists the run. If its end was not recorded, a later poll returns the tick to waiting.
+      // This process no longer lists the run. If the result was not recorded, a later poll returns the tick to the
+      // state `waiting`.
       run.end()
     }
   }
@@ -150,7 +154,7 @@ export class Runs {
     this.#emitEnded(run, 'done')
   }
 
-  /** Records the end in the transaction of the handler, and commits both. */
+  /** Records the result in the handler's transaction, and commits the transaction. */
   async #commit(run: Run, transaction: RunTransaction): Promise<void> {
     await this.#flushNotes()
     const { id, at, extra, fence } = runKeyOf(run)
@@ -166,7 +170,8 @@ export class Runs {
 
   async #failed(run: Run, error: unknown): Promise<void> {
     void run.rollback()
-    // If the commit succeeded and only its response was lost, the record of the failure is rejected: the run has ended.
+    // If the commit succeeded and only its response was lost, the database rejects this failure, because the run has
+    // already ended.
     if (isInstance(error, RunLostError)) run.lose(error)
     if (!run.decide()) return
     if (run.isLost) return this.#emitEnded(run, 'lost')
@@ -193,7 +198,7 @@ export class Runs {
     this.#options.events.emitter('schedule.ended')?.({ ...eventFieldsOf(run), state, durationMs })
   }
 
-  /** Gives up a run whose handler ignores its signal, while its schedule closes. */
+  /** Abandons a run whose handler ignores its signal while the schedule is closing. */
   #giveUp(run: Run): void {
     if (!run.decide()) return
     this.#emitEnded(run, 'returned')
@@ -202,7 +207,7 @@ export class Runs {
     void this.#record({ run, state: 'returned' }).then(() => run.end())
   }
 
-  /** Retries until the end is recorded or rejected. Until then no other instance can start the tick. */
+  /** Retries until the result is recorded or rejected. Until then, no other instance can start the tick. */
   async #record(ending: Ending): Promise<void> {
     await this.#flushNotes()
     const { signal } = this.#givingUp
@@ -211,7 +216,7 @@ export class Runs {
       await this.#endings.add(ending)
       this.failure = undefined
     }
-    // Retries after any error: an operator may correct missing rights or wrong settings.
+    // Retries after any error, because an operator may grant missing privileges or correct wrong settings.
     await retryUntilRecorded(signal, record, (error) => {
       this.failure = { error }
       return 5_000
@@ -244,7 +249,7 @@ function runKeyOf({ key, tick, extra, fence }: Run) {
   return { id: key, at: tick, extra, fence }
 }
 
-/** Serializes ends for `schedule_record_ends`. */
+/** Serializes results for `schedule_record_ends`. */
 function serialize(endings: readonly Ending[]): string {
   return JSON.stringify(endings.map(({ run, state, error }) => ({ ...runKeyOf(run), state, error })))
 }

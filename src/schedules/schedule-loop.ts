@@ -14,19 +14,19 @@ interface ScheduleLoopOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly rules: Rules
-  /** Replaces the rule of the schedule with this key by the rule of the definition. */
+  /** Replaces the rule of the schedule that has this key with the definition's rule. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
 }
 
-/** Schedule that this instance has in its code. */
+/** Schedule in this instance's code. */
 interface Entry {
   readonly definition: Definition
-  /** Key of the schedule that the name leads to. Undefined until the schedule is declared in this epoch. */
+  /** Key of the schedule to which the name refers. Undefined until the schedule is declared in this epoch. */
   key: string | undefined
   state: ScheduleState | undefined
-  /** Time to claim the next tick, on the monotonic clock. */
+  /** Time at which to claim the next tick, on the monotonic clock. */
   wakeAt: number
-  /** Calls that wait for the first declaration. Undefined after it. */
+  /** Calls that are waiting for the first declaration. Undefined after the first declaration. */
   waiters: Waiter[] | undefined
 }
 
@@ -44,11 +44,11 @@ const sweepEveryMs = 3_600_000
 const keepDays = 30
 const maxKept = 10_000
 const minKept = 100
-/** Delay before a locked schedule is tried again. */
+/** Delay before a locked schedule is retried. */
 const againMs = 60
 const maxPerStatement = 200
 
-/** Declares the schedules of an instance, polls, and claims due ticks: one loop, one statement after the other. */
+/** Declares an instance's schedules, polls, and claims due ticks. A single loop runs one statement at a time. */
 export class ScheduleLoop {
   readonly clock = new DatabaseClock()
   readonly runs: Runs
@@ -56,9 +56,9 @@ export class ScheduleLoop {
   readonly #store: ScheduleStore
   readonly #entries = new Map<string, Entry>()
   readonly #byKey = new Map<string, Entry>()
-  /** Keys of schedules with a waiting run that may start. */
+  /** Keys of schedules that have a waiting run which may start. */
   readonly #startable = new Set<string>()
-  /** Keys of schedules that must adopt the rule of this instance. */
+  /** Keys of schedules that must adopt this instance's rule. */
   readonly #adoptable = new Set<string>()
   /** Time of the next attempt to adopt a rule, after a failure. */
   #adoptAt = 0
@@ -69,11 +69,14 @@ export class ScheduleLoop {
   #sweepAt = performance.now() + sweepEveryMs * Math.random()
   /** Largest fence that existed at the last poll of this epoch. */
   #seenFence = 0
-  /** Polls that are still required without schedules: a claim whose response was lost may have started runs. */
+  /**
+   * Number of polls that are still required after the last schedule was closed, because a claim whose response was lost
+   * may have started runs.
+   */
   #pendingPolls = 0
   readonly #wakeup = new Wakeup()
   #working: Promise<void> | undefined
-  /** Error after which the loop pauses. */
+  /** Error that caused the loop to pause. */
   #failure: { readonly error: unknown } | undefined
 
   constructor(options: ScheduleLoopOptions) {
@@ -90,7 +93,7 @@ export class ScheduleLoop {
     })
   }
 
-  /** Why schedules do not tick in this instance, or undefined. */
+  /** Reason why schedules are not ticking in this instance. Undefined if they are. */
   get trouble(): HealthReason | undefined {
     if (this.#closing.signal.aborted) return undefined
     if (this.#failure) return healthReasonOf('SCHEDULES_FAILED', 'The schedules cannot tick', this.#failure.error)
@@ -166,7 +169,7 @@ export class ScheduleLoop {
     }
   }
 
-  /** Performs the most urgent action. */
+  /** Performs the most urgent pending action. */
   async #step(): Promise<void> {
     const epoch = await this.#options.presence.whenPresent(this.#closing.signal)
     if (epoch !== this.#epoch) this.#beginEpoch(epoch)
@@ -220,7 +223,7 @@ export class ScheduleLoop {
         for (const { resolve } of entry.waiters ?? []) resolve()
         entry.waiters = undefined
       }
-      // The schedule was closed during the statement.
+      // The schedule was closed while the statement was running.
       if (this.#entries.get(entry.definition.name) !== entry) {
         if (entry.key !== undefined) await this.#withdraw([entry.key])
       } else if (entry.key !== undefined) this.#byKey.set(entry.key, entry)
@@ -238,7 +241,7 @@ export class ScheduleLoop {
         if (entry) await this.#options.adopt(key, entry.definition)
         this.#adoptable.delete(key)
       } catch {
-        // For example, this version cannot read the rule in force. The other schedules continue.
+        // One possible cause: this version of Holdfast cannot read the rule in force. The other schedules continue.
         this.#adoptAt = performance.now() + idleMs
       }
     }
@@ -263,7 +266,7 @@ export class ScheduleLoop {
     if (answer.soon) {
       this.#applyStates(answer.soon.states)
       for (const key of answer.soon.adopt ?? []) this.#adoptable.add(key)
-      // Another process removed membership rows of this instance: declare all schedules again.
+      // Another process removed membership rows of this instance, so all schedules must be declared again.
       if (answer.soon.members < this.#byKey.size) this.#beginEpoch(epoch)
     }
     const between = (ms: number) => performance.now() + ms * (0.7 + Math.random() * 0.4)
@@ -290,13 +293,13 @@ export class ScheduleLoop {
     this.clock.set(answer.now)
     this.#applyStates(answer.states)
     for (const started of answer.started) this.#start(epoch, started)
-    // The instance that runs a tick may crash, or its run may be stopped.
+    // The instance that is running a tick may crash, or its run may be stopped.
     this.#pollAt = Math.min(this.#pollAt, performance.now() + busyMs)
   }
 
   #start(epoch: Epoch, started: StartedRun): void {
     const entry = this.#byKey.get(started[0])
-    // If the schedule was closed or the epoch was lost, a later poll of a member returns the tick to waiting.
+    // If the schedule was closed or the epoch was lost, a member's later poll returns the tick to the state `waiting`.
     if (entry && epoch.trusted) this.runs.start(entry.definition, started, epoch)
   }
 
@@ -318,7 +321,7 @@ export class ScheduleLoop {
       const [, , nextMs, dueMs] = state
       const wasSeen = entry.state?.[2] === nextMs && entry.state[1] === state[1]
       entry.state = state
-      // Still due: another instance has locked the schedule. #claim has set the time of the next try.
+      // The schedule is still due, because another instance has locked it. #claim has set the time of the next attempt.
       if (wasSeen && dueMs !== null && dueMs <= 0) continue
       entry.wakeAt = this.#wakeAt(entry)
     }

@@ -1,21 +1,21 @@
--- No statement needs session state, so any connection pooler works. Decisions are in functions.sql.
+-- No statement needs session state, so any connection pooler works. The functions in functions.sql make all decisions.
 
 -- name: now
--- Returns the clock of the database, in ms.
+-- Returns the database's clock, in ms.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
 
 -- name: declare
--- Declares the schedules of an instance; see schedule_declare.
+-- Declares an instance's schedules; see schedule_declare.
 select holdfast.schedule_declare($1::integer, $2, $3::text::json)::text as answer
 
 -- name: withdraw
--- Ends the membership of an instance in schedules.
+-- Ends an instance's membership in schedules.
 delete from holdfast.schedule_member
 where instance = $1
   and schedule = any($2::text::bigint[])
 
 -- name: poll
--- Polls for a member; see schedule_poll.
+-- Polls on behalf of a member; see schedule_poll.
 select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
 
 -- name: claim
@@ -23,11 +23,11 @@ select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $
 select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 
 -- name: end
--- Records the ends of runs; see schedule_record_ends.
+-- Records the results of runs; see schedule_record_ends.
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
--- Records the end of a run in the transaction of its handler. Changes only the run's own row. Relies on tick_pkey.
+-- Records a run's result in its handler's transaction. Changes only the run's own row. Relies on tick_pkey.
 update holdfast.tick
 set state = 'done',
     error = null,
@@ -40,7 +40,7 @@ where schedule = $1::bigint
 returning fence
 
 -- name: save_logs
--- Appends log lines of handlers, each only if its run still has its fence.
+-- Appends log lines from handlers, each only if its run still has the same fencing token.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
 select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
@@ -75,7 +75,7 @@ select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as a
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
 -- name: find
--- Returns a schedule by the key of a name ($1), or all schedules of a namespace ($2).
+-- Returns the schedule to which a name's key ($1) refers, or all schedules in a namespace ($2).
 select
   s.key::text as key,
   s.name,
@@ -110,7 +110,7 @@ select at, state, extra, instance, attempt, started_at, ended_at, error::text as
 from (
   select
     at,
-    -- A poll of a live member records crashes. Until then the row still says running.
+    -- A live member's poll records crashes. Until then the row still shows the state running.
     case when state = 'running' and not holdfast.is_present(session) then 'lost' else state end as state,
     extra, instance, attempt, started_at, ended_at, error,
     (

@@ -55,11 +55,12 @@ export interface SchedulesOptions {
 /** Schedule that this instance has added. */
 export interface Schedule extends AsyncDisposable {
   readonly name: string
-  /** Number of its runs in this instance. */
+  /** Number of the schedule's current runs in this instance. */
   readonly running: number
   /**
-   * Stops claiming ticks in this instance, and resolves when its runs have ended. The signals of runs that take longer
-   * than `within` (default `30s`) abort with `RunDrainingError`, and another instance runs their ticks again.
+   * Stops claiming ticks in this instance, and resolves when the schedule's runs in this instance have ended. If a run
+   * takes longer than `within` (default `30s`), its signal aborts with a `RunDrainingError`, and another instance runs
+   * its tick again.
    */
   close(options?: { within?: Duration | undefined }): Promise<void>
 }
@@ -67,7 +68,7 @@ export interface Schedule extends AsyncDisposable {
 const closeWithinMs = 30_000
 
 /**
- * Distributed cron: of all instances that add a schedule, one runs each tick.
+ * Distributed cron. Exactly one of the instances that add a schedule runs each tick.
  *
  * @example
  * holdfast.schedules.add('hourly-report', { cron: '0 * * * *', timezone: 'Europe/London' }, async ({ tick, signal }) => {
@@ -110,11 +111,11 @@ export class Schedules {
 
   /**
    * Adds a schedule to this instance until the schedule or the instance is closed. All instances add the same schedules
-   * when they start, and one of them runs each tick. Returns immediately: the schedule is written to the database in
-   * the background. Other calls of this instance that name the schedule wait for that.
+   * when they start, and one of them runs each tick. Returns immediately and writes the schedule to the database in the
+   * background. Other calls in this instance that name the schedule wait until it is written.
    *
-   * With `job` and `input` instead of a function, each tick enqueues exactly one job. A definition made by
-   * `defineSchedule` replaces all arguments.
+   * With `job` and `input` instead of a function, each tick enqueues exactly one job. You can pass a definition made by
+   * `defineSchedule` instead of all arguments.
    *
    * @example
    * holdfast.schedules.add('invoices', { every: '15m', overlap: 'queue', timeout: '10m' }, async ({ tick, signal, tx }) => {
@@ -170,7 +171,7 @@ export class Schedules {
   }
 
   /**
-   * Pauses a schedule until it is resumed. No tick starts, even after a deployment. Current runs continue.
+   * Pauses a schedule until it is resumed. No tick will start, even after a deployment. Current runs continue.
    *
    * @example
    * await holdfast.schedules.pause('invoices')
@@ -183,7 +184,7 @@ export class Schedules {
   }
 
   /**
-   * Resumes a paused schedule. The ticks of the pause are recorded as gaps.
+   * Resumes a paused schedule. Ticks that were due during the pause are recorded as gaps.
    *
    * @example
    * await holdfast.schedules.resume('invoices')
@@ -193,7 +194,8 @@ export class Schedules {
   }
 
   /**
-   * Overrides the rule of the code, also after deployments. With null, the rule of the code applies again.
+   * Overrides the rule in the code. The override also applies after deployments. With null, the rule in the code
+   * applies again.
    *
    * @example
    * await holdfast.schedules.override('invoices', { every: '1h' })
@@ -206,7 +208,7 @@ export class Schedules {
 
   /**
    * Requests a run now, in addition to the rule, even if the schedule is paused. Returns the tick of the run, or null
-   * if a run exists and `overlap` does not allow another.
+   * if a run exists and `overlap` does not allow a second one.
    *
    * @example
    * const tick = await holdfast.schedules.run('invoices')
@@ -224,7 +226,7 @@ export class Schedules {
   }
 
   /**
-   * Returns the status of one schedule, or null if no instance has ever added it.
+   * Returns a schedule's status, or null if no instance has ever added the schedule.
    *
    * @example
    * const status = await holdfast.schedules.find('invoices')
@@ -237,7 +239,7 @@ export class Schedules {
   }
 
   /**
-   * Returns all schedules of the namespace, sorted by name.
+   * Returns all schedules in the namespace, sorted by name.
    *
    * @example
    * for (const { name, nextAt } of await holdfast.schedules.list()) console.log(name, nextAt)
@@ -249,7 +251,7 @@ export class Schedules {
   }
 
   /**
-   * Returns the runs of a schedule, and the ticks without a run with their reason, latest first.
+   * Returns a schedule's runs, and the ticks without a run together with the reason. The latest entry comes first.
    *
    * @example
    * const [latest] = await holdfast.schedules.runs('invoices', { limit: 1 })
@@ -260,8 +262,8 @@ export class Schedules {
   }
 
   /**
-   * @internal Waits for and returns the tick that is nearest by the clock of the database, or null if the rule has no
-   * tick yet. For callers with their own clock, such as crontab, which may be fast or slow.
+   * @internal Waits for the tick that is nearest on the database's clock, and returns it. Returns null if the rule has
+   * no tick yet. For callers such as crontab, whose own clock may be fast or slow.
    */
   async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
     const now = async () => (await this.#store.run<{ now: number }>('now', []))[0]!.now
@@ -279,20 +281,20 @@ export class Schedules {
     }
   }
 
-  /** @internal Why the schedules of this instance do not tick. */
+  /** @internal Reasons why this instance's schedules are not ticking. */
   troubles(): HealthReason[] {
     const { trouble } = this.#loop
     return trouble ? [trouble] : []
   }
 
-  /** @internal Closes all schedules of this instance. */
+  /** @internal Closes all schedules in this instance. */
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     const definitions = [...this.#definitions.values()]
     await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }
 
-  /** @internal Resolves when the writes of earlier calls are recorded. */
+  /** @internal Resolves when all writes by earlier calls are recorded. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }
@@ -312,7 +314,7 @@ export class Schedules {
     return keyOfSchedule(this.#options.namespace, checkName(name, 'the name of the schedule'))
   }
 
-  /** Changes a schedule. Waits for its declaration first, because `add` returns earlier. */
+  /** Changes a schedule. Waits for its declaration first, because `add` returns before the schedule is declared. */
   #change<T>(call: string, name: string, change: (key: string) => Promise<T>): Promise<T> {
     const changed = async () => {
       const key = this.#keyOf(name)

@@ -19,16 +19,16 @@ comment on table holdfast.schedule is
 comment on column holdfast.schedule.key is 'Key of the schedule''s first name: lock_key() of namespace and schedule/<name>.';
 comment on column holdfast.schedule.namespace is 'Namespace of the schedule.';
 comment on column holdfast.schedule.name is 'Name of the schedule.';
-comment on column holdfast.schedule.rule is 'Rule in the code of the fleet.';
-comment on column holdfast.schedule.override is 'Rule that an operator set, which takes precedence. Null if there is none.';
-comment on column holdfast.schedule.superseded_rules is 'Earlier rules of the code. An instance that declares one of them is not a new deployment.';
-comment on column holdfast.schedule.next_at is 'Next tick that is not settled. Null if the rule has no more ticks. Every earlier tick is in tick or gap.';
+comment on column holdfast.schedule.rule is 'Rule in the fleet''s code.';
+comment on column holdfast.schedule.override is 'Rule that an operator set. It takes precedence. Null if there is no override.';
+comment on column holdfast.schedule.superseded_rules is 'Earlier rules in the code. An instance that declares one of these rules is not a new deployment.';
+comment on column holdfast.schedule.next_at is 'Next tick that is not settled. Null if the rule has no more ticks. Every earlier tick is in the table tick or gap.';
 comment on column holdfast.schedule.settled_at is 'Last settled tick.';
 comment on column holdfast.schedule.paused_at is 'Time when an operator paused the schedule. Null if it is not paused.';
 comment on column holdfast.schedule.overlap is 'Handling of a tick while a run exists: skip, queue, allow or replace.';
 comment on column holdfast.schedule.missed is 'Handling of missed ticks: skip, latest or all.';
-comment on column holdfast.schedule.max_late is 'For missed = all: maximum number of late runs.';
-comment on column holdfast.schedule.reruns is 'Whether a tick runs again after its instance died.';
+comment on column holdfast.schedule.max_late is 'Maximum number of late runs if missed = all.';
+comment on column holdfast.schedule.reruns is 'Whether a tick runs again after its instance dies.';
 comment on column holdfast.schedule.last_instance is 'Instance that started the last run.';
 create index schedule_next_at on holdfast.schedule (next_at);
 create index schedule_named on holdfast.schedule (namespace, name);
@@ -39,7 +39,7 @@ create table holdfast.schedule_name (
 );
 comment on table holdfast.schedule_name is 'Later names of renamed schedules.';
 comment on column holdfast.schedule_name.key is 'Key of the name.';
-comment on column holdfast.schedule_name.schedule is 'Key of the schedule that the name leads to.';
+comment on column holdfast.schedule_name.schedule is 'Key of the schedule to which the name refers.';
 
 create table holdfast.schedule_member (
   schedule bigint not null,
@@ -53,7 +53,7 @@ comment on table holdfast.schedule_member is 'Instances that have a schedule in 
 comment on column holdfast.schedule_member.schedule is 'Key of the schedule.';
 comment on column holdfast.schedule_member.instance is 'Instance that is a member.';
 comment on column holdfast.schedule_member.session is 'Session number of the member''s epoch. The row is void if the session is not present.';
-comment on column holdfast.schedule_member.rule is 'Rule in the code of the instance.';
+comment on column holdfast.schedule_member.rule is 'Rule in the instance''s code.';
 comment on column holdfast.schedule_member.since is 'Time when the instance first joined, in any epoch.';
 create index schedule_member_instance on holdfast.schedule_member (instance);
 
@@ -63,10 +63,10 @@ create table holdfast.schedule_rule (
   rule text not null,
   primary key (schedule, since)
 );
-comment on table holdfast.schedule_rule is 'History of the rules in force. A rule applies to ticks after since, until the next row of the schedule.';
+comment on table holdfast.schedule_rule is 'History of the rules in force. A rule applies to ticks after the time since, until the next row of the same schedule.';
 comment on column holdfast.schedule_rule.schedule is 'Key of the schedule.';
 comment on column holdfast.schedule_rule.since is 'Time of the change.';
-comment on column holdfast.schedule_rule.rule is 'Rule that came into force.';
+comment on column holdfast.schedule_rule.rule is 'Rule that took effect.';
 
 create table holdfast.tick (
   schedule bigint not null,
@@ -85,19 +85,19 @@ create table holdfast.tick (
   error json,
   primary key (schedule, at, extra)
 ) with (fillfactor = 80);
-comment on table holdfast.tick is 'Runs of ticks: one row per tick that runs, ran or waits to run.';
+comment on table holdfast.tick is 'Runs of ticks: one row per tick that is running, has run or is waiting to run.';
 comment on column holdfast.tick.schedule is 'Key of the schedule.';
-comment on column holdfast.tick.at is 'Time of the tick. For an extra run, time of the request.';
+comment on column holdfast.tick.at is 'Time of the tick. For an extra run, the time of the request.';
 comment on column holdfast.tick.extra is 'Whether the run was requested in addition to the rule.';
-comment on column holdfast.tick.state is 'waiting: a member must start it. running. done: its handler returned. failed: its handler threw or timed out. cancelled: it was stopped. broken: its instance died, and it does not run again.';
-comment on column holdfast.tick.session is 'Session number of the epoch that runs or last ran it.';
-comment on column holdfast.tick.instance is 'Instance that runs or last ran it.';
-comment on column holdfast.tick.fence is 'Fencing token of the last attempt. Each write about a run must match it.';
-comment on column holdfast.tick.attempt is 'Number of starts.';
+comment on column holdfast.tick.state is 'waiting: a member must start the run. running: an instance is running it. done: its handler returned. failed: its handler threw or timed out. cancelled: the run was stopped. broken: its instance died, and the tick will not run again.';
+comment on column holdfast.tick.session is 'Session number of the epoch that is running the tick or last ran it.';
+comment on column holdfast.tick.instance is 'Instance that is running the tick or last ran it.';
+comment on column holdfast.tick.fence is 'Fencing token of the last attempt. Each write for a run must match this token.';
+comment on column holdfast.tick.attempt is 'Number of times that the tick was started.';
 comment on column holdfast.tick.crashes is 'Number of instances that died during the run.';
-comment on column holdfast.tick.settled_at is 'Time of the decision that the tick runs.';
-comment on column holdfast.tick.started_at is 'Start of the last attempt.';
-comment on column holdfast.tick.ended_at is 'End of the last attempt.';
+comment on column holdfast.tick.settled_at is 'Time when it was decided that the tick will run.';
+comment on column holdfast.tick.started_at is 'Time when the last attempt started.';
+comment on column holdfast.tick.ended_at is 'Time when the last attempt ended.';
 comment on column holdfast.tick.stopping is 'Reason to stop the run. Null if it should continue.';
 comment on column holdfast.tick.error is 'Error that ended the run: name, message and code.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
@@ -112,7 +112,7 @@ create table holdfast.tick_log (
   primary key (schedule, at, extra)
 );
 comment on table holdfast.tick_log is
-  'Log lines of handlers. Not in tick, because a repeatable-read transaction of a handler cannot update a row that changed after the transaction began. Columns without a comment: see tick.';
+  'Log lines of handlers. They are not in the table tick, because a handler''s repeatable-read transaction cannot update a row that changed after the transaction began. Columns without a comment: see tick.';
 comment on column holdfast.tick_log.schedule is 'Key of the schedule.';
 comment on column holdfast.tick_log.lines is 'Last 100 lines.';
 
@@ -129,4 +129,4 @@ comment on column holdfast.gap.schedule is 'Key of the schedule.';
 comment on column holdfast.gap.first_at is 'First tick of the gap.';
 comment on column holdfast.gap.last_at is 'Last tick of the gap.';
 comment on column holdfast.gap.ticks is 'Number of ticks.';
-comment on column holdfast.gap.reason is 'paused: an operator paused the schedule. overlap: an earlier run existed. missed: no instance started the tick in time. no instance: the schedule had no member. limit: more ticks were missed than may run late.';
+comment on column holdfast.gap.reason is 'paused: an operator paused the schedule. overlap: an earlier run existed. missed: no instance started the tick in time. no instance: the schedule had no member. limit: more ticks were missed than max_late allows to run late.';

@@ -5,9 +5,9 @@ import type { RuleOptions } from '../cron/index.js'
 export interface ScheduleStatus {
   /** Name of the schedule. */
   readonly name: string
-  /** Rule that is in force: the rule of an operator, or else the rule of the code. */
+  /** Rule in force: the operator's rule if there is one, otherwise the rule in the code. */
   readonly rule: RuleOptions
-  /** Rule of the code. */
+  /** Rule in the code. */
   readonly codeRule: RuleOptions
   /** Rule that an operator set. */
   readonly override: RuleOptions | undefined
@@ -16,13 +16,13 @@ export interface ScheduleStatus {
   /** Next tick. Undefined if the rule has no more ticks, or the schedule is paused. */
   readonly nextAt: Date | undefined
   /**
-   * Live instances that have the schedule in their code, each with its rule. Without members, no instance runs the
-   * schedule.
+   * Live instances that have the schedule in their code, each with its rule. If there are no members, no instance runs
+   * the schedule.
    */
   readonly members: readonly {
     /** ID of the instance. */
     readonly instance: string
-    /** Rule in the code of the instance. */
+    /** Rule in the instance's code. */
     readonly rule: RuleOptions
   }[]
 }
@@ -33,17 +33,17 @@ export interface PastRun {
   readonly kind: 'run'
   /** Tick of the run. */
   readonly tick: Date
-  /** State of the run. `lost`: its instance died, and no instance has restarted the run or recorded its end yet. */
+  /** State of the run. `lost`: its instance died, and no instance has restarted the run or recorded its result yet. */
   readonly state: 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
   /** Whether the run was requested in addition to the rule. */
   readonly extra: boolean
-  /** Instance that runs or ran it. */
+  /** Instance that is running the tick or ran it. */
   readonly instance: string | undefined
   /** Number of times that the run was started. */
   readonly attempt: number
-  /** Start of the run. */
+  /** Time when the run started. */
   readonly startedAt: Date | undefined
-  /** End of the run. */
+  /** Time when the run ended. */
   readonly endedAt: Date | undefined
   /** Error with which the run failed. */
   readonly error: RecordedError | undefined

@@ -67,7 +67,7 @@ interface Responses {
   end: { recorded: number[]; waits: string[] | null }
 }
 
-/** Runs the statements of this room. */
+/** Runs this room's statements. */
 export class ScheduleStore {
   readonly database: Database
   readonly expiryMs: number

@@ -11,18 +11,18 @@ interface Piece {
 interface Settlement {
   readonly older: Piece[] | undefined
   readonly ticks: Date[]
-  /** Whether the rule has no tick after these. */
+  /** Whether the rule has no ticks after these ticks. */
   readonly is_over: boolean
 }
 
-/** Number of future ticks that are sent, so that the database finds one that is not due. */
+/** Number of future ticks that are sent. The database must find at least one that is not due. */
 const ahead = 5
 /** Tolerance for a database clock that was set back since it was read. */
 const marginMs = 1_000
 
 /**
- * Returns the ticks of a rule from the tick `nextMs` to a few after `nowMs`. Lists the last `keep` due ticks and the
- * future ticks one by one, and earlier ticks as at most two ranges, split at `dividedAtMs`.
+ * Returns the ticks of a rule from the tick `nextMs` to a few after `nowMs`. The last `keep` due ticks and the future
+ * ticks are listed individually. Earlier ticks are returned as at most two ranges, split at `dividedAtMs`.
  */
 export function planSettlement(
   rule: TickRule,
@@ -38,7 +38,8 @@ export function planSettlement(
   if (first > nextMs) {
     const divides = dividedAtMs !== undefined && dividedAtMs > nextMs && dividedAtMs < first
     const end = divides ? dividedAtMs : first
-    // Counts nextMs as a tick even if the time zones of this process disagree: another instance may have older ones.
+    // Counts nextMs as a tick even if this process's time zone data does not contain it: another instance may have
+    // older data.
     const n = 1 + rule.count(new Date(nextMs), new Date(end - 1))
     const last = n > 1 ? rule.previous(new Date(end))! : new Date(nextMs)
     pieces.push({ first_at: new Date(nextMs), last_at: last, n })
@@ -51,7 +52,7 @@ export function planSettlement(
   return { older: pieces.length > 0 ? pieces : undefined, ticks, is_over: isOver }
 }
 
-/** Returns candidates for the first tick of a rule after now. The database chooses by its own clock. */
+/** Returns candidates for a rule's first tick after now. The database chooses one by its own clock. */
 export function firstTicks(rule: TickRule, nowMs: number): { ticks: Date[]; isOver: boolean } {
   const first = rule.next(new Date(nowMs - marginMs))
   return first === null ? { ticks: [], isOver: true } : following(rule, [first])

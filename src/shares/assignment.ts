@@ -5,20 +5,20 @@ import { ResourceMovedError } from './errors.js'
 import { OwnedResource, resourceName } from './owned-resource.js'
 import { Task } from './task.js'
 
-/** Resources of a share, or a function that returns them and is called about once a second. */
+/** Resources of a share, or a function that returns the resources. Holdfast calls the function about once a second. */
 export type Resources = readonly string[] | (() => readonly string[] | Promise<readonly string[]>)
 
 interface AssignmentContext {
   readonly locker: NameLocker
   readonly instanceId: string
   readonly events: Events
-  /** Throws if the value is not a list of names. */
+  /** Throws an error if the value is not a list of names. */
   checkResources(resources: unknown): readonly string[]
   /** Notifies the other members of released resources. */
   announceRelease(share: string): void
-  /** Divides the new resources. */
+  /** Divides the new resources among the members. */
   onResourcesChanged(): void
-  /** Ends the membership of this instance. */
+  /** Ends this instance's membership. */
   leave(assignment: Assignment): Promise<void>
 }
 
@@ -27,8 +27,9 @@ const maxPauseMs = 1_000
 const maxAtOnce = 500
 
 /**
- * This instance's part in a share: the resources that it should own, and owns. The present members determine the
- * distribution, and may disagree for a short time. The lock of each resource prevents two owners.
+ * This instance's part of a share: the resources that it should own and the resources that it owns. The members that
+ * are present determine the distribution. They may disagree for a short time. The lock of each resource prevents two
+ * owners.
  *
  * @example
  * await using assignment = holdfast.shares.assign('feeds', feeds, async (feed, { signal }) => follow(feed, { signal }))
@@ -53,7 +54,7 @@ export class Assignment {
   })
   #isListing = false
   #closed: Promise<void> | undefined
-  /** Error of the last listing of resources, or of the last attempt to own some. */
+  /** Error from the last listing of resources, or from the last attempt to acquire resources. */
   #failure: { readonly error: unknown } | undefined
 
   /** @internal */
@@ -70,7 +71,7 @@ export class Assignment {
     if (typeof resources !== 'function') this.#resources = context.checkResources(resources)
   }
 
-  /** Resources that this instance owns now, sorted. */
+  /** Resources that this instance currently owns, sorted by name. */
   get owned(): string[] {
     return [...this.#tasks.values()]
       .filter(({ owned }) => owned.held)
@@ -79,7 +80,7 @@ export class Assignment {
   }
 
   /**
-   * Replaces the resources. While the lists of the members differ, some resources may have no owner.
+   * Replaces the resources. While the members' lists differ, some resources may have no owner.
    *
    * @example
    * assignment.update(await listOfFeeds())
@@ -100,7 +101,7 @@ export class Assignment {
     return this.close()
   }
 
-  /** @internal Why this instance does not own its part, or undefined. */
+  /** @internal Reason why this instance does not own its part. Undefined if it does. */
   get trouble(): HealthReason | undefined {
     if (this.#closing.signal.aborted) return undefined
     if (this.#failure) return healthReasonOf('SHARE_FAILED', `The share "${this.name}" fails`, this.#failure.error)
@@ -111,7 +112,7 @@ export class Assignment {
     return undefined
   }
 
-  /** @internal Applies the present members. */
+  /** @internal Applies the current list of members. */
   divide(members: readonly string[]): void {
     if (this.#closing.signal.aborted) return
     this.#members = members
@@ -119,7 +120,7 @@ export class Assignment {
     this.#redivide()
   }
 
-  /** @internal Tries the missing resources now, because another member released some. */
+  /** @internal Tries to acquire the missing resources now, because another member released some of them. */
   wake(): void {
     this.#claims.wake()
   }
@@ -146,7 +147,7 @@ export class Assignment {
     this.#claims.start()
   }
 
-  /** Calls the user's function for the resources, one call at a time. */
+  /** Calls the user's function that lists the resources, one call at a time. */
   async #listResources(): Promise<void> {
     const source = this.#source
     if (typeof source !== 'function' || this.#isListing) return
@@ -169,7 +170,7 @@ export class Assignment {
     return [...this.#assigned].filter((resource) => !this.#tasks.has(resource))
   }
 
-  /** Tries each missing resource once. Does not wait, because each wait would occupy a connection. */
+  /** Tries to acquire each missing resource once. Does not wait, because each wait would occupy a connection. */
   async #claimMissing(): Promise<void> {
     const missing = this.#missing()
     for (let at = 0; at < missing.length; at += maxAtOnce) await this.#tryAll(missing.slice(at, at + maxAtOnce))
@@ -185,7 +186,7 @@ export class Assignment {
       else if (result.value) this.#onGranted(resources[at]!, result.value)
     }
     this.#failure = failures.size > 0 ? { error: [...failures][0] } : undefined
-    // Retryable errors are retried without a report. An error that several names share is reported once.
+    // Retryable errors are retried and not reported. An error that affects several names is reported once.
     for (const error of failures) if (!isRetryable(error)) this.report(error)
   }
 

@@ -2,16 +2,16 @@
  * Divides resources among members. The same lists always produce the same result. No member gets more than the ceiling
  * of resources / members, and few resources move when a member joins or leaves.
  *
- * Uses rendezvous hashing with a capacity. Each pair of member and resource has a fixed pseudo-random score. A resource
- * goes to the member with the highest score. A member that exceeds its capacity keeps the resources with the highest
- * scores, and the others go to their next member. The result is a stable matching, which does not depend on the order
- * of the lists.
+ * Uses rendezvous hashing with a capacity. Each pair of member and resource has a fixed pseudo-random score. Each
+ * resource is assigned to the member with the highest score. A member that exceeds its capacity keeps the resources
+ * with the highest scores. Every other resource is offered to the member with the next highest score. The result is a
+ * stable matching, which does not depend on the order of the lists.
  */
 export function distribute(members: readonly string[], resources: readonly string[]): Map<string, string[]> {
   const seats = [...new Set(members)].sort().map((member) => ({ member, hash: hash(member), accepted: [] as Offer[] }))
   const capacity = Math.ceil(resources.length / Math.max(1, seats.length))
   for (const resource of seats.length > 0 ? new Set(resources) : []) {
-    // A rejected offer goes to its next seat, where it may displace another offer.
+    // A rejected offer moves to its next seat, where it may displace another offer.
     let rejected: Offer | undefined = { resource, hash: hash(resource), refusedBy: new Set() }
     while (rejected) {
       const seat = bestSeat(rejected, seats)
@@ -38,7 +38,7 @@ interface Offer {
 function bestSeat(offer: Offer, seats: readonly Seat[]): Seat {
   let best: Seat | undefined
   let bestScore = -1
-  // Sorted by member name, so that ties end the same way everywhere.
+  // Sorted by member name, so that every instance resolves ties in the same way.
   for (const seat of seats) {
     if (offer.refusedBy.has(seat)) continue
     const points = score(seat.hash, offer.hash)
@@ -73,7 +73,7 @@ function score(member: number, resource: number): number {
   return mix(member ^ mix(resource + 0x9e3779b9))
 }
 
-/** The finaliser of MurmurHash3. */
+/** The MurmurHash3 finalizer. */
 function mix(given: number): number {
   let state = given
   state = Math.imul(state ^ (state >>> 16), 0x85ebca6b)

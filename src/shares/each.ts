@@ -7,7 +7,7 @@ import type { Round, ShareStore } from './store.js'
 export interface EachResult {
   /** Resources that this call processed. */
   readonly done: string[]
-  /** Resources that others processed, or (without `waitForOthers`) are processing. */
+  /** Resources that other instances processed or, without `waitForOthers`, are processing. */
   readonly skipped: string[]
 }
 
@@ -24,14 +24,14 @@ interface EachSettings {
   readonly signal: AbortSignal | undefined
 }
 
-/** Resource that is held, and that was not done when it was read after the grant. */
+/** Resource that this instance holds. A read after the grant showed that the resource was not done. */
 interface ClaimedResource {
   readonly owned: OwnedResource
   readonly session: number
   readonly startedAt: number
 }
 
-/** Work that is claimed ahead should last this long. Other instances cannot begin it. */
+/** Target duration of the work that is claimed in advance. Other instances cannot start this work. */
 const prefetchMs = 50
 const maxPrefetched = 200
 const maxRecording = 500
@@ -39,9 +39,9 @@ const minPauseMs = 25
 const maxPauseMs = 1_000
 
 /**
- * One call of `shares.each`. Tries the resources in passes, from a random start, until each is done, skipped or failed.
- * See the state diagram in README.md. The read after each grant makes rounds exact: the previous holder recorded its
- * work before it released the lock, so this read sees the record.
+ * One call to `shares.each`. Tries the resources in passes, from a random start, until each is done, skipped or failed.
+ * See the state diagram in README.md. A read after each grant ensures that no resource is processed twice in a round:
+ * the previous holder recorded its work before it released the lock, so this read sees the record.
  */
 export class EachCall {
   readonly #context: EachContext
@@ -49,7 +49,7 @@ export class EachCall {
   readonly #work: (resource: string, owned: OwnedResource) => unknown
   readonly #settings: EachSettings
   readonly #resources: readonly string[]
-  /** Resources that are neither decided nor in progress here. */
+  /** Resources that have no result yet and are not in progress in this call. */
   readonly #open: Set<string>
   readonly #done: string[] = []
   readonly #skipped: string[] = []
@@ -84,7 +84,7 @@ export class EachCall {
   async run(): Promise<EachResult> {
     while (this.#open.size > 0 && !this.#hasEnded) {
       await Promise.all(Array.from({ length: this.#settings.concurrency }, () => this.#worker()))
-      // Lost resources become open again.
+      // Lost resources are open again.
       await Promise.all(this.#recording)
     }
     await Promise.all(this.#ready.splice(0).map(({ owned }) => owned.end()))
@@ -155,7 +155,7 @@ export class EachCall {
     } catch (error) {
       this.#failed.push({ resource, error })
     }
-    // If the release fails, the name is free when its session or lease ends.
+    // If the release fails, the name becomes free when its session or lease ends.
     await owned.end().catch(() => {})
   }
 
@@ -165,7 +165,7 @@ export class EachCall {
     else this.#failed.push({ resource, error: signal.reason ?? new Error('It was lost before it could be recorded') })
   }
 
-  /** Claims more resources, or waits if others hold all that are left. */
+  /** Claims more resources, or waits if other instances hold all remaining resources. */
   async #claimMore(): Promise<void> {
     try {
       if (this.#mustRefresh) await this.#refreshDone()
@@ -175,7 +175,7 @@ export class EachCall {
       if (this.#wasIdle) await this.#waitForOne()
       this.#mustRefresh = true
     } catch (error) {
-      // With `waitForOthers`, the call also waits for the database.
+      // With `waitForOthers`, the call also waits until the database is reachable.
       if (!this.#settings.waitForOthers || !isRetryable(error)) this.#failure = { error }
       else await pause(backoffMs(this.#idlePasses++, minPauseMs, maxPauseMs), this.#settings.signal)
     }
@@ -187,7 +187,7 @@ export class EachCall {
     return Math.max(concurrency, Math.min(maxPrefetched, concurrency * each))
   }
 
-  /** Reads which open resources are done, then begins or continues a pass over the others. */
+  /** Reads which open resources are done, then begins or continues a pass over the remaining resources. */
   async #refreshDone(): Promise<void> {
     const { now, done } = await this.#context.store.readDone(this.#settings.round, [...this.#open], this.#calledAt)
     this.#calledAt ??= now
@@ -242,7 +242,7 @@ export class EachCall {
           releases.push(heldName.release())
         }
       }
-      // Others work on this round too, so they have probably done more of the open resources.
+      // Other instances are working on this round too, so they have probably completed more of the open resources.
       if (done.size > 0) this.#mustRefresh = true
       if (done.size < granted.length) {
         this.#wasIdle = false
@@ -255,12 +255,12 @@ export class EachCall {
     }
   }
 
-  /** Waits for one busy resource, so that the resources of a dead instance continue immediately. */
+  /** Waits for one busy resource, so that this call takes over a dead instance's resources immediately. */
   async #waitForOne(): Promise<void> {
     const pauseMs = backoffMs(this.#idlePasses++, minPauseMs, maxPauseMs)
     const open = [...this.#open]
     const resource = open[Math.floor(Math.random() * open.length)]!
-    // A wait occupies a connection, so short waits are pauses.
+    // A wait occupies a connection, so a short wait is a pause instead.
     if (pauseMs < maxPauseMs / 8) return pause(pauseMs, this.#settings.signal)
     const { signal } = this.#settings
     const heldName = await this.#context.locker

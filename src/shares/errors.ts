@@ -15,7 +15,7 @@ export class ResourcesFailedError extends HoldfastError {
   readonly failed: readonly ResourceFailure[]
   /** Resources that this call processed. */
   readonly done: readonly string[]
-  /** Resources that this call left to others, or that others had done. */
+  /** Resources that this call left to other instances, or that other instances had completed. */
   readonly skipped: readonly string[]
 
   constructor(share: string, failed: readonly ResourceFailure[], done: readonly string[], skipped: readonly string[]) {
@@ -35,7 +35,7 @@ export class ResourcesFailedError extends HoldfastError {
   }
 }
 
-/** Why an owner must release a resource. */
+/** Reason why an owner must release a resource. */
 export type HandoverReason = 'moved' | 'dropped' | 'closing'
 
 const reasonTexts: Record<HandoverReason, string> = {
@@ -44,7 +44,7 @@ const reasonTexts: Record<HandoverReason, string> = {
   closing: 'this instance leaves the share',
 }
 
-/** Reason of an owner's signal before a handover. The owner still holds the resource until its function ends. */
+/** Abort reason of an owner's signal before a handover. The owner holds the resource until its function ends. */
 export class ResourceMovedError extends HoldfastError {
   readonly share: string
   readonly resource: string

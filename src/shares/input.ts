@@ -45,7 +45,7 @@ export function checkShare(name: string): void {
   checkNameFits(resourceName(name, 'x'), 'the share, with its prefix,')
 }
 
-/** Checks resource names, and removes duplicates. */
+/** Checks resource names and removes duplicates. */
 export function checkResources(share: string, given: unknown): readonly string[] {
   if (!Array.isArray(given)) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
   // Copies the list, so that a getter cannot return another value after the check.

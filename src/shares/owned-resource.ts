@@ -1,14 +1,15 @@
 import { type HeldName, HeldWork } from '../postgres/index.js'
 
 /**
- * Resource that this instance holds exclusively. The second argument of the function that works on the resource.
+ * Resource that this instance holds exclusively. Passed as the second argument to the function that processes the
+ * resource.
  *
  * @example
  * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => draw(city, { signal, fence }))
  */
 export class OwnedResource extends HeldWork {
   readonly resource: string
-  /** Fencing token: larger than that of every earlier holder of the resource. */
+  /** Fencing token, larger than the token of every earlier holder of the resource. */
   readonly fence: number
 
   /** @internal */
@@ -19,7 +20,10 @@ export class OwnedResource extends HeldWork {
   }
 }
 
-/** Returns the lock name of a resource. Escapes slashes in the share, so that names of two shares cannot collide. */
+/**
+ * Returns the lock name of a resource. Escapes slashes in the share's name, so that the lock names of two shares cannot
+ * collide.
+ */
 export function resourceName(share: string, resource: string): string {
   return `share/${share.replaceAll('%', '%25').replaceAll('/', '%2F')}/${resource}`
 }

@@ -17,7 +17,7 @@ interface RosterOptions {
   readonly statements: RosterStatements
   readonly schema: string
   readonly namespace: string
-  /** Returns the key of a share in notifications. */
+  /** Returns the key that identifies a share in notifications. */
   keyOf(share: string): string
 }
 
@@ -30,8 +30,8 @@ interface Membership {
 const pollEveryMs = 1_000
 
 /**
- * Joins shares for this instance and reads their present members: one statement for all shares, about once a second,
- * and immediately when a member joins or leaves.
+ * Joins shares on behalf of this instance and reads their present members. One statement covers all shares. It runs
+ * about once a second, and immediately when a member joins or leaves.
  */
 export class Roster {
   readonly #options: RosterOptions
@@ -41,7 +41,7 @@ export class Roster {
   readonly #poller = new Poller({
     isNeeded: () => this.#memberships.size > 0,
     poll: () => this.#poll(),
-    // Jitter keeps the instances out of step.
+    // Jitter prevents the instances from polling at the same time.
     pauseMs: (failures) =>
       failures > 0 ? backoffMs(failures, pollEveryMs / 4, pollEveryMs * 4) : pollEveryMs * (0.7 + Math.random() * 0.4),
     onError: (error) => {
@@ -65,7 +65,10 @@ export class Roster {
     this.#poller.start()
   }
 
-  /** Leaves a share and notifies the other members immediately. They may have to wait for resources of this instance. */
+  /**
+   * Leaves a share and notifies the other members immediately. The other members may be waiting for this instance's
+   * resources.
+   */
   async remove(assignment: Assignment): Promise<void> {
     const { database, presence, statements, schema, namespace, keyOf } = this.#options
     const membership = this.#memberships.get(assignment.name)
@@ -75,7 +78,7 @@ export class Roster {
     await this.#joining
     if (membership.joinedAs === undefined) return
     const values = [namespace, presence.instanceId, assignment.name, schema, keyOf(assignment.name)]
-    // If the statement fails, the row counts while this instance is present.
+    // If the statement fails, the row remains valid while this instance is present.
     await database.query(statements.leave.text, values, responseTimeoutMs).catch(() => {})
   }
 
@@ -103,7 +106,10 @@ export class Roster {
     for (const [share, { assignment }] of this.#memberships) if (this.#options.keyOf(share) === key) assignment.wake()
   }
 
-  /** Notifies the other members of released resources. Releases of one turn of the event loop share a notification. */
+  /**
+   * Notifies the other members of released resources. Resources that are released in the same turn of the event loop
+   * share a notification.
+   */
   announceRelease(share: string): void {
     if (this.#released.size === 0) setImmediate(() => this.#notifyReleased())
     this.#released.add(share)
@@ -126,7 +132,7 @@ export class Roster {
     const epoch = await presence.whenPresent(this.#closing.signal)
     if (this.#watchedEpoch !== epoch.number) {
       this.#watchedEpoch = epoch.number
-      // After a loss, this instance must join again in its new epoch before others take its resources.
+      // After a loss, this instance must join again in its new epoch before other instances take over its resources.
       epoch.onLoss(() => this.wake())
     }
     await this.#join(epoch.number)
@@ -141,7 +147,7 @@ export class Roster {
     for (const [share, membership] of this.#memberships) {
       const present = members.get(share) ?? []
       if (present.includes(presence.instanceId)) membership.assignment.divide(present)
-      // A crash of the server empties the table.
+      // A server crash empties the table.
       else if (shares.includes(share)) membership.joinedAs = undefined
     }
   }

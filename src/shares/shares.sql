@@ -1,7 +1,7 @@
 -- name: read_done
--- Returns the resources that are done for a call that began at $6 (in seconds since 1970; null: now), and the time of the read. In a named
--- round each recorded resource is done. Otherwise its work must have begun less than $5 ms before the call, or ended after the call began.
--- Relies on share_done_pkey.
+-- Returns the time of the read, and the resources that are done from the point of view of a call that began at $6 (in seconds since 1970;
+-- null means now). In a named round, every recorded resource is done. In an unnamed round, a resource is done if its work began less than
+-- $5 ms before the call, or ended after the call began. Relies on share_done_pkey.
 with clock as materialized (
   select clock_timestamp() as now
 ),
@@ -28,8 +28,8 @@ from clock
 
 -- name: record_done
 -- Records processed resources, each only if the session of its holder is still present and no later holder has recorded it. Returns the
--- recorded fences. Flushed at commit, so that a crash does not repeat the work. Sorted, so that two instances cannot deadlock. Relies on
--- share_done_pkey.
+-- recorded fences. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so that two
+-- instances cannot deadlock. Relies on share_done_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),

@@ -19,7 +19,7 @@ import { ShareStore, type ShareStoreStatements } from './store.js'
 export interface EachOptions {
   /**
    * Name of the round, such as the tick of a schedule, as a string or a Date. Within a week, each resource is processed
-   * once in a round of that name, however late a call comes.
+   * once in a round with that name, no matter how late a call is made.
    */
   round?: string | Date | undefined
   /**
@@ -30,11 +30,14 @@ export interface EachOptions {
   /** Maximum number of resources that this instance processes at the same time. Default 1. */
   concurrency?: number | undefined
   /**
-   * True (the default): the call continues until every resource is done by any instance or has failed here, and takes
-   * over resources of dead instances. False: the call skips resources that others are processing.
+   * True (the default): the call continues until each resource is done in any instance or has failed in this call, and
+   * takes over the resources of dead instances. False: the call skips resources that other instances are processing.
    */
   waitForOthers?: boolean | undefined
-  /** Stops the call when it aborts: no further resource begins, and the signals of running functions abort. */
+  /**
+   * Signal that stops the call when it aborts: the call starts no more resources, and the signals of running functions
+   * abort.
+   */
   signal?: AbortSignal | undefined
 }
 
@@ -49,7 +52,7 @@ export interface SharesOptions {
 }
 
 /**
- * Divides work on many resources among instances: in rounds (`each`), or with one owner per resource (`assign`).
+ * Divides the work on many resources among instances, in rounds (`each`) or with one owner per resource (`assign`).
  *
  * @example
  * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => {
@@ -62,7 +65,7 @@ export class Shares {
   readonly #roster: Roster
   readonly #rounds = new Set<Promise<unknown>>()
   readonly #draining = new AbortController()
-  /** Aborts the rounds of this instance. */
+  /** Aborts this instance's rounds. */
   readonly #stopping = new AbortController()
   readonly #calls = new Calls()
 
@@ -80,11 +83,11 @@ export class Shares {
   }
 
   /**
-   * Processes every resource that no other instance processes or has done in this round, from a random start. Instances
-   * that call `each` at about the same time divide the resources by trying their locks. A resource is recorded as done
-   * if `work` succeeds and the resource is still held.
+   * Processes every resource that no other instance is processing or has completed in this round, from a random start.
+   * Instances that call `each` at about the same time divide the resources by trying their locks. A resource is
+   * recorded as done if `work` succeeds and the resource is still held.
    *
-   * Throws `ResourcesFailedError` if `work` threw for some resources, after the others were processed.
+   * Throws `ResourcesFailedError` if `work` threw an error for some resources. The other resources are processed first.
    *
    * @example
    * const { done, skipped } = await holdfast.shares.each('cities', cities, assignSequences, { round: tick })
@@ -128,7 +131,8 @@ export class Shares {
    * resources are spread evenly over the instances that assign the same share, and few resources move when an instance
    * joins or leaves.
    *
-   * - Before a resource moves, its `signal` aborts. Its next owner begins after `work` has ended: never two owners.
+   * - Before a resource moves, its `signal` aborts. Its next owner starts after `work` has ended, so a resource never
+   *   has two owners.
    * - If `work` returns while the resource is owned, it runs again after a second. If it throws, `share.failed` is
    *   emitted, and it runs again after a pause that grows up to a minute.
    *
@@ -176,7 +180,7 @@ export class Shares {
     this.#roster.onResourceReleased(key)
   }
 
-  /** @internal Why this instance does not own its part of each share. */
+  /** @internal Reasons why this instance does not own its part of each share. */
   troubles(): HealthReason[] {
     return this.#roster.troubles()
   }
@@ -191,7 +195,7 @@ export class Shares {
     await Promise.all([left, rounds])
   }
 
-  /** @internal Waits up to the expiry for work in progress. */
+  /** @internal Waits for work in progress, at most until the expiry. */
   async close(): Promise<void> {
     this.#calls.close()
     const assignments = this.#roster.assignments.map((assignment) => assignment.close())

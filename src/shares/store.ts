@@ -20,7 +20,7 @@ export interface Round {
 }
 
 export interface DoneResources {
-  /** Time of the read by the clock of the database, in seconds since 1970. */
+  /** Time of the read on the database's clock, in seconds since 1970. */
   readonly now: number
   readonly done: ReadonlySet<string>
 }
@@ -37,7 +37,7 @@ const retentionMs = 7 * 86_400_000
 const sweepEveryMs = 600_000
 const maxSwept = 5_000
 
-/** Reads and writes `share_done`, which determines the resources that a round still has to process. */
+/** Reads and writes `share_done`. This table determines which resources a round still has to process. */
 export class ShareStore {
   readonly #options: ShareStoreOptions
   readonly #entries = new Batcher<DoneEntry, boolean>((entries) => this.#recordAll(entries))
@@ -47,7 +47,9 @@ export class ShareStore {
     this.#options = options
   }
 
-  /** Returns the resources that are done for a call that began at `calledAt`, or begins now. */
+  /**
+   * Returns the resources that are done from the point of view of a call that began at `calledAt`, or that begins now.
+   */
   async readDone(round: Round, resources: readonly string[], calledAt: number | null): Promise<DoneResources> {
     const { database, statements, namespace } = this.#options
     const values = [namespace, round.share, round.name, resources, round.windowMs, calledAt]
@@ -100,7 +102,7 @@ export class ShareStore {
       ],
       responseTimeoutMs,
     )
-    // A fence belongs to one grant, so it identifies the entry.
+    // Each grant has its own fencing token, so the token identifies the entry.
     const recorded = new Set(rows.map(({ fence }) => fence))
     return entries.map(({ fence }) => recorded.has(String(fence)))
   }

@@ -6,7 +6,10 @@ const maxFailurePauseMs = 60_000
 
 type Work = (resource: string, owned: OwnedResource) => unknown
 
-/** Runs the function of one owned resource until the resource is lost or must be released and the function has ended. */
+/**
+ * Runs the function for one owned resource until the resource is lost, or until the resource must be released and the
+ * function has ended.
+ */
 export class Task {
   readonly ended: Promise<void>
   /** Error after which the function pauses. */
@@ -44,7 +47,7 @@ export class Task {
       }
       if (!owned.signal.aborted) await pause(pauseMs, owned.signal)
     }
-    // If the release fails, the name is free when its session or lease ends.
+    // If the release fails, the name becomes free when its session or lease ends.
     await owned.end().catch(report)
   }
 }

@@ -15,7 +15,7 @@ type Name =
   | 'release_links'
   | 'resume'
 
-/** Access of the testing kit to the database of an instance. */
+/** Gives the testing kit access to an instance's database. */
 export class TestingContext {
   readonly database: Database
   readonly schema: string
@@ -37,7 +37,7 @@ export class TestingContext {
     return this.database.query<Row>(this.sql[name].text, values)
   }
 
-  /** Returns the keys of all queues of the namespace, as an array literal. */
+  /** Returns the keys of all queues in the namespace, as an array literal. */
   async queues(): Promise<string> {
     const { namespace, jobs } = this.#holdfast
     const rows = await this.run<{ key: string }>('queues', [namespace, arrayLiteral(jobs.usedQueues)])

@@ -4,7 +4,7 @@ import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
 
 export interface DrainOptions {
-  /** Queue to drain. Default: the queues of the definitions. */
+  /** Queue to drain. Default: the definitions' queues. */
   queue?: string | undefined
   /** Maximum duration. Default `30s`. */
   within?: Duration | undefined
@@ -16,7 +16,7 @@ const pollEveryMs = 10
 /**
  * Runs the jobs of these definitions in this process until none is ready, running or due, including jobs that they
  * enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each attempted
- * job. Failures are in the statuses and are not thrown.
+ * job. A failure appears in the job's status and is not thrown.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })

@@ -2,11 +2,11 @@ import type { Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Removes all jobs of this namespace: waiting, running (their signals abort within about a second, and nothing is
- * recorded) and ended jobs. Also frees the keys of unique jobs and resumes paused queues. Returns the number of removed
- * jobs.
+ * Removes all waiting, running and ended jobs in this namespace. The signals of running jobs abort within about a
+ * second, and their results are not recorded. Also frees the keys of unique jobs and resumes paused queues. Returns the
+ * number of removed jobs.
  *
- * For use between two tests. Never use it with a database whose jobs matter.
+ * Call this function between tests. Never call it on a database whose jobs matter.
  *
  * @example
  * afterEach(() => emptyQueues(holdfast))

@@ -10,13 +10,13 @@ export interface EnqueuedJob<Input = unknown> {
   readonly priority: number
   /** Earliest start. Undefined if the job may run now. */
   readonly runAt: Date | undefined
-  /** Delay between enqueue and earliest start, rounded to 10 ms. 0 if the job may run now. */
+  /** Delay between the enqueue and the earliest start, rounded to 10 ms. 0 if the job may run now. */
   readonly delayMs: number
 }
 
 /**
- * Returns the enqueued jobs that have not started, in the order of their enqueue: all jobs of the namespace, or the
- * jobs of one definition. For assertions without a worker.
+ * Returns the enqueued jobs that have not started, in the order in which they were enqueued: all jobs in the namespace,
+ * or the jobs of one definition. Useful for assertions without a worker.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })

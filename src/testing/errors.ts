@@ -5,7 +5,7 @@ import { TestingContext } from './context.js'
 
 const maxListed = 5
 
-/** Jobs have not ended in time. The message shows the state of each job, and why it waits. */
+/** Jobs did not end in time. The message shows each job's state and the reason why it is waiting. */
 export class TestTimeoutError extends HoldfastError {
   /** Jobs that had not ended. Null for a job that does not exist. */
   readonly jobs: readonly (JobStatus | null)[]
@@ -22,7 +22,7 @@ export class TestTimeoutError extends HoldfastError {
   }
 }
 
-/** Returns an error with the state of each job. */
+/** Returns an error that describes the state of each job. */
 export async function timeoutError(holdfast: Holdfast, what: string, ids: readonly number[], withinMs: number) {
   const reports = await Promise.all(
     ids.slice(0, 100).map(async (id) => {

@@ -10,8 +10,8 @@ export interface JobEndedOptions {
 const rules = { within: duration() }
 
 /**
- * Waits until a job ends in any process, and returns its status: done, cancelled, discarded or buried. If the job does
- * not end in time, throws a `TestTimeoutError` that shows its state and why it waits.
+ * Waits until a job has ended in any process, and returns its status: done, cancelled, discarded or buried. If the job
+ * does not end in time, throws a `TestTimeoutError` that shows the job's state and the reason why it is waiting.
  *
  * @example
  * const { id } = await holdfast.jobs.enqueue(makeReport, { year: 2030 })

@@ -1,5 +1,6 @@
 -- name: queues
--- Returns the queue keys of a namespace ($1): registered queues, and queues that this instance has used ($2) and may not have registered yet.
+-- Returns the keys of the queues in a namespace ($1): registered queues, and queues that this instance has used ($2) but may not have
+-- registered yet.
 select key::text as key
 from holdfast.queue
 where namespace = $1
@@ -7,7 +8,8 @@ union
 select unnest($2::text::bigint[])::text
 
 -- name: enqueued
--- Returns the jobs that have not started, in the queues ($1), of a kind ($2) or of all kinds (null), in the order of their enqueue.
+-- Returns the jobs that have not started, in the queues ($1), of a kind ($2) or of all kinds (null), in the order in which they were
+-- enqueued.
 select
   unbegun.id::text as id, kind, coalesce(name, queue::text) as queue, payload::text as payload, priority,
   (extract(epoch from enqueued_at) * 1000)::float8 as enqueued_ms,
@@ -31,8 +33,8 @@ where queue = any($1::text::bigint[])
 order by unbegun.id
 
 -- name: open_jobs
--- Returns the jobs of the kinds ($2) in the queues ($1) that have not ended, each with its number of failures if it waits for a later time,
--- or else -1; and the last job number.
+-- Returns the last job number, and the jobs of the kinds ($2) in the queues ($1) that have not ended. Each job has its number of failures
+-- if it is waiting for a later time, and -1 otherwise.
 select
   (select last_value from holdfast.job_number)::text as last,
   coalesce(json_object_agg(id, tries) filter (where id is not null), '{}')::text as tries
@@ -49,7 +51,8 @@ from (
 ) as unended
 
 -- name: attempted
--- Returns the jobs that existed before ($3, from open_jobs) or are newer ($4), and have ended or failed since. Relies on job_history_id.
+-- Returns the jobs that have ended or failed since open_jobs was called: jobs that existed then ($3) and newer jobs ($4). Relies on
+-- job_history_id.
 select id::text as id
 from (
   select id
@@ -102,7 +105,7 @@ select
   ) as follow_ups
 
 -- name: maintain
--- Makes due jobs ready. Null if another session does that now.
+-- Makes due jobs ready. Returns null if another session is doing so.
 select moved
 from holdfast.job_maintain(1000)
 
@@ -139,7 +142,7 @@ where stage = 'time'
   and run_at <= clock_timestamp()
 
 -- name: are_due
--- Returns whether a job in the queues is due and still waits.
+-- Returns whether a job in the queues is due and still waiting.
 select exists (
   select from holdfast.waiting where queue = any($1::text::bigint[]) and stage = 'time' and run_at <= clock_timestamp()
   union all
@@ -147,7 +150,8 @@ select exists (
 ) as are_due
 
 -- name: remove
--- Removes all jobs of the queues and their unique keys. Returns their number, and the jobs with links in the format of job_release_links.
+-- Removes all jobs in the queues and their unique keys. Returns the number of removed jobs, and the jobs with links in the format that
+-- job_release_links expects.
 with ready as (
   delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, links, true as placed
 ),

@@ -3,10 +3,12 @@ import type { Duration, Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Simulates the passage of time for waiting jobs of this namespace (delayed jobs, and jobs that wait for their next
- * attempt) and for the windows of unique jobs. When it resolves, due jobs may run. Returns the number of due jobs.
+ * Simulates the passage of time for waiting jobs in this namespace (delayed jobs, and jobs that are waiting for their
+ * next attempt) and for the windows of unique jobs. After it resolves, due jobs may run. Returns the number of due
+ * jobs.
  *
- * Changes nothing else: no clock, timeout of a running job, lease, rate, limit, retention or other namespace.
+ * Changes nothing else: clocks, timeouts of running jobs, leases, rates, limits, retention and other namespaces stay
+ * unchanged.
  *
  * @example
  * await holdfast.jobs.enqueue(remind, { cart: 7 }, { delay: '1h' })
@@ -19,11 +21,11 @@ export async function passTime(holdfast: Holdfast, time: Duration): Promise<numb
   const context = new TestingContext(holdfast)
   const queues = await context.queues()
   const [row] = await context.run<{ due: number }>('pass_time', [queues, ms])
-  // Moves due jobs here, because the instances poll only at the original times.
+  // This function must make due jobs ready, because the instances poll only at the original times.
   for (let areDue = row!.due > 0; areDue; ) {
     const isAll = await context.runMaintenance()
     const [left] = await context.run<{ are_due: boolean }>('are_due', [queues])
-    // If maintenance moves nothing, another condition blocks the due jobs.
+    // If maintenance moves no job, another condition is blocking the due jobs.
     areDue = left!.are_due && !isAll
     if (areDue) await pause(2)
   }

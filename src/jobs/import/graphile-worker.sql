@@ -1,4 +1,4 @@
--- Statements that read and remove the jobs of graphile-worker. Written for the schema graphile_worker, versions 18 to 20.
+-- Statements that read and remove graphile-worker jobs. Written for the schema graphile_worker, versions 18 to 20.
 
 -- name: version
 -- Returns the version, and whether row level security hides rows from this role.
@@ -6,8 +6,9 @@ select max(id) as version, row_security_active('graphile_worker._private_jobs') 
 from graphile_worker.migrations
 
 -- name: lock_next
--- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as its workers do. Returns about 4 MB at most.
--- reason: why a job stays there. Smaller priorities run first there, so the sign changes. A named queue becomes a lane.
+-- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as graphile-worker does. Returns at most about 4 MB.
+-- reason: why a job stays in graphile-worker. In graphile-worker, smaller priorities run first, so the sign is inverted. A named queue
+-- becomes a lane.
 with next as materialized (
   select job.*, task.identifier, line.queue_name, line.locked_at is not null as is_busy
   from graphile_worker._private_jobs as job

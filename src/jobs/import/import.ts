@@ -8,13 +8,13 @@ export interface ImportOptions {
   schema?: string | undefined
   /** Name of a pg-boss queue or a graphile-worker task. Default: all. */
   kind?: string | undefined
-  /** Queue of the imported jobs. Default `default`, as for definitions. */
+  /** Queue for the imported jobs. Default `default`, as in definitions. */
   into?: string | undefined
-  /** Rolls everything back and reports the result that an import would have. */
+  /** Rolls everything back and reports the result that a real import would have. */
   dryRun?: boolean | undefined
 }
 
-/** Jobs that were moved from another library, and jobs that stay there. */
+/** Jobs that were moved from another library, and jobs that stay in that library. */
 export interface ImportResult {
   /** Number of moved jobs, by kind. */
   readonly imported: readonly {
@@ -29,7 +29,7 @@ export interface ImportResult {
   }[]
   /** Number of jobs that stay in the other library, by reason. */
   readonly skipped: readonly {
-    /** Reason why the jobs stay there. */
+    /** Reason why the jobs stay in the other library. */
     readonly reason: SkipReason
     /**
      * Number of jobs.
@@ -47,12 +47,13 @@ const rules = {
   dryRun: flag,
 }
 
-/** Maximum number of jobs per transaction. A short transaction is important, because workers skip the locked jobs. */
+/** Maximum number of jobs per transaction. A short transaction is important, because workers skip locked jobs. */
 const maxPerTransaction = 1_000
 
 /**
- * Moves waiting jobs from the tables of another library. One transaction locks a job there, enqueues it here and
- * removes it there. So a crash leaves each job in exactly one place, and running workers of the other library skip it.
+ * Moves waiting jobs from the tables of another library. One transaction locks a job in the other library, enqueues it
+ * in Holdfast and removes it from the other library. A crash therefore leaves each job in exactly one place, and the
+ * other library's running workers skip the locked job.
  */
 export async function importJobs(
   database: Database,

@@ -1,4 +1,4 @@
--- Statements that read and remove the jobs of pg-boss. Written for the schema pgboss, versions 31 to 43.
+-- Statements that read and remove pg-boss jobs. Written for the schema pgboss, versions 31 to 43.
 
 -- name: version
 -- Returns the version, and whether row level security hides rows from this role.
@@ -6,8 +6,8 @@ select max(version) as version, row_security_active('pgboss.job') as is_hidden
 from pgboss.version
 
 -- name: lock_next
--- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as its workers do. Returns about 4 MB at most.
--- reason: why a job stays there. A queue whose policy allows one job at a time becomes a lane.
+-- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as pg-boss does. Returns at most about 4 MB. reason:
+-- why a job stays in pg-boss. A queue whose policy allows one job at a time becomes a lane.
 with next as materialized (
   select *
   from pgboss.job

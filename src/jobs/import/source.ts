@@ -13,17 +13,18 @@ const known = {
 export const importSources = Object.keys(known) as ImportSource[]
 
 /**
- * Reason why a job stays in the other library. `running`: a worker has it. `ended`: it has ended, or failed for good.
- * `locked`: another process has locked it, or it arrived during the import. `key`: another job has its unique key here.
- * `busy`: a job of the same line runs there. `linked`: it waits for others, or others wait for it. `flags`: it has
- * flags. `large`: its input, a name or a key is too large here. `internal`: it is a job of the library itself.
+ * Reason why a job stays in the other library. `running`: a worker is running it. `ended`: it has ended or failed
+ * permanently. `locked`: another process has locked it, or it arrived during the import. `key`: another Holdfast job
+ * has its unique key. `busy`: a job from the same serial queue is running in the other library. `linked`: it is waiting
+ * for other jobs, or other jobs are waiting for it. `flags`: it has flags. `large`: its input, a name or a key is too
+ * large for Holdfast. `internal`: it is one of the library's own internal jobs.
  */
 export type SkipReason = 'running' | 'ended' | 'locked' | 'key' | 'busy' | 'linked' | 'flags' | 'large' | 'internal'
 
 export interface ForeignJob {
   readonly id: string
   readonly kind: string
-  /** Priority as in the other library, where the range may be larger. */
+  /** Priority in the other library, where the range may be larger. */
   readonly priority: number
   /** JSON. */
   readonly input: string | null
@@ -33,9 +34,9 @@ export interface ForeignJob {
   readonly key: string | null
   readonly until: 'started' | 'ended'
   readonly lane: string | null
-  /** Reason why the job stays there. Null if it can be imported. */
+  /** Reason why the job stays in the other library. Null if it can be imported. */
   readonly reason: SkipReason | null
-  /** Position in the order of the import. */
+  /** Position in the import order. */
   readonly place: string
 }
 
@@ -47,7 +48,7 @@ export interface RemainingCounts {
 
 type StatementName = 'version' | 'lock_next' | 'remove' | 'count_remaining'
 
-/** Reads and removes the jobs of another library in this database. */
+/** Reads and removes another library's jobs in this database. */
 export class Source {
   readonly name: ImportSource
   readonly schema: string
@@ -59,7 +60,7 @@ export class Source {
     this.#sql = loadStatements<StatementName>(new URL(`./${name}.sql`, import.meta.url), schema, known[name].schema)
   }
 
-  /** Throws if the tables do not exist, have an unknown version, or hide rows by row level security. */
+  /** Throws an error if the tables do not exist, have an unknown version, or hide rows by row level security. */
   async check(executor: Executor): Promise<void> {
     const { versions, release, table } = known[this.name]
     const [found] = await executor.query<{ yes: boolean }>('select to_regclass($1) is not null as yes', [

@@ -14,9 +14,9 @@ type StatementName =
 export interface RevokedPermit {
   /** Instance that held the permit. */
   readonly instance: string
-  /** Share of the limit that the permit used. */
+  /** Weight of the permit. */
   readonly weight: number
-  /** Fence of the grant. */
+  /** Fencing token of the grant. */
   readonly fence: number
 }
 

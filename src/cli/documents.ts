@@ -133,7 +133,7 @@ export interface Documents {
   'schedule-override': {
     /** Name of the schedule. */
     readonly schedule: string
-    /** Rule that is in force now. */
+    /** Rule that applies now. */
     readonly rule: ScheduleStatus['rule']
     /** Whether an operator set this rule. False for the rule of the code. */
     readonly overridden: boolean
@@ -261,7 +261,7 @@ export interface LimitRate {
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Time at which everything that was spent is available again. */
+  /** Time at which the rate will be completely refilled. */
   readonly refilledAt: Date
   /** Milliseconds until `refilledAt`. */
   readonly refilledInMs: number

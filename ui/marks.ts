@@ -1,5 +1,6 @@
-// Letter and colour of each instance. The letter is derived from the id, so that two visitors usually see the same letter. If two
-// instances have the same letter, the later one gets the next free letter. The browser stores the letters across reloads.
+// Letter and colour of each instance. The letter is derived from the id, so that different visitors usually see the
+// same letter. If two instances have the same letter, the later one gets the next free letter. The browser stores the
+// letters across reloads.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12

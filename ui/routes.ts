@@ -71,7 +71,7 @@ export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace
   if (href === location.hash) return
   if (step === 'push') location.hash = href
   else {
-    // With `<base href>`, a bare fragment would be resolved against the base.
+    // With `<base href>`, the browser would resolve a bare fragment against the base.
     history.replaceState(null, '', location.pathname + location.search + href)
     dispatchEvent(new HashChangeEvent('hashchange'))
   }
@@ -89,7 +89,7 @@ export function useRoute(): Route {
   return route
 }
 
-/** The params of the current page, which the caller names: `useParams<'jobs'>()`. */
+/** The params of the current page. The type argument names the page: `useParams<'jobs'>()`. */
 export function useParams<Id extends PageId>(): ParamsOf<Id> {
   return useRoute().params
 }

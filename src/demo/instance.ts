@@ -35,7 +35,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
     Client: HostsClient,
     max: 10,
     application_name: `demo ${name}`,
-    // A transaction of a frozen instance must not block other instances for longer than its locks do.
+    // A frozen instance's transaction must not block other instances for longer than its locks do.
     options: `-c search_path=${tables} -c idle_in_transaction_session_timeout=${expiryMs}`,
   })
   pool.on('error', () => {}) // An idle session has ended. The pool opens another one.

@@ -1,5 +1,5 @@
-// Drawing of the wait graph in layers: holders that block others, then the names that they hold, then the waiting participants. Arrows
-// lead from a waiting participant to the name, and from the name to its holder.
+// Drawing of the wait graph in layers: holders that block others, then the names that they hold, then the waiting
+// participants. Arrows point from a waiting participant to the name, and from the name to its holder.
 import './wait-graph.css'
 import { useMemo, useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'

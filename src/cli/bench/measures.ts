@@ -22,7 +22,7 @@ const batchSize = 1_000
 const maxJobs = 200_000
 const warmUps = 3
 
-/** Returns the measures in their order: the last one drains the jobs that the one before enqueued. */
+/** Returns the measures in order: the last measure drains the jobs that the previous measure enqueued. */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [

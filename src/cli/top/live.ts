@@ -57,7 +57,7 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
   }
 
   async function refresh(): Promise<void> {
-    // One query at a time, also when the user presses r repeatedly.
+    // Runs one query at a time, even if the user presses r repeatedly.
     if (isReading) return
     isReading = true
     try {

@@ -14,7 +14,7 @@ export async function loadExports(files: readonly string[]): Promise<ExportedVal
     if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)} in ${process.cwd()}`)
   }
   const exported: ExportedValue[] = []
-  // One after the other, so that the output and the error of a file belong to that file.
+  // Imports one file after another, so that output and errors can be attributed to a file.
   for (const file of files) {
     const values = valuesOf(await load(file))
     exported.push(...[...new Set(values)].map((value) => ({ file, value })))

@@ -34,7 +34,7 @@ export const jobs = {
     },
   }),
 
-  /** All details of one job. Null if there is none. */
+  /** All details of one job. Null if the job does not exist. */
   job: view({
     intervalMs: 2_000,
     needs: { id: 'id' },

@@ -22,7 +22,7 @@ export const names = {
       const holders = locks.filter(({ granted }) => granted)
       const waiters = locks.filter(({ granted }) => !granted)
       const named = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null)
-      // A name without a holder or waiter at the moment still has its label.
+      // A name that currently has no holder and no waiter still has its label.
       const { label = null, namespace = null } = named ?? (await observer.nameOf(key)) ?? {}
       return {
         key,

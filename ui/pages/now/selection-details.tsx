@@ -13,7 +13,7 @@ interface SelectionDetailsProps {
   readonly onSelect: (id: string) => void
 }
 
-/** Details of the selected participant or name, and actions that free it, the mildest first. */
+/** Details of the selected participant or name, and actions that free it, the least disruptive first. */
 export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsProps) {
   const name = waits.names.find((contended) => contended.id === id)
   const holdings = waits.names.flatMap((one) =>

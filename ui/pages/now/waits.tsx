@@ -20,7 +20,7 @@ export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }
   const waits = graph.data
   const isCalm = waits !== undefined && waits.names.length === 0
   const all = waits ? [...waits.participants, ...waits.names] : []
-  // If the selection is no longer in the graph, the worst blocker is shown.
+  // If the selection is no longer in the graph, the page shows the largest blocker.
   const first = waits?.cycles[0]?.sides[0]?.participant ?? waits?.roots[0]?.participant
   const shown = all.some(({ id }) => id === selected) ? selected : first
   return (

@@ -4,7 +4,7 @@ import { formatDuration } from '../src/base/durations.js'
 /** `950ms`, `2.5s`, `3m 20s`: the same format as on the command line. */
 export { formatDuration }
 
-/** Duration that is updated every second: in whole seconds, so that the text does not flicker. */
+/** Duration for texts that are updated every second. Uses whole seconds, so that the text does not flicker. */
 export function formatCount(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000 || 0).replace(/^0ms$/, '0s')
 }

@@ -8,7 +8,7 @@ import type { ErrorBody, ParamsOf, ViewData, ViewFailure, ViewName, ViewSnapshot
 export interface LiveView<Data> {
   /** `jobs?search=mail` */
   readonly key: string
-  /** Last snapshot; undefined before the first. */
+  /** Last snapshot. Undefined before the first snapshot. */
   readonly data: Data | undefined
   /** Time of the last change, by the database clock. Durations that only grow with time do not cause a new snapshot. */
   readonly at: string | undefined

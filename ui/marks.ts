@@ -45,7 +45,7 @@ function nextFree(id: string): string {
   }
 }
 
-/** Number of the colour. Neighbours in the alphabet get different colours, because 7 and 12 have no common divisor. */
+/** Index of the colour. Adjacent letters get different colours, because 7 and 12 have no common divisor. */
 function colourOf(letter: string): number {
   return (letters.indexOf(letter[0]!) * 7 + (Number(letter.slice(1)) || 1) - 1) % colours
 }
@@ -70,6 +70,6 @@ addEventListener('pagehide', () => {
   try {
     localStorage.setItem(storageKey, JSON.stringify([...marks]))
   } catch {
-    // The browser allows no storage.
+    // The browser does not allow storage.
   }
 })

@@ -43,7 +43,7 @@ function readRoute(hash: string): Route {
   return { page, params: Object.fromEntries(new URLSearchParams(query)) }
 }
 
-/** The address of a page, for the `href` of a link. Empty params are left out. */
+/** The address of a page, for the `href` of a link. Empty params are omitted. */
 export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): string {
   const query = new URLSearchParams()
   for (const name of keptParams) {

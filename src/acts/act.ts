@@ -9,7 +9,7 @@ export interface ActContext {
   readonly operator: Operator
   /** Runs `work` with a fleet member that holds nothing. */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
-  /** Formats the error of a job of this kind as one line, redacted. */
+  /** Formats the error of a job of this kind as one redacted line. */
   errorLine(error: { readonly name: string; readonly message: string }, kind: string): string
   /** Dashboard visitor. Undefined on the command line. */
   readonly actor?: string | undefined
@@ -27,7 +27,7 @@ export interface Consequence {
   readonly subject: string
   /** Complete sentences, such as "Ends session 4711. Everything that the session holds is lost immediately." */
   readonly text: string
-  /** False when there is nothing to do. */
+  /** False if there is nothing to do. */
   readonly applies: boolean
   /** Whether the act can cause work to be lost or done twice. */
   readonly dangerous: boolean
@@ -36,7 +36,7 @@ export interface Consequence {
 
 /** The result of an act. */
 export interface Outcome {
-  /** False when there was nothing to do. */
+  /** False if there was nothing to do. */
   readonly done: boolean
   readonly text: string
   /** Outcome for programs. `--json` prints it. Undefined if the object does not exist. */

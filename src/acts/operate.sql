@@ -31,7 +31,7 @@ where key = $1::bigint
 returning name
 
 -- name: forget_delivery
--- Deletes a delivery, so that its key can run again. Keeps a delivery that is running. Relies on delivery_pkey.
+-- Deletes a delivery, so that its key can run again. Does not delete a running delivery. Relies on delivery_pkey.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2

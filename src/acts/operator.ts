@@ -74,7 +74,10 @@ export class Operator {
     return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
   }
 
-  /** Deletes a delivery, so that its key can run again. Returns false if there is no delivery or it is running. */
+  /**
+   * Deletes a delivery, so that its key can run again. Returns false if the delivery does not exist or is still
+   * running.
+   */
   async forgetDelivery(namespace: string, key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.forget_delivery.text, [namespace, key])).length > 0
   }

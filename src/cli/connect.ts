@@ -10,7 +10,7 @@ export interface Connection {
   readonly schema: string
 }
 
-/** Makes a pool from the URL in the settings. Without a URL, the driver reads the PG* variables. */
+/** Creates a pool from the URL in the settings. Without a URL, the driver reads the PG* variables. */
 export function connect(settings: Settings, maxConnections = 5): Connection {
   const url = settings.text('url')
   if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {

@@ -145,7 +145,7 @@ export interface Documents {
   'schedule-next': readonly UpcomingTick[]
   /** Instances, with the number of names that each holds and waits for. */
   'instance-ls': readonly FleetInstance[]
-  /** One instance, and everything that it holds, waits for and runs. Null if the instance is unknown. */
+  /** One instance, and everything that it holds, waits for or is running. Null if the instance is unknown. */
   'instance-show': InstanceShow | null
   /** Result of `instance drain`. */
   'instance-drain': {
@@ -302,7 +302,7 @@ export interface ScheduleShow extends ScheduleStatus {
   readonly history: readonly (PastRun | PastGap)[]
 }
 
-/** An instance, and everything that it holds, waits for and runs. */
+/** An instance, and everything that it holds, waits for or is running. */
 export interface InstanceShow extends Omit<FleetInstance, 'jobs'> {
   /** Names that the instance holds as locks. */
   readonly holds: readonly ObservedLock[]
@@ -314,15 +314,15 @@ export interface InstanceShow extends Omit<FleetInstance, 'jobs'> {
   readonly permits: InstanceWork['permits']
   /** Elections that the instance leads. At most 1,000. */
   readonly leads: InstanceWork['leads']
-  /** Jobs that the instance runs. At most 1,000. */
+  /** Jobs that the instance is running. At most 1,000. */
   readonly jobs: readonly RunningJob[]
-  /** Runs of schedules on the instance. At most 1,000. */
+  /** Schedule runs on the instance. At most 1,000. */
   readonly runs: InstanceWork['runs']
-  /** Deliveries that the instance runs, among the latest 20,000. */
+  /** Deliveries that the instance is running. Only the latest 20,000 deliveries are searched. */
   readonly deliveries: readonly ObservedDelivery[]
 }
 
-/** A job that an instance runs. */
+/** A job that an instance is running. */
 export interface RunningJob extends Omit<InstanceWork['jobs'][number], 'id'> {
   /** ID of the job. */
   readonly id: number

@@ -1,4 +1,4 @@
-// Imports no room (see CONTRIBUTING.md), so that `--help` is fast.
+// Imports no other directory of src/, so that `--help` is fast.
 import { type Command, Option } from 'commander'
 import type { Settings } from './settings.js'
 

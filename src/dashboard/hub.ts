@@ -17,7 +17,7 @@ export type LiveMessage =
 
 /** A view with its parameters. */
 export interface ViewRequest {
-  /** Equal for requests with the same view and parameters. */
+  /** Key that is equal for requests with the same view and parameters. */
   readonly id: string
   readonly view: AnyView
   readonly params: Parameters<AnyView['read']>[1]

@@ -4,7 +4,7 @@ import { Refusal } from './refusal.js'
 
 const maxStreams = 100
 const maxViews = 16
-/** Interval of keep-alive comments. Proxies close silent connections. */
+/** Interval between keep-alive comments. They are necessary because proxies close silent connections. */
 const keepAliveMs = 15_000
 /**
  * Maximum lifetime of a stream. Afterwards the browser reconnects, and the server refuses a visitor who has lost

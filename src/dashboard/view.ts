@@ -28,9 +28,9 @@ interface ViewDefinition<Needs extends ParamKinds, Params extends ParamKinds, Da
  * A dashboard query, which runs every `intervalMs` while a page subscribes to it. Pages receive the data when it has
  * changed.
  *
- * - The data is bounded: at most 200 rows of a kind. Long texts are truncated.
- * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. A change
- *   of such a number that only follows the clock is not a change of the data.
+ * - The data is bounded: at most 200 rows per list. Long texts are truncated.
+ * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. If such a
+ *   number has only followed the clock, the data counts as unchanged.
  */
 export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data>
   extends ViewDefinition<Needs, Params, Data> {

@@ -10,7 +10,7 @@ import {
 } from '../observe/index.js'
 
 const maxNames = 60
-/** Maximum number of holders, and of waiters, of one name. */
+/** Maximum number of holders, and of waiters, per name. */
 const maxPerName = 20
 /** Maximum number of rows of the tree. */
 const maxRows = 200

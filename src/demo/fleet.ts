@@ -22,7 +22,7 @@ function nameOf(number: number): string {
 export class Member {
   readonly name: string
   readonly ended: Promise<void>
-  /** Pieces of work that run now. */
+  /** Pieces of work that are running now. */
   readonly works = new Set<string>()
   state: 'opening' | 'open' | 'frozen' | 'gone' = 'opening'
   /** Port of its web server. */

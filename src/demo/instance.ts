@@ -24,7 +24,7 @@ process.on('message', async (message: InstanceOptions | 'close') => {
 const failureEvents = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
 
 function send(message: InstanceMessage): void {
-  // The demo may have ended. Then this process ends too.
+  // The demo may have ended. In that case this process exits too.
   if (process.connected) process.send!(message, undefined, undefined, () => {})
 }
 
@@ -82,7 +82,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
   }
 }
 
-/** Retries, because many instances that start at the same time may overload the machine. */
+/** Opens the instance with retries, because many instances that start at the same time may overload the machine. */
 async function openWithRetry(options: HoldfastOptions): Promise<Holdfast> {
   for (;;) {
     try {

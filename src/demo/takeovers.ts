@@ -50,14 +50,14 @@ export class Takeovers {
     return isTakeover
   }
 
-  /** The lost instance had finished the work before its loss, and its message arrived late. */
+  /** The lost instance had finished the work before it was lost, but its message arrived late. */
   workEnded(victim: Member, work: string): void {
     for (const loss of this.#losses) {
       if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#complete(loss)
     }
   }
 
-  /** The instance works again and keeps the work that no other instance has taken over. */
+  /** The instance is running again and keeps the work that no other instance has taken over. */
   instanceThawed(victim: Member): void {
     for (const loss of this.#losses) {
       if (loss.victim !== victim) continue

@@ -144,7 +144,7 @@ export function refusedSettingFindings(
   })
 }
 
-/** Sends a message through the database and waits for it on the session. */
+/** Sends a notification through the database and waits until the session receives it. */
 async function lostNotifications(context: DoctorContext, session: Session): Promise<Finding | undefined> {
   const channel = `holdfast_doctor_${randomBytes(6).toString('hex')}`
   let timer: NodeJS.Timeout | undefined

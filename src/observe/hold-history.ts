@@ -86,7 +86,7 @@ export interface LatencyFilter {
   readonly hours?: number | undefined
 }
 
-/** Wait and run times of jobs by queue. */
+/** Job wait times and run times by queue. */
 export interface Latencies {
   /** Start of the first column. */
   readonly from: Date

@@ -154,7 +154,7 @@ export class Observer {
   }
 
   /**
-   * Reads wait and run times of jobs by queue and column. From a long history, reads only a sample: one of every
+   * Reads job wait times and run times by queue and column. From a long history, reads only a sample: one of every
    * `oneOf` jobs.
    */
   latencies(only: LatencyFilter = {}): Promise<Latencies> {

@@ -191,7 +191,7 @@ select
   (select json_agg(format('%s: %s', what, why)) from (select * from wrong order by what, why limit 20) as first) as facts
 
 -- name: no_job_lost
--- Claimed jobs belong to live workers, due jobs become ready, and the dependencies of a job exist. Relies on job_pkey, waiting_run_at,
+-- Claimed jobs belong to live workers, due jobs become ready, and a job's dependencies exist. Relies on job_pkey, waiting_run_at,
 -- dependency_pkey, waiting_pkey and job_history_id.
 with presence as materialized (
   select session, holdfast.is_present(session) as present

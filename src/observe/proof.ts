@@ -58,7 +58,7 @@ export class Proof {
   readonly #reader: Reader
   readonly #statements: Record<InvariantName | 'clock', Statement>
   readonly #query: CombinedQuery<ProofRows>
-  /** Time of the first of the consecutive checks that found each fact. */
+  /** For each fact, the time of the first check in the unbroken series of checks that found it. */
   #firstSeen = new Map<string, number>()
 
   constructor(reader: Reader, schema: string) {

@@ -16,7 +16,7 @@ interface Attempt {
   readonly number: number
   readonly state: 'running' | 'done' | 'failed' | 'crashed' | 'ended'
   readonly from: string | null
-  /** Null while the attempt runs. */
+  /** Null while the attempt is running. */
   readonly to: string | null
   readonly instance: string | null
   readonly host: string | null

@@ -113,7 +113,7 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
   )
 }
 
-/** Several ticks: the letter of the instance with the most ticks, above the shares of all instances. */
+/** Mark of several ticks: the letter of the instance with the most ticks, above the shares of all instances. */
 function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: TickTimelineCell }) {
   const shares = sharesOf(cell)
   const first = shares.find(({ instance }) => instance !== null)

@@ -21,9 +21,9 @@ export interface Column<Row> {
   readonly time?: (row: Row) => Timestamp
   /** Sort key. Without it, the column is not sortable. */
   readonly sort?: (row: Row) => string | number | null | undefined
-  /** Right edge, for numbers and durations. */
+  /** Whether the column is right-aligned, as for numbers and durations. */
   readonly align?: 'end'
-  /** Receives the remaining width. */
+  /** Whether the column takes the remaining width. */
   readonly wide?: boolean
   /** Hidden in a panel narrower than 900 px (1) or 640 px (2). The details of the row show the value. */
   readonly spare?: 1 | 2

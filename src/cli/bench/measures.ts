@@ -86,7 +86,7 @@ async function latency(context: BenchContext): Promise<Sample> {
   }
 }
 
-/** Enqueues jobs that do nothing as fast as possible, then runs them. */
+/** Enqueues no-op jobs as fast as possible, then runs them. */
 function backlog() {
   let waiting = 0
   let done = 0

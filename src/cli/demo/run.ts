@@ -11,7 +11,7 @@ import { onSignals, stopSignals } from '../signals.js'
 import { DemoPrinter } from './printer.js'
 
 const defaultExpiryMs = 4_000
-/** Longest duration of a timer. */
+/** Longest duration that a timer supports. */
 const longestSeconds = 2_000_000
 
 /**

@@ -92,7 +92,7 @@ export class Screen {
     process.kill(0, 'SIGTSTP')
   }
 
-  /** Redraws everything, because another program has written on the screen. */
+  /** Redraws everything, because a different program has written on the screen. */
   clear(): void {
     if (this.#isOpen) this.#redraw()
   }

@@ -132,7 +132,7 @@ function kindsText({ worker, schedules }: StartedWork): string {
   return [worker ? 'jobs' : '', schedules.length > 0 ? 'ticks' : ''].filter((word) => word !== '').join(' and ')
 }
 
-/** Describes the running work. Undefined if nothing runs. */
+/** Describes the running work. Undefined if nothing is running. */
 function runningText({ worker, schedules }: StartedWork): string | undefined {
   const jobs = worker?.running ?? 0
   const runs = schedules.reduce((sum, { running }) => sum + running, 0)

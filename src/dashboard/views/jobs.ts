@@ -17,7 +17,7 @@ export const jobs = {
     },
   }),
 
-  /** Wait times and run times of jobs. */
+  /** Job wait times and run times. */
   latencies: view({
     intervalMs: 15_000,
     params: { namespace: 'text', queue: 'text', hours: { number: [1, 48] } },

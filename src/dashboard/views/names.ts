@@ -37,7 +37,9 @@ export const names = {
     },
   }),
 
-  /** Fraction of each minute in which names were held and waited for. Instances record it once a minute. */
+  /**
+   * Fraction of each minute in which names were held and waited for. Instances record these fractions once a minute.
+   */
   'hold-timeline': view({
     intervalMs: 15_000,
     params: { namespace: 'text', search: 'text', hours: { number: [1, 48] } },

@@ -7,7 +7,7 @@ import { ParticipantMark } from './participant-mark.js'
 
 interface SelectionDetailsProps {
   readonly waits: WaitGraphData
-  /** Id of a participant or of a name. */
+  /** ID of a participant or name. */
   readonly id: string
   readonly at: string | undefined
   readonly onSelect: (id: string) => void

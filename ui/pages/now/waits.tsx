@@ -13,7 +13,7 @@ import { holdText, nameLabel, type WaitGraphData } from './labels.js'
 import { ParticipantMark } from './participant-mark.js'
 import { SelectionDetails } from './selection-details.js'
 
-/** Wait graph: as sentences, as a drawing, and with actions. */
+/** The wait graph as sentences and as a drawing, with actions. */
 export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
   const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()

@@ -2,8 +2,8 @@
 
 -- name: deliveries
 -- At most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the latest $4 deliveries, the latest
--- first. With a key prefix ($5), scans the first $4 keys of each namespace instead, in key order. In a row with isCut, the scan stopped
--- before the last row. The limit is a subquery, which makes the planner choose the index. Relies on delivery_expires_at and delivery_pkey.
+-- first. With a key prefix ($5), scans the first $4 keys of each namespace instead, in key order. A row with isCut reports that the scan
+-- stopped early. The limit is a subquery, which makes the planner choose the index. Relies on delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)

@@ -195,8 +195,8 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- The jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job does not block its dependants: they are
--- about to be released or cancelled. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
+-- The jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job whose dependants are about to be
+-- released or cancelled does not block them. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all

@@ -15,7 +15,7 @@ import type {
 export class ApiError extends Error {
   readonly code: string
   readonly hint: string | null
-  /** HTTP status; 0 without a response. */
+  /** HTTP status. 0 if there was no response. */
   readonly status: number
 
   constructor(failure: ErrorBody, status: number) {

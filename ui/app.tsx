@@ -184,7 +184,7 @@ function Brand() {
 }
 
 function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: string }) {
-  // The address may contain a namespace that has no instance.
+  // The address may contain a namespace without instances.
   const names = chosen && !me.namespaces.includes(chosen) ? [chosen, ...me.namespaces] : me.namespaces
   return (
     <div class="namespace">

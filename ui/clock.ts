@@ -1,25 +1,25 @@
-// Estimate of the time of the database. The clock of the browser may be wrong by hours, so only its speed is used.
+// Estimate of the database time. The browser's clock may be wrong by hours, so only its speed is used.
 import { useEffect, useState } from 'preact/hooks'
 
-/** Time of the database minus `performance.now()`. */
+/** Database time minus `performance.now()`. */
 let offset: number | undefined
 
 /**
- * Moves the estimate forward to a past time of the database. The time may be old, for example in a snapshot that has not
- * changed since. The largest offset belongs to the fastest message, so smaller offsets are ignored.
+ * Updates the estimate from a past database time. This time may be old, for example if it belongs to a snapshot that
+ * has not changed since. The largest offset belongs to the fastest message, so smaller offsets are ignored.
  */
 export function syncClock(at: string): void {
   const measured = Date.parse(at) - performance.now()
   if (offset === undefined || measured > offset) offset = measured
 }
 
-/** Sets the estimate from a current time of the database, also when the database clock was set back. */
+/** Sets the estimate from a current database time, even if the database clock was set back. */
 export function resetClock(time: string): void {
   if (offset !== undefined && Date.parse(time) - performance.now() < offset - 5_000) offset = undefined
   syncClock(time)
 }
 
-/** Current time of the database. */
+/** Current database time. */
 export function now(): number {
   return offset === undefined ? Date.now() : performance.now() + offset
 }
@@ -27,7 +27,7 @@ export function now(): number {
 const watchers = new Set<() => void>()
 let timer: ReturnType<typeof setInterval> | undefined
 
-/** Current time of the database, updated every second while the page is visible. All components share one timer. */
+/** Current database time, updated every second while the page is visible. All components share one timer. */
 export function useNow(): number {
   const [time, setTime] = useState(now)
   useEffect(() => {

@@ -4,7 +4,7 @@ import { formatDuration } from '../src/base/durations.js'
 /** `950ms`, `2.5s`, `3m 20s`: the same format as on the command line. */
 export { formatDuration }
 
-/** Duration that is updated every second: in whole seconds, so that the text does not flicker. */
+/** Duration for texts that are updated every second. Uses whole seconds, so that the text does not flicker. */
 export function formatCount(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000 || 0).replace(/^0ms$/, '0s')
 }
@@ -36,7 +36,7 @@ export function formatClock(time: number): string {
   return clockTime.format(time)
 }
 
-/** `14:03:11`, or the day and the time on another day than `today`. */
+/** `14:03:11`, or the day and the time if the day is not `today`. */
 export function formatMoment(time: number, today: number): string {
   const isToday = new Date(time).toISOString().slice(0, 10) === new Date(today).toISOString().slice(0, 10)
   return isToday ? formatClock(time) : dayTime.format(time)
@@ -47,7 +47,7 @@ const maxWhole = 2_000
 /** Invisible characters, characters that change the direction of text, and unpaired surrogates. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
-/** An escape, isolated so that it reads from left to right also inside right-to-left text. */
+/** An escape sequence, isolated so that it reads from left to right even inside right-to-left text. */
 const escapeText = (as: string) => `\u2066\\${as}\u2069`
 
 const escapes: Readonly<Record<string, string>> = {

@@ -6,7 +6,7 @@ export interface Shortcut {
   readonly key: string
   readonly text: string
   readonly group: 'Pages' | 'Everywhere' | 'In a panel' | 'In a table'
-  /** Absent if the component handles the key itself, as tables do for the arrow keys. */
+  /** Undefined if the component handles the key itself. For example, tables handle the arrow keys. */
   readonly run?: () => void
 }
 

@@ -8,9 +8,9 @@ import type { ErrorBody, ParamsOf, ViewData, ViewFailure, ViewName, ViewSnapshot
 export interface LiveView<Data> {
   /** `jobs?search=mail` */
   readonly key: string
-  /** Last snapshot; undefined before the first. */
+  /** Last snapshot. Undefined before the first snapshot. */
   readonly data: Data | undefined
-  /** Time of the last change, by the database clock. Durations that merely grow do not cause a new snapshot. */
+  /** Time of the last change, by the database clock. Durations that only grow with time do not cause a new snapshot. */
   readonly at: string | undefined
   /** Reason why there are no updates. */
   readonly failure: ErrorBody | undefined
@@ -35,7 +35,7 @@ interface ViewEntry {
   forgetTimer?: ReturnType<typeof setTimeout>
 }
 
-/** A change of the page changes several views. This delay opens one stream for all of them. */
+/** When the page changes, several views change. This delay makes them share one new stream. */
 const openDelayMs = 40
 const forgetMs = 30_000
 /** A tab that is hidden for this long closes its stream. */

@@ -1,5 +1,6 @@
-// Letter and colour of each instance. The letter is derived from the id, so that two visitors usually see the same letter. If two
-// instances have the same letter, the later one gets the next free letter. The browser stores the letters across reloads.
+// Letter and colour of each instance. The letter is derived from the id, so that different visitors usually see the
+// same letter. If two instances have the same letter, the later one gets the next free letter. The browser stores the
+// letters across reloads.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
@@ -44,7 +45,7 @@ function nextFree(id: string): string {
   }
 }
 
-/** Number of the colour. Neighbours in the alphabet get different colours, because 7 and 12 have no common divisor. */
+/** Index of the colour. Adjacent letters get different colours, because 7 and 12 have no common divisor. */
 function colourOf(letter: string): number {
   return (letters.indexOf(letter[0]!) * 7 + (Number(letter.slice(1)) || 1) - 1) % colours
 }
@@ -69,6 +70,6 @@ addEventListener('pagehide', () => {
   try {
     localStorage.setItem(storageKey, JSON.stringify([...marks]))
   } catch {
-    // The browser allows no storage.
+    // The browser does not allow storage.
   }
 })

@@ -43,7 +43,7 @@ function readRoute(hash: string): Route {
   return { page, params: Object.fromEntries(new URLSearchParams(query)) }
 }
 
-/** The address of a page, for the `href` of a link. Empty params are left out. */
+/** The address of a page, for the `href` of a link. Empty params are omitted. */
 export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): string {
   const query = new URLSearchParams()
   for (const name of keptParams) {
@@ -71,7 +71,7 @@ export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace
   if (href === location.hash) return
   if (step === 'push') location.hash = href
   else {
-    // With `<base href>`, a bare fragment would be resolved against the base.
+    // With `<base href>`, the browser would resolve a bare fragment against the base.
     history.replaceState(null, '', location.pathname + location.search + href)
     dispatchEvent(new HashChangeEvent('hashchange'))
   }
@@ -89,7 +89,7 @@ export function useRoute(): Route {
   return route
 }
 
-/** The params of the current page, which the caller names: `useParams<'jobs'>()`. */
+/** The params of the current page. The type argument names the page: `useParams<'jobs'>()`. */
 export function useParams<Id extends PageId>(): ParamsOf<Id> {
   return useRoute().params
 }

@@ -1,4 +1,4 @@
-// Light or dark: the preference of the system, or the choice of the visitor, which the browser stores.
+// Light or dark theme: the system's preference, or the visitor's choice, which the browser stores.
 import { useState } from 'preact/hooks'
 
 export type Theme = 'system' | 'light' | 'dark'

@@ -1,13 +1,13 @@
 import { defineConfig } from 'vite'
 
 export default defineConfig({
-  // All addresses are relative, because the path of the dashboard is known only at the time of a request.
+  // All addresses are relative, because the dashboard's path is known only when a request arrives.
   base: './',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
     outDir: '../dist/dashboard/ui',
     emptyOutDir: true,
-    // The first versions with `light-dark()`, container queries and `<dialog>`.
+    // The first browser versions with `light-dark()`, container queries and `<dialog>`.
     target: ['chrome123', 'firefox121', 'safari17.5'],
     modulePreload: { polyfill: false },
     reportCompressedSize: false,

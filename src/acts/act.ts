@@ -3,21 +3,21 @@ import type { Observer } from '../observe/index.js'
 import type { Operator } from './operator.js'
 import type { NoParams, ParamKinds, ParsedParams } from './params.js'
 
-/** Collaborators of the acts. The dashboard and the command line each create their own. */
+/** Dependencies of the acts. The dashboard and the command line each create their own. */
 export interface ActContext {
   readonly observer: Observer
   readonly operator: Operator
-  /** Runs `work` with a member of the fleet that holds nothing. */
+  /** Runs `work` with a fleet member that holds nothing. */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
-  /** Formats the error of a job of this kind as one line, redacted. */
+  /** Formats the error of a job of this kind as one redacted line. */
   errorLine(error: { readonly name: string; readonly message: string }, kind: string): string
-  /** Visitor of the dashboard. Undefined on the command line. */
+  /** Dashboard visitor. Undefined on the command line. */
   readonly actor?: string | undefined
   /** Reason that the operator typed. */
   readonly reason?: string | undefined
-  /** Time after which an act of many steps stops and reports what it has done. Default: no limit. */
+  /** Time after which an act with many steps stops and reports the finished steps. Default: no limit. */
   readonly budgetMs?: number | undefined
-  /** Receives the progress of an act of many steps. */
+  /** Receives the progress of an act with many steps. */
   onProgress?(text: string): void
 }
 
@@ -25,21 +25,21 @@ export interface ActContext {
 export interface Consequence {
   /** The object of the act, in two or three words: `lock etl`. */
   readonly subject: string
-  /** Whole sentences: "Ends session 4711. Everything that the session holds is lost immediately." */
+  /** Complete sentences, such as "Ends session 4711. Everything that the session holds is lost immediately." */
   readonly text: string
-  /** False when there is nothing to do. */
+  /** False if there is nothing to do. */
   readonly applies: boolean
-  /** Whether work can be lost or done twice. */
+  /** Whether the act can cause work to be lost or done twice. */
   readonly dangerous: boolean
   readonly facts?: readonly (readonly [label: string, value: string])[]
 }
 
 /** The result of an act. */
 export interface Outcome {
-  /** False when there was nothing to do. */
+  /** False if there was nothing to do. */
   readonly done: boolean
   readonly text: string
-  /** Outcome for programs, printed by `--json`. Undefined if the object does not exist. */
+  /** Outcome for programs. `--json` prints it. Undefined if the object does not exist. */
   readonly result?: object
 }
 
@@ -57,8 +57,8 @@ interface ActDefinition<Needs extends ParamKinds, Params extends ParamKinds> {
 }
 
 /**
- * An operation on the fleet. Its name is also the name of the right to run it. `preview` reports what would happen and
- * `run` does it. The database can change in between, so `run` reads the current state again.
+ * An operation on the fleet. The name of the act is also the name of the right to run it. `preview` reports what would
+ * happen, and `run` executes the act. The database can change between the two, so `run` reads the current state again.
  */
 export interface Act<Needs extends ParamKinds, Params extends ParamKinds> extends ActDefinition<Needs, Params> {
   readonly needs: Needs

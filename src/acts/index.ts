@@ -14,7 +14,7 @@ export { Operator, type RevokedPermit } from './operator.js'
 export * from './params.js'
 export { noSuchSchedule } from './schedules.js'
 
-/** All acts by name. The name of an act is also the name of the right to run it. */
+/** All acts by name. An act's name is also the name of the right to run that act. */
 export const acts = { ...names, ...schedules, ...queues, ...jobs, ...deliveries, ...limits, ...instances }
 
 export type Acts = typeof acts

@@ -2,7 +2,7 @@ import { formatDuration } from '../base/index.js'
 import type { FleetInstance, InstanceWork } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
-/** Time for running work if the drain request gives none. */
+/** Time that running work gets if the drain request does not specify a time. */
 const defaultSeconds = 30
 
 export const instances = {
@@ -30,7 +30,8 @@ export const instances = {
       const before = await observer.fleet.find(id)
       const isRequested =
         before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
-      // The instance may die between the request and this read: its row is then expired. A clean close deletes the row.
+      // The instance may die between the request and this read. In that case its row has expired. A clean close deletes
+      // the row.
       const now = await observer.fleet.find(id)
       const found = now ?? before
       const state = !found?.alive

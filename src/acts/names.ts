@@ -90,8 +90,8 @@ interface NameParams {
 }
 
 /**
- * Finds the sessions that hold the name as a lock. `ours` are instances. `refusal` explains why the others cannot be
- * asked.
+ * Finds the sessions that hold the name as a lock. `ours` are instances. `refusal` explains why the other sessions
+ * cannot receive a request.
  */
 async function holdersOf(observer: Observer, { key, name: fallbackName }: NameParams) {
   const locks = await observer.locks({ key })

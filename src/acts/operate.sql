@@ -1,12 +1,12 @@
 -- Operator actions on resources that instances hold.
 
 -- name: request_release
--- Requests the release of a key from its holders: the instances listen on the channel with the name of the schema.
+-- Asks the holders of a key to release it. Instances listen on the channel that has the schema's name.
 select pg_notify($1, 'lock-release-requested ' || $2)
 
 -- name: request_drain
--- Requests an instance to drain within $3 ms (or null). The notification makes the instance read its row. An instance that
--- receives no notifications reads the row at its next renewal.
+-- Asks an instance to drain within $3 ms (or null). The notification makes the instance read its row. An instance without notifications
+-- reads the row at its next renewal.
 with requested as (
   update holdfast.instance
   set state = 'drain-requested',
@@ -24,14 +24,14 @@ select instance, weight, fence::text as fence
 from holdfast.limit_reset($2::bigint, $1)
 
 -- name: refill_rate
--- Refills a rate limit. A caller that already reserved a start time keeps that time.
+-- Refills a rate limit. A call that already reserved a start time keeps that time.
 delete from holdfast.rate
 where key = $1::bigint
   and full_at > extract(epoch from clock_timestamp()) * 1000000000
 returning name
 
 -- name: forget_delivery
--- Deletes a delivery, so that its key can run again. Keeps a delivery that is running. Relies on delivery_pkey.
+-- Deletes a delivery, so that its key can run again. Does not delete a running delivery. Relies on delivery_pkey.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2
@@ -39,7 +39,8 @@ where namespace = $1
 returning state
 
 -- name: end_session
--- Ends a session if it still holds the key: meanwhile, its process id may belong to another session. Waits up to 5 s.
+-- Ends a session if the session still holds the key. The check is necessary because the process ID may belong to a different session by
+-- now. Waits up to 5 s.
 with holder as materialized (
   select pid
   from pg_locks
@@ -55,8 +56,8 @@ select pg_terminate_backend(pid, 5000) as ended
 from holder
 
 -- name: expire_lease
--- Expires a lease or a minimum hold. The new token makes later renewals, releases and guarded writes of the holder fail.
--- Notifies the holder and the waiters. Relies on lease_pkey.
+-- Expires a lease or a minimum hold. The new token makes the holder's later renewals, releases and guarded writes fail. Notifies the holder
+-- and the waiters. Relies on lease_pkey.
 with found as materialized (
   select key, has_waiters
   from holdfast.lease

@@ -10,19 +10,19 @@ type StatementName =
   | 'end_session'
   | 'expire_lease'
 
-/** A permit that a reset of its limit revoked. */
+/** A permit that was revoked because its limit was reset. */
 export interface RevokedPermit {
   /** Instance that held the permit. */
   readonly instance: string
-  /** Share of the limit that the permit used. */
+  /** Weight of the permit. */
   readonly weight: number
-  /** Fence of the grant. */
+  /** Fencing token of the grant. */
   readonly fence: number
 }
 
 /**
- * Runs the statements of the acts that have no public method. A release request and the end of a session need no rights
- * on the schema. To end a session, the role must be the role of that session or have `pg_signal_backend`.
+ * Runs the statements of the acts that have no public method. Requesting a release and ending a session need no
+ * privileges on the schema. To end a session, the role must be the session's role or have `pg_signal_backend`.
  */
 export class Operator {
   readonly #executor: Executor
@@ -35,13 +35,13 @@ export class Operator {
     this.#sql = loadStatements(new URL('./operate.sql', import.meta.url), schema)
   }
 
-  /** Requests the release of the key: the signal of each handle aborts with a `ReleaseRequestedError`. */
+  /** Requests the release of the key. Each handle's signal aborts with a `ReleaseRequestedError`. */
   async requestRelease(key: string): Promise<void> {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
   }
 
   /**
-   * Expires the lease or the minimum hold on the key. Guarded writes of the holder fail immediately. The handle is lost
+   * Expires the lease or the minimum hold on the key. The holder's guarded writes fail immediately. The handle is lost
    * when the holder receives the notification. Returns false if the key was not leased.
    */
   async expireLease(key: string): Promise<boolean> {
@@ -49,8 +49,8 @@ export class Operator {
   }
 
   /**
-   * Requests an instance to drain. Running work may take up to `withinMs` to finish. Returns false if the instance does
-   * not exist or does not accept new work any longer.
+   * Asks an instance to drain. Running work may take up to `withinMs` to finish. Returns false if the instance does not
+   * exist or no longer accepts new work.
    */
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
     const values = [this.#schema, instance, withinMs === undefined ? null : Math.ceil(withinMs)]
@@ -58,8 +58,8 @@ export class Operator {
   }
 
   /**
-   * Revokes all permits of a limit and grants them to waiters. The signal of each handle aborts when its instance is
-   * notified: immediately, or without an anchor at the next renewal of its presence.
+   * Revokes all permits of a limit and grants them to waiters. Each handle's signal aborts when its instance receives
+   * the notification: immediately, or, without an anchor, when the instance next renews its presence.
    */
   async resetLimit(key: string): Promise<RevokedPermit[]> {
     const rows = await this.#executor.query<{ instance: string; weight: number; fence: string }>(
@@ -74,7 +74,10 @@ export class Operator {
     return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
   }
 
-  /** Deletes a delivery, so that its key can run again. Returns false if there is no delivery or it is running. */
+  /**
+   * Deletes a delivery, so that its key can run again. Returns false if the delivery does not exist or is still
+   * running.
+   */
   async forgetDelivery(namespace: string, key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.forget_delivery.text, [namespace, key])).length > 0
   }
@@ -91,7 +94,7 @@ export class Operator {
   }
 }
 
-/** The role lacks the right to end a session of another role. */
+/** The role is not allowed to end a session of a different role. */
 export class NotYourSessionError extends HoldfastError {
   constructor(pid: number, cause: Error) {
     super(`This role may not end session ${pid}`, {

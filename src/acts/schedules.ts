@@ -76,7 +76,10 @@ export const schedules = {
       }),
   }),
 
-  /** Overrides the rule of the code, also for later deployments. Without a rule, removes the override. */
+  /**
+   * Overrides the rule in the code. The override also applies after later deployments. Without a rule, removes the
+   * override.
+   */
   'override-schedule': act({
     needs,
     params: { cron: 'text', timezone: 'text', every: { number: [1_000, Number.MAX_SAFE_INTEGER] } },
@@ -130,7 +133,7 @@ async function withSchedule(
   return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
 }
 
-/** Previews an act. By default, the act applies and is not dangerous. */
+/** Previews an act. By default, the act has something to do and is not dangerous. */
 async function previewOf(
   { observer }: ActContext,
   { namespace, name }: ScheduleParams,
@@ -142,7 +145,7 @@ async function previewOf(
   return { subject, applies: true, dangerous: false, ...consequenceOf(found), facts: factsOf(found) }
 }
 
-/** Describes what a requested run does, given the current runs and the overlap policy of the schedule. */
+/** Describes the effect of a requested run, based on the current runs and the schedule's overlap policy. */
 function runConsequence(name: string, found: ScheduleDetails) {
   const { overlap, members } = found
   const running = runningOf(found)

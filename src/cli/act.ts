@@ -38,7 +38,7 @@ export async function runAct<Name extends ActName>(
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** Runs an act on a name that is held as a lock or by lease. */
+/** Runs an act on a name that is held as a lock or as a lease. */
 export function actOnKey(
   settings: Settings,
   name: 'release-name' | 'expire-lease' | 'break-lock',
@@ -48,7 +48,7 @@ export function actOnKey(
   return runAct(settings, name, { key, name: label })
 }
 
-/** Runs an act on a queue, a schedule or a limit of the namespace. */
+/** Runs an act on a queue, a schedule or a limit in the namespace. */
 export function actOnName(
   settings: Settings,
   name: Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>,
@@ -62,7 +62,7 @@ export function forgetDelivery(settings: Settings, word: string): Promise<void> 
   return runAct(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
 }
 
-/** Runs an act on several jobs, one after the other. An invalid id throws before the first job changes. */
+/** Runs an act on several jobs, one after another. An invalid id throws before the first job changes. */
 export async function actOnJobs(
   settings: Settings,
   name: 'retry-job' | 'cancel-job',

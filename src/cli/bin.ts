@@ -14,7 +14,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 // A closed stderr must not end this process: `lock run` still has a command to supervise.
 process.stderr.on('error', () => {})
 
-/** Reads the arguments and not the settings, because the error may be that the arguments cannot be parsed. */
+/** Reads the raw arguments instead of the settings, because the error may be that the arguments cannot be parsed. */
 function wantsJson(): boolean {
   const end = process.argv.indexOf('--')
   const ours = process.argv.slice(2, end < 0 ? undefined : end)
@@ -27,5 +27,5 @@ try {
 } catch (error) {
   code = await reportError(error, wantsJson())
 }
-// Sockets of the driver and signal listeners may keep a finished process alive.
+// The driver's sockets and the signal listeners may keep a finished process alive.
 process.exit(code)

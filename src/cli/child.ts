@@ -42,8 +42,8 @@ export class Child {
   }
 
   /**
-   * Sends SIGTERM now and SIGKILL after `killAfterMs`, to the child and to its descendants: a shell that ends leaves its
-   * commands running. Resolves when all of them have ended.
+   * Sends SIGTERM now and SIGKILL after `killAfterMs`, to the child and to its descendants: a shell that is killed
+   * leaves its commands running. Resolves when all of them have ended.
    */
   async stop(killAfterMs: number): Promise<void> {
     if (this.#stopping) return
@@ -54,7 +54,7 @@ export class Child {
     for (const each of targets) if (each.pid !== pid) sendSignal(each, 'SIGTERM')
     if (await this.#allGone(targets, killAfterMs)) return
     const now = listProcesses()
-    // Also kills the processes that they have started since SIGTERM.
+    // Also kills processes that the child and its descendants have started since SIGTERM.
     for (const each of stillRunning(now, targets).flatMap(({ pid }) => descendantsOf(pid, now)))
       sendSignal(each, 'SIGKILL')
     this.#process.kill('SIGKILL')

@@ -4,13 +4,16 @@ import type { Settings } from './settings.js'
 
 const examples = new WeakMap<Command, readonly string[]>()
 
-/** Adds a noun. Its help hides the options of the program, because a noun has nothing but verbs. */
+/**
+ * Adds a command group, such as `lock`. The group's help hides the program's options, because a group only contains
+ * commands.
+ */
 export function addNoun(program: Command, name: string, description: string, lines: readonly string[]): Command {
   const noun = program.command(name).description(description)
   return withExamples(noun.configureHelp({ showGlobalOptions: false, sortSubcommands: false }), lines)
 }
 
-/** Adds a verb to a noun, or a command without verbs to the program. */
+/** Adds a command to a group, or directly to the program. */
 export function addVerb(parent: Command, name: string, lines: readonly string[]): Command {
   const verb = parent.command(name)
   return withExamples(verb.configureHelp({ showGlobalOptions: true, sortSubcommands: false }), lines)
@@ -21,12 +24,12 @@ export function withExamples(command: Command, lines: readonly string[]): Comman
   return command.addHelpText('before', `Examples:\n${lines.map((line) => `  ${line}`).join('\n')}\n`)
 }
 
-/** The examples of a command, for the reference and for the tests that run them. */
+/** A command's examples, for the reference and for the tests that run them. */
 export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? []
 }
 
-/** Makes the action of a command from a function of its settings and arguments. */
+/** Creates a command's action from a function that receives the settings and the arguments. */
 export function runs<Args extends unknown[]>(run: (settings: Settings, ...args: Args) => unknown) {
   return async (...all: unknown[]): Promise<void> => {
     // Commander appends the parsed options and the command to the arguments.

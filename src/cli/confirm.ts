@@ -3,7 +3,7 @@ import { UsageError } from '../base/index.js'
 import { Exit, exitCode, printMessage } from './failure.js'
 import type { Settings } from './settings.js'
 
-/** Asks on the terminal. Any answer except yes, and the end of the input, mean no. */
+/** Asks for confirmation on the terminal. Any answer except yes means no, and so does the end of the input. */
 export async function confirm(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   try {

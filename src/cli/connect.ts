@@ -10,7 +10,7 @@ export interface Connection {
   readonly schema: string
 }
 
-/** Makes a pool from the URL in the settings. Without a URL, the driver reads the PG* variables. */
+/** Creates a pool from the URL in the settings. Without a URL, the driver reads the PG* variables. */
 export function connect(settings: Settings, maxConnections = 5): Connection {
   const url = settings.text('url')
   if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {
@@ -42,13 +42,16 @@ export async function withDatabase<T>(
   }
 }
 
-/** Runs `work` as a member of the fleet, for the methods of the rooms. The member holds no locks, so it needs no anchor. */
+/**
+ * Runs `work` as a fleet member, which provides the methods of all modules. The member holds no locks, so it needs no
+ * anchor.
+ */
 export async function withHoldfast<T>(
   settings: Settings,
   work: (holdfast: Holdfast, database: Database, schema: string) => Promise<T>,
 ): Promise<T> {
   const { pool, database, schema } = connect(settings)
-  // Imported here, because most commands do not need all rooms.
+  // Imported here, because most commands do not need all modules.
   const { Holdfast } = await import('../index.js')
   try {
     const namespace = settings.name('namespace')

@@ -27,7 +27,7 @@ import type {
 } from '../observe/index.js'
 import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
 
-/** The document that each command prints with `--json`, by the words of the command. */
+/** The document that each command prints with `--json`, by command name. */
 export interface Documents {
   /** Names that sessions hold or wait for as locks. */
   'lock-ls': readonly ObservedLock[]
@@ -35,15 +35,15 @@ export interface Documents {
   'lock-show': LockShow
   /** Result of `lock release`. */
   'lock-release': {
-    /** Holders that were asked to release the name. */
+    /** Holders that received a request to release the name. */
     readonly asked: readonly ObservedLock[]
   }
   /** Result of `lock break`. */
   'lock-break': {
-    /** What the ended sessions held. */
+    /** Names that the ended sessions held. */
     readonly ended: readonly ObservedLock[]
   }
-  /** Names that are leased, or kept taken after their lease. */
+  /** Names that are leased, or that a minimum hold blocks after the release of their lease. */
   'lease-ls': readonly ObservedLease[]
   /** One name and its lease. */
   'lease-show': LeaseShow
@@ -52,9 +52,9 @@ export interface Documents {
     /** The lease that the command ended. Null if the name had no lease. */
     readonly expired: ObservedLease | null
   }
-  /** Permits and rates that are in use or spent. */
+  /** Permits that are in use, and rates that are at least partly spent. */
   'limit-ls': readonly ObservedLimit[]
-  /** The permits of a name, the calls that wait for permits, and the rate of the name. */
+  /** A name's permits, the calls that wait for permits, and the name's rate. */
   'limit-show': LimitShow
   /** Result of `limit reset`. */
   'limit-reset': {
@@ -63,25 +63,28 @@ export interface Documents {
     /** Whether part of the rate was spent. The rate is full now. */
     readonly refilled: boolean
   }
-  /** Deliveries that run now, or have an answer. */
+  /** Deliveries that are running or have a recorded answer. */
   'delivery-ls': readonly ObservedDelivery[]
   /** One delivery and its answer. Null if the delivery is unknown. */
   'delivery-show': DeliveryShow | null
   /** Result of `delivery forget`. */
   'delivery-forget': {
-    /** The key that the command forgot. Its next delivery runs again. Null if nothing was forgotten. */
+    /**
+     * The key whose delivery the command deleted. The handler will run again for the next delivery with this key. Null
+     * if no delivery was deleted.
+     */
     readonly forgotten: string | null
   }
   /** Jobs. */
   'job-ls': readonly ObservedJob[]
-  /** One job. Null if there is no such job. */
+  /** One job. Null if the job does not exist. */
   'job-show': JobShow | null
   /** Result of `job add`. */
   'job-add': {
     /** ID of the job. */
     readonly id: number
   }
-  /** Jobs that `job import` moved from another library, or would move with `--dry-run`. */
+  /** Jobs that `job import` moved from a different library, or would move with `--dry-run`. */
   'job-import': JobImport
   /** Result of `job retry`. */
   'job-retry': {
@@ -90,7 +93,7 @@ export interface Documents {
   }
   /** Result of `job cancel`. */
   'job-cancel': {
-    /** IDs of the jobs that are cancelled, or were asked to stop. */
+    /** IDs of the jobs that were cancelled or received a request to stop. */
     readonly cancelled: readonly number[]
   }
   /** Queues. */
@@ -116,7 +119,7 @@ export interface Documents {
   'schedule-show': ScheduleShow
   /** Result of `schedule run`. */
   'schedule-run': {
-    /** Tick that identifies the run. Null if the schedule allows no other run now. */
+    /** Tick that identifies the run. Null if the schedule does not allow a further run now. */
     readonly tick: Date | null
   }
   /** Result of `schedule pause`. */
@@ -133,7 +136,7 @@ export interface Documents {
   'schedule-override': {
     /** Name of the schedule. */
     readonly schedule: string
-    /** Rule that is in force now. */
+    /** Rule that applies now. */
     readonly rule: ScheduleStatus['rule']
     /** Whether an operator set this rule. False for the rule of the code. */
     readonly overridden: boolean
@@ -142,15 +145,16 @@ export interface Documents {
   'schedule-next': readonly UpcomingTick[]
   /** Instances, with the number of names that each holds and waits for. */
   'instance-ls': readonly FleetInstance[]
-  /** One instance, and everything that it holds, waits for and runs. Null if the instance is unknown. */
+  /** One instance, and everything that it holds, waits for or is running. Null if the instance is unknown. */
   'instance-show': InstanceShow | null
   /** Result of `instance drain`. */
   'instance-drain': {
     /** ID of the instance. */
     readonly instance: string
     /**
-     * `asked`: the instance has not received the request yet. `draining`: it starts no new work. `drained`: none of its work is left, or
-     * it closed in good order. `gone`: there is no such instance, or it no longer responds.
+     * `asked`: the instance has not received the request yet. `draining`: the instance is finishing its work and starts
+     * no new work. `drained`: all work of the instance has ended, or the instance closed cleanly. `gone`: the instance
+     * does not exist or no longer responds.
      */
     readonly state: 'asked' | 'draining' | 'drained' | 'gone'
   }
@@ -169,7 +173,7 @@ export interface Documents {
   migrate: MigrateDocument
   /** Findings of the doctor. */
   doctor: DoctorDocument
-  /** Result of a run of the demo. */
+  /** Result of a demo run. */
   demo: DemoOutcome
   /** A PostgreSQL server for development. */
   dev: {
@@ -177,14 +181,14 @@ export interface Documents {
     readonly url: string
     /** Port of the server. */
     readonly port: number
-    /** Directory of the data. */
+    /** Data directory. */
     readonly dataDir: string
   }
   /** Throughput and latency of the database, measured from this machine. */
   bench: readonly Measured[]
 }
 
-/** The lines that commands print with `--jsonl` where these are not the rows of the document. */
+/** The lines that commands print with `--jsonl`, if they differ from the rows of the document. */
 export interface JsonLines {
   readonly graph: GraphLine
   readonly top: Overview
@@ -193,7 +197,7 @@ export interface JsonLines {
   readonly demo: DemoLine
 }
 
-/** One line of `--jsonl`: a row of the document where the document is a list. */
+/** One line of `--jsonl` output. If the document is a list, the line is a row of the document. */
 export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
   ? JsonLines[Name]
   : Documents[Name] extends readonly (infer Row)[]
@@ -202,9 +206,9 @@ export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
 
 /** A name as commands show it. */
 interface Name {
-  /** The name. Null for a key that nobody registered. */
+  /** The name. Null for a key that is not registered. */
   readonly name: string | null
-  /** Namespace of the name. Null for a key that nobody registered. */
+  /** Namespace of the name. Null for a key that is not registered. */
   readonly namespace: string | null
   /**
    * 64-bit key of the name, in decimal.
@@ -215,7 +219,7 @@ interface Name {
 }
 
 export interface LockShow extends Name {
-  /** How the name is held. */
+  /** Mode in which the name is held. */
   readonly state: 'exclusive' | 'shared' | 'leased' | 'free'
   /** Sessions that hold the name. */
   readonly holders: readonly ObservedLock[]
@@ -226,7 +230,10 @@ export interface LockShow extends Name {
 }
 
 export interface LeaseShow extends Name {
-  /** How the name is held. `min-hold`: the lease was released, and its minimum hold keeps the name taken. `locked`: a session holds it as a lock. */
+  /**
+   * Mode in which the name is held. `min-hold`: the lease was released, but its minimum hold still blocks the name.
+   * `locked`: a session holds it as a lock.
+   */
   readonly state: 'leased' | 'min-hold' | 'locked' | 'free'
   /** Lease of the name. Null if there is none. */
   readonly lease: ObservedLease | null
@@ -239,7 +246,7 @@ export interface LimitShow {
   readonly namespace: string
   /** Limit on the number of permits at the same time. */
   readonly permits: LimitPermits
-  /** Limit on the number of permits in a period. Null if nothing is spent. */
+  /** Limit on the number of permits in a period. Null if the rate is completely refilled. */
   readonly rate: LimitRate | null
 }
 
@@ -261,7 +268,7 @@ export interface LimitRate {
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Time at which everything that was spent is available again. */
+  /** Time at which the rate will be completely refilled. */
   readonly refilledAt: Date
   /** Milliseconds until `refilledAt`. */
   readonly refilledInMs: number
@@ -271,21 +278,21 @@ export interface LimitRate {
 export interface DeliveryShow extends Omit<DeliveryDetails, 'value' | 'body'> {
   /** The answer or the failure, as it was recorded. Null if there is none, or if it is larger than 64 KiB. */
   readonly value: unknown
-  /** Bytes that belong to the answer, such as the body of a response, in base64. At most 64 KiB of them. */
+  /** Binary part of the answer, such as a response body, in base64. At most 64 KiB. */
   readonly body: string | null
 }
 
 /** The status of a job. */
 export interface JobShow extends Omit<JobStatus, 'result'> {
-  /** Return value of the handler: any JSON. Missing if there is none. */
+  /** Return value of the handler, as JSON. Missing if the handler returned nothing. */
   readonly result?: unknown
 }
 
-/** Jobs that were moved from another library, and jobs that stay there. */
+/** Jobs that were moved from a different library, and jobs that stay there. */
 export interface JobImport extends ImportResult {
-  /** Library that the jobs come from. */
+  /** Library from which the jobs were moved. */
   readonly from: ImportSource
-  /** Whether nothing was changed. */
+  /** Whether the command ran without changing anything. */
   readonly dryRun: boolean
 }
 
@@ -295,58 +302,63 @@ export interface ScheduleShow extends ScheduleStatus {
   readonly history: readonly (PastRun | PastGap)[]
 }
 
-/** An instance, and everything that it holds, waits for and runs. */
+/** An instance, and everything that it holds, waits for or is running. */
 export interface InstanceShow extends Omit<FleetInstance, 'jobs'> {
   /** Names that the instance holds as locks. */
   readonly holds: readonly ObservedLock[]
   /** Names that the instance waits for. */
   readonly waits: readonly ObservedLock[]
-  /** Names that the instance holds by lease. */
+  /** Names that the instance holds as leases. */
   readonly leases: readonly ObservedLease[]
   /** Permits that the instance holds or waits for. At most 1,000. */
   readonly permits: InstanceWork['permits']
   /** Elections that the instance leads. At most 1,000. */
   readonly leads: InstanceWork['leads']
-  /** Jobs that the instance runs. At most 1,000. */
+  /** Jobs that the instance is running. At most 1,000. */
   readonly jobs: readonly RunningJob[]
-  /** Runs of schedules on the instance. At most 1,000. */
+  /** Schedule runs on the instance. At most 1,000. */
   readonly runs: InstanceWork['runs']
-  /** Deliveries that the instance runs, among the latest 20,000. */
+  /** Deliveries that the instance is running. Only the latest 20,000 deliveries are searched. */
   readonly deliveries: readonly ObservedDelivery[]
 }
 
-/** A job that an instance runs. */
+/** A job that an instance is running. */
 export interface RunningJob extends Omit<InstanceWork['jobs'][number], 'id'> {
   /** ID of the job. */
   readonly id: number
 }
 
 export interface GraphDocument {
-  /** Participants that wait, or hold what others wait for. */
+  /** Participants that wait for a name, or hold a name that other participants wait for. */
   readonly participants: readonly Participant[]
   /** Names that participants wait for. */
   readonly names: readonly ContendedName[]
-  /** Participants that wait for each other in a circle. The certain deadlocks come first. */
+  /** Cycles of participants that wait for each other. The certain deadlocks come first. */
   readonly cycles: readonly Cycle[]
-  /** Participants that block others and wait for no participant. For a circle, one participant of the circle. */
+  /**
+   * Participants that block other participants and do not wait themselves. For a cycle, one participant of the cycle.
+   */
   readonly roots: readonly Root[]
   /** Whether the document leaves out names that participants wait for. */
   readonly isPartial: boolean
 }
 
-/** A participant that blocks others. */
+/** A participant that blocks other participants. */
 export interface Root {
   /** ID of the participant. */
   readonly participant: string
-  /** Names that the participant holds and others wait for. */
+  /** Names that the participant holds and other participants wait for. */
   readonly blocks: readonly BlockedName[]
 }
 
-/** A name that others wait for. */
+/** A name that other participants wait for. */
 export interface BlockedName {
   /** ID of the name in this document. */
   readonly name: string
-  /** Commands that make room, the least disruptive first. Empty where only time or a worker helps. */
+  /**
+   * Commands that unblock the waiting participants, the least disruptive first. Empty if only waiting or starting a
+   * worker helps.
+   */
   readonly remedies: readonly string[]
 }
 
@@ -371,9 +383,11 @@ export interface MigrateDocument {
   readonly pending?: readonly MigrationStep[]
   /** Otherwise: migrations that the command applied. */
   readonly applied?: readonly MigrationStep[]
-  /** Rooms whose functions the command replaced, or would replace with `--dry-run` or `--check`. */
+  /** Modules whose SQL functions the command replaced, or would replace with `--dry-run` or `--check`. */
   readonly functions: readonly string[]
-  /** Statements that grant the given roles their rights. With `--dry-run` or `--check` they are not run. */
+  /**
+   * Statements that grant the given roles their rights. With `--dry-run` or `--check`, the command does not run them.
+   */
   readonly grants: readonly string[]
 }
 
@@ -385,11 +399,11 @@ export interface MigrationStep {
   readonly name: string
 }
 
-/** A migration, or the functions of a room. */
+/** A migration, or a module's SQL functions. */
 export interface MigrationLine {
   /** Version of the migration, or `functions`. */
   readonly version: number | 'functions'
-  /** Name of the migration or of the room. */
+  /** Name of the migration or of the module. */
   readonly name: string
 }
 
@@ -437,11 +451,11 @@ export interface Measured extends Sample {
   readonly name: string
   /** Unit that is counted. A pair is an acquire and its release. */
   readonly unit: string
-  /** Number of concurrent callers, or of jobs in a statement. */
+  /** Number of concurrent callers, or number of jobs per statement. */
   readonly atOnce: number
   /**
-   * For one caller: number of plain round trips to the database that the operation takes, by the medians. Null where there is no such
-   * median.
+   * For one caller: median duration of the operation, divided by the median duration of a plain round trip to the
+   * database. Null if one of the medians is missing.
    *
    * @fraction
    */

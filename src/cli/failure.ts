@@ -40,12 +40,12 @@ export async function reportError(error: unknown, asJson: boolean): Promise<numb
   return exitCode.failed
 }
 
-/** Prints text for people to stderr. Escapes control characters, because the text may contain names of users. */
+/** Prints text for people to stderr. Escapes control characters, because the text may contain user-defined names. */
 export function printMessage(message: string): void {
   process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }
 
-/** Reports an error of the parser, such as `error: unknown option '--jsn'` with a suggestion in brackets on a second line. */
+/** Reports a parser error, such as `error: unknown option '--jsn'` with a suggestion in brackets on a second line. */
 function reportUsageError(error: CommanderError, asJson: boolean): number {
   if (error.exitCode === 0) return exitCode.done
   if (error.code !== 'commander.help') {
@@ -64,7 +64,10 @@ function printError(
   else printMessage(`holdfast: ${failure.message}${failure.hint ? `\n${failure.hint}` : ''}`)
 }
 
-/** Hides passwords, because a usage error repeats the argument, which may be a URL. Our own examples contain `password`. */
+/**
+ * Hides passwords, because a usage error repeats the argument, which may be a URL. The exception is `password`, which
+ * our own examples contain.
+ */
 function withoutSecrets(text: string): string {
   return text
     .replace(/(\w+:\/\/[^\s:@/]*):(?!password@)[^\s@]*@/g, '$1:***@')

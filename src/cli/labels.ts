@@ -17,7 +17,7 @@ export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>
 
 export function durationLabel({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'granted'>): string {
   if (forMs !== null) return formatDuration(forMs)
-  // The note with the start time of a hold is written after three seconds. A hold without a note is younger.
+  // An instance records the start time of a hold after three seconds. A hold without a recorded start time is younger.
   return granted ? '' : '0ms'
 }
 
@@ -45,7 +45,7 @@ interface ObservedName {
   readonly namespace: string | null
 }
 
-/** Makes a command for a name, ready to copy. Uses --key where the label cannot be typed. */
+/** Creates a command for a name, ready to copy. Uses --key if the label cannot be typed. */
 export function commandForName(
   command: string,
   { key, label, namespace }: ObservedName,

@@ -1,8 +1,11 @@
-// Imports no room, so that `--help` is fast.
+// Imports no other directory of src/, so that `--help` is fast.
 import { type Command, Option } from 'commander'
 import type { Settings } from './settings.js'
 
-/** An option whose value may also come from the environment. The command line wins; an empty variable counts as unset. */
+/**
+ * An option whose value may also come from the environment. The command line takes precedence. An empty variable counts
+ * as unset.
+ */
 export class EnvOption extends Option {
   readonly variable: string
   /** The allowed values, for completion. `Settings.oneOf` checks them. */
@@ -20,7 +23,7 @@ export class EnvOption extends Option {
   }
 }
 
-/** Lets an option be given several times. */
+/** Allows an option to be given several times. */
 export function repeated(option: EnvOption): EnvOption {
   return option.argParser((word: string, words: string[] = []) => [...words, word]) as EnvOption
 }

@@ -2,7 +2,7 @@ import type { Documents, LineOf } from './documents.js'
 import type { Settings } from './settings.js'
 import { layoutFor, wrap } from './table.js'
 
-/** Value of `shown` for a column that terminals do not show. */
+/** Value of `shown` for a column that is hidden on terminals. */
 export const onlyWhenPiped = null
 
 /** A field and its value. */
@@ -21,15 +21,15 @@ export type Colour = 'red' | 'green' | 'yellow' | 'dim'
 const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
 /**
- * Name of a command. The functions below take it as a type argument without a useful default: a call without a name does not
- * compile, and the type of the document is checked against the schema of the command.
+ * Name of a command. The functions below take the name as a type argument without a useful default. A call without a
+ * name therefore does not compile, and the compiler checks the document's type against the command's schema.
  */
 type Command = keyof Documents
 
 type Value = string | number | boolean | Date | null
 type ValueKey<Row> = { [Key in keyof Row]: Row[Key] extends Value ? Key : never }[keyof Row]
 
-/** Columns that only a pipe shows, each with the property that it contains. */
+/** Columns that appear only in a pipe, each with the property that it shows. */
 export function pipedColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
   return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => {
     return { title, value: (row) => row[key] as Value, shown: onlyWhenPiped }

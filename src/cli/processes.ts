@@ -35,7 +35,7 @@ export function isTerminalsForeground(): boolean {
   return self !== undefined && self.foreground > 0 && self.foreground === self.group
 }
 
-/** Returns the processes that still run. A later process with the same pid does not count. */
+/** Returns the processes that are still running. A later process with the same pid does not count. */
 export function stillRunning(all: readonly Process[], processes: readonly Process[]): Process[] {
   const started = new Map(all.map(({ pid, startedAt }) => [pid, startedAt]))
   return processes.filter(({ pid, startedAt }) => started.get(pid) === startedAt)
@@ -45,7 +45,7 @@ export function sendSignal({ pid }: Process, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // The process has ended, or a set-user-id program has given it to another user.
+    // The process has ended, or it runs a set-user-ID program and now belongs to a different user.
   }
 }
 
@@ -58,7 +58,7 @@ export function parentOf(pid: number): number | undefined {
   }
 }
 
-/** Fields of /proc/PID/stat, from the third field on. */
+/** Fields of /proc/PID/stat, starting with the third field. */
 function statOf(pid: number | string): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
   // The second field is the program name in brackets. The name may contain spaces and brackets.

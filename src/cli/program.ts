@@ -28,8 +28,8 @@ const fleet = [addInstance, addGraph, addTop, addDashboard]
 const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
 
 /**
- * Makes the parser of the command line. The code of a command is imported when the command runs, so that `--help` is fast.
- * Options for the database and the output belong to the program. Users may write them before or after a verb.
+ * Creates the command line parser. Imports a command's code only when the command runs, so that `--help` is fast.
+ * Options for the database and the output belong to the program. Users may write them before or after the command name.
  */
 export function makeProgram(): Command {
   const program = new Command('holdfast')

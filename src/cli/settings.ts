@@ -1,7 +1,7 @@
 import type { Command, Option } from 'commander'
 import { checkName, formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 
-/** An option with an environment variable: `EnvOption` in options.ts. */
+/** An option with an environment variable. See `EnvOption` in options.ts. */
 interface DeclaredOption extends Option {
   readonly variable: string
 }
@@ -13,8 +13,8 @@ interface OptionValue {
 }
 
 /**
- * Reads the options of a command by name and type. Checks values here and not in the parser, so that all errors have the same
- * form, and each command chooses its exit code for them.
+ * Reads the options of a command by name and type. Checks values here instead of in the parser, so that all errors have
+ * the same form and each command can choose its own exit code.
  */
 export class Settings {
   readonly #command: Command
@@ -35,7 +35,9 @@ export class Settings {
     return text === undefined ? undefined : checkName(text, given!.source)
   }
 
-  /** Reads an option without its environment variable, for commands that must not use the database of all commands. */
+  /**
+   * Reads an option and ignores its environment variable, for commands that must not use the shared database setting.
+   */
   fromCommandLine(name: string): string | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
       if (command.getOptionValueSource(name) === 'cli') return command.getOptionValue(name)
@@ -138,7 +140,7 @@ export class Settings {
 
 function envValue(option: DeclaredOption, set: string): unknown {
   if (option.required || option.optional) return set
-  // NO_COLOR counts with any value (no-color.org). Other flags can be off: 0, false, no.
+  // NO_COLOR applies with any value (no-color.org). Other flags can be turned off with 0, false or no.
   const isOn = option.variable === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)
   return isOn ? !option.negate : undefined
 }

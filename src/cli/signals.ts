@@ -1,6 +1,7 @@
-// npm (`npx holdfast dev`, `npm start`) starts a command through a shell. npm passes SIGTERM only to the shell, and the shell ends without
-// the command. SIGHUP and SIGKILL end only npm. So a command that npm started checks whether the shell and npm still run. Without npm,
-// a parent may end for good reasons: `&`, nohup, setsid.
+// npm (`npx holdfast dev`, `npm start`) starts a command through a shell. npm passes SIGTERM only to the shell, and the
+// shell exits without stopping the command. SIGHUP and SIGKILL end only npm. A command that npm started therefore
+// checks whether the shell and npm are still running. Without npm, this check would be wrong, because a parent may exit
+// for good reasons: `&`, nohup, setsid.
 import { readlinkSync, realpathSync } from 'node:fs'
 import { parentOf } from './processes.js'
 
@@ -10,7 +11,7 @@ const pollEveryMs = 500
 
 let isStopping = false
 
-/** Calls the listener for each of the signals until the process ends. */
+/** Calls the listener for each signal until the process ends. */
 export function onSignals<Signal extends NodeJS.Signals>(
   signals: readonly Signal[],
   listener: (signal: Signal) => void,
@@ -32,7 +33,7 @@ export function stopWithNpm(): void {
   const timer = setInterval(() => {
     if (process.ppid === parent && (npm === undefined || parentOf(parent) === npm)) return
     clearInterval(timer)
-    // Ctrl-C reaches npm, its shell and this process. The end of npm must not count as a second signal.
+    // Ctrl-C reaches npm, its shell and this process. The exit of npm must not count as a second signal.
     if (!isStopping) process.kill(process.pid, 'SIGTERM')
   }, pollEveryMs)
   timer.unref()

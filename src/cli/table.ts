@@ -1,5 +1,5 @@
 export const gap = '  '
-/** Narrower columns are unreadable. The terminal wraps the line instead. */
+/** Minimum column width. Narrower columns are unreadable, so the terminal wraps the line instead. */
 const minWidth = 8
 
 const wide =
@@ -14,7 +14,7 @@ export function displayWidth(text: string): number {
   return width
 }
 
-/** Computes column widths, so that the lines fit into `room`. */
+/** Computes column widths, so that the lines fit into `room` columns. */
 export function widthsFor(lines: readonly string[][], room: number): number[] {
   const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => displayWidth(line[column]!))))
   let over = widths.reduce((sum, width) => sum + width, 0) + gap.length * (widths.length - 1) - room

@@ -42,8 +42,8 @@ function loadPage() {
 }
 
 /**
- * Returns the page. Its base URL is relative: only the last segment of the path. So it is also correct behind a proxy
- * that removes a prefix of the path.
+ * Returns the page. The base URL of the page is relative: only the last segment of the path. The base URL is therefore
+ * also correct behind a proxy that removes a path prefix.
  */
 export function pageResponse(path: string): Response {
   const last = path.slice(path.lastIndexOf('/') + 1)
@@ -51,7 +51,7 @@ export function pageResponse(path: string): Response {
   return htmlResponse(200, builtPage().html.replace('<head>', `<head>\n    <base href="${escapeHtml(base)}" />`))
 }
 
-/** Returns a file of the page. File names contain a content hash, so browsers may cache the file forever. */
+/** Returns one of the page's files. File names contain a content hash, so browsers may cache the file forever. */
 export function assetResponse(name: string, accepted: string | null): Response {
   const asset = builtPage().assets.get(name)
   if (asset === undefined) throw new Refusal(404, 'NOT_FOUND', 'This file does not exist')

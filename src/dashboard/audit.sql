@@ -2,8 +2,8 @@
 
 -- name: begin
 -- Records an act before it runs ($1 visitor, $2 act, $3 subject, $4 parameters, $5 consequence, $6 reason). Deletes up to 1,000 entries
--- older than 90 days. Logical replication copies the audit without its sequence. Only roles that may write the audit may advance
--- the sequence, so it catches up here. Relies on audit_at.
+-- older than 90 days. Logical replication copies the audit without its sequence. Only roles that may write to the audit may advance the
+-- sequence, so this statement advances the sequence past the copied entries. Relies on audit_at.
 with caught_up as materialized (
   select holdfast.catch_up_sequences()
 ),

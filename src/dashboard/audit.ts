@@ -11,9 +11,9 @@ export interface AuditEntry {
   readonly subject: string
   /** Reason that the visitor gave. */
   readonly reason: string | null
-  /** Text of the preview, read directly before the act. */
+  /** Text of the preview, read immediately before the act. */
   readonly consequence: string
-  /** Null if the dashboard crashed or lost the database before it could record the outcome. */
+  /** Null if the dashboard crashed or lost its database connection before it could record the outcome. */
   readonly endedAt: Date | null
   readonly outcome: string | null
   readonly error: string | null

@@ -2,7 +2,7 @@ import { Refusal } from './refusal.js'
 
 const maxBytes = 16_384
 
-/** Reads the body as JSON. No other content type is accepted, because a form of another site cannot send JSON. */
+/** Reads the body as JSON. Accepts no other content type, because a form on a different site cannot send JSON. */
 export async function readJson(request: Request): Promise<unknown> {
   const [type = ''] = (request.headers.get('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() !== 'application/json') {

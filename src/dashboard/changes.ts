@@ -1,9 +1,9 @@
-/** Tolerance for ages. The ages of one snapshot come from several statements. */
+/** Tolerance for ages, because the ages in one snapshot come from several statements. */
 const toleranceMs = 400
 
 /**
  * Whether two snapshots taken `elapsedMs` apart are equal. A number whose name ends with `Ms` may change by the elapsed
- * time: ages and remaining times follow the clock.
+ * time, because it is an age or a remaining time.
  */
 export function isSame(before: unknown, after: unknown, elapsedMs: number, name = ''): boolean {
   if (Object.is(before, after)) return true

@@ -22,16 +22,16 @@ const maxConnections = 5
 const queryTimeoutMs = 10_000
 /** Timeout of the clock query. A database that exceeds it counts as unreachable. */
 const pingTimeoutMs = 2_000
-/** Idle time after which a member is closed. An open member costs a row and its renewals. */
+/** Idle time after which a member is closed. An open member costs one row, which it renews regularly. */
 const memberIdleMs = 60_000
 /** Maximum number of members. Exceeded only while all of them are in use. */
 const maxMembers = 5
-/** Validity of a measured clock offset. Clocks drift by less than 1 ms in this time. */
+/** Time for which a measured clock offset is valid. Clocks drift by less than 1 ms in this time. */
 const offsetTtlMs = 60_000
 
 interface Member {
   readonly holdfast: Promise<Holdfast>
-  /** Number of calls that use it or wait until it is open. */
+  /** Number of calls that use the member or wait until it is open. */
   uses: number
   lastUsedAt: number
 }
@@ -74,7 +74,7 @@ export class DashboardContext {
     return this.#database.address
   }
 
-  /** Rejects if Holdfast is not installed in the database, or in an incompatible version. */
+  /** Rejects if Holdfast is not installed in the database, or if its version is incompatible. */
   ready(): Promise<void> {
     const { executor, schema } = this.viewContext
     this.#schemaCheck ??= schemaState({ query: executor.read }, schema)
@@ -106,8 +106,8 @@ export class DashboardContext {
   }
 
   /**
-   * Whether the database responds at all, after a query got no response. Forgets the schema check and the clock offset,
-   * because the next response may come from another server.
+   * Whether the database responds at all. Called after a query got no response. Discards the schema check and the clock
+   * offset, because the next response may come from another server.
    */
   async isReachable(): Promise<boolean> {
     this.#schemaCheck = undefined
@@ -151,7 +151,7 @@ export class DashboardContext {
     return member
   }
 
-  /** Members without a use, the longest idle first. */
+  /** Members that are not in use, the longest idle first. */
   #idleMembers(): { readonly namespace: string; readonly lastUsedAt: number }[] {
     return [...this.#members]
       .filter(([, { uses }]) => uses === 0)

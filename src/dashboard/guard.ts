@@ -41,7 +41,10 @@ const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-for
 const loopbackOnly = 'This dashboard has no auth, so it accepts only requests from its own machine'
 const authHint = 'Pass a function that authenticates visitors: dashboard({ auth }).'
 
-/** Without auth: refuses requests from another machine, through a proxy, or for a host name of another machine. */
+/**
+ * Without auth: refuses requests that come from a different machine or through a proxy, or whose host name belongs to a
+ * different machine.
+ */
 function requireLoopback(request: Request, { remoteAddress }: RequestSource): void {
   const refusal = (reason = '', hint = '') => new Refusal(403, 'AUTH_REQUIRED', loopbackOnly + reason, authHint + hint)
   if (remoteAddress === undefined) {
@@ -53,9 +56,9 @@ function requireLoopback(request: Request, { remoteAddress }: RequestSource): vo
   if (!isLoopbackAddress(remoteAddress)) throw refusal()
   const proxy = proxyHeaders.find((name) => request.headers.has(name))
   if (proxy) throw refusal(`. This request came through a proxy (it has the header ${proxy})`)
-  // Any site can resolve its name to this machine. The browser then treats this page as a part of that site.
+  // Any site can resolve its name to this machine. The browser would then treat this page as part of that site.
   if (!isLoopbackName(hostOf(request))) throw refusal(', for a host name such as localhost or 127.0.0.1')
-  // A proxy may not add a header, but the browser still sends the site that it sees as the origin.
+  // Some proxies add no header. But the browser still sends the address of the visited site as the origin.
   const origin = request.headers.get('origin')
   if (origin !== null && !isLoopbackName(originHost(origin) ?? '')) {
     throw refusal(`. This request comes from ${describe(origin)}`)
@@ -78,7 +81,7 @@ function hostOf({ headers, url }: Request): string {
   return URL.canParse(address) ? new URL(address).host : ''
 }
 
-/** Refuses a request that another site sends through the browser of a visitor, with the visitor's rights. */
+/** Refuses a request that a different site sends through a visitor's browser, with the visitor's rights. */
 export function refuseCrossSite(request: Request): void {
   const site = request.headers.get('sec-fetch-site')
   const origin = request.headers.get('origin')

@@ -17,7 +17,7 @@ export type LiveMessage =
 
 /** A view with its parameters. */
 export interface ViewRequest {
-  /** Equal for requests with the same view and parameters. */
+  /** Key that is equal for requests with the same view and parameters. */
   readonly id: string
   readonly view: AnyView
   readonly params: Parameters<AnyView['read']>[1]
@@ -33,7 +33,7 @@ interface Subscription {
 }
 
 /**
- * Polls the views that pages subscribe to: each distinct request once per interval, one after the other, so that the
+ * Polls the views that pages subscribe to: each distinct request once per interval, one request at a time, so that the
  * database receives no bursts. Publishes changed data to the subscribers. Without subscribers, it runs no queries.
  */
 export class Hub {
@@ -164,7 +164,7 @@ export class Hub {
     const message = { kind: 'snapshot', at, json: toJson(data) } as const
     subscription.snapshot = { message, data }
     subscription.failure = undefined
-    // The database is reachable again: poll the other failed subscriptions now.
+    // The database is reachable again, so the hub polls the other failed subscriptions now.
     if (failure?.code === 'DATABASE_UNREACHABLE') {
       for (const other of this.#subscriptions.values()) {
         if (other.failure?.code === failure.code) other.dueAt = performance.now()
@@ -174,7 +174,7 @@ export class Hub {
   }
 }
 
-/** The error of one view that gets no response although the database responds to other queries. */
+/** The error of a view whose query gets no response, even though the database responds to other queries. */
 function unansweredError({ message, cause }: Error): ErrorBody {
   return {
     code: 'UNANSWERED',

@@ -39,7 +39,7 @@ export interface Dashboard {
 }
 
 /**
- * Creates the dashboard of the fleet. It connects on the first request. While no page is open, it runs no queries.
+ * Creates a dashboard for the fleet. It connects on the first request. While no page is open, it runs no queries.
  * Without `auth`, it accepts only requests from its own machine.
  *
  * @example

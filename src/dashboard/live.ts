@@ -4,9 +4,12 @@ import { Refusal } from './refusal.js'
 
 const maxStreams = 100
 const maxViews = 16
-/** Interval of keep-alive comments. Proxies close silent connections. */
+/** Interval between keep-alive comments. They are necessary because proxies close silent connections. */
 const keepAliveMs = 15_000
-/** Lifetime of a stream. The browser then reconnects, so that a visitor who has lost access is refused. */
+/**
+ * Maximum lifetime of a stream. Afterwards the browser reconnects, and the server refuses a visitor who has lost
+ * access.
+ */
 const maxStreamMs = 600_000
 const bufferBytes = 65_536
 
@@ -66,8 +69,8 @@ export class Streams {
 }
 
 /**
- * Stream of one page. A newer message of a view replaces the unsent one, so a slow page is never more than one message
- * late.
+ * Stream of one page. A newer message of a view replaces the unsent message, so a slow page is never more than one
+ * message per view behind.
  */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import type { RequestSource } from './guard.js'
 
-/** Request with the properties that routers and body parsers add. */
+/** Node.js request with the properties that routers and body parsers add. */
 type ParsedRequest = IncomingMessage & { body?: unknown; originalUrl?: string }
 
 type Handle = (request: Request, from: RequestSource) => Promise<Response>
@@ -34,7 +34,7 @@ function requestOf(incoming: ParsedRequest, signal: AbortSignal): Request {
   for (const [name, value] of Object.entries(headers)) {
     if (value !== undefined && !name.startsWith(':')) given.set(name, Array.isArray(value) ? value.join(', ') : value)
   }
-  // A request without a host must not pass for a request to this machine.
+  // A request without a host must not count as a request to this machine.
   const host = headers.host ?? String(headers[':authority'] ?? 'unknown.invalid')
   // Assigned as a path, because a path that begins with two slashes would otherwise be parsed as another host.
   const address = new URL(`${protocol}://${host}`)

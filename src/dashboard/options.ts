@@ -19,9 +19,9 @@ export interface Visitor {
 export type Auth = (request: Request, incoming?: IncomingMessage) => Visitor | null | Promise<Visitor | null>
 
 export interface DashboardOptions {
-  /** Connection URL, such as `postgres://user:password@host:5432/database`. Required unless `pool` is given. */
+  /** Connection URL, such as `postgres://user:password@host:5432/database`. Required unless `pool` is set. */
   readonly url?: string | undefined
-  /** Your own pool of node-postgres. The dashboard never closes it. */
+  /** Your own node-postgres pool. The dashboard never closes it. */
   readonly pool?: PgPool | undefined
   /** Schema that contains the tables of Holdfast. Default `holdfast`. */
   readonly schema?: string | undefined

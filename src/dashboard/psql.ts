@@ -20,8 +20,8 @@ export function withValues(text: string, values: readonly unknown[]): string {
 }
 
 /**
- * Formats a value as quoted text without a type. The statement decides the type, as for a parameter that a driver
- * sends.
+ * Formats a value as quoted text without a type. The statement determines the type, as it does for a parameter that a
+ * driver sends.
  */
 export function literal(value: unknown): string {
   const text = textOf(value)

@@ -16,7 +16,7 @@ export interface Payload {
 /** Removes confidential data from a payload and returns the value to show. */
 export type Redact = (payload: unknown, about: Payload) => unknown
 
-/** Wraps the hook of the user. If the hook throws, the payload is not shown. */
+/** Wraps the user's hook. If the hook throws, the payload is not shown. */
 export function redactWith(hook: Redact | undefined): Redact {
   if (hook === undefined) return (payload) => payload
   return (payload, about) => {

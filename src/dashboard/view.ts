@@ -5,14 +5,13 @@ import type { Executor, Reader } from '../postgres/index.js'
 import type { Audit } from './audit.js'
 import type { Redact } from './redact.js'
 
-/** Collaborators of the views. */
+/** Dependencies of the views. */
 export interface ViewContext {
   readonly executor: Executor & Reader
   readonly observer: Observer
   readonly schema: string
   /**
-   * Runs `work` with a fleet member that holds nothing. The member opens on first use and closes after a time without
-   * use.
+   * Runs `work` with a fleet member that holds nothing. The member opens on first use and closes after an idle period.
    */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   readonly audit: Audit
@@ -26,12 +25,12 @@ interface ViewDefinition<Needs extends ParamKinds, Params extends ParamKinds, Da
 }
 
 /**
- * A query of the dashboard, read every `intervalMs` while a page subscribes to it. Pages receive the data when it has
+ * A dashboard query, which runs every `intervalMs` while a page subscribes to it. Pages receive the data when it has
  * changed.
  *
- * - The data is bounded: at most 200 rows of a kind. Long texts are truncated.
- * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. A change
- *   of such a number that only follows the clock is not a change of the data.
+ * - The data is bounded: at most 200 rows per list. Long texts are truncated.
+ * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. If such a
+ *   number has only followed the clock, the data counts as unchanged.
  */
 export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data>
   extends ViewDefinition<Needs, Params, Data> {

@@ -10,7 +10,7 @@ import {
 } from '../observe/index.js'
 
 const maxNames = 60
-/** Maximum number of holders, and of waiters, of one name. */
+/** Maximum number of holders, and of waiters, per name. */
 const maxPerName = 20
 /** Maximum number of rows of the tree. */
 const maxRows = 200
@@ -19,7 +19,10 @@ const maxRows = 200
 export interface WaitGraphView {
   /** Number of waiting calls. */
   readonly calls: number
-  /** Participants that block others and do not wait, the largest blocker first. One participant of each cycle. */
+  /**
+   * Participants that block others and do not wait themselves, the largest blocker first. Includes one participant of
+   * each cycle.
+   */
   readonly roots: readonly { readonly participant: string; readonly blocks: number }[]
   readonly cycles: WaitGraph['cycles']
   readonly participants: readonly Participant[]
@@ -38,7 +41,7 @@ type Holding = ContendedName['holders'][number]
 
 export interface DrawnHolding
   extends Pick<Holding, 'participant' | 'how' | 'mode' | 'job' | 'weight' | 'forMs' | 'freeInMs'> {
-  /** Acts that can free the name, the mildest first. */
+  /** Acts that can free the name, the least disruptive first. */
   readonly remedies: readonly Remedy[]
 }
 
@@ -48,7 +51,7 @@ export type DrawnWait = Pick<
 >
 
 /**
- * Row of the tree: a participant with the name that it waits for, or (with `has`) a name that the participant holds.
+ * Row in the tree: a participant with the name that it waits for, or (with `has`) a name that the participant holds.
  */
 export interface TreeRow {
   readonly depth: number
@@ -56,7 +59,7 @@ export interface TreeRow {
   readonly has: boolean
   /** Null for a root. */
   readonly name: string | null
-  /** Whether the rows below it appear at another place of the tree. */
+  /** Whether the rows below it appear elsewhere in the tree. */
   readonly isRepeated: boolean
 }
 

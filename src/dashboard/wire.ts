@@ -75,9 +75,9 @@ export interface StatementList {
 /** `POST api/act/NAME` */
 export interface ActRequest<Name extends ActName = ActName> {
   readonly params: ActParamsOf<Name>
-  /** Requests only the consequence. */
+  /** Whether to return only the consequence, without running the act. */
   readonly preview?: boolean
-  /** Reason for the audit. */
+  /** Reason that the audit records. */
   readonly reason?: string
 }
 

@@ -42,7 +42,10 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
   }
 }
 
-/** Opens a database of the user. One demo at a time creates two schemas there, and drops them at its end. */
+/**
+ * Opens the user's database. The demo creates two schemas there and drops them at the end. Only one demo can run at a
+ * time.
+ */
 async function openOnServer(
   url: string,
   directUrl: string | undefined,
@@ -87,7 +90,7 @@ async function openOnServer(
     description: `The demo runs in your database, in the schemas ${schema} and ${tables}, which it drops at its end.`,
     async [Symbol.asyncDispose]() {
       try {
-        // A new session, because a restart or failover of the server has ended the session of the lock.
+        // Opens a new session, because a server restart or failover has ended the session that held the lock.
         const client = await connect()
         await drop(client).finally(() => client.end())
       } catch (error) {

@@ -22,7 +22,7 @@ function nameOf(number: number): string {
 export class Member {
   readonly name: string
   readonly ended: Promise<void>
-  /** Pieces of work that run now. */
+  /** Pieces of work that are running now. */
   readonly works = new Set<string>()
   state: 'opening' | 'open' | 'frozen' | 'gone' = 'opening'
   /** Port of its web server. */
@@ -62,8 +62,9 @@ export class Member {
   }
 
   /**
-   * Stops the process, like a paused virtual machine. Another process outside of this process group thaws it when its stdin
-   * closes: on `thaw`, and also when the demo is killed, because a frozen process cannot notice the end of the demo.
+   * Freezes the process, like a paused virtual machine. A helper process outside this process group thaws the frozen
+   * process when the helper's stdin closes: on `thaw`, and also when the demo is killed, because a frozen process
+   * cannot notice that the demo has ended.
    */
   freeze(): void {
     this.state = 'frozen'
@@ -83,7 +84,7 @@ export class Member {
     if (this.state === 'frozen') this.state = 'open'
   }
 
-  /** Closes the instance in good order. Kills it after a timeout. */
+  /** Closes the instance cleanly. Kills it after a timeout. */
   async close(): Promise<void> {
     await this.thaw()
     this.isExpectedToEnd = true

@@ -24,7 +24,7 @@ process.on('message', async (message: InstanceOptions | 'close') => {
 const failureEvents = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
 
 function send(message: InstanceMessage): void {
-  // The demo may have ended. Then this process ends too.
+  // The demo may have ended. In that case this process exits too.
   if (process.connected) process.send!(message, undefined, undefined, () => {})
 }
 
@@ -35,7 +35,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
     Client: HostsClient,
     max: 10,
     application_name: `demo ${name}`,
-    // A transaction of a frozen instance must not block other instances for longer than its locks do.
+    // A frozen instance's transaction must not block other instances for longer than its locks do.
     options: `-c search_path=${tables} -c idle_in_transaction_session_timeout=${expiryMs}`,
   })
   pool.on('error', () => {}) // An idle session has ended. The pool opens another one.
@@ -82,7 +82,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
   }
 }
 
-/** Retries, because many instances that start at the same time may overload the machine. */
+/** Opens the instance with retries, because many instances that start at the same time may overload the machine. */
 async function openWithRetry(options: HoldfastOptions): Promise<Holdfast> {
   for (;;) {
     try {

@@ -53,7 +53,10 @@ export class LoadGenerator {
     await Promise.all(this.#running)
   }
 
-  /** Delivers an event until its booking is acknowledged with 201. 202 means that another delivery of the event runs. */
+  /**
+   * Delivers an event until its booking is acknowledged with 201. 202 means that a different delivery of the event is
+   * running.
+   */
   async #deliverPayment(event: string): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       this.#deliveries++
@@ -66,7 +69,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Requests an export, and retries without a response. */
+  /** Requests an export, and retries if there is no response. */
   async #requestExport(customer: number): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       const status = await this.#post('/exports', { customer })
@@ -76,7 +79,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Returns the status, or undefined without a response. */
+  /** Returns the status, or undefined if there was no response. */
   async #post(path: string, body: object, headers: Record<string, string> = {}): Promise<number | undefined> {
     const member = this.#random.pick(this.#fleet.reachable)
     if (!member) return undefined

@@ -1,5 +1,5 @@
--- Counts the violations in the data of the company. Each row of the result is one promise of Holdfast: the number of checked effects, the
--- number of violations, and an example. Must run in one snapshot.
+-- Counts the violations in the company's data. Each row of the result is one Holdfast guarantee: the number of checked effects, the number
+-- of violations, and an example. Must run in one snapshot.
 
 -- name: proof
 with
@@ -41,7 +41,7 @@ usage as (
   union all
   select 'mails to ' || domain, 2, began_at, ended_at, written_by from step where step = 'mail'
 ),
--- If one use ends at the time at which another use begins, the end comes first.
+-- If one use ends at the same time as the next one begins, the end is counted first.
 changes as (
   select *, sum(change) over (partition by place order by at, change rows unbounded preceding) as in_use
   from (
@@ -91,8 +91,8 @@ job_ends as (
   left join written using (kind, subject)
 ),
 checks (promise, wrong, example) as (
-  -- No earlier holder writes after a later holder. The ids have the order of the writes, because a transaction that guards a name waits
-  -- for the end of the transaction that guarded the name before.
+  -- No earlier holder writes after a later holder. The IDs have the same order as the writes, because a transaction that guards a name
+  -- waits until the previous transaction that guarded it has ended.
   select
     1,
     fence < largest_before or (fence = largest_before and written_by <> written_by_before),
@@ -127,21 +127,21 @@ checks (promise, wrong, example) as (
     format('the night of %s has %s reports', night, reports)
   from nights
   union all
-  -- Each event is booked once. The payment provider received no acknowledgement without a booking.
+  -- Each event is booked exactly once. The payment provider never received an acknowledgement for an event that was not booked.
   select 4, bookings <> 1, format('event %s has %s bookings', event, bookings) from bookings
   union all
   select 5, in_use > max, format('%s at the same time: %s, with %s', in_use, place, written_by) from changes where change = 1
   union all
   select 6, number <> place, format('%s has number %s at place %s, by %s', city, number, place, written_by) from numbered
   union all
-  -- Each job exists in one place. Its effect exists once when the job is done, and not before.
+  -- Each job exists in exactly one table. Its effect exists exactly once when the job is done, and not before.
   select
     7,
     jobs <> 1 or effects <> done,
     format('%s %s: %s jobs, %s done, %s effects', kind, subject, jobs, done, effects)
   from job_ends
   union all
-  -- No step begins before the end of the steps that it waits for.
+  -- No step begins before the steps that it waits for have ended.
   select
     8,
     not exists (

@@ -1,9 +1,9 @@
 import type pg from 'pg'
 import { loadStatements } from '../postgres/index.js'
 
-/** Result of the check of one promise of Holdfast against the data of the demo. */
+/** Result of checking one Holdfast guarantee against the demo's data. */
 export interface Verdict {
-  /** Promise that must always be true. */
+  /** Guarantee that must always hold. */
   readonly invariant: string
   /** Number of effects that were checked. */
   readonly checked: number
@@ -13,7 +13,7 @@ export interface Verdict {
   readonly example: string | null
 }
 
-/** Checks all promises in one snapshot. */
+/** Checks all guarantees in one snapshot. */
 export async function prove(pool: pg.Pool, schema: string, namespace: string): Promise<Verdict[]> {
   const { proof } = loadStatements<'proof'>(new URL('./proof.sql', import.meta.url), schema)
   const { rows } = await pool.query<{ [Field in keyof Verdict]: string | null }>(proof.text, [namespace])

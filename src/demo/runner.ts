@@ -22,10 +22,10 @@ interface DemoOptions {
   readonly expiryMs: number
 }
 
-/** Result of a run of the demo. */
+/** Result of a demo run. */
 export interface DemoOutcome {
   /**
-   * Duration in seconds, from the first line.
+   * Duration in seconds, measured from the first line.
    *
    * @fraction
    */
@@ -36,7 +36,7 @@ export interface DemoOutcome {
   readonly killed: LossSummary
   /** Instances that were frozen. */
   readonly frozen: LossSummary
-  /** Number of instances that ended by themselves. None should. */
+  /** Number of instances that exited on their own. The expected number is 0. */
   readonly died: number
   /** Largest number of violations that one proof counted. */
   readonly violations: number
@@ -50,9 +50,9 @@ export interface LossSummary {
   readonly instances: number
   /** Number of pieces of their work that other instances started again. */
   readonly takeovers: number
-  /** Median time from the loss to that start, in milliseconds. Null if there was none. */
+  /** Median time from the loss to that start, in milliseconds. Null if there was no such start. */
   readonly medianMs: number | null
-  /** Longest time from the loss to that start, in milliseconds. Null if there was none. */
+  /** Longest time from the loss to that start, in milliseconds. Null if there was no such start. */
   readonly longestMs: number | null
 }
 
@@ -132,7 +132,7 @@ export class DemoRunner {
       await pause(proofEveryMs, stop)
       if (stop.aborted) break
       this.#reportWork()
-      // The server of the user may be down for a while.
+      // The user's server may be down for a while.
       await this.#reportProof(false).catch((error) => this.#reportTrouble(error))
     }
     await faults

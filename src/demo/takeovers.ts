@@ -1,6 +1,6 @@
 import type { Member } from './fleet.js'
 
-/** A piece of work that another instance has started again. */
+/** A piece of work that a different instance has started again. */
 interface Takeover {
   readonly work: string
   readonly by: string
@@ -8,7 +8,7 @@ interface Takeover {
   readonly afterMs: number
 }
 
-/** An instance that was killed or frozen during its work, and the takeovers of this work. */
+/** An instance that was killed or frozen during its work, and the instances that took over this work. */
 export interface Loss {
   readonly victim: Member
   readonly how: 'killed' | 'frozen'
@@ -18,7 +18,7 @@ export interface Loss {
   readonly left: Set<string>
 }
 
-/** The demo reports the work that is not taken over within this time. */
+/** Time after which the demo reports work that no instance has taken over. */
 const takeoverTimeoutMs = 20_000
 
 /** Measures the time until other instances continue the work of a lost instance. */
@@ -50,14 +50,14 @@ export class Takeovers {
     return isTakeover
   }
 
-  /** The lost instance had finished the work before its loss, and its message arrived late. */
+  /** The lost instance had finished the work before it was lost, but its message arrived late. */
   workEnded(victim: Member, work: string): void {
     for (const loss of this.#losses) {
       if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#complete(loss)
     }
   }
 
-  /** The instance works again and keeps the work that no other instance has taken over. */
+  /** The instance is running again and keeps the work that no other instance has taken over. */
   instanceThawed(victim: Member): void {
     for (const loss of this.#losses) {
       if (loss.victim !== victim) continue

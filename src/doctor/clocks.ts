@@ -5,7 +5,7 @@ import { type Finding, finding } from './finding.js'
 
 const attempts = 5
 
-/** Compares the clocks of this machine and of the instances with the database clock. */
+/** Compares this machine's clock and the instances' clocks with the database clock. */
 export const clocks: Check = {
   name: 'clocks',
   async run(context) {
@@ -18,7 +18,8 @@ export const clocks: Check = {
 }
 
 /**
- * Offset of the clock of this machine, from the fastest of several queries. The error is at most half of its duration.
+ * Offset of this machine's clock, measured with the fastest of several queries. The error is at most half of that
+ * query's duration.
  */
 async function aheadHere(context: DoctorContext): Promise<number> {
   let [shortestMs, aheadMs] = [Infinity, 0]

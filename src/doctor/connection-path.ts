@@ -7,8 +7,9 @@ import { type Fact, type Finding, type FindingInput, finding } from './finding.j
 const receivedWithinMs = 5_000
 
 /**
- * Opens an anchor as an instance does: its own session, the session lock test, the settings that make the server end a
- * silent session, and LISTEN. A pooler is detected by its behavior, not by its name.
+ * Opens an anchor in the same way as an instance: opens a dedicated session, runs the session lock test, applies the
+ * settings that make the server end a silent session, and runs LISTEN. A pooler is detected by its behavior, not by its
+ * name.
  */
 export const connectionPath: Check = {
   name: 'the path to the server',
@@ -111,7 +112,10 @@ const explanations: Record<string, string> = {
   transaction_timeout: 'If the network fails during a statement, only TCP keepalives end the statement.',
 }
 
-/** Findings for settings that a session could not change. On a Unix socket, TCP settings are 0, which is harmless. */
+/**
+ * Returns findings for settings that a session could not change. On a Unix socket, TCP settings are 0, which is
+ * harmless.
+ */
 export function refusedSettingFindings(
   refused: Readonly<Record<string, { wanted: string; got: string | null }>>,
   instance: string | null,
@@ -140,7 +144,7 @@ export function refusedSettingFindings(
   })
 }
 
-/** Sends a message through the database and waits for it on the session. */
+/** Sends a notification through the database and waits until the session receives it. */
 async function lostNotifications(context: DoctorContext, session: Session): Promise<Finding | undefined> {
   const channel = `holdfast_doctor_${randomBytes(6).toString('hex')}`
   let timer: NodeJS.Timeout | undefined

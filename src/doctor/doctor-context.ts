@@ -39,10 +39,10 @@ export type StatementName =
 
 export interface ExamineOptions {
   readonly database: Database
-  /** Connection that bypasses a pooler. Default: the connection of the database. */
+  /** Connection that bypasses a pooler. Default: the connection of `database`. */
   readonly direct?: Connection | undefined
   readonly schema?: string | undefined
-  /** Expiry of the instances. */
+  /** Time after which a silent instance counts as dead. */
   readonly expiryMs?: number | undefined
   /** Duration after which an open transaction, a paused queue, an idle session or a ready job is reported. */
   readonly toleranceMs?: number | undefined
@@ -70,11 +70,11 @@ export class DoctorContext {
   readonly toleranceMs: number
   server!: Server
   path: ConnectionPath = 'none'
-  /** Version of the schema. 0 if there is none. */
+  /** Schema version. 0 if the schema does not exist. */
   version = 0
-  /** Number of steps that `migrate` would run: migrations, and one for functions. */
+  /** Number of steps that `migrate` would run: one per migration, and one for all functions. */
   pending = 0
-  /** Whether this version of Holdfast applied the functions of the schema. */
+  /** Whether this version of Holdfast applied the schema's functions. */
   hasOurFunctions = false
   readonly #sql: Record<StatementName, Statement>
 
@@ -101,7 +101,7 @@ export class DoctorContext {
     return this.version > 0
   }
 
-  /** Runs a query with a statement timeout, so that a check does not wait for a locked table. */
+  /** Runs a query with a statement timeout, so that a locked table cannot block a check. */
   get executor(): Executor {
     return {
       query: <Row>(text: string, values?: readonly unknown[]) =>
@@ -143,9 +143,9 @@ function quoteIfNecessary(name: string): string {
 
 /** A check of the doctor. */
 export interface Check {
-  /** Subject of the check for messages, such as "the path to the server". */
+  /** Subject of the check, as it appears in messages. Example: "the path to the server". */
   readonly name: string
-  /** Whether the check needs the tables of Holdfast. Default: false. */
+  /** Whether the check needs Holdfast's tables. Default: false. */
   readonly needsSchema?: boolean
   run(context: DoctorContext): Promise<Finding | undefined | readonly (Finding | undefined)[]>
 }

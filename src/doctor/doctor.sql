@@ -19,7 +19,7 @@ where name in (
 )
 
 -- name: lock_table_use
--- Number of entries of the shared lock table, and its capacity.
+-- Number of entries in the shared lock table, and its capacity.
 select
   (
     select count(*)
@@ -36,7 +36,7 @@ select
     * (current_setting('max_connections')::integer + current_setting('max_prepared_transactions')::integer) as budget
 
 -- name: connections
--- Connections and connection limits of the server, of this database, and of each role that the fleet uses.
+-- Connections and connection limits: for the server, for this database, and for each role that the fleet uses.
 with sessions as materialized (
   select datname, usename, application_name like 'holdfast%' as is_ours
   from pg_stat_activity
@@ -68,8 +68,8 @@ group by rolname, rolconnlimit
 having bool_or(datname = current_database() and is_ours)
 
 -- name: rights
--- Rights in the schema ($1, quoted) that an instance needs and the role lacks. Partitions are accessed through their parent.
--- Instances only read the tables of migrations, and do not write the audit.
+-- Rights in the schema ($1, quoted) that an instance needs and the role lacks. Partitions are accessed through their parent. Instances only
+-- read the migration tables, and they do not write to the audit.
 select 'usage' as lacks, 'schema' as kind, $1::text as thing
 where not has_schema_privilege(to_regnamespace($1::text), 'usage')
 union all
@@ -95,7 +95,7 @@ where pronamespace = to_regnamespace($1::text)
 order by 2, 3, 1
 
 -- name: ownership
--- Whether the role may change or create the schema ($1, quoted), and the owners of the schema and the database.
+-- Whether the role may change or create the schema ($1, quoted), and who owns the schema and the database.
 select
   coalesce(
     (select pg_has_role(nspowner, 'usage') from pg_namespace where oid = to_regnamespace($1::text)),
@@ -105,7 +105,7 @@ select
   (select pg_get_userbyid(datdba)::text from pg_database where datname = current_database()) as database_owner
 
 -- name: other_roles
--- Roles of the fleet whose sessions the current role may not end.
+-- Fleet roles whose sessions the current role is not allowed to end.
 select distinct usename::text as role, coalesce(rolsuper, false) as is_superuser
 from pg_stat_activity
 left join pg_roles on rolname = usename
@@ -117,13 +117,13 @@ where datname = current_database()
 order by 1
 
 -- name: search_path
--- Search path of a pool session. This statement runs with that path, so it qualifies every name.
+-- A pool session's search path. This statement runs with that path, so it qualifies every name.
 select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas
 
 -- name: untrusted_schemas
--- Untrusted schemas of the search path of a pool session ($2): those before pg_catalog, and those in which a role can create
--- objects that is not the current role, a superuser, the owner of the database, or the owner of our schema ($1, quoted).
--- An empty creator means all roles.
+-- Untrusted schemas on a pool session's search path ($2). A schema is untrusted if it comes before pg_catalog, or if an untrusted role can
+-- create objects in it. Trusted roles are the current role, superusers, the database owner, and the owner of our schema ($1, quoted). An
+-- empty creator means all roles.
 with searched as (
   select schema, place, array_position($2::text[], 'pg_catalog') as catalog_at
   from unnest($2::text[]) with ordinality as s (schema, place)
@@ -163,14 +163,14 @@ where schema <> 'pg_catalog'
 order by place
 
 -- name: hidden_sessions
--- Number of sessions of this database that the role may not inspect.
+-- Number of sessions in this database that the role is not allowed to inspect.
 select count(*)::integer as sessions
 from pg_stat_activity
 where datname = current_database()
   and query = '<insufficient privilege>'
 
 -- name: transactions
--- Transactions of this database that have been open for more than $1 ms and hold vacuum back.
+-- Transactions in this database that have been open for more than $1 ms and prevent vacuum from removing dead rows.
 select
   pid,
   usename::text as role,
@@ -190,7 +190,7 @@ where datname = current_database()
 order by xact_start
 
 -- name: prepared
--- Prepared transactions of this database that are older than $1 ms.
+-- Prepared transactions in this database that are older than $1 ms.
 select
   gid,
   owner::text as role,
@@ -202,7 +202,7 @@ where database = current_database()
 order by prepared
 
 -- name: slots
--- Inactive replication slots that hold vacuum back. inactive_since exists since PostgreSQL 17.
+-- Inactive replication slots that prevent vacuum from removing dead rows. inactive_since exists since PostgreSQL 17.
 select
   slot_name::text as slot,
   age(xmin)::integer as transactions,
@@ -214,7 +214,7 @@ where xmin is not null
 order by age(xmin) desc
 
 -- name: dead_rows
--- Tables of the schema ($1) with more dead than live rows that were not vacuumed in the last $2 ms.
+-- Tables in the schema ($1) that have more dead rows than live rows and were not vacuumed in the last $2 ms.
 select
   relname::text as table,
   n_dead_tup::float8 as dead,
@@ -228,7 +228,7 @@ where schemaname = $1
 order by n_dead_tup desc
 
 -- name: notification_queue
--- Fill level of the notification queue, and the oldest transaction, which may keep the queue from being emptied.
+-- Fill level of the notification queue, and the oldest transaction, which may prevent PostgreSQL from emptying the queue.
 select
   pg_notification_queue_usage()::float8 as used,
   oldest.*
@@ -254,7 +254,7 @@ left join (
 select pg_notify($1::text, 'holdfast doctor')::text as sent
 
 -- name: standbys
--- Standbys of this server and their sync state. The states are null if the role may not see them.
+-- Standbys of this server and their sync state. The states are null if the role is not allowed to see them.
 select application_name as name, state, sync_state
 from pg_stat_replication
 order by 1
@@ -263,7 +263,7 @@ order by 1
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: catalog
--- Tables, columns, indexes, functions and sequences of the schema ($1, quoted). An index that is being created counts as valid.
+-- Tables, columns, indexes, functions and sequences in the schema ($1, quoted). An index that is being created counts as valid.
 select 'table' as kind, relname::text as name, null as of, array_to_string(reloptions, ',') as detail, true as is_valid
 from pg_class
 where relnamespace = to_regnamespace($1::text)
@@ -298,8 +298,8 @@ where relnamespace = to_regnamespace($1::text)
   and relkind = 'S'
 
 -- name: orphaned_locks
--- Sessions that have been idle outside a transaction for more than $1 ms, hold locks of Holdfast (registered names or internal
--- lock classes), and belong to no live instance. Behind a pooler, this can be the session that runs this statement.
+-- Sessions that have been idle outside a transaction for more than $1 ms, hold Holdfast locks (on registered names or in internal lock
+-- classes), and do not belong to a live instance. Behind a pooler, this can be the session that runs this statement.
 with advisory as materialized (
   select classid, objid, objsubid, pid
   from pg_locks
@@ -347,8 +347,8 @@ group by pid, usename, application_name, client_addr, state_change, backend_star
 order by state_change
 
 -- name: unserved_jobs
--- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker claims. Reads at most 1,000 jobs
--- of each priority. Relies on job_order.
+-- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker is claiming. Reads at most 1,000 jobs per
+-- priority. Relies on job_order.
 with late as materialized (
   select
     key,
@@ -413,11 +413,11 @@ join pg_class as relation on relation.oid = work.relid and relation.relnamespace
 limit 1
 
 -- name: server_generation
--- Whether the only row of server_generation exists.
+-- Whether the single row of server_generation exists.
 select exists (select from holdfast.server_generation) as there
 
 -- name: sequences
--- Sequences that are behind their tables.
+-- Sequences that are behind their tables: a table contains a value that the sequence has not reached yet.
 select relname::text as sequence, reached::text as reached, largest::text as largest
 from holdfast.sequence_positions()
 join pg_class on pg_class.oid = sequence

@@ -19,7 +19,7 @@ import { settings } from './settings.js'
 import { standbys } from './standbys.js'
 import { tables } from './tables.js'
 
-/** Findings of the doctor and the examined database. */
+/** The doctor's findings, and the database that it examined. */
 export interface Diagnosis {
   /** Address of the database, without a password. */
   readonly address: string
@@ -29,11 +29,14 @@ export interface Diagnosis {
   readonly server: string
   /** Number of checks. */
   readonly checks: number
-  /** Findings, the worst first. */
+  /** Findings, the most severe first. */
   readonly findings: readonly Finding[]
 }
 
-/** Ordered: later checks use the schema version and the connection path that the first two find. */
+/**
+ * All checks, in the order in which they run. Later checks use the schema version and the connection path that the
+ * first two checks find.
+ */
 const checks: readonly Check[] = [
   schema,
   connectionPath,
@@ -54,8 +57,8 @@ const checks: readonly Check[] = [
 ]
 
 /**
- * Finds existing and future problems of the database and the fleet. Changes nothing. A check that fails is a finding
- * with the severity `unchecked`. Rejects only if the database is unreachable.
+ * Finds current and future problems in the database and the fleet. Changes nothing. If a check fails, the doctor
+ * reports a finding with the severity `unchecked`. Rejects only if the database is unreachable.
  *
  * @example
  * const { findings } = await examine({ database })
@@ -99,7 +102,7 @@ export async function fix(
   const pollProgress = async () => {
     while (!done.signal.aborted) {
       await pause(pollMs, done.signal)
-      // An error of the progress query must not stop the fix.
+      // An error in the progress query must not stop the fix.
       const [now] = await context.query<FixProgress>('fix_progress', [context.quotedSchema]).catch(() => [])
       if (now && !done.signal.aborted) {
         onProgress(now.total === '0' ? now.phase : `${now.phase}, ${now.done} of ${now.total} ${now.unit}`)
@@ -128,7 +131,7 @@ async function applyFix({ database, schema }: DoctorContext, { id, fix }: Findin
 
 async function unchecked(context: DoctorContext, { name }: Check, error: unknown): Promise<Finding> {
   if (!(error instanceof HoldfastError)) throw error
-  // Rejects if the database is unreachable for every query, not only for the failed one.
+  // Rejects if the database is unreachable. Otherwise only the failed query was affected.
   if (error instanceof DatabaseUnreachableError) await context.queryAsOthers('clock')
   return finding({
     id: 'unchecked',

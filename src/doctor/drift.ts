@@ -17,8 +17,7 @@ export const drift: Check = {
   async run(context) {
     const expected = expectedSchema(context.schema, context.version)
     const actual = await context.query<CatalogObject>('catalog', [context.quotedSchema])
-    // Functions of another version of Holdfast may differ. Pending functions are reported by the check of the schema
-    // version.
+    // The functions of a different Holdfast version may differ. The schema version check reports pending functions.
     return [
       tables(expected, actual),
       columns(context, expected, actual),
@@ -144,7 +143,7 @@ function indexes(context: DoctorContext, expected: ExpectedSchema, actual: reado
   ]
 }
 
-/** Partitioned table. PostgreSQL cannot create an index on a partitioned table concurrently. */
+/** A partitioned table. PostgreSQL cannot create an index on it concurrently. */
 const history = 'job_history'
 
 function missingIndexes(
@@ -196,7 +195,10 @@ function invalidIndexes(context: DoctorContext, expected: ExpectedSchema, invali
   })
 }
 
-/** Checks the storage settings of the migrations, and that autovacuum is on. Other settings are left to the user. */
+/**
+ * Checks that the tables have the storage settings from the migrations, and that autovacuum is on. Ignores all other
+ * storage settings, because users may choose them.
+ */
 function storage(context: DoctorContext, expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding[] {
   const of = new Map(actual.flatMap(({ kind, name, detail }) => (kind === 'table' ? [[name, optionsOf(detail)]] : [])))
   return [...expected.tables].flatMap(([table, { options }]) => {

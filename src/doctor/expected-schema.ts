@@ -1,15 +1,15 @@
 import { allMigrations, inSchema, roomFunctions } from '../postgres/index.js'
 
 /**
- * Objects that the migrations and functions create, parsed from their text. So the doctor needs no right to create a
- * scratch schema for comparison, and has the statement that creates each object. The parser relies on the style of the
- * migrations. A test compares its result with the catalog of a migrated database.
+ * Objects that the migrations and functions create, parsed from their SQL. The doctor therefore does not need the right
+ * to create a scratch schema for comparison, and it knows the statement that creates each object. The parser relies on
+ * the style of the migrations. A test compares its result with the catalog of a migrated database.
  */
 export interface ExpectedSchema {
   readonly tables: Map<string, ExpectedTable>
   /** Index → its table and the statement that creates it. */
   readonly indexes: Map<string, { table: string; statement: string }>
-  /** Function → its body, and the statements that create it, set its settings and its rights. */
+  /** Function → its body, and the statements that create it, change its settings and grant its rights. */
   readonly functions: Map<string, { body: string; statements: string[] }>
   readonly sequences: Map<string, string>
 }
@@ -54,7 +54,7 @@ function statementsOf(sql: string): string[] {
 function addStatement(expected: ExpectedSchema, statement: string, schema: string): void {
   const here = inSchema(statement, schema)
   const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
-  // Rights and planner settings. `create or replace` removes the settings of a function.
+  // Rights and planner settings. `create or replace` removes a function's settings.
   const [, adjusted] = /^(?:revoke execute on|alter) function holdfast\.(\w+)/.exec(statement) ?? []
   const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
   if (kind === 'table') expected.tables.set(name!, readTable(statement, here))

@@ -1,6 +1,6 @@
 /**
- * Severity of a finding. `wrong`: something does not work, or a promise is broken. `risky`: it works until something
- * happens. `unchecked`: it could not be checked. `note`: worth knowing.
+ * Severity of a finding. `wrong`: something does not work, or a guarantee is broken. `risky`: everything works now, but
+ * a future event can break it. `unchecked`: the check could not run. `note`: worth knowing.
  */
 export type Severity = 'wrong' | 'risky' | 'unchecked' | 'note'
 
@@ -53,7 +53,7 @@ export const findingIds = [
 export type FindingId = (typeof findingIds)[number]
 
 /**
- * A number or a name of a finding.
+ * A number or a name that a finding reports.
  *
  * @fraction
  */
@@ -63,11 +63,11 @@ export type Fact = string | number | boolean | null
 export interface Fix {
   /** The fix as a sentence. */
   readonly text: string
-  /** Statements that fix the finding: one at a time, outside of a transaction, in this order. */
+  /** Statements that fix the finding. Run them one at a time, in this order, outside a transaction. */
   readonly sql: readonly string[]
   /** Shell commands that fix the finding. */
   readonly commands: readonly string[]
-  /** Whether the fix is safe, so that `holdfast doctor --fix` applies it. */
+  /** Whether the fix is safe. `holdfast doctor --fix` applies only safe fixes. */
   readonly fixable: boolean
 }
 
@@ -77,19 +77,21 @@ export interface Finding {
   readonly id: FindingId
   /** Severity of the finding. */
   readonly severity: Severity
-  /** Subject of the finding, if there may be several of one kind: a session, a queue, a setting. */
+  /**
+   * Subject of the finding, such as a session, a queue or a setting. Only set for kinds that can have several findings.
+   */
   readonly subject: string | null
   /** The finding as a sentence. */
   readonly text: string
   /** Why it matters. */
   readonly why: string
-  /** Numbers and names of the finding, for programs. */
+  /** Numbers and names that the finding reports, for programs. */
   readonly facts: Readonly<Record<string, Fact>>
   /** How to fix the finding. */
   readonly fix: Fix
 }
 
-/** Parameter of `finding`, which adds the defaults. */
+/** Parameter of the function `finding`, which adds the defaults. */
 export type FindingInput = Omit<Finding, 'subject' | 'facts' | 'fix'> & {
   readonly subject?: string | null
   readonly facts?: Readonly<Record<string, Fact>>
@@ -102,7 +104,7 @@ export function finding({ subject = null, facts = {}, fix, ...given }: FindingIn
 
 const order: readonly Severity[] = ['wrong', 'risky', 'unchecked', 'note']
 
-/** Sorts by severity. Findings of equal severity stay in the order of the checks. */
+/** Sorts by severity. Findings with the same severity stay in the order of the checks. */
 export function worstFirst(findings: readonly Finding[]): Finding[] {
   return order.flatMap((severity) => findings.filter((one) => one.severity === severity))
 }

@@ -15,8 +15,8 @@ interface NotificationQueue {
 }
 
 /**
- * Checks the notification queue of the server. A listening session in an old transaction keeps the queue from being
- * emptied.
+ * Checks the server's notification queue. A listening session in an old transaction prevents PostgreSQL from emptying
+ * the queue.
  */
 export const notifications: Check = {
   name: 'the notification queue',

@@ -8,7 +8,7 @@ const wrongMs = 3_600_000
 const why =
   'Vacuum cannot remove rows that were deleted or changed since. Tables that change often, such as the jobs, grow and become slow.'
 
-/** Finds old snapshots, which hold vacuum back. */
+/** Finds old snapshots, which prevent vacuum from removing dead rows. */
 export const openSnapshots: Check = {
   name: 'long transactions, prepared transactions and replication slots',
   async run(context) {
@@ -52,7 +52,7 @@ async function transactions(context: DoctorContext): Promise<Finding[]> {
   )
 }
 
-/** Checks the start time too, because another session may have the process id by now. */
+/** Also checks the start time, because a different session may have the same process ID by now. */
 export function endSession(pid: number, started: string): string {
   return `select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = ${pid} and backend_start = ${quoteLiteral(started)}`
 }

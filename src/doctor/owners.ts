@@ -18,16 +18,17 @@ interface Holder {
 }
 
 /**
- * Finds locks of dead owners. A live instance sends several heartbeats within its expiry, so an instance session that
- * has been idle for longer has no owner. Other idle sessions may belong to a live script that works elsewhere. Behind a
- * pooler in transaction mode they do not: the lock belongs to the connection of the pooler, and its client has left.
+ * Finds locks of dead owners. A live instance sends several heartbeats before it expires, so an instance session that
+ * has been idle for longer has no owner. Other idle sessions may belong to a live script that is doing other work.
+ * Behind a pooler in transaction mode, no such script exists: the lock belongs to the pooler's connection, and its
+ * client has disconnected.
  */
 export const owners: Check = {
   name: 'locks of dead owners',
   needsSchema: true,
   async run(context): Promise<Finding[]> {
     const all = await context.query<Holder>('orphaned_locks', [context.toleranceMs])
-    // While an instance reconnects, its previous session may exist until the server ends it at the expiry.
+    // While an instance reconnects, its previous session may exist until it expires and the server ends it.
     const holders = all.filter(({ is_of_instance, for_ms }) => !is_of_instance || for_ms > context.expiryMs)
     return holders.slice(0, maxListed).map((holder) => orphanedLocks(context, holder))
   },

@@ -4,13 +4,13 @@ import { arrayLiteral } from '../postgres/index.js'
 import type { Check, DoctorContext } from './doctor-context.js'
 import { type Finding, finding, formatCount, formatList, maxListed } from './finding.js'
 
-/** Jobs of one kind that have been ready for longer than the tolerance and that no worker claims. */
+/** Jobs of one kind that have been ready for longer than the tolerance and that no worker is claiming. */
 interface Unserved {
   queue: string
   kind: string
   jobs: number
   for_ms: number
-  /** `queue`: no worker serves the queue. `kind`: none of its workers handles the kind. */
+  /** `queue`: no worker serves the queue. `kind`: none of the queue's workers handle this kind of job. */
   unserved: 'queue' | 'kind'
 }
 
@@ -51,7 +51,7 @@ const formatJobs = (jobs: number, what: string) =>
 
 const facts = ({ name, namespace, key }: ObservedQueue) => ({ queue: name, namespace, key })
 
-/** A queue without a known name has no command. */
+/** The command is missing if the queue's name is unknown. */
 function commands({ schema }: DoctorContext, command: string, { name, namespace }: ObservedQueue): string[] {
   return name === null ? [] : [commandLine(command, { namespace, schema }, name)]
 }

@@ -15,7 +15,7 @@ interface Owner {
   database_owner: string
 }
 
-/** Checks the rights of the current role, and the rights of other roles on its search path. */
+/** Checks the rights of the current role, and the rights that other roles have in schemas on its search path. */
 export const rights: Check = {
   name: 'rights of the role',
   async run(context) {

@@ -4,16 +4,16 @@ import { type Finding, finding, formatCount, formatList } from './finding.js'
 
 interface SearchedSchema {
   schema: string
-  /** Roles that can create objects in it, except superusers and owners. An empty name means all roles. */
+  /** Roles that can create objects in the schema, except superusers and owners. An empty name means all roles. */
   creators: string[]
   is_before_catalog: boolean
 }
 
 /**
  * Checks the search path of pool sessions. A role that can create objects in one of these schemas can add a function or
- * an operator that matches a call better than the intended one. It then runs with the rights of the caller. Functions
- * of Holdfast and its anchors have a fixed search path. Statements on a pool, of Holdfast and of the application, use
- * the path of the session.
+ * an operator that matches a call better than the intended one. That function or operator then runs with the rights of
+ * the role that calls it. Holdfast's functions and anchors have a fixed search path. All statements on a pool, both
+ * Holdfast's and the application's, use the session's search path.
  */
 export async function searchPath(context: DoctorContext): Promise<Finding[]> {
   const searched = await context.query<SearchedSchema>('untrusted_schemas', [

@@ -15,7 +15,9 @@ const numbersOf: Record<string, string> = {
   audit_number: 'audit ids',
 }
 
-/** Finds sequences behind their tables, as after a copy of the tables without the sequences. */
+/**
+ * Finds sequences that are behind their tables, for example because someone copied the tables without the sequences.
+ */
 export const sequences: Check = {
   name: 'the sequences',
   needsSchema: true,

@@ -20,7 +20,7 @@ const effects: Record<string, string> = {
     'The server closes connections before the pools do. The next statement on such a connection fails.',
 }
 
-/** Smallest harmless values in ms. For the other timeouts, the expiry of the instances. */
+/** Smallest harmless values in ms. For all other timeouts, this is the expiry of the instances. */
 const minimums: Record<string, number> = { statement_timeout: 5_000, lock_timeout: 2_000 }
 
 /** Checks the default settings of pool sessions. Anchors set their own. */
@@ -94,7 +94,10 @@ function autovacuumOff({ name, setting }: Setting): Finding | undefined {
   })
 }
 
-/** Resets a setting where it was set. If that is impossible, overrides it for the current role only. */
+/**
+ * Resets a setting at the level where it was set. If that is impossible, overrides the setting for the current role
+ * only.
+ */
 function unset({ server }: DoctorContext, name: string, source: string, value: string, advice: string) {
   const change = settingChange(name, source, value, server)
   return change

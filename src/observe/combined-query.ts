@@ -2,7 +2,10 @@ import type { Reader, Statement } from '../postgres/index.js'
 
 /** Combines several statements into one, for one round trip and one snapshot. Rows are returned as JSON. */
 export class CombinedQuery<Rows> {
-  /** Combined SQL. Its parameters are those of the first statement, then those of the next one, and so on. */
+  /**
+   * Combined SQL. The parameters of the first statement come first, then the parameters of the second statement, and so
+   * on.
+   */
   readonly text: string
   readonly #names: readonly (keyof Rows & string)[]
 

@@ -1,32 +1,32 @@
 import { type ContendedName, holderIds, type Wait } from './contended.js'
 
 /**
- * Participants that wait in a circle. Each waits for a name that the next one holds, and the last waits for a name that the
- * first one holds.
+ * A cycle of participants. Each participant waits for a name that the next one holds, and the last one waits for a name
+ * that the first one holds.
  */
 export interface Cycle {
   /**
-   * True for a deadlock: each side is one call or one session that is known to hold and to wait. False if different calls of an
-   * instance may hold and wait.
+   * True for a deadlock: for each participant, a single call or session is known both to hold one name and to wait for
+   * the other. False if one call of an instance may hold while a different call waits.
    */
   readonly isCertain: boolean
-  /** Participants of the circle, in order. */
+  /** Participants in the cycle, in order. */
   readonly sides: readonly CycleSide[]
 }
 
-/** One participant of a circle. */
+/** One participant in a cycle. */
 export interface CycleSide {
   /** ID of the participant. */
   readonly participant: string
-  /** ID of the name that it holds, and that the side before it waits for. */
+  /** ID of the name that the participant holds and that the previous participant waits for. */
   readonly holds: string
-  /** ID of the name that it waits for. */
+  /** ID of the name that the participant waits for. */
   readonly waitsFor: string
-  /** Duration of the wait, in milliseconds. */
+  /** How long the participant has waited, in milliseconds. */
   readonly forMs: number | null
 }
 
-/** A call, a session, or an instance as a whole that waits and holds. */
+/** A call, a session, or a whole instance that both holds and waits. */
 interface WaitNode {
   readonly participant: string
   readonly wants: string
@@ -34,7 +34,7 @@ interface WaitNode {
   readonly holds: ReadonlySet<string>
 }
 
-/** Minimum age of the waits in a possible cycle. Younger waits often end within moments. */
+/** Minimum age of the waits in a possible cycle. Shorter waits often end within moments. */
 const minWaitMs = 2_000
 
 export function findCycles(names: readonly ContendedName[]): Cycle[] {
@@ -57,7 +57,7 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
     name.waits.flatMap((wait) => {
       const node = { participant: wait.participant, wants: name.id, forMs: wait.forMs }
       const calls = wait.calls.map(({ holds }) => new Set(holds))
-      // A session of Holdfast serves many calls. Any other session runs one statement at a time.
+      // A Holdfast session serves many calls. Any other session runs one statement at a time.
       const session = wait.pid !== null && isSession(wait) ? heldBySession.get(wait.pid) : undefined
       return [...calls, ...(session ? [session] : [])].map((held) => ({
         ...node,
@@ -66,7 +66,7 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
     }),
   )
 
-  /** A limit with several holders is never certain, because any of the holders may release a permit. */
+  /** A cycle through a limit with several holders is never certain, because any holder may release a permit. */
   function isInTheWay(id: string, participant: string): boolean {
     const name = byId.get(id)
     if (!name) return false
@@ -82,14 +82,14 @@ function instanceNodes(names: readonly ContendedName[]): WaitNode[] {
     for (const id of holderIds(name)) held.set(id, (held.get(id) ?? new Set()).add(name.id))
   }
   return names.flatMap(({ id, kind, waits }) =>
-    // A candidacy blocks no other work of its instance.
+    // A candidacy does not block any other work in its instance.
     kind === 'election'
       ? []
       : waits
           .filter(({ forMs }) => forMs === null || forMs >= minWaitMs)
           .flatMap(({ participant, forMs }) => {
             const holds = new Set(held.get(participant))
-            // Two calls of one instance that want the same name are a queue, not a cycle.
+            // Two calls in one instance that want the same name form a queue, not a cycle.
             holds.delete(id)
             return holds.size > 0 ? [{ participant, wants: id, forMs, holds }] : []
           }),
@@ -100,7 +100,10 @@ function isSession({ participant }: Wait): boolean {
   return participant.startsWith('session ')
 }
 
-/** Returns the shortest circle through each node that is in no earlier circle. `identify` returns the identity of a node. */
+/**
+ * Returns the shortest cycle through each node that is not part of an earlier cycle. `identify` returns the identity of
+ * a node.
+ */
 function findCircles(all: readonly WaitNode[], identify: (node: WaitNode) => unknown): CycleSide[][] {
   const nodes = withoutDeadEnds(all)
   const heldBy = new Map<string, WaitNode[]>()
@@ -122,7 +125,10 @@ function findCircles(all: readonly WaitNode[], identify: (node: WaitNode) => unk
   return found
 }
 
-/** Removes nodes that no node waits for, or that wait for no node, until only circles and paths between them remain. */
+/**
+ * Repeatedly removes nodes that do not wait, and nodes that no other node waits for. Only cycles and paths between
+ * cycles remain.
+ */
 function withoutDeadEnds(nodes: readonly WaitNode[]): WaitNode[] {
   let left = [...nodes]
   for (;;) {

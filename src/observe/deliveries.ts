@@ -11,46 +11,46 @@ export interface DeliveryFilter {
   readonly limit?: number | undefined
 }
 
-/** A delivery that runs now, or has an answer. */
+/** A delivery that is running or has a recorded answer. */
 export interface ObservedDelivery {
   /** Idempotency key of the delivery. */
   readonly key: string
   /** Namespace of the key. */
   readonly namespace: string
   /**
-   * `in-flight`: the delivery runs. `lost`: the instance that ran it is gone, and the next delivery with this key runs again.
-   * `done` and `failed`: it has an answer.
+   * `in-flight`: the delivery is running. `lost`: the instance that ran the delivery is gone, so the handler will run
+   * again for the next delivery with this key. `done` and `failed`: the delivery has a recorded answer.
    */
   readonly state: DeliveryState
-  /** Instance that runs or ran the delivery. */
+  /** Instance that is running the delivery or ran it last. */
   readonly instance: string
   /** Host of the instance. Null if the instance is no longer known. */
   readonly host: string | null
-  /** Operating system process of the instance. Null if the instance is no longer known. */
+  /** Operating system process ID of the instance. Null if the instance is no longer known. */
   readonly osPid: number | null
-  /** Fence of the run. */
+  /** Fencing token of the run. */
   readonly fence: number
   /** Start of the run. */
   readonly startedAt: Date
   /** Time at which the answer was recorded. */
   readonly finishedAt: Date | null
-  /** Time from which the key counts as never seen. */
+  /** Time at which the key expires. After this time, the key counts as new. */
   readonly expiresAt: Date
-  /** Milliseconds since the delivery finished, or else started, by the database clock. */
+  /** Milliseconds since the delivery finished, or since it started if it is still running, by the database clock. */
   readonly forMs: number
 }
 
 /** A delivery and its answer. */
 export interface DeliveryDetails extends ObservedDelivery {
-  /** Fingerprint of the payload. Null if the caller gave none. */
+  /** Fingerprint of the payload. Null if the call passed no fingerprint. */
   readonly fingerprint: string | null
   /** The answer or the failure, as JSON. Null if there is none, or if it is larger than `maxShownBytes`. */
   readonly value: string | null
   /** Size of the answer as JSON, in bytes. Null if there is none. */
   readonly valueBytes: number | null
-  /** Bytes that belong to the answer. At most `maxShownBytes` of them. */
+  /** Binary part of the answer, at most `maxShownBytes` bytes. */
   readonly body: Buffer | null
-  /** Number of these bytes. Null if there are none. */
+  /** Size of the binary part in bytes. Null if there is none. */
   readonly bodyBytes: number | null
 }
 
@@ -64,7 +64,7 @@ export interface DeliverySearchResult {
   readonly rows: ObservedDelivery[]
   /** Whether more deliveries match. */
   readonly hasMore: boolean
-  /** Number of deliveries that were scanned, if more exist. Null if all were scanned. */
+  /** Number of scanned deliveries. Null if all deliveries were scanned. */
   readonly searchedRows: number | null
 }
 
@@ -79,8 +79,8 @@ export class DeliveriesObserver {
   }
 
   /**
-   * Finds deliveries, the latest first. With a prefix of the key, in the order of the keys. Scans at most 20,000 deliveries, and reports
-   * if more exist.
+   * Finds deliveries, the latest first. With a key prefix, sorts them by key. Scans at most 20,000 deliveries, and
+   * reports whether more exist.
    */
   async search({
     namespace,

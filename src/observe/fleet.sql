@@ -1,9 +1,9 @@
 -- Reads instances. Nothing here writes.
 
 -- name: fleet
--- At most $3 instances of a namespace ($1, or null for all) whose id, host or process contains a text ($2, or null), dead and draining
--- instances first, and the number of all. An instance is alive while its session number is locked or, without an anchor, until its
--- row expires. It was last seen when its anchor session last changed its state, or when its row was last renewed.
+-- The total number of instances in a namespace ($1, or null for all) whose ID, host or process contains a text ($2, or null), and at most
+-- $3 of them, dead and draining instances first. An instance is alive while its session number is locked or, without an anchor, until its
+-- row expires. The instance was last seen when its anchor session last changed state, or when its row was last renewed.
 with
 -- include: advisory
 activity as materialized (
@@ -100,7 +100,7 @@ select json_build_object(
 ) as answer
 
 -- name: instance
--- The names, jobs, ticks and deliveries of one instance ($1, its id), at most $2 of each. Relies on lease_expires_at, name_pkey,
+-- One instance's names, jobs, ticks and deliveries ($1 is the instance ID), at most $2 of each. Relies on lease_expires_at, name_pkey,
 -- job_pkey and tick_active.
 with
 -- include: running_job

@@ -4,7 +4,7 @@ import { type RawRow, readDocument, readRow } from './rows.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
-  /** Part of the id, or of the host and the process, as in `worker-3/812`. */
+  /** Part of the ID, or part of the host and process, as in `worker-3/812`. */
   readonly search?: string | undefined
   /** Maximum number of instances. Default: all. */
   readonly limit?: number | undefined
@@ -13,11 +13,11 @@ export interface FleetFilter {
 export interface Fleet {
   /** Instances. Dead instances come first, then draining instances, then by host. */
   readonly rows: readonly FleetInstance[]
-  /** Number of all matching instances. */
+  /** Total number of matching instances. */
   readonly count: number
   /** Number of dead instances. */
   readonly gone: number
-  /** Number of live instances that drain or have drained. */
+  /** Number of live instances that are draining or have drained. */
   readonly draining: number
 }
 
@@ -28,7 +28,7 @@ export interface InstanceIdentity {
   readonly namespace: string
   /** Host of the instance. */
   readonly host: string
-  /** Operating system process of the instance. */
+  /** Operating system process ID of the instance. */
   readonly osPid: number
   /** Version of Holdfast. */
   readonly version: string
@@ -39,23 +39,24 @@ export interface FleetInstance extends InstanceIdentity {
   /** Version of Node.js. */
   readonly node: string | null
   /**
-   * Progress of a drain. `open`: no drain was requested. `drain-requested`: the instance has not received the request yet. `draining`:
-   * it starts no new work. `drained`: none of its work is left.
+   * Progress of a drain. `open`: no drain was requested. `drain-requested`: the instance has not received the request
+   * yet. `draining`: the instance is finishing its work and starts no new work. `drained`: all work of the instance has
+   * ended.
    */
   readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
   /** Whether PostgreSQL has a session of the instance, or its row has not expired. Also false while the instance reconnects. */
   readonly alive: boolean
-  /** Whether the instance is present by a session of its own. Otherwise it renews its row. */
+  /** Whether a dedicated session shows that the instance is alive. Otherwise the instance renews its row. */
   readonly isAnchored: boolean
-  /** Server process of its anchor. Null without an anchor. */
+  /** Server process of the instance's anchor. Null without an anchor. */
   readonly pid: number | null
   /** Connection pooler between the instance and the server. */
   readonly pooler: string
-  /** Milliseconds of silence after which the server gives the instance up. */
+  /** Milliseconds of silence after which the instance counts as dead. */
   readonly expiryMs: number
   /** Number of times that the instance lost its presence and reconnected. */
   readonly reconnects: number
-  /** Settings of its session that the server or a pooler refused. */
+  /** Session settings that the server or a pooler refused. */
   readonly refusedSettings: Readonly<
     Record<
       string,
@@ -71,19 +72,22 @@ export interface FleetInstance extends InstanceIdentity {
   readonly openedAt: Date
   /** Milliseconds since then, by the database clock. */
   readonly forMs: number
-  /** Time of the last reconnection, or else of the opening. */
+  /** Time of the last reconnection. If the instance has never reconnected, the time at which it opened. */
   readonly epochSince: Date
-  /** Time at which the server last received something. Null if this role may not see it, or the session has ended. */
+  /**
+   * Time at which the server last received anything from the instance. Null if this role is not allowed to see it, or
+   * if the session has ended.
+   */
   readonly lastSeenAt: Date | null
-  /** Milliseconds by which its clock was ahead of the database clock at the last reconnection. */
+  /** Milliseconds by which the instance's clock was ahead of the database clock at the last reconnection. */
   readonly clockAhead: number | null
-  /** Number of names that the instance holds as locks. */
+  /** Number of locks that the instance holds. */
   readonly held: number
-  /** Number of names that the instance waits for as locks. */
+  /** Number of locks that the instance waits for. */
   readonly waiting: number
-  /** Number of names that the instance holds by lease. */
+  /** Number of leases that the instance holds. */
   readonly leased: number
-  /** Number of workers of jobs. */
+  /** Number of job workers. */
   readonly workers: number
   /** Number of claimed jobs. */
   readonly jobs: number
@@ -99,7 +103,7 @@ export interface NameReference extends NamedKey {
 export interface InstanceWork {
   /** Number of server restarts that Holdfast had counted when the instance last reconnected. */
   readonly generation: number
-  /** Milliseconds that running work may take, as the request to drain specified. */
+  /** Milliseconds that running work may take, as specified in the drain request. */
   readonly drainWithin: number | null
   readonly holds: readonly (NameReference & { readonly mode: 'exclusive' | 'shared'; readonly fence: string | null })[]
   readonly waits: readonly (NameReference & {
@@ -112,7 +116,7 @@ export interface InstanceWork {
     readonly namespace: string
     /** Name of the limit. */
     readonly name: string
-    /** Share of the limit that the permit uses. */
+    /** Weight of the permit. */
     readonly weight: number
     /** Whether the permit is held. False while the call waits. */
     readonly granted: boolean
@@ -148,7 +152,7 @@ export interface InstanceWork {
      * @fraction
      */
     readonly progress: number | null
-    /** Reason why the job was asked to stop. */
+    /** Reason for the request to stop the job. */
     readonly cancelled: string | null
     /** Time of the claim. */
     readonly since: Date
@@ -165,7 +169,7 @@ export interface InstanceWork {
     /** Start of the run. */
     readonly since: Date
   }[]
-  /** Number of schedules in the code of the instance. */
+  /** Number of schedules that the instance's code defines. */
   readonly schedules: number
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
 }

@@ -1,7 +1,7 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
 import type { ObservedLock } from './locks.js'
 
-/** Wait that its instance recorded in the table `wait`. */
+/** A wait that an instance recorded in the table `wait`. */
 export interface RecordedWaitRow {
   instance: string
   host: string | null
@@ -106,7 +106,7 @@ export class LockedNames {
   }
 }
 
-/** Participant for names that a minimum hold or a rate blocks. */
+/** The participant that stands for a minimum hold or a rate that blocks a name. */
 export const nobody: Participant = {
   id: 'nobody',
   kind: 'nobody',
@@ -136,7 +136,8 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitR
   const waiting = locks.filter(({ granted }) => !granted)
   const inside = noted.filter(
     ({ kind, instance, mode, holding }) =>
-      // The call waits inside its process for another call of the same instance. The lock table does not contain it.
+      // The call waits inside its process for a different call of the same instance. The lock table does not contain
+      // this wait.
       kind === 'lock' &&
       holding.length > 0 &&
       !waiting.some((lock) => lock.instance === instance && lock.mode === mode),

@@ -10,7 +10,7 @@ export interface PlaceRow {
   queue: string | null
   max: number
   holds: boolean
-  /** Number of all holders, or of all waiters. */
+  /** Total number of holders, or of waiters. */
   count: number
   in_use: number
   instance: string | null

@@ -1,5 +1,5 @@
 -- Holders and waiters that PostgreSQL's lock table does not contain. Nothing here writes. The wait graph combines these statements and the
--- statement locks into one. Each returns at most $1 names, with at most $2 holders and $2 waiters of each. Counts are bounded.
+-- statement `locks` into one query. Each returns at most $1 names, with at most $2 holders and $2 waiters of each. Counts are bounded.
 
 -- name: waits
 -- The recorded waits of live instances: for locks, for leases, and for permits if the call also holds a name.
@@ -50,7 +50,7 @@ left join holdfast.instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
 
 -- name: limits
--- The permits and the queue of each limit that calls wait for. Relies on permit_queue (one step per limit) and permit_pkey.
+-- Permits and queue of each limit that calls are waiting for. Relies on permit_queue (one step per limit) and permit_pkey.
 with recursive entity as (
   (select key from holdfast.permit where fence is null order by key limit 1)
   union all
@@ -108,8 +108,8 @@ where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
--- The jobs in the places of each lane that has parked jobs, and the parked jobs in the order of the queue. If places are free, the rate of
--- the lane makes the jobs wait. Relies on waiting_lane, lane_pkey and job_lane.
+-- The jobs that occupy the slots of each lane with parked jobs, and the parked jobs in queue order. If slots are free, the jobs wait
+-- because of the lane's rate. Relies on waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
   (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)
   union all
@@ -196,7 +196,7 @@ order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
 -- The jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job whose dependants are about to be
--- released or cancelled blocks no job. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
+-- released or cancelled does not block them. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all
@@ -241,7 +241,7 @@ held_back as materialized (
   cross join lateral (
     select waiting.id, waiting.kind, waiting.queue, waiting.enqueued_at
     from (select job from holdfast.dependency where needs = contended.id order by job offset 0) as named
-    -- `offset 0` makes the planner read each job by its id.
+    -- `offset 0` makes the planner look up each job by its ID.
     cross join lateral (select * from holdfast.waiting where id = named.job offset 0) as waiting
     where holdfast.job_blocks_dependent(contended.state, waiting.links->>'ifFailed')
     limit $2
@@ -282,7 +282,7 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: has_blocked_waits
--- Whether any call or job waits, except candidates of elections. Much cheaper than the graph. Relies on permit_queue and waiting_lane.
+-- Whether any call or job is waiting, except election candidates. Much cheaper than the graph. Relies on permit_queue and waiting_lane.
 with
 -- include: advisory
 blocked as materialized (

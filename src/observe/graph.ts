@@ -3,23 +3,23 @@ import { type Cycle, findCycles } from './cycles.js'
 import { type Blocker, treesOf } from './trees.js'
 
 /**
- * Wait graph: participants that wait for names, and names that participants hold. The README of this room defines the terms and
- * when a cycle is a deadlock.
+ * Wait graph: participants that wait for names, and names that participants hold. src/observe/README.md defines the
+ * terms, and explains when a cycle is a deadlock.
  */
 export interface WaitGraph {
-  /** Participants that wait, or hold a contended name. */
+  /** Participants that wait for a name or hold a contended name. */
   readonly participants: readonly Participant[]
   /** Names with waiting participants. */
   readonly names: readonly ContendedName[]
   /** Cycles, the certain ones first. */
   readonly cycles: readonly Cycle[]
-  /** The graph as trees. A root blocks others and does not wait. */
+  /** The graph as trees. A root blocks other participants and does not wait itself. */
   readonly roots: readonly Blocker[]
   /** Whether more contended names exist than are listed. */
   readonly isPartial: boolean
 }
 
-/** Builds the graph from the names and participants of all rooms. */
+/** Builds the graph from the names and participants of all modules. */
 export function buildGraph(
   allNames: readonly ContendedName[],
   participants: Iterable<Participant>,
@@ -34,7 +34,8 @@ export function buildGraph(
   const involved = new Set(names.flatMap(({ holders, waits }) => [...holders, ...waits]).map((one) => one.participant))
   const known = new Map<string, Participant>()
   for (const one of participants) {
-    // Several sources may contain the same instance. The first one knows its sessions, but not always its host.
+    // Several sources may contain the same instance. The first source knows the instance's sessions, but not always its
+    // host.
     if (involved.has(one.id) && (known.get(one.id)?.host ?? null) === null) known.set(one.id, one)
   }
   const listed = [...known.values()]

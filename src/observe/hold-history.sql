@@ -1,8 +1,8 @@
--- Reads samples of names, terms, and latencies of jobs. Nothing here writes.
+-- Reads name samples, terms, and job latencies. Nothing here writes.
 
 -- name: timeline
--- The time that names were held and waited for, over $3 hours in columns of $5 minutes: at most $4 names of a namespace ($1, or null for
--- all) with a label that contains a text ($2, or null), the longest waits first. Omits empty columns. Relies on sample_pkey.
+-- How long names were held and waited for, over $3 hours in columns of $5 minutes. Returns at most $4 names in a namespace ($1, or null for
+-- all) whose label contains a text ($2, or null), the longest waits first. Omits empty columns. Relies on sample_pkey.
 with span as materialized (
   select
     until_at - make_interval(mins => columns * $5::integer) as from_at,
@@ -46,7 +46,7 @@ cross join lateral (
   from (
     select
       (first + minute::integer - 1) / $5::integer as place,
-      -- Shared holds count once: a minute has 600 tenths of a second.
+      -- Overlapping shared holds count once, because a minute has only 600 tenths of a second.
       sum(least(600, minutes.held))::integer as held,
       sum(coalesce(minutes.waited, 0))::integer as waited
     from generate_series(date_trunc('hour', from_at, 'UTC'), clock_timestamp(), '1 hour') as past (at)
@@ -62,7 +62,7 @@ cross join lateral (
 order by chosen.waited desc, chosen.held desc, chosen.label, chosen.key
 
 -- name: terms
--- The latest $2 terms of a key ($1). The end of a term without a recorded end is computed by term_end. Relies on term_pkey.
+-- The latest $2 terms of a key ($1). If a term has no recorded end, term_end computes it. Relies on term_pkey.
 select
   term.fence::float8 as fence,
   term.kind,
@@ -85,10 +85,10 @@ order by term.fence desc
 select holdfast.lock_key($1, $2)::text as key
 
 -- name: latencies
--- Wait and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes, for at most $5 queues of a namespace ($3, or
--- null) and a name ($4, or null), the queues with the most ends first. The history of a day is appended in the order of the ends, so a
--- binary search over its pages finds the start without an index. Then every n-th page is read, at most $6 in total. A row may be slightly
--- out of order, because it can reuse the space of a redriven job.
+-- Wait and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes, for at most $5 queues in a namespace ($3, or
+-- null) with a name ($4, or null), the queues with the most ended jobs first. Jobs are appended to a day's history in the order in which
+-- they end, so a binary search over its pages finds the start without an index. Then the statement reads every n-th page, at most $6 in
+-- total. A row may be slightly out of order, because it can reuse the space of a redriven job.
 with recursive span as materialized (
   select clock_timestamp() as now, clock_timestamp() - make_interval(secs => $1::float8 * 3600) as from_at
 ),
@@ -103,7 +103,7 @@ day as materialized (
   from span
   cross join generate_series(date_trunc('day', from_at, 'UTC'), now, '1 day') as day
 ),
--- Only the first day begins before the requested time.
+-- Only the first day can begin before the requested time.
 halving as (
   select began_at, 0::bigint as low, pages as high
   from day

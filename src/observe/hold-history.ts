@@ -2,7 +2,10 @@ import { loadStatements, type Reader, type Statement } from '../postgres/index.j
 import type { NamedKey } from './names.js'
 import { type RawRow, readRow } from './rows.js'
 
-/** Maximum number of columns of a timeline, and of points of a line. A longer time has several minutes per column. */
+/**
+ * Maximum number of columns of a timeline, and of points of a line. For a longer period, each column covers several
+ * minutes.
+ */
 const maxColumns = 480
 const maxPoints = 240
 /** Maximum number of history pages that are read for latencies. */
@@ -19,15 +22,15 @@ export interface HoldTimelineFilter {
   readonly limit?: number | undefined
 }
 
-/** Time that names were held and waited for. */
+/** How long names were held and waited for. */
 export interface HoldTimeline {
   /** Start of the first column. */
   readonly from: Date
   readonly columnMs: number
   readonly columns: number
-  /** Columns that end before this time are complete. Later columns may still grow. */
+  /** Columns that end before this time are complete. Later columns may still change. */
   readonly completeUntil: Date
-  /** Number of all matching names. The rows are those with the longest waits. */
+  /** Total number of matching names. The list contains the names with the longest waits. */
   readonly names: number
   readonly rows: readonly HoldTimelineRow[]
 }
@@ -64,13 +67,13 @@ export interface ObservedTerm {
   readonly kind: 'lock' | 'lease'
   readonly mode: 'exclusive' | 'shared'
   readonly instance: string
-  /** Host of the instance. Null, like `osPid`, if it was no longer known when the term was recorded. */
+  /** Host of the instance. Null, like `osPid`, if the host was no longer known when the term was recorded. */
   readonly host: string | null
   readonly osPid: number | null
   readonly beganAt: Date
   /** Null while the term lasts. */
   readonly endedAt: Date | null
-  /** Set if the end was not observed: the term ended between `endedAt` and this time. */
+  /** Set if no instance observed the end. In that case the term ended between `endedAt` and this time. */
   readonly goneBy: Date | null
   readonly why: TermEnding | null
   readonly lastedMs: number
@@ -83,13 +86,13 @@ export interface LatencyFilter {
   readonly hours?: number | undefined
 }
 
-/** Wait and run times of jobs by queue. */
+/** Job wait times and run times by queue. */
 export interface Latencies {
   /** Start of the first column. */
   readonly from: Date
   readonly columnMs: number
   readonly columns: number
-  /** Sampling: one of `oneOf` jobs was read. 1 if all were read. */
+  /** Sampling rate: one of every `oneOf` jobs was read. 1 if all jobs were read. */
   readonly oneOf: number
   /** At most 20 queues, those with the most ended jobs first. */
   readonly queues: readonly QueueLatencies[]
@@ -109,7 +112,7 @@ export interface LatencyPoint {
   readonly jobs: number
   /** Time from enqueueing to the claim, for jobs that ended at the first attempt. Includes a requested delay. Null without such jobs. */
   readonly waited: Percentiles | null
-  /** Time from the claim to the end, for jobs that were done. Null without such jobs. */
+  /** Run time from the claim to the end, for jobs that ended as `done`. Null without such jobs. */
   readonly took: Percentiles | null
 }
 
@@ -143,7 +146,7 @@ const tenthsOfMinute = 600
 /** Instances record the samples of a minute within the next minute. */
 const recordedWithinMs = 60_000
 
-/** Reads samples of names, terms and latencies. Part of the `Observer`. */
+/** Reads name samples, terms and job latencies. Part of the `Observer`. */
 export class HoldHistory {
   readonly #reader: Reader
   readonly #sql: Record<'timeline' | 'terms' | 'key' | 'latencies', Statement>
@@ -207,7 +210,7 @@ function readTimelineRow(
   minutes: number,
 ): HoldTimelineRow {
   const [held, waited] = [Array<number>(columns).fill(0), Array<number>(columns).fill(0)]
-  // Rounded up, so that short holds are visible.
+  // Rounds up, so that short holds are visible.
   const percent = (tenths: number) => Math.ceil((tenths * 100) / (tenthsOfMinute * minutes))
   let [heldMs, waitedMs] = [0, 0]
   for (const [at, place] of (places ?? []).entries()) {

@@ -1,8 +1,8 @@
 -- Reads queues and jobs. Each statement returns one JSON document. Nothing here writes.
 
 -- name: queues
--- The used queues of a namespace ($1, or null for all) with a name ($4, or null for all), at most $2 (null for all). For each: the number
--- of jobs by state, counted up to $3, the planner's estimate of live jobs, and the reasons for which the next waiting jobs wait.
+-- The used queues in a namespace ($1, or null for all) with a name ($4, or null for all), at most $2 (null for all). Returns for each
+-- queue: the number of jobs by state, counted up to $3, the planner's estimate of live jobs, and why the next waiting jobs are waiting.
 -- Relies on job_order, waiting_queue and job_history_failed.
 with
 -- include: used_queue
@@ -49,7 +49,7 @@ select json_build_object(
         coalesce(running.jobs, 0) as running,
         greatest(
           0,
-          -- Counting running jobs too allows an index-only scan.
+          -- This count includes running jobs, so that the planner can use an index-only scan.
           (
             select count(*)
             from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
@@ -88,7 +88,7 @@ select json_build_object(
           from holdfast.waiting
           where waiting.queue = key
           order by run_at
-          -- With an unknown limit the planner chooses the index.
+          -- The planner does not know the value of this limit, so it chooses the index.
           limit (select $3::integer)
         ) as looked
       ) as waits
@@ -113,9 +113,9 @@ select json_build_object(
 ) as answer
 
 -- name: rates
--- Number of jobs that were enqueued, retried or ended in the last minute, by queue. Reads the last pages of the history ($1) and the live
--- jobs with the largest ids ($2). Counts from the latest of: one minute ago, the oldest row that was read, midnight UTC. Relies on job_pkey
--- and waiting_pkey.
+-- Number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of the history and the $2 live
+-- jobs with the largest IDs. The counted period starts at the latest of three times: one minute ago, the oldest row that was read, and
+-- midnight UTC. Relies on job_pkey and waiting_pkey.
 with
 -- include: recent_history
 live as materialized (
@@ -129,7 +129,7 @@ since as materialized (
     greatest(
       clock_timestamp() - interval '1 minute',
       began_at,
-      -- If all pages were read, the oldest end is no limit.
+      -- If all pages were read, the oldest end does not limit the period.
       case when pages > $1::integer then (select min(ended_at) from tail) end,
       (
         select max(oldest)
@@ -158,11 +158,11 @@ select json_build_object(
 ) as answer
 
 -- name: search
--- Jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), ids ($5; each null for all), states ($6), states that
--- match only with a failed attempt ($7), reasons to wait ($8, or null) and values in the input ($9: pairs of a path and a text). Returns at
--- most $10 rows: running jobs, ready jobs in the order of their claims, waiting jobs by due time, ended jobs, newest first. Without
--- an index, it scans at most $11 rows of each state and $12 rows of the history, and isCut reports that rows were left out. A limit that is
--- a subquery makes the planner choose the index. Relies on job_order, job_pkey, waiting_queue, waiting_pkey, job_history_failed and
+-- Jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), IDs ($5; each null for all), states ($6), states that
+-- match only after a failed attempt ($7), wait reasons ($8, or null) and input values ($9: pairs of a path and a text). Returns at most $10
+-- rows: running jobs, ready jobs in the order of their claims, waiting jobs by due time, ended jobs, newest first. Without an index, the
+-- search scans at most $11 rows of each state and $12 rows of the history. isCut reports that the scan stopped early. The limits are
+-- subqueries, which makes the planner choose the index. Relies on job_order, job_pkey, waiting_queue, waiting_pkey, job_history_failed and
 -- job_history_id.
 with
 -- include: used_queue
@@ -173,7 +173,7 @@ requested as materialized (
   where ($1::text is null or namespace = $1)
     and ($2::text[] is null or name = any($2))
 ),
--- A search by id scans no queue.
+-- A search by ID does not scan queues.
 walked as materialized (
   select key, greatest($10::integer + 1, $11::integer / count(*) over ()) as max_rows from requested where $5::text is null
 ),
@@ -181,7 +181,8 @@ wanted_input as materialized (
   select array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
   from json_array_elements($9::text::json) as pair
 ),
--- Each part repeats the filters, so that it stops scanning when it has enough rows. Its last row may have is_cut: the scan reached its bound.
+-- Each part repeats the filters, so that it stops scanning when it has enough rows. The last row of a part has is_cut if the scan reached
+-- its bound.
 by_id as (
   select
     case when running_job.id is null then 2 else 1 end as part, job.id as place, job.id, job.queue,
@@ -427,8 +428,8 @@ select json_build_object(
 ) as answer
 
 -- name: job
--- One job ($1). The input and the result are omitted if they have more than $2 bytes. Linked jobs are those of its workflow, its
--- dependencies and its dependants, at most $3. Relies on job_workflow, waiting_workflow, job_history_workflow and dependency_job.
+-- One job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs of the same workflow, the
+-- dependencies and the dependants. Relies on job_workflow, waiting_workflow, job_history_workflow and dependency_job.
 with found as materialized (
   select
     j.id, j.queue, j.kind, case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state, j.priority, j.payload,
@@ -491,7 +492,7 @@ shown as materialized (
 linked as (
   select j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, j.links
   from shown
-  -- `offset 0` makes the planner read each job by its id.
+  -- `offset 0` makes the planner look up each job by its ID.
   cross join lateral (select * from holdfast.job where job.id = shown.id offset 0) as j
   union all
   select w.id, w.kind, 'waiting', w.links

@@ -9,7 +9,7 @@ export interface QueueFilter {
   readonly namespace?: string | undefined
   /** Name of a queue. */
   readonly queue?: string | undefined
-  /** Maximum number of queues, the first by name. Default: all. */
+  /** Maximum number of queues, in alphabetical order. Default: all. */
   readonly limit?: number | undefined
   /** Maximum count per queue and state. Default `maxCounted`. */
   readonly countTo?: number | undefined
@@ -31,7 +31,10 @@ export interface QueueName {
   readonly namespace: string | null
 }
 
-/** A queue and the number of its jobs by state. Each number is exact up to `maxCounted`, and one more if there are more. */
+/**
+ * A queue and the number of its jobs by state. Each number is exact up to `maxCounted`. If there are more jobs, the
+ * number is `maxCounted` + 1.
+ */
 export interface ObservedQueue extends QueueName {
   /** Start of the pause. Null if the queue is not paused. */
   readonly pausedAt: Date | null
@@ -41,21 +44,24 @@ export interface ObservedQueue extends QueueName {
   readonly workers: number
   /** Number of running jobs. */
   readonly running: number
-  /** Number of jobs that may run, counted up to 10,000. 10,001 if there are more. */
+  /** Number of jobs that are ready to run, counted up to 10,000. 10,001 if there are more. */
   readonly ready: number
-  /** Number of jobs that run or may run, estimated by the planner of PostgreSQL. Null if its statistics do not contain the queue. */
+  /**
+   * Number of running and ready jobs, as estimated by PostgreSQL's planner. Null if the planner's statistics do not
+   * contain the queue.
+   */
   readonly estimated: number | null
-  /** Time at which the next ready job was enqueued. Null if none is ready. */
+  /** Time at which the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestAt: Date | null
   /** Number of waiting jobs, counted up to 10,000. 10,001 if there are more. */
   readonly waiting: number
-  /** Number of jobs that wait for their time, among the first 10,000 that are due. */
+  /** Number of jobs that wait for their scheduled time. Counts only the first 10,000 waiting jobs by due time. */
   readonly scheduled: number
-  /** Number of jobs that wait for their next attempt, among the same. */
+  /** Number of these 10,000 jobs that wait for their next attempt. */
   readonly retrying: number
-  /** Number of jobs that wait for a place in a lane, among the same. */
+  /** Number of these 10,000 jobs that wait for a slot in a lane. */
   readonly parked: number
-  /** Number of jobs that wait for other jobs, among the same. */
+  /** Number of these 10,000 jobs that wait for other jobs. */
   readonly blocked: number
   /** Number of buried jobs, counted up to 10,000. 10,001 if there are more. */
   readonly buried: number
@@ -90,9 +96,9 @@ export interface ObservedJob {
   readonly queueKey: string
   /** State of the job. */
   readonly state: JobState
-  /** Whether only the pause of its queue keeps the job from running. */
+  /** Whether the job is not running only because its queue is paused. */
   readonly paused: boolean
-  /** What the waiting job waits for: its time, its next attempt, a place in its lane, or other jobs. */
+  /** Reason why the job is waiting: its scheduled time, its next attempt, a slot in its lane, or other jobs. */
   readonly waits: JobWait | null
   /** Lane of the job. */
   readonly lane: string | null
@@ -100,7 +106,7 @@ export interface ObservedJob {
   readonly priority: number
   /** Number of failed attempts. */
   readonly failed: number
-  /** Number of workers that died while they had the job. */
+  /** Number of workers that died while they were running the job. */
   readonly crashes: number
   /**
    * Last progress that the handler reported.
@@ -108,17 +114,17 @@ export interface ObservedJob {
    * @fraction
    */
   readonly progress: number | null
-  /** Instance that runs the job, or ran it last. Null if it is no longer known. */
+  /** Instance that is running the job, or ran it last. Null if the instance is no longer known. */
   readonly instance: string | null
-  /** Host of that instance. Null if it is no longer known. */
+  /** Host of that instance. Null if the instance is no longer known. */
   readonly host: string | null
-  /** Operating system process of that instance. Null if it is no longer known. */
+  /** Operating system process ID of that instance. Null if the instance is no longer known. */
   readonly osPid: number | null
-  /** Reason why the running job was asked to stop. */
+  /** Reason for the request to stop the running job. */
   readonly cancelling: string | null
   /**
-   * What keeps the job from running, unless it is only a matter of time: no worker serves its queue or its kind, or other jobs
-   * have to end first.
+   * Reason why the job is not running, other than a scheduled time: no worker serves the queue, no worker handles the
+   * kind, or other jobs have to end first.
    */
   readonly waitReason: string | null
   /** Error of the last attempt, or reason why the job ended. */
@@ -133,7 +139,10 @@ export interface ObservedJob {
   readonly claimedAt: Date | null
   /** Time at which the job ended. */
   readonly endedAt: Date | null
-  /** Milliseconds since the job ended, or was claimed, or else was enqueued, by the database clock. */
+  /**
+   * Milliseconds by the database clock since the job ended. For a running job, since the claim. For other jobs, since
+   * the job was enqueued.
+   */
   readonly forMs: number
   /** Milliseconds until the waiting job may run. */
   readonly dueInMs: number | null
@@ -143,7 +152,7 @@ export interface JobSearchResult {
   readonly rows: ObservedJob[]
   /** Whether more jobs match. */
   readonly hasMore: boolean
-  /** Number of jobs of each state that were scanned, if more exist. Null if all were scanned. */
+  /** Number of scanned jobs per state. Null if all jobs were scanned. */
   readonly searchedRows: number | null
 }
 
@@ -159,7 +168,7 @@ export interface JobDetails
   extends Omit<ObservedJob, 'paused' | 'waitReason' | 'failure' | 'failureName' | 'forMs' | 'dueInMs'> {
   readonly pausedAt: Date | null
   readonly maxCrashes: number
-  /** Fence of the last claim. */
+  /** Fencing token of the last claim. */
   readonly fence: number | null
   readonly uniqueKey: string | null
   /** ID of the first job of the workflow. */
@@ -174,7 +183,7 @@ export interface JobDetails
   readonly attempts: readonly ObservedAttempt[]
   /** The job itself, the jobs of its workflow, its dependencies and its dependants. */
   readonly linked: readonly LinkedJob[]
-  /** Number of linked jobs without the job itself. */
+  /** Number of linked jobs, not counting the job itself. */
   readonly others: number
 }
 
@@ -184,7 +193,7 @@ export interface LinkedJob {
   readonly state: JobState
   /** IDs of the jobs that have to end first. */
   readonly after: readonly number[]
-  /** Reaction to a failure of one of these jobs. */
+  /** What happens to this job if one of these jobs fails. */
   readonly ifFailed: 'cancel' | 'run' | 'wait'
 }
 
@@ -198,13 +207,16 @@ const everyJob: JobSearch = {
   waits: [],
   input: [],
 }
-/** Number of pages at the end of the history that are read for recent ends: 512 kB, some thousands of jobs. */
+/** Number of pages at the end of the history that are read to find recently ended jobs: 512 kB, a few thousand jobs. */
 export const maxHistoryPages = 64
 const maxNewJobs = 5_000
-/** Maximum number of jobs that a search without an index scans in each state. It is smaller if the search reads inputs. */
+/**
+ * Maximum number of jobs that a search without an index scans in each state. The number is smaller if the search reads
+ * inputs.
+ */
 const maxSearched = 20_000
 const maxInputsSearched = 5_000
-/** Maximum size of an input or a result. */
+/** Maximum size of an input or a result that is read. */
 const maxBytes = 65_536
 const maxLinked = 60
 const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const
@@ -219,7 +231,7 @@ export class JobsObserver {
     this.#sql = loadStatements(new URL('./jobs.sql', import.meta.url), schema)
   }
 
-  /** Lists queues by name with the number of jobs in each state. `count` is the number of all matching queues. */
+  /** Lists queues by name with the number of jobs in each state. `count` is the total number of matching queues. */
   async queues(only: QueueFilter = {}): Promise<{ rows: ObservedQueue[]; count: number }> {
     const { namespace, queue, limit, countTo = maxCounted } = only
     const values = [namespace ?? null, limit ?? null, countTo + 1, queue ?? null]
@@ -227,7 +239,7 @@ export class JobsObserver {
     return { count, rows: (rows ?? []).map((row) => readRow<ObservedQueue>(row, 'pausedAt', 'oldestAt')) }
   }
 
-  /** Returns the rates of the last minute by the key of the queue, without idle queues. */
+  /** Returns the rates of the last minute by queue key, without idle queues. */
   async rates(): Promise<ReadonlyMap<string, QueueRates>> {
     const { overMs, rows } = await this.#read<RatesDocument>('rates', [maxHistoryPages, maxNewJobs])
     const rates = new Map<string, QueueRates>()
@@ -239,9 +251,10 @@ export class JobsObserver {
   }
 
   /**
-   * Finds at most `limit` jobs: running jobs, then ready jobs in the order of their claims, then waiting jobs by due time, then ended
-   * jobs, the newest first. Without an index it scans the first 20,000 jobs of each state, or 5,000 if the search reads inputs, and
-   * reports if more exist. For done jobs it scans the latest ended jobs of all states. An empty search finds every job.
+   * Finds at most `limit` jobs: running jobs, then ready jobs in the order of their claims, then waiting jobs by due
+   * time, then ended jobs, the newest first. Without an index, the search scans the first 20,000 jobs of each state, or
+   * 5,000 if it reads inputs, and reports whether more exist. To find done jobs, it scans the latest ended jobs of all
+   * states. An empty search matches every job.
    */
   async search(
     search: Partial<JobSearch>,
@@ -315,7 +328,7 @@ type Needs = readonly { readonly id: number; readonly state: string }[] | null
 
 const maxNamed = 3
 
-/** Formats the reason for which a job does not run. */
+/** Formats the reason why a job is not running. */
 function waitReasonOf(unserved: Unserved, needs: Needs): string | null {
   if (unserved === 'queue') return 'no worker serves its queue'
   if (unserved === 'kind') return 'no worker of its queue has a definition of its kind'
@@ -332,7 +345,7 @@ function readDetails(
 ): JobDetails {
   return {
     ...readRow<JobRow>(row, ...dates, 'pausedAt'),
-    // `undefined` for a value that is too large, because `null` is a valid value.
+    // A value that is too large becomes `undefined`, because `null` is a valid value.
     input: row.inputBytes > maxBytes ? undefined : row.input,
     result: row.resultBytes === null || row.resultBytes > maxBytes ? undefined : row.result,
     log: log ?? [],

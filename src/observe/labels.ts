@@ -1,6 +1,6 @@
 import type { ObservedLock } from './locks.js'
 
-/** Returns the host and process of an instance, or the application name of another session. */
+/** Returns an instance's host and process, or, for a session of a different program, its application name. */
 export function participantLabel(
   participant: Pick<ObservedLock, 'instance' | 'host' | 'osPid'> & Partial<Pick<ObservedLock, 'application' | 'user'>>,
   pid?: number | null,

@@ -1,9 +1,9 @@
 -- Reads limits and rates. Nothing here writes.
 
 -- name: limits
--- At most $4 limits and rates of a namespace ($1, or null for all) with a prefix of the name ($2, or null) in some states ($3): limits that
--- calls wait for first, then the fullest limits, then the rates that refill last. Scans the first $5 rows of each table, because no index
--- covers names or states. Permits of dead instances do not count.
+-- At most $4 limits and rates in a namespace ($1, or null for all), with a name prefix ($2, or null) and in the given states ($3). Limits
+-- that calls wait for come first, then the fullest limits, then the rates that will be refilled last. Scans the first $5 rows of each
+-- table, because no index covers names or states. Does not count permits of dead instances.
 with limit_state as materialized (
   select key, namespace, name
   from (select * from holdfast.limit_state limit $5::integer) as looked
@@ -81,12 +81,12 @@ order by waiting desc nulls last, in_use / max desc nulls last, full_at desc nul
 limit $4::integer
 
 -- name: has_more_limits
--- Whether a table has more rows than the statement limits scans ($1).
+-- Whether a table has more rows than the statement `limits` scans ($1).
 select (select count(*) from (select from holdfast.limit_state limit $1::integer + 1) as rows) > $1::integer
   or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as rows) > $1::integer as more
 
 -- name: permits
--- At most $2 held permits of a limit ($1) and $2 waiting calls in the order of the queue, with the totals. Relies on permit_pkey.
+-- At most $2 held permits of a limit ($1), at most $2 waiting calls in queue order, and the total number of both. Relies on permit_pkey.
 with permits as materialized (
   select *
   from holdfast.permit

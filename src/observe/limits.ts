@@ -15,7 +15,7 @@ export interface LimitFilter {
   readonly limit?: number | undefined
 }
 
-/** The permits of a name, or its rate. */
+/** A limit on concurrent permits, or a rate limit. */
 export interface ObservedLimit {
   /**
    * 64-bit key of the permits or the rate, in decimal.
@@ -27,11 +27,11 @@ export interface ObservedLimit {
   readonly namespace: string
   /** The name. */
   readonly name: string
-  /** What is limited: the number of permits at the same time, or the number in a period. */
+  /** Whether the limit applies to the number of permits held at the same time, or to the number in a period. */
   readonly kind: 'permits' | 'rate'
   /**
-   * For permits: `full` if no more permits fit or calls wait, `used`, or `free`. For a rate: `spent` if something is missing,
-   * or `refilled`.
+   * State of permits: `full` if no more permits fit or if calls are waiting, otherwise `used` or `free`. State of a
+   * rate: `spent` if part of the rate has been used and not refilled yet, otherwise `refilled`.
    */
   readonly state: LimitState
   /**
@@ -40,17 +40,20 @@ export interface ObservedLimit {
    * @fraction
    */
   readonly inUse: number | null
-  /** Maximum total weight, as the holders and the waiting calls have it. Null if there are none, and for a rate. */
+  /**
+   * Maximum total weight, as passed by the holders and the waiting calls. Null for a rate, and if there are no holders
+   * and no waiting calls.
+   */
   readonly max: number | null
   /** Number of held permits. Null for a rate. */
   readonly holders: number | null
   /** Number of waiting calls. Null for a rate. */
   readonly waiting: number | null
-  /** Time since which permits are held or calls wait. Null for a rate. */
+  /** Time since which permits have been held or calls have been waiting. Null for a rate. */
   readonly since: Date | null
   /** Milliseconds since then, by the database clock. */
   readonly forMs: number | null
-  /** Time at which everything that was spent is available again. Null for permits. */
+  /** Time at which the rate will be completely refilled. Null for permits. */
   readonly refilledAt: Date | null
   /** Milliseconds until then. */
   readonly refilledInMs: number | null
@@ -62,13 +65,13 @@ export interface ObservedPermit {
   readonly instance: string
   /** Host of the instance. Null if the instance is no longer known. */
   readonly host: string | null
-  /** Operating system process of the instance. Null if the instance is no longer known. */
+  /** Operating system process ID of the instance. Null if the instance is no longer known. */
   readonly osPid: number | null
-  /** Share of the limit that the permit uses. */
+  /** Weight of the permit. */
   readonly weight: number
-  /** Maximum total weight, as this call has it. */
+  /** Maximum total weight that this call passed. */
   readonly max: number
-  /** Fence of the grant. Null while the call waits. */
+  /** Fencing token of the grant. Null while the call waits. */
   readonly fence: number | null
   /** Time of the grant, or start of the wait. */
   readonly since: Date
@@ -90,18 +93,18 @@ export interface LimitDetails {
   readonly holding: number
   /** Number of waiting calls. */
   readonly waiting: number
-  /** Held permits, the oldest first. At most the number that was asked for. */
+  /** Held permits, the oldest first. At most the requested number. */
   readonly holders: readonly ObservedPermit[]
-  /** Waiting calls, in the order in which they will be served. At most the number that was asked for. */
+  /** Waiting calls, in the order in which they will be served. At most the requested number. */
   readonly waiters: readonly ObservedPermit[]
-  /** The rate of the name. Undefined if nothing of it is spent. */
+  /** The rate limit with this name. Undefined if it is completely refilled. */
   readonly rate: { readonly refilledAt: Date; readonly refilledInMs: number } | undefined
 }
 
 /** Maximum number of rows that are scanned in each table. */
 export const maxLimitsSearched = 20_000
 
-/** Returns the keys of the permits and of the rate of a name. */
+/** Returns two keys for a name: the key of its permits and the key of its rate. */
 export function limitKeys(namespace: string, name: string): { permits: string; rate: string } {
   return { permits: hashedKey(namespace, `limit/${name}`).key, rate: hashedKey(namespace, `rate/${name}`).key }
 }

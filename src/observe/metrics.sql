@@ -1,8 +1,8 @@
 -- Numbers for monitoring. Each count is bounded.
 
 -- name: schedules
--- At most $2 schedules of a namespace ($1): how long the next tick is overdue, and the last tick of the rule whose run succeeded. Relies on
--- schedule_named, tick_done and tick_active.
+-- At most $2 schedules in a namespace ($1): by how much the next tick is overdue, and the latest tick of the rule whose run succeeded.
+-- Relies on schedule_named, tick_done and tick_active.
 select
   name,
   paused_at is not null as paused,
@@ -35,7 +35,7 @@ order by name
 limit $2
 
 -- name: in_use
--- The number of leases, permits and calls that wait for permits in a namespace ($1), over at most $2 leases and $2 limits.
+-- The number of leases, of permits, and of calls that wait for permits, in a namespace ($1). Counts at most $2 leases and $2 limits.
 select
   (
     select count(*)

@@ -3,10 +3,10 @@ import { maxCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
 import { msOf, type RawRow, readRow } from './rows.js'
 
-/** Metrics of the fleet that are cheap to read. */
+/** Fleet metrics that are cheap to read. */
 export interface FleetMetrics {
   readonly queues: readonly (ObservedQueue & {
-    /** Milliseconds since the first ready job in order was enqueued. Null if no job is ready. */
+    /** Milliseconds since the ready job that runs next was enqueued. Null if no job is ready. */
     readonly oldestReadyMs: number | null
   })[]
   readonly schedules: readonly ScheduleMetrics[]

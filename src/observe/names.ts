@@ -11,7 +11,7 @@ export interface NamedKey {
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Namespace of the name. Null for a key that is not registered, such as a key that was locked by other means. */
+  /** Namespace of the name. Null for a key that is not registered, such as a key that a different program locked. */
   readonly namespace: string | null
   /** The name. Null for a key that is not registered. */
   readonly label: string | null
@@ -23,7 +23,7 @@ export interface SessionOwner {
   readonly instance: string | null
   /** Host of the instance. */
   readonly host: string | null
-  /** Operating system process of the instance. */
+  /** Operating system process ID of the instance. */
   readonly osPid: number | null
   /** Application name of the session. */
   readonly application: string | null
@@ -33,7 +33,7 @@ export interface SessionOwner {
 
 /** A name that sessions hold or wait for as a lock. */
 export interface OverviewLock extends NamedKey {
-  /** How the name is held. Null if sessions only wait for it. */
+  /** Mode in which the name is held. Null if sessions only wait for the name. */
   readonly mode: 'exclusive' | 'shared' | null
   /** Number of sessions that hold the name. */
   readonly holders: number
@@ -41,7 +41,7 @@ export interface OverviewLock extends NamedKey {
   readonly holder: SessionOwner | null
   /** Duration of that hold in milliseconds, known after about 3 s. */
   readonly heldMs: number | null
-  /** Fence of the grant, known after about 3 s. */
+  /** Fencing token of the grant, known after about 3 s. */
   readonly fence: number | null
   /** Number of calls that wait for the name. */
   readonly waiters: number
@@ -51,17 +51,17 @@ export interface OverviewLock extends NamedKey {
   readonly waitedMs: number | null
 }
 
-/** A name that is leased, or kept taken after its lease. */
+/** A name that is leased, or that a minimum hold blocks after the release of its lease. */
 export interface OverviewLease extends NamedKey {
-  /** Whether the lease is held. False if it was released and only its hold keeps the name taken. */
+  /** Whether the lease is held. False if the lease was released and only its minimum hold still blocks the name. */
   readonly held: boolean
   /** Instance that holds or held the lease. */
   readonly holder: SessionOwner
-  /** Fence of the grant. */
+  /** Fencing token of the grant. */
   readonly fence: number
   /** Duration of the lease without a renewal, in milliseconds. */
   readonly ttlMs: number
-  /** Whether a waiting call has asked to be notified of the release. */
+  /** Whether a waiting call has requested a notification of the release. */
   readonly hasWaiters: boolean
   /** Milliseconds since the grant. */
   readonly heldMs: number
@@ -77,7 +77,7 @@ export interface NamesFilter {
   readonly limit?: number | undefined
 }
 
-/** Number of names that are held and waited for. */
+/** Number of names that are held, and number of names that sessions wait for. */
 export interface NamesCounts {
   /** Number of names that are held as locks. */
   readonly held: number
@@ -85,7 +85,7 @@ export interface NamesCounts {
   readonly waitedFor: number
   /** Number of calls that wait for a lock. */
   readonly waiters: number
-  /** Number of names that are leased, or kept taken after their lease. */
+  /** Number of names that are leased, or that a minimum hold blocks after the release of the lease. */
   readonly leased: number
 }
 

@@ -1,9 +1,10 @@
 -- Reads locks and leases. Nothing here writes. A role that may read the schema may run each statement.
 
 -- name: locks
--- The sessions that hold or wait for names: the name with a key ($1), the names of a namespace ($2), or all names (null). With $3, only
--- names that sessions wait for. PostgreSQL's lock table is authoritative. Names, times and fences come from the tables hold and wait. A
--- call that waits inside its process or polls has no session in the lock queue. Only its row in wait is known, and it has no pid.
+-- The sessions that hold or wait for names: for the name with a key ($1), for the names in a namespace ($2), or for all names (null). With
+-- $3, returns only names that sessions wait for. PostgreSQL's lock table is authoritative. Names, times and fencing tokens come from the
+-- tables hold and wait. A call that polls or waits inside its process has no session in the lock queue. For such a call, only the row in
+-- wait is known, and the pid is null.
 with
 -- include: advisory
 contended as materialized (
@@ -79,7 +80,8 @@ everything as (
     where present.instance = noted.instance
       and present.key = noted.key
       and (not present.granted and present.mode = noted.mode
-        -- PostgreSQL grants the lock. Up to 1 s later the instance deletes the row in wait, then it inserts the row in hold.
+        -- PostgreSQL grants the lock first. Up to 1 s later, the instance deletes the row in wait. Then the instance inserts the row in
+        -- hold.
         or present.granted and not exists (
           select from holdfast.hold where hold.session = present.session and hold.key = present.key
         ))
@@ -113,8 +115,8 @@ where ($1::bigint is null or key = $1::bigint)
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
 
 -- name: leases
--- The leases of the name with a key ($1), of a namespace ($2), or all leases (null). The row is authoritative until its expiry by the
--- database clock. A lease without a token was released, and its minimum hold keeps the name taken. Relies on lease_expires_at.
+-- The lease on the name with a key ($1), the leases in a namespace ($2), or all leases (null). A row is authoritative until it expires by
+-- the database clock. A lease without a token was released, and its minimum hold still blocks the name. Relies on lease_expires_at.
 select
   lease.key::text as key,
   name.namespace,

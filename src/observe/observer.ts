@@ -22,15 +22,18 @@ import { Proof, type ProofReport } from './proof.js'
 import { type RawRow, readRow } from './rows.js'
 import { SchedulesObserver } from './schedules.js'
 
-/** Maximum number of limits, of lanes and of jobs in the wait graph, and maximum number of holders and of waits of each. */
+/**
+ * Maximum number of limits, lanes and jobs in the wait graph (each counted separately), and maximum number of holders
+ * and of waits per name.
+ */
 const maxNames = 100
 const maxPerName = 50
 
 /**
- * Reads the state of the fleet. It never writes, acquires no locks, and works through any connection and any pooler. Its queries do
- * not use other rooms, so it works even if they fail. Each result is a snapshot, and a name can change hands before the result
- * arrives. Sessions that do not belong to Holdfast, such as psql, are included, because they take part in locks. The README of this
- * room lists which source is authoritative for which fact.
+ * Reads the state of the fleet. It never writes, acquires no locks, and works through any connection and any pooler.
+ * Its queries do not use other modules, so the observer works even if those modules fail. Each result is a snapshot,
+ * and a name can change hands before the result arrives. Sessions that do not belong to Holdfast, such as psql, are
+ * included, because they take part in locks. src/observe/README.md lists the authoritative source for each fact.
  */
 export class Observer {
   readonly limits: LimitsObserver
@@ -65,8 +68,8 @@ export class Observer {
   }
 
   /**
-   * Reads instances, names, schedules, queues and recent failures with a few small statements. Large lists and counts are bounded or
-   * estimated, and marked as such.
+   * Reads instances, names, schedules, queues and recent failures with a few small statements. Large lists and counts
+   * are bounded or estimated. The result shows which ones.
    */
   overview({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Overview> {
     return this.#overviewReader.read(namespace)
@@ -80,8 +83,9 @@ export class Observer {
   }
 
   /**
-   * Checks the invariants of Holdfast with one bounded statement. A healthy fleet repairs some facts within seconds. So a fact is a
-   * violation only if the same observer still finds it after `repairWithinMs` (default 20 s). Until then it is a suspect.
+   * Checks the invariants of Holdfast with one bounded statement. A healthy fleet repairs some contradictions within
+   * seconds. The result therefore reports a contradiction as a violation only if the same observer still finds it after
+   * `repairWithinMs` (default 20 s). Until then, the result counts it as a suspect.
    */
   proof({ repairWithinMs }: { readonly repairWithinMs?: number | undefined } = {}): Promise<ProofReport> {
     return this.#proof.check(repairWithinMs)
@@ -102,8 +106,8 @@ export class Observer {
   }
 
   /**
-   * Reads the wait graph of locks, leases, elections, limits, lanes and jobs. One statement, cheap enough to run every second. Waits for
-   * locks appear immediately. Waits for leases appear after one second.
+   * Reads the wait graph of locks, leases, elections, limits, lanes and jobs. Runs one statement, which is cheap enough
+   * to run every second. Waits for locks appear immediately. Waits for leases appear after one second.
    */
   async graph(only: GraphFilter = {}): Promise<WaitGraph> {
     const bounds = [maxNames + 1, maxPerName]
@@ -129,16 +133,16 @@ export class Observer {
   }
 
   /**
-   * Reads how much names were held and waited for during the last two days, the longest waits first. Instances record samples once a
-   * minute (src/samples).
+   * Reads how long names were held and waited for during the last two days, the longest waits first. Instances record
+   * samples once a minute (src/samples).
    */
   holdTimeline(only: HoldTimelineFilter = {}): Promise<HoldTimeline> {
     return this.#holdHistory.timeline(only)
   }
 
   /**
-   * Lists the terms of a name, the latest first, with the reason for the end of each. Contains the terms of elections
-   * (`election/<name>`), and locks and leases that were held for at least one second.
+   * Lists the terms of a name, the latest first, with the reason why each term ended. Includes election terms
+   * (`election/<name>`), and the terms of locks and leases that were held for at least one second.
    */
   async terms(namespace: string, name: string, options: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
     return this.termsOf(await this.#holdHistory.keyOf(namespace, name), options)
@@ -150,13 +154,14 @@ export class Observer {
   }
 
   /**
-   * Reads wait and run times of jobs by queue and column. Reads only a sample of a long history: one of `oneOf` jobs.
+   * Reads job wait times and run times by queue and column. From a long history, reads only a sample: one of every
+   * `oneOf` jobs.
    */
   latencies(only: LatencyFilter = {}): Promise<Latencies> {
     return this.#holdHistory.latencies(only)
   }
 
-  /** Returns whether any call or job waits. Much cheaper than the graph. */
+  /** Returns whether any call or job is waiting. Much cheaper than the graph. */
   async hasBlockedWaits(): Promise<boolean> {
     const [row] = await this.#reader.read<{ has_blocked_waits: boolean }>(this.#hasBlockedWaits.text)
     return row!.has_blocked_waits
@@ -177,7 +182,7 @@ export class Observer {
 
 export interface GraphFilter {
   readonly namespace?: string | undefined
-  /** Whether to include elections, whose candidates are not blocked. Default true. */
+  /** Whether to include elections. Election candidates are not blocked. Default true. */
   readonly elections?: boolean | undefined
 }
 

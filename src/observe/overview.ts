@@ -15,21 +15,25 @@ import { dateOf, msOf, readDocument, readRow } from './rows.js'
 import type { ScheduleName } from './schedule-rows.js'
 import { parseGivenRule, type RawScheduleRow, type SchedulesObserver } from './schedules.js'
 
-/** Maximum number of ready and of waiting jobs that are counted in each queue. */
+/** Maximum count of ready jobs, and of waiting jobs, per queue. */
 const maxReady = 1_000
 
-/** Overview of instances, names, schedules, queues and recent failures. Lists end after 200 rows. The counts include all. */
+/**
+ * Overview of instances, names, schedules, queues and recent failures. Lists contain at most 200 rows. The counts
+ * include rows that are not listed.
+ */
 export interface Overview {
   /** Time of the overview, by the database clock. */
   readonly at: Date
   /** Version of the server. */
   readonly server: string
-  /** Counts, including what is not listed. */
+  /** Counts, including rows that are not listed. */
   readonly counts: OverviewCounts
   /** Instances. Dead instances come first, then the oldest. */
   readonly instances: readonly OverviewInstance[]
   /**
-   * One row for each name. The longest wait comes first, candidates of elections last among the waits, then the longest hold.
+   * One row for each name. Names with waits come first, the longest wait first and election candidates last. Then the
+   * other names follow, the longest hold first.
    */
   readonly locks: readonly OverviewLock[]
   /** Leases. Those that calls wait for come first, then the oldest. */
@@ -38,16 +42,19 @@ export interface Overview {
   readonly schedules: readonly OverviewSchedule[]
   /** Queues, by name. */
   readonly queues: readonly OverviewQueue[]
-  /** Period in milliseconds over which ended jobs are counted: a minute, or less if more jobs ended than are read. */
+  /**
+   * Period in milliseconds over which ended jobs are counted. One minute, or less if more jobs ended in that minute
+   * than the overview reads.
+   */
   readonly overMs: number
   /**
-   * Lasting problems, and failures of the last hour, the latest first. At most 50 failures, and at most 10 of each queue or
+   * Ongoing problems, and failures of the last hour, the latest first. At most 50 failures, and at most 10 per queue or
    * schedule.
    */
   readonly trouble: readonly Trouble[]
 }
 
-/** Counts, including what is not listed. */
+/** Counts, including rows that are not listed. */
 export interface OverviewCounts extends NamesCounts {
   /** Number of known instances. */
   readonly instances: number
@@ -55,7 +62,7 @@ export interface OverviewCounts extends NamesCounts {
   readonly gone: number
   /** Number of schedules. */
   readonly schedules: number
-  /** Number of queues that were used. */
+  /** Number of used queues. */
   readonly queues: number
 }
 
@@ -65,11 +72,11 @@ export interface OverviewInstance extends InstanceIdentity {
   readonly alive: boolean
   /** Progress of a drain. `open` if no drain was requested. */
   readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
-  /** Number of names that the instance holds as locks. */
+  /** Number of locks that the instance holds. */
   readonly held: number
   /** Number of calls of the instance that wait for a lock. */
   readonly waiting: number
-  /** Number of names that the instance holds by lease. */
+  /** Number of leases that the instance holds. */
   readonly leased: number
   /** Number of job workers. */
   readonly workers: number
@@ -83,9 +90,9 @@ export interface OverviewInstance extends InstanceIdentity {
 export interface OverviewSchedule extends ScheduleName {
   /** Whether an operator paused the schedule. */
   readonly paused: boolean
-  /** Number of live instances that have the schedule in their code. */
+  /** Number of live instances whose code defines the schedule. */
   readonly members: number
-  /** Next tick, which may be overdue. Null if the rule has no more ticks. */
+  /** Next tick, which may be overdue. Null if the rule has no further ticks. */
   readonly nextAt: Date | null
   /** Milliseconds until the next tick. Negative if it is overdue. */
   readonly nextInMs: number | null
@@ -105,43 +112,43 @@ export interface LastRun {
   readonly agoMs: number
   /** Duration of the run in milliseconds. Null if the run never started. */
   readonly tookMs: number | null
-  /** Instance that ran it. */
+  /** Instance that ran the tick. */
   readonly instance: string | null
 }
 
 /** A queue, and the jobs that ended recently. */
 export interface OverviewQueue extends QueueName {
-  /** Number of jobs that may run. Exact up to 1,000. `readyIs` says what larger numbers mean. */
+  /** Number of ready jobs. Exact up to 1,000. `readyIs` shows what larger numbers mean. */
   readonly ready: number
   /**
-   * `counted`: `ready` is exact. `estimated`: it is an estimate of the query planner. `at least`: it is 1,001, because there is
-   * no estimate.
+   * `counted`: `ready` is exact. `estimated`: `ready` is the query planner's estimate. `at least`: `ready` is 1,001,
+   * because no estimate exists.
    */
   readonly readyIs: 'counted' | 'estimated' | 'at least'
   /** Number of running jobs. */
   readonly running: number
-  /** Number of jobs that may not run yet. Exact up to 1,000. 1,001 if there are more. */
+  /** Number of waiting jobs. Exact up to 1,000. 1,001 if there are more. */
   readonly waiting: number
-  /** Milliseconds since the next ready job was enqueued. Null if no job is ready. */
+  /** Milliseconds since the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestMs: number | null
   /** Number of workers that serve the queue. */
   readonly workers: number
   /** Milliseconds since the queue was paused. Null if the queue is not paused. */
   readonly pausedMs: number | null
   /**
-   * Number of jobs that were done per second, over `overMs`.
+   * Number of done jobs per second, averaged over `overMs`.
    *
    * @fraction
    */
   readonly donePerSecond: number
-  /** Number of jobs that were buried in `overMs`. */
+  /** Number of jobs that were buried during `overMs`. */
   readonly buried: number
   /**
    * Time from enqueueing to the claim, for jobs that ended in `overMs` at the first attempt. Includes a requested delay. Null
    * if there were no such jobs.
    */
   readonly waited: Latency | null
-  /** Time from the claim to the end, for jobs that were done in `overMs`. Null if there were no such jobs. */
+  /** Run time from the claim to the end, for jobs that ended as `done` in `overMs`. Null if there were no such jobs. */
   readonly took: Latency | null
 }
 
@@ -153,17 +160,17 @@ export interface Latency {
   readonly p99Ms: number
 }
 
-/** A failure or a lasting problem. */
+/** A failure or an ongoing problem. */
 export interface Trouble {
   /**
-   * `buried`: a job failed for good. `failed`, `broken`: a run of a schedule threw, or died with its instance. `gap`: ticks
-   * have no run. `lease`: a lease was not renewed, and no call has acquired it since. `reconnected`: an instance lost its session and
-   * reconnected. `gone`: an instance died without closing.
+   * `buried`: a job failed permanently. `failed`: a schedule run threw an error. `broken`: a schedule run died with its
+   * instance. `gap`: ticks have no run. `lease`: a lease was not renewed, and no call has acquired it since.
+   * `reconnected`: an instance lost its session and reconnected. `gone`: an instance died without closing.
    */
   readonly kind: 'buried' | 'failed' | 'broken' | 'gap' | 'lease' | 'reconnected' | 'gone'
-  /** Time of the failure. Null for a lasting problem. */
+  /** Time of the failure. Null for an ongoing problem. */
   readonly at: Date | null
-  /** Milliseconds since the failure. Null for a lasting problem. */
+  /** Milliseconds since the failure. Null for an ongoing problem. */
   readonly agoMs: number | null
   /** Namespace of the subject. */
   readonly namespace: string | null
@@ -177,7 +184,7 @@ export interface Trouble {
   readonly instance: string | null
 }
 
-/** Reads the overview, and its names alone. */
+/** Reads the whole overview, or only its names. */
 export class OverviewReader {
   readonly #reader: Reader
   readonly #jobs: JobsObserver

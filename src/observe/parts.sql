@@ -1,9 +1,9 @@
--- SQL that several statements share. A line `-- include: used_queue` in a statement stands for the part of
--- that name. Each part ends with the comma before the next expression or column.
+-- SQL that several statements share. A line `-- include: used_queue` in a statement includes the part with that name. Each part ends with
+-- the comma before the next expression or column.
 
 -- part: advisory
--- The advisory locks of this database. A lock on a name has the key of the name. A lock on a session number has the session. Materialised,
--- because the planner expects almost no rows and would read the lock table once per row of another table.
+-- The advisory locks of this database. A lock on a name has the name's key. A lock on a session number has the session. Materialised,
+-- because the planner estimates almost no rows and would read the lock table once per row of the joined table.
 advisory as materialized (
   select
     mode,
@@ -20,8 +20,8 @@ advisory as materialized (
 ),
 
 -- part: used_queue
--- The queues that are known by name, and those that have jobs in the tables job or waiting. Each queue costs one step in job_order
--- and one in waiting_queue, whatever the number of jobs.
+-- The queues with a registered name, and the queues with jobs in the tables job or waiting. Each queue costs one step in job_order and one
+-- in waiting_queue, regardless of the number of jobs.
 used_queue as materialized (
   with recursive
   of_jobs as (
@@ -50,7 +50,7 @@ used_queue as materialized (
 ),
 
 -- part: running_job
--- The running jobs, found by the claims, because no index lists them. `offset 0` makes the planner read each job by its id.
+-- The running jobs, found by the claims, because no index lists them. `offset 0` makes the planner look up each job by its ID.
 running_job as materialized (
   select distinct on (job.id) job.id, job.queue, claim.session, claim.claimed_at
   from (select fence, session, max_seq, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
@@ -65,7 +65,7 @@ running_job as materialized (
 ),
 
 -- part: recent_history
--- The last pages ($1) of today's job history. Jobs are appended in the order of their ends, so the pages are read without an index.
+-- The last $1 pages of today's job history. Jobs are appended in the order in which they end, so no index is needed to read the pages.
 today as materialized (
   select
     date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
@@ -85,7 +85,7 @@ tail as materialized (
 ),
 
 -- part: delivery_columns
--- The columns of a row of delivery and of its instance.
+-- The columns of a delivery and of its instance.
   delivery.instance,
   instance.host,
   instance.os_pid as "osPid",

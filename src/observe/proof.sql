@@ -1,14 +1,14 @@
--- The invariants of Holdfast, checked with its tables and PostgreSQL's lock table. Each query returns one row: the number of checked rows,
--- the number of violations, and the first 20 of them as facts. The text of a fact does not change while it lasts. Current holds are
--- checked completely. Of ended ones only the latest are checked. Nothing here writes.
+-- Checks Holdfast's invariants with its tables and PostgreSQL's lock table. Each query returns one row: the number of checked rows, the
+-- number of violations, and the first 20 violations as facts. The text of a fact does not change while the violation lasts. The queries
+-- check all current holds, but only the latest ended holds. Nothing here writes.
 
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: one_holder
--- A name is held by one session, by several shared sessions, or by lease, but never as a lock and by lease. Of the latest ended terms, each
--- ended before the next one began. Terms that were taken from their holder do not count, because the holder notices that late. Relies on
--- lease_pkey, term_ended_at and term_pkey.
+-- A name is held by one session, by several shared sessions, or by lease, but never as a lock and by lease at the same time. Each of the
+-- latest ended terms ended before the next one began. Ignores terms that were taken from their holder, because the holder notices the loss
+-- late. Relies on lease_pkey, term_ended_at and term_pkey.
 with
 -- include: advisory
 held as materialized (
@@ -17,7 +17,7 @@ held as materialized (
 leased as materialized (
   select key, instance from holdfast.lease where token <> '' and expires_at > clock_timestamp()
 ),
--- A call that tries to get a leased name has its lock for a moment. Only real holds have a row in hold.
+-- A call that tries to acquire a leased name briefly holds the lock on it. Only real holds have a row in hold.
 both_ways as materialized (
   select distinct held.key, pid, leased.instance
   from held
@@ -70,8 +70,8 @@ select
   ) as facts
 
 -- name: fences_grow
--- The holder of a name has the largest fence that was used for a guarded write, and no fence exceeds the sequence. Of the latest ended
--- terms, the later one has the larger fence. Relies on fence_guard_pkey, term_ended_at and term_pkey.
+-- The holder of a name has the largest fencing token that was used for a guarded write, and no fencing token exceeds the sequence. Among
+-- the latest ended terms, a later term has a larger fencing token. Relies on fence_guard_pkey, term_ended_at and term_pkey.
 with
 -- include: advisory
 drawn as materialized (
@@ -133,7 +133,7 @@ select
   ) as facts
 
 -- name: no_leaks
--- Locks, leases and permits that calls wait for are not held after their holder was silent for too long. Relies on permit_queue and
+-- No holder that has been silent for too long holds a lock, a lease or a permit that calls wait for. Relies on permit_queue and
 -- permit_pkey.
 with
 -- include: advisory
@@ -191,7 +191,7 @@ select
   (select json_agg(format('%s: %s', what, why)) from (select * from wrong order by what, why limit 20) as first) as facts
 
 -- name: no_job_lost
--- Claimed jobs belong to live workers, due jobs become ready, and the dependencies of a job exist. Relies on job_pkey, waiting_run_at,
+-- Claimed jobs belong to live workers, due jobs become ready, and a job's dependencies exist. Relies on job_pkey, waiting_run_at,
 -- dependency_pkey, waiting_pkey and job_history_id.
 with presence as materialized (
   select session, holdfast.is_present(session) as present
@@ -251,7 +251,8 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- Each of the latest ended jobs has one row in the history and none elsewhere. Relies on job_history_id, job_pkey and waiting_pkey.
+-- Each of the latest ended jobs has exactly one row in the history and no row in other tables. Relies on job_history_id, job_pkey and
+-- waiting_pkey.
 with ended as materialized (
   select id, state from holdfast.job_history order by id desc limit 5000
 ),
@@ -269,8 +270,8 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_run
--- Each of the latest ticks of a schedule has its run, or one reason for having none. Runs of dead instances were taken over. Relies on
--- tick_pkey, tick_active and gap_pkey.
+-- Each of a schedule's latest ticks has exactly one run, or exactly one recorded reason for having no run. Live instances have taken over
+-- the runs of dead instances. Relies on tick_pkey, tick_active and gap_pkey.
 with planned as materialized (
   select key, namespace, name, next_at, paused_at from holdfast.schedule order by key limit 500
 ),
@@ -335,8 +336,8 @@ select
   ) as facts
 
 -- name: one_answer
--- Each key exists once. A finished delivery has an answer, and a running one has none. Checks the deliveries that expire last. Relies on
--- delivery_expires_at.
+-- Each key exists exactly once. A finished delivery has an answer, and a running delivery has none. Checks the deliveries that expire last.
+-- Relies on delivery_expires_at.
 with latest as materialized (
   select namespace, key, state, started_at, finished_at from holdfast.delivery order by expires_at desc limit 5000
 ),
@@ -355,7 +356,7 @@ select
   (select json_agg(format('%s: %s', key, what)) from (select * from wrong order by key, what limit 20) as first) as facts
 
 -- name: permits_kept
--- The permits of live instances do not exceed the largest maximum of their limit.
+-- The total weight of the permits that live instances hold does not exceed the largest maximum passed for the limit.
 with granted as materialized (
   select key, session, weight, max from holdfast.permit where fence is not null and weight > 0 limit 20000
 ),

@@ -1,18 +1,18 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { CombinedQuery } from './combined-query.js'
 
-/** Invariant of Holdfast and the result of its check. */
+/** A Holdfast invariant and the result of its check. */
 export interface Invariant {
-  /** Number of the invariant in the design. */
+  /** Number of the invariant in the design document. */
   readonly number: number
-  /** The promise, such as `At most one holder of a name`. */
+  /** The guarantee, such as `At most one holder of a name`. */
   readonly text: string
   /** Unit of `checked`, such as `names`. */
   readonly unit: string
   readonly checked: number
-  /** Number of contradicting facts that lasted too long to be under repair. */
+  /** Number of contradictions that lasted longer than the fleet needs to repair them. */
   readonly violations: number
-  /** Number of contradicting facts that may still be repaired. */
+  /** Number of contradictions that the fleet may still repair. */
   readonly suspects: number
   /** First violations, as sentences. */
   readonly facts: readonly string[]
@@ -46,16 +46,19 @@ const promises = {
 type InvariantName = keyof typeof promises
 type ProofRows = Record<InvariantName, InvariantRow> & { clock: { now_ms: number } }
 
-/** A fleet repairs some facts within seconds, such as the jobs of a dead worker. Older facts are violations. */
+/**
+ * Time that a fleet has to repair a contradiction. For example, it recovers a dead worker's jobs within seconds. Older
+ * contradictions are violations.
+ */
 const repairWithinMs = 20_000
 const maxFacts = 5
 
-/** Checks all invariants with one statement. A fact becomes a violation when a later check finds it again. */
+/** Checks all invariants with one statement. A contradiction becomes a violation if a later check finds it again. */
 export class Proof {
   readonly #reader: Reader
   readonly #statements: Record<InvariantName | 'clock', Statement>
   readonly #query: CombinedQuery<ProofRows>
-  /** Time of the first of the consecutive checks that found each fact. */
+  /** For each fact, the time of the first check in the unbroken series of checks that found it. */
   #firstSeen = new Map<string, number>()
 
   constructor(reader: Reader, schema: string) {
@@ -77,7 +80,8 @@ export class Proof {
         seen.set(`${name} ${fact}`, since)
         return now - since >= withinMs
       })
-      // Only some facts are listed. The others count as lasting if all listed facts are.
+      // Only some facts are listed. If all listed facts are lasting, the facts that are not listed count as lasting
+      // too.
       const violations = lasting.length === listed.length ? wrong : lasting.length
       return {
         ...promises[name],

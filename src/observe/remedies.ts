@@ -14,13 +14,16 @@ export type Remedy =
   | { readonly action: 'cancel'; readonly job: number }
   /** Retries a buried or cancelled job that other jobs wait for. */
   | { readonly action: 'retry'; readonly job: number }
-  /** No action. The details of the job explain why it does not run. */
+  /** No action. The job's details explain why the job is not running. */
   | { readonly action: 'inspect'; readonly job: number }
 
-/** Returns actions that unblock the waiters of a name, the mildest first. Empty if only time or a worker helps. */
+/**
+ * Returns actions that unblock the waiters of a name, the least disruptive first. Empty if only waiting or starting a
+ * worker helps.
+ */
 export function remediesFor(name: ContendedName, holding: Holding | undefined, participant: Participant): Remedy[] {
   const { kind, key, namespace, label } = name
-  // A leader is no problem.
+  // A leader is not a problem.
   if (kind === 'election') return []
   switch (holding?.how) {
     case 'lock':

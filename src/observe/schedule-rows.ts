@@ -15,7 +15,7 @@ export interface ScheduleName {
   readonly namespace: string
   /** Name of the schedule. */
   readonly name: string
-  /** Rule that is in force. Null if a newer version of Holdfast wrote the rule. */
+  /** Rule that currently applies. Null if a newer version of Holdfast wrote the rule. */
   readonly rule: RuleOptions | null
   /** Whether an operator set the rule. */
   readonly overridden: boolean
@@ -23,9 +23,9 @@ export interface ScheduleName {
 
 export interface ObservedSchedule extends ScheduleName {
   readonly pausedAt: Date | null
-  /** Next tick, which may be overdue. Null if the rule has no more ticks, or the schedule is paused. */
+  /** Next tick, which may be overdue. Null if the rule has no further ticks, or the schedule is paused. */
   readonly nextAt: Date | null
-  /** Number of live instances that have the schedule in their code. */
+  /** Number of live instances whose code defines the schedule. */
   readonly members: number
   /** Number of current runs. */
   readonly running: number
@@ -39,12 +39,12 @@ export interface EndedRun {
   readonly extra: boolean
   readonly instance: string | null
   readonly attempt: number
-  /** Milliseconds from the tick to the start of the last attempt. Null if no attempt started. */
+  /** Delay in milliseconds from the tick to the start of the last attempt. Null if no attempt started. */
   readonly late: number | null
   readonly took: number | null
 }
 
-/** Ticks without a run, and the reason. */
+/** A range of ticks without a run, and the reason. */
 export interface ObservedGap {
   readonly first: Date
   readonly last: Date

@@ -1,9 +1,9 @@
 -- Reads schedules. Nothing here writes.
 
 -- name: schedules
--- At most $3 schedules of a namespace ($1, or null for all), after the first $4, whose name contains a text ($2, or null) or is a name ($5,
--- or null), and the number of all. Ordered by name, or with $6 by the next tick, with paused schedules last. Relies on schedule_named,
--- schedule_member_pkey, tick_pkey and tick_active.
+-- Schedules in a namespace ($1, or null for all) whose name contains a text ($2, or null) or equals a name ($5, or null): the total number,
+-- and at most $3 schedules after skipping $4. Ordered by name. With $6, ordered by the next tick, with paused schedules last. Relies on
+-- schedule_named, schedule_member_pkey, tick_pkey and tick_active.
 with found as materialized (
   select
     *,
@@ -86,7 +86,7 @@ select json_build_object(
 ) as answer
 
 -- name: schedule
--- One schedule of a namespace ($1) by its name ($2): rule, members, earlier rules, and the latest $3 runs and gaps. Relies on
+-- One schedule with a namespace ($1) and a name ($2): its rule, its members, its earlier rules, and its latest $3 runs and gaps. Relies on
 -- schedule_named, tick_pkey and gap_pkey.
 select json_build_object(
   'key', key::text,
@@ -132,7 +132,7 @@ select json_build_object(
       select
         extract(epoch from at) * 1000 as tick,
         extra,
-        -- A live instance takes over the run of a dead one. Until then the run is lost.
+        -- A live instance takes over a dead instance's run. Until then, the state of the run is `lost`.
         case when latest.state = 'running' and not holdfast.is_present(latest.session) then 'lost' else latest.state end as state,
         latest.instance,
         host,

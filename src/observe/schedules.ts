@@ -27,7 +27,7 @@ export interface ScheduleFilter {
 export interface ObservedSchedules {
   /** Matching schedules, by namespace and name. */
   readonly rows: readonly ObservedSchedule[]
-  /** Number of all matching schedules. */
+  /** Total number of matching schedules. */
   readonly count: number
 }
 
@@ -35,7 +35,7 @@ export interface ScheduleMember {
   readonly instance: string
   readonly host: string | null
   readonly osPid: number | null
-  /** Rule in the code of the instance. */
+  /** Rule that the instance's code defines. */
   readonly rule: RuleOptions | null
   readonly since: Date
 }
@@ -111,7 +111,10 @@ const upcomingCount = 12
 /** Maximum number of runs, and of gaps, in the details of a schedule. */
 const maxRuns = 60
 const maxTimelineSchedules = 20
-/** Maximum number of ticks that a timeline reads of a schedule. Of a schedule with more ticks, it reads `maxPerStep` ticks of each step. */
+/**
+ * Maximum number of ticks that a timeline reads per schedule. For a schedule with more ticks, the timeline reads
+ * `maxPerStep` ticks per step.
+ */
 const maxSparseTicks = 300
 const maxPerStep = 12
 
@@ -257,7 +260,9 @@ function parseTickRule(text: string): TickRule | null {
   }
 }
 
-/** Parses a rule to the options that the user gave. Returns null if a newer version of Holdfast wrote the rule. */
+/**
+ * Converts a rule back to the options that the user passed. Returns null if a newer version of Holdfast wrote the rule.
+ */
 export function parseGivenRule(text: string): RuleOptions | null {
   if (!parseTickRule(text)) return null
   const { at, ...rule } = JSON.parse(text) as RuleOptions & { at?: string }

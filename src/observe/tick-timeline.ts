@@ -10,10 +10,10 @@ export interface TickTimeline {
   readonly until: Date
   /** Length of a step in milliseconds. Ticks in the same step share a cell. */
   readonly step: number
-  /** Number of all matching schedules. */
+  /** Total number of matching schedules. */
   readonly count: number
   readonly rows: readonly TickTimelineRow[]
-  /** Known instances among those that the rows mention. */
+  /** Instances that appear in the rows and are still known. */
   readonly instances: readonly { readonly id: string; readonly host: string; readonly osPid: number }[]
 }
 
@@ -25,7 +25,7 @@ export interface TickTimelineRow extends TimelineSchedule {
   readonly timezone: string | null
   readonly members: readonly { readonly instance: string; readonly since: Date }[]
   readonly cells: readonly TickTimelineCell[]
-  /** Gaps over more than one step. */
+  /** Gaps that span more than one step. */
   readonly bands: readonly ObservedGap[]
   readonly upcoming: readonly UpcomingTicks[]
   readonly changes: readonly ClockChange[]
@@ -33,7 +33,7 @@ export interface TickTimelineRow extends TimelineSchedule {
   readonly gapsFrom: Date | null
 }
 
-/** Ticks of one step. The step -1 contains current runs of ticks before the start of the timeline. */
+/** Ticks in one step. Step -1 contains current runs whose ticks are before the start of the timeline. */
 export interface TickTimelineCell {
   readonly step: number
   /** First tick of the step. */
@@ -41,16 +41,16 @@ export interface TickTimelineCell {
   /** Last tick of the step. */
   readonly last: Date
   readonly ticks: number
-  /** Whether only some of the ticks were read. Then `ticks` is computed from the rule, and `runs` is a sample. */
+  /** Whether only some of the ticks were read. If so, `ticks` is computed from the rule, and `runs` is a sample. */
   readonly isEstimate: boolean
   readonly runs: readonly TickTimelineRuns[]
   readonly gaps: readonly { readonly reason: GapReason; readonly ticks: number }[]
   /** Longest delay between a tick and the start of its run, in milliseconds. */
   readonly late: number | null
-  /** Largest number of attempts of a run. */
+  /** Largest number of attempts that a run needed. */
   readonly attempt: number
   readonly startedAt: Date | null
-  /** Null while a run has not ended. */
+  /** Null while a run is still in progress. */
   readonly endedAt: Date | null
 }
 
@@ -121,11 +121,11 @@ const stepSizesMs = [
   ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * second),
   ...[1, 2, 5, 10, 15, 30, 60, 120].map((minutes) => minutes * minute),
 ]
-/** Length of the future part, relative to the past part. */
+/** Length of the future part as a fraction of the past part. */
 const futureShare = 1 / 6
 const maxNoted = 5
 
-/** Computes the span. Steps are aligned to absolute time, so that cells are stable between two reads. */
+/** Computes the time span. Steps are aligned to absolute time, so that cells do not move between two reads. */
 export function tickTimelineSpan(nowMs: number, minutes: number, maxSteps: number): TickTimelineSpan {
   const pastMs = minutes * minute
   const aheadMs = pastMs * futureShare
@@ -147,7 +147,7 @@ export function buildTickTimeline(
     const ofIt = <Row extends { key: string }>(all: readonly Row[] | undefined) =>
       (all ?? []).filter((row) => row.key === key)
     const gaps = ofIt(found?.gaps)
-    // The gaps of the current pause become one band, which includes ticks that are not recorded yet.
+    // The gaps during the current pause become one band, which includes ticks that are not recorded yet.
     const settled = gaps.filter((gap) => !isOfPause(gap, pausedAt))
     const timezone = rule?.timezone && rule.timezone !== 'UTC' ? rule.timezone : null
     return {

@@ -4,14 +4,14 @@ export interface Blocker {
   readonly participant: Participant
   /** Wait for the name above. Undefined at a root. */
   readonly wait: Wait | undefined
-  /** True if the participant appears elsewhere in the trees with everything that it blocks. */
+  /** True if the participant appears elsewhere in the trees, where everything that it blocks is listed. */
   readonly isRepeated: boolean
   readonly blocked: readonly BlockedName[]
 }
 
 export interface BlockedName {
   readonly name: ContendedName
-  /** Hold of the participant above. Undefined if the participant is only first in the queue. */
+  /** Hold of the participant above. Undefined if that participant holds nothing and is only first in the queue. */
   readonly holding: Holding | undefined
   /** True if the waiters are listed below another holder. */
   readonly isRepeated: boolean
@@ -19,7 +19,10 @@ export interface BlockedName {
   readonly waiters: readonly Blocker[]
 }
 
-/** Builds the trees: participants that do not wait, below each the names that it blocks, below each name its waiters. */
+/**
+ * Builds the trees. The roots are participants that do not wait. Below each participant are the names that it blocks,
+ * and below each name its waiters.
+ */
 export function treesOf(participants: readonly Participant[], names: readonly ContendedName[]): Blocker[] {
   const byId = new Map(participants.map((participant) => [participant.id, participant]))
   const blockedBy = new Map<string, ContendedName[]>()
@@ -27,7 +30,7 @@ export function treesOf(participants: readonly Participant[], names: readonly Co
   for (const name of names) {
     const blockers = blockerIds(name)
     for (const id of blockers) blockedBy.set(id, [...(blockedBy.get(id) ?? []), name])
-    // Candidates of an election are not blocked.
+    // Election candidates are not blocked.
     for (const { participant } of name.kind === 'election' ? [] : name.waits) {
       if (blockers.some((id) => id !== participant)) waiters.add(participant)
     }
@@ -53,7 +56,7 @@ export function treesOf(participants: readonly Participant[], names: readonly Co
   }
 
   const roots = [...blockedBy.keys()].filter((id) => !waiters.has(id)).map((id) => expand(id))
-  // The rest are cycles. Any participant of a cycle can be the root.
+  // The remaining participants are in cycles. Any participant in a cycle can be the root.
   for (const id of blockedBy.keys()) if (!shown.has(id)) roots.push(expand(id))
   return roots
 }

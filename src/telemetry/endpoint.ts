@@ -6,10 +6,10 @@ interface EndpointReply {
   readonly body: string
 }
 
-/** HTTP handler for GET requests: a function of the Fetch API, with a variant for Node.js. */
+/** HTTP handler for GET requests: a Fetch API function, with a variant for Node.js. */
 export interface Endpoint {
   (request: Request): Promise<Response>
-  /** Handler for `node:http`, Express and other frameworks that pass the request and the response of Node.js. */
+  /** Handler for `node:http`, Express and other frameworks that pass Node.js request and response objects. */
   readonly node: (request: IncomingMessage, response: ServerResponse) => Promise<void>
 }
 

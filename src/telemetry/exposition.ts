@@ -1,4 +1,4 @@
-/** Text format of Prometheus, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/ */
+/** Prometheus text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/ */
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
 type Labels = Readonly<Record<string, string>>

@@ -4,10 +4,11 @@ import { type Endpoint, endpoint } from './endpoint.js'
 /**
  * Creates a handler for the health checks of an orchestrator.
  *
- * A path that ends with `/live` always returns 200, because a restart of the process would not fix any failure that Holdfast detects.
- * Every other path is a readiness check. It returns 200 also while the instance reconnects or a worker fails. It returns 503 if
- * the database is unreachable, and while the instance drains or closes. The response has no messages, because they may name
- * servers and users. `holdfast.health()` returns them.
+ * A path that ends with `/live` always returns 200, because restarting the process would not fix any failure that
+ * Holdfast detects. Every other path is a readiness check. The readiness check also returns 200 while the instance is
+ * reconnecting or a worker is failing. It returns 503 if the database is unreachable, or while the instance is draining
+ * or closing. The response contains no messages, because messages may contain server and user names.
+ * `holdfast.health()` returns them.
  *
  * @example
  * const health = healthHandler(holdfast)

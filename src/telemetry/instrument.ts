@@ -34,7 +34,7 @@ type Api = typeof import('@opentelemetry/api')
 const instrumented = new WeakSet<Holdfast>()
 
 /**
- * Exports spans and metrics of an instance to OpenTelemetry. The span of a job links to the span that enqueued the job.
+ * Exports an instance's spans and metrics to OpenTelemetry. The span of a job links to the span that enqueued the job.
  * Requires `@opentelemetry/api`. Set up your OpenTelemetry SDK first. Returns a function that stops the export.
  *
  * @example
@@ -60,7 +60,7 @@ export function instrument(holdfast: Holdfast, options?: InstrumentOptions): () 
 
 function openTelemetry(): Api {
   try {
-    // Loaded late, so that the rest of telemetry works without the package.
+    // Loaded lazily, so that the rest of the telemetry module works without this package.
     return createRequire(import.meta.url)('@opentelemetry/api')
   } catch (error) {
     throw new UsageError(
@@ -94,7 +94,7 @@ class OtelTracing implements Tracer {
     this.#tracer = tracer
   }
 
-  /** Runs `work` inside a span, which is the active span meanwhile. */
+  /** Runs `work` inside a span. The span is active while `work` runs. */
   withSpan<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T {
     const { context, trace, ROOT_CONTEXT } = this.#api
     const parent = spanDefinitions[name].isRoot ? ROOT_CONTEXT : context.active()

@@ -2,12 +2,12 @@ import { type EventName, type HoldfastEvents, isError, memberOf, textOf } from '
 
 /**
  * Definition of a metric. OpenTelemetry and Prometheus share the definitions, and a test compares them with
- * docs/reference/metrics.md. Names and units follow the semantic conventions of OpenTelemetry. No attribute contains the name of a
- * lock, lease, limit or key, because their number is unbounded.
+ * docs/reference/metrics.md. Names and units follow the semantic conventions of OpenTelemetry. No attribute contains
+ * the name of a lock, lease, limit or key, because the number of such names is unbounded.
  */
 export interface Instrument {
   readonly kind: 'counter' | 'histogram'
-  /** `s`, or the counted thing in braces. */
+  /** `s`, or the name of the counted item in braces. */
   readonly unit: string
   readonly description: string
   readonly attributes: readonly string[]
@@ -101,7 +101,7 @@ export type InstrumentName = keyof typeof instruments
 
 export type Attributes = Record<string, string>
 
-/** Records a measurement, with an OpenTelemetry meter or for the Prometheus text. */
+/** Records a measurement with an OpenTelemetry meter, or adds it to the totals for Prometheus. */
 export type Measure = (name: InstrumentName, value: number, attributes: Attributes) => void
 
 /** Measurements for each event. */
@@ -117,7 +117,7 @@ export function errorTypeOf(error: unknown): string {
   return textOf(typeof code === 'string' ? code : memberOf(error, 'name'))
 }
 
-/** Written as one literal, because thousands are created per second. */
+/** Written as one object literal, because thousands of these objects are created per second. */
 function attemptAttributes({ queue, kind }: { queue: string; kind: string }, outcome: string): Attributes {
   return {
     [system]: 'holdfast',
@@ -161,12 +161,12 @@ function timedOutcome<Field extends Duration>(name: InstrumentName, field: Field
   return timed<Field, Readonly<Record<Field, number>>>(name, field, () => outcomeAttributes(outcome))
 }
 
-/** Counts a call of once. */
+/** Counts a call of `once`. */
 function answered(outcome: string) {
   return (_: unknown, measure: Measure) => measure('holdfast.once.answers', 1, outcomeAttributes(outcome))
 }
 
-/** Counts a call of once and measures its run. */
+/** Counts a call of `once` and measures its run. */
 function ran(outcome: string, { durationMs }: { durationMs: number }, measure: Measure, error?: Attributes): void {
   measure('holdfast.once.answers', 1, outcomeAttributes(outcome))
   measure('holdfast.once.run.duration', durationMs / second, { ...outcomeAttributes(outcome), ...error })

@@ -10,7 +10,7 @@ interface MetricSeries {
   readonly inBuckets: number[]
 }
 
-/** Totals of the measurements of this process, for Prometheus. */
+/** This process's measurement totals, for Prometheus. */
 export class MetricTotals {
   readonly #series = new Map<InstrumentName, Map<string, MetricSeries>>()
 
@@ -53,7 +53,7 @@ export class MetricTotals {
   }
 }
 
-/** Converts the name by the rules of OpenTelemetry, with a suffix for the unit and for a counter. */
+/** Converts the name according to the OpenTelemetry rules. Adds a suffix for the unit, and for a counter. */
 export function prometheusName(name: InstrumentName): string {
   const { kind, unit } = instruments[name]
   return `${prometheusLabel(name)}${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`

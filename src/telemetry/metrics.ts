@@ -6,7 +6,7 @@ import { fleetGauges, type Gauge, instanceGauges } from './gauges.js'
 import { measureEvents } from './measure-events.js'
 import { MetricTotals } from './metric-totals.js'
 
-/** Minimum time between two queries, whatever the number of scrapes. */
+/** Minimum time between two queries, regardless of the number of scrapes. */
 const readEveryMs = 5_000
 const readTimeoutMs = 3_000
 
@@ -25,7 +25,8 @@ class Collector {
   /** Returns the current metrics as text. */
   async text(): Promise<string> {
     const [health, fleet] = await Promise.all([this.#holdfast.health(), this.#latestFleet()])
-    // Without a response from the database, the fleet's gauges are omitted: no value is better than a stale value.
+    // Without a response from the database, the fleet gauges are omitted, because a missing value is better than a
+    // stale value.
     return this.#totals.text() + gaugesOf(instanceGauges, health) + (fleet ? gaugesOf(fleetGauges, fleet) : '')
   }
 
@@ -70,8 +71,9 @@ function gaugesOf<From>(gauges: Record<string, Gauge<From>>, from: From): string
 }
 
 /**
- * Returns the metrics of an instance and of its fleet in the Prometheus text format, version 0.0.4. The counters of the
- * instance start at the first call. The fleet's numbers come from the database, with at most one read per 5 seconds.
+ * Returns the metrics of an instance and of its fleet in the Prometheus text format, version 0.0.4. The instance's
+ * counters start at zero at the first call. The fleet's numbers come from the database, with at most one read per 5
+ * seconds.
  *
  * @example
  * app.get('/metrics', async (_, reply) => reply.type('text/plain; version=0.0.4').send(await metricsText(holdfast)))
@@ -81,7 +83,7 @@ export function metricsText(holdfast: Holdfast): Promise<string> {
 }
 
 /**
- * Creates a handler for Prometheus scrapes, for the Fetch API and for Node.js. The counters start at this call.
+ * Creates a handler for Prometheus scrapes, for the Fetch API and for Node.js. The counters start at zero at this call.
  *
  * @example
  * const metrics = metricsHandler(holdfast)

@@ -5,10 +5,13 @@ type Attributes = Record<string, string | number | string[]>
 /** Definition of an OpenTelemetry span. */
 export interface SpanDefinition<Name extends SpanName> {
   readonly kind: 'internal' | 'producer' | 'consumer'
-  /** True if the span starts a new trace. A loop creates the span, and must not use the trace of the code that started the loop. */
+  /**
+   * True if the span starts a new trace. Loops create such spans. These spans must not become part of the trace of the
+   * code that started the loop.
+   */
   readonly isRoot?: true
   readonly attributes: readonly string[]
-  /** Returns a name from a small set. Names of locks, leases, limits and keys are attributes. */
+  /** Returns the span name, from a small set. Names of locks, leases, limits and keys are attributes. */
   name(facts: Spans[Name]): string
   describe(facts: Spans[Name]): Attributes
 }

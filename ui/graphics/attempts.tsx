@@ -16,7 +16,7 @@ interface Attempt {
   readonly number: number
   readonly state: 'running' | 'done' | 'failed' | 'crashed' | 'ended'
   readonly from: string | null
-  /** Null while the attempt runs. */
+  /** Null while the attempt is running. */
   readonly to: string | null
   readonly instance: string | null
   readonly host: string | null
@@ -77,7 +77,7 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
   const enqueued = Date.parse(job.enqueuedAt)
   const isOver = job.endedAt !== null
   const next = job.state === 'waiting' && job.runAt ? Date.parse(job.runAt) : undefined
-  // A next attempt in a week would leave no room for the past attempts.
+  // If the next attempt is a week away, its distance would leave no space for the past attempts.
   const happened = isOver ? Date.parse(job.endedAt!) : now
   const isFar = next !== undefined && next - happened > 3 * Math.max(60_000, happened - enqueued)
   const end = Math.max(happened, next === undefined || isFar ? 0 : next, enqueued + 1)

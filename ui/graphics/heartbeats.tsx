@@ -16,7 +16,7 @@ const height = 26
 const labelWidth = 210
 const maxShown = 24
 const maxRemembered = 400
-/** The server reports a heartbeat with this delay at most. */
+/** Maximum delay with which the server reports a heartbeat. */
 const reportDelayMs = 2_500
 
 /** Heartbeats of each instance that this page has seen. The database stores only the last heartbeat. */
@@ -33,7 +33,7 @@ function remember(rows: readonly Instance[]): void {
   while (seenTimes.size > maxRemembered) seenTimes.delete(seenTimes.keys().next().value!)
 }
 
-/** Time since the last heartbeat, compared with the expiry of the instance; null if the heartbeat is unknown. */
+/** Time since the last heartbeat, and whether it is unusually long. Null if the heartbeat is unknown. */
 export function silenceOf({ lastSeenAt, expiryMs }: Pick<Instance, 'lastSeenAt' | 'expiryMs'>, time: number) {
   if (lastSeenAt === null) return null
   const ms = Math.max(0, time - Date.parse(lastSeenAt))

@@ -7,7 +7,7 @@ import type { ViewData } from '../wire.js'
 type HoldTimelineData = ViewData<'hold-timeline'>
 type HoldTimelineRow = HoldTimelineData['rows'][number]
 
-/** Percentage that fills the lower half: three waiting calls. */
+/** Percentage at which the lower half is full: three waiting calls. */
 const fullWaitPercent = 300
 const halfHeight = 12
 
@@ -111,12 +111,12 @@ function areaOf(columns: readonly number[], y: (percent: number) => number): str
   return path
 }
 
-/** Multiples of an hour or of ten minutes, about six of them. */
+/** Returns about six round times: multiples of an hour or of ten minutes. */
 function hoursOf(from: number, to: number): number[] {
   const hourMs = 3_600_000
   const stepMs = ([1 / 6, 1, 2, 3, 6, 8].find((hours) => (to - from) / (hours * hourMs) <= 6) ?? 12) * hourMs
   const times: number[] = []
-  // A label close to the right edge would be cut.
+  // A label close to the right edge would be cut off.
   for (let time = Math.ceil(from / stepMs) * stepMs; time < to - (to - from) * 0.06; time += stepMs) times.push(time)
   return times
 }

@@ -8,7 +8,7 @@ import type { ViewData } from '../wire.js'
 
 type Queue = ViewData<'queues'>['rows'][number]
 
-/** Limit of counts. A larger count is shown with a plus. */
+/** Largest exact count. A larger count is shown as this number with a plus sign. */
 const maxCounted = 10_000
 
 interface Count {
@@ -37,12 +37,12 @@ const countedStates = [
 const ratedEvents = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
 type CountedState = (typeof countedStates)[number]
 
-/** A count from the database, which stops one above the limit. */
+/** A count from the database, which stops counting at the limit plus 1. */
 export function countOf(jobs: number): Count {
   return { jobs: Math.min(maxCounted, jobs), isMore: jobs > maxCounted }
 }
 
-/** Sums of all queues. */
+/** Totals of all queues. */
 export function flowOf(queues: readonly Queue[]): Flow {
   const counts = countedStates.map((state) => [state, total(queues.map((queue) => countOf(queue[state])))])
   const rates = ratedEvents.map((event) => [event, queues.reduce((sum, { perMinute }) => sum + perMinute[event], 0)])
@@ -223,7 +223,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
   )
 }
 
-/** Reasons to wait: the counted state, the value of `waits:` in the search, and the label. */
+/** Reasons why jobs wait: the counted state, the value of `waits:` in the search, and the label. */
 export const waitReasons = [
   { state: 'scheduled', wait: 'time', text: 'scheduled' },
   { state: 'retrying', wait: 'attempt', text: 'retrying' },

@@ -32,7 +32,7 @@ interface TermTimelineProps {
   readonly terms: readonly Term[]
 }
 
-/** Terms of a name over time, each with its fence and in the colour of its instance. */
+/** A name's terms over time. Each term shows its fencing token, in the colour of its instance. */
 export function TermTimeline({ terms }: TermTimelineProps) {
   const now = useNow()
   const inOrder = terms.toReversed()

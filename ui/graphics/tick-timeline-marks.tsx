@@ -16,7 +16,7 @@ import {
 export const rowHeight = 46
 const laneY = 15
 const radius = 8
-/** A longer delay of a run is drawn. */
+/** Minimum delay of a run that is drawn. */
 const lateMs = 1_000
 
 type Scale = (time: number) => number
@@ -113,7 +113,7 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
   )
 }
 
-/** Several ticks: the letter of the instance with the most ticks, above the shares of all instances. */
+/** Mark of several ticks: the letter of the instance with the most ticks, above the shares of all instances. */
 function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: TickTimelineCell }) {
   const shares = sharesOf(cell)
   const first = shares.find(({ instance }) => instance !== null)
@@ -240,7 +240,7 @@ function RunSpan({ from, until, x, instance }: RunSpanProps) {
   )
 }
 
-/** Worst state of a cell, in its corner. */
+/** Most severe state in a cell, drawn in the cell's corner. */
 function Badge({ tone, at }: { readonly tone: Tone; readonly at: number }) {
   return (
     <g class="tick-timeline-badge" transform={`translate(${at - 6} ${laneY - 14})`}>

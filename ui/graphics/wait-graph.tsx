@@ -1,5 +1,5 @@
-// Drawing of the wait graph in layers: holders that block others, then the names that they hold, then the waiting participants. Arrows
-// lead from a waiting participant to the name, and from the name to its holder.
+// Drawing of the wait graph in layers: holders that block others, then the names that they hold, then the waiting
+// participants. Arrows point from a waiting participant to the name, and from the name to its holder.
 import './wait-graph.css'
 import { useMemo, useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'
@@ -11,7 +11,7 @@ interface WaitGraphProps {
   readonly waits: WaitGraphData
   /** Time of the snapshot. */
   readonly at: string | undefined
-  /** Id of the selected participant or name. */
+  /** ID of the selected participant or name. */
   readonly selected: string | undefined
   readonly onSelect: (id: string) => void
   /** Whether the layers go from top to bottom. */
@@ -35,9 +35,9 @@ export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGrap
     next.focus()
   }
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area
     <section class="wait-graph" aria-label="Wait graph" tabIndex={0}>
-      {/* biome-ignore lint/a11y/useSemanticElements: there is no element for a group inside of a drawing */}
+      {/* biome-ignore lint/a11y/useSemanticElements: SVG has no semantic element for a group */}
       <svg
         ref={box}
         role="group"
@@ -104,7 +104,7 @@ function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
   const place = { class: `node ${kind} ${role}`, transform: `translate(${x - width / 2} ${y - boxHeight / 2})` }
   if (kind === 'more') return <g {...place}>{inside}</g>
   return (
-    // biome-ignore lint/a11y/useSemanticElements: there is no button inside of a drawing
+    // biome-ignore lint/a11y/useSemanticElements: SVG has no button element
     <g
       {...place}
       role="button"
@@ -131,7 +131,7 @@ function Edge({ edge, elapsedMs }: { readonly edge: DrawnEdge; readonly elapsedM
   const angle = (Math.atan2(tip.y - before.y, tip.x - before.x) * 180) / Math.PI
   const text = [caption, forMs !== null && formatCount(forMs + elapsedMs)].filter(Boolean).join(' ')
   return (
-    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a line cannot have the focus
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a line cannot receive the focus
     <g class={`edge ${kind} ${role}`} aria-hidden="true">
       <path class="line" d={curve(points)} />
       <path class="head" d="M0 0L-9-4V4z" transform={`translate(${tip.x} ${tip.y}) rotate(${angle})`} />

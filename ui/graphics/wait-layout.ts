@@ -48,7 +48,7 @@ export interface Drawing {
 
 export const boxHeight = 44
 const maxLetters = 26
-/** Maximum number of participants per name that wait for the name and block no others. */
+/** Maximum number of listed participants per name that wait for the name and do not block others. */
 const maxLeaves = 5
 
 export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
@@ -95,7 +95,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
   const nodes = new Map<string, Node>()
   const edges: Edge[] = []
 
-  /** An operator can free a name during its minimum hold time, but cannot refill a rate. */
+  /** An operator can free a name during its minimum hold, but cannot refill a lane's rate. */
   const holdsOnlyRates = (id: string) =>
     names.every(({ holders }) => holders.every(({ participant, how }) => participant !== id || how === 'rate'))
 
@@ -133,7 +133,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
     })
     for (const holding of name.holders) {
       const { participant, forMs } = holding
-      // A job that does not run is the name and its holder: one box, and no edge from the box to itself.
+      // A job that is not running is both the name and its holder: one box, without an edge from the box to itself.
       if (participant === name.id) continue
       addParticipant(participant)
       const role = roleOf(`${participant} ${name.id}`)
@@ -174,7 +174,8 @@ function callsOf({ waits }: ContendedName): number {
 /** Roles of nodes by id, and of edges by the ids of both ends. */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
-  // Certain cycles come first in `cycles`. They are written last, so that they win over possible cycles.
+  // `cycles` lists certain deadlocks before possible ones. This loop writes certain deadlocks last, so that they
+  // overwrite possible ones.
   for (const { isCertain, sides } of [...cycles].reverse()) {
     const role = isCertain ? 'certain' : 'possible'
     for (const { participant, holds, waitsFor } of sides) {

@@ -46,7 +46,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
   const width = Math.max(...all.map(({ x }) => x)) + nodeWidth + 2
   const height = Math.max(...all.map(({ y }) => y)) + nodeHeight + 2
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area
     <div class="workflow" tabIndex={0}>
       {/* biome-ignore lint/a11y/useSemanticElements: a group of links, drawn */}
       <svg width={width} height={height} role="group" aria-label="Dependencies of jobs. Press t for a table.">

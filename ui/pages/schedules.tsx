@@ -81,7 +81,7 @@ export function Schedules() {
   )
 }
 
-/** Unusual states, in the words of `holdfast schedule ls`. */
+/** Unusual states, with the same wording as in `holdfast schedule ls`. */
 function statesOf({ pausedAt, members, overridden, running }: Schedule) {
   return [running > 0 && 'running', pausedAt && 'paused', members === 0 && 'orphan', overridden && 'overridden']
 }

@@ -3,7 +3,7 @@ import { InstanceMark } from './instance-mark.js'
 import { Name } from './name.js'
 import type { Column } from './table.js'
 
-/** Column of instances. Without `link`, a click opens the row. */
+/** Column of instances. Without `link`, a click opens the row's details. */
 export function instanceColumn<Row extends { id: string; host: string; osPid: number }>(link: boolean): Column<Row> {
   const labelOf = ({ host, osPid }: Row) => `${host}/${osPid}`
   const cell = (row: Row) => <InstanceMark id={row.id} label={labelOf(row)} link={link} />

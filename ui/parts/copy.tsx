@@ -40,7 +40,7 @@ async function toClipboard(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text)
     return true
   } catch {
-    // Without TLS, only the old API is available, which copies the selection.
+    // Without TLS, only the old clipboard API is available, which copies the selection.
     const field = document.createElement('textarea')
     field.value = text
     field.className = 'visually-hidden'

@@ -10,7 +10,10 @@ interface DetailsProps {
   readonly children: ComponentChildren
 }
 
-/** Details of one row, above the list. They take the focus on opening, close with Esc, and then return the focus. */
+/**
+ * Details of one row, shown above the list. The details take the focus when they open, close on Esc, and then return
+ * the focus.
+ */
 export function Details({ label, onClose, children }: DetailsProps) {
   const section = useRef<HTMLElement>(null)
   useShortcuts([{ key: 'Escape', text: 'Close the details', group: 'Everywhere', run: onClose }])

@@ -6,7 +6,7 @@ import { None } from './time.js'
 
 interface InstanceMarkProps {
   readonly id: string
-  /** Text next to the letter: host and process, or the id. */
+  /** Text next to the letter: host and process, or the ID. */
   readonly label?: string | undefined
   /** False inside of another control. Default true. */
   readonly link?: boolean

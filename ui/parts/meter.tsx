@@ -18,7 +18,7 @@ export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy'
   const text = caption ?? `${formatNumber(value)} / ${formatNumber(max)}`
   return (
     <span class="meter">
-      {/* biome-ignore lint/a11y/useSemanticElements: browsers do not let <meter> be drawn in these colours */}
+      {/* biome-ignore lint/a11y/useSemanticElements: browsers do not support these colours for <meter> */}
       <span
         class="meter-bar"
         role="meter"

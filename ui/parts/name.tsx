@@ -6,7 +6,7 @@ interface NameProps {
   /** Maximum number of characters. Default 44. */
   readonly maxLength?: number | undefined
   readonly href?: string
-  /** With a button that copies the whole name. */
+  /** Whether to add a button that copies the whole name. */
   readonly copy?: boolean
 }
 

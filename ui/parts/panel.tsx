@@ -10,7 +10,7 @@ import { Ago } from './time.js'
 
 export interface PanelProps {
   readonly title: string
-  /** Number of all entries, including those that are not shown. */
+  /** Total number of entries, including entries that are not shown. */
   readonly count?: number | undefined
   /** One sentence below the title. */
   readonly description?: ComponentChildren

@@ -30,7 +30,7 @@ export function Payload({ value, bytes, isShown, subject }: PayloadProps) {
 /** Lines of untrusted text in a scrolling box. */
 export function Scrolled({ text }: { readonly text: string }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area
     <pre class="payload" tabIndex={0}>
       {text.split('\n').map((line) => `${visible(line)}\n`)}
     </pre>

@@ -25,7 +25,7 @@ export function useSearchText(param: SearchParam = 'search'): SearchText {
   const typed = useRef(given)
   const field = useRef<HTMLInputElement>(null)
   useShortcuts([{ key: '/', text: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
-  // The address changed by a link or by the browser history.
+  // A link or the browser history has changed the address.
   useEffect(() => {
     if (given !== typed.current) {
       setText(given)

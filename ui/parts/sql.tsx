@@ -46,7 +46,7 @@ export function Statement({ purpose, text }: { readonly purpose: string; readonl
         <h3>{purpose}</h3>
         <Copy subject={`the statement: ${purpose}`} label="Copy" text={text} />
       </header>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area */}
       <pre tabIndex={0}>{text.trim()}</pre>
     </section>
   )

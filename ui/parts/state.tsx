@@ -2,7 +2,7 @@ import './state.css'
 
 export type Tone = 'good' | 'busy' | 'wait' | 'warn' | 'bad' | 'quiet'
 
-/** Tone of each state. Other states are quiet. */
+/** Tone of each state. States that are not listed are `quiet`. */
 const tones: Readonly<Record<string, Tone>> = {
   alive: 'good',
   open: 'good',

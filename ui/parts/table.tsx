@@ -21,9 +21,9 @@ export interface Column<Row> {
   readonly time?: (row: Row) => Timestamp
   /** Sort key. Without it, the column is not sortable. */
   readonly sort?: (row: Row) => string | number | null | undefined
-  /** Right edge, for numbers and durations. */
+  /** Whether the column is right-aligned, as for numbers and durations. */
   readonly align?: 'end'
-  /** Receives the remaining width. */
+  /** Whether the column takes the remaining width. */
   readonly wide?: boolean
   /** Hidden in a panel narrower than 900 px (1) or 640 px (2). The details of the row show the value. */
   readonly spare?: 1 | 2
@@ -54,9 +54,9 @@ interface TableProps<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly Column<Row>[]
   readonly keyOf: (row: Row) => string
-  /** Number of all rows, if `rows` contains only the first ones. */
+  /** Total number of rows, if `rows` contains only the first ones. */
   readonly total?: number | undefined
-  /** Opens the details of a row after a click or Enter. */
+  /** Opens a row's details when the visitor clicks the row or presses Enter. */
   readonly onOpen?: ((row: Row) => void) | undefined
   /** The key of the row whose details are open. */
   readonly opened?: string | undefined
@@ -71,7 +71,7 @@ interface Order {
   readonly isReversed: boolean
 }
 
-/** Number of rows that are drawn at first. */
+/** Number of rows that are drawn initially. */
 const firstRows = 60
 
 /** Rows of data: a table, or a list of facts in a narrow window. */
@@ -271,7 +271,7 @@ function isControl(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('a, button, input, select, summary') !== null
 }
 
-/** A click that ends a text selection opens nothing. */
+/** A click that ends a text selection does not open the details. */
 function isSelecting(): boolean {
   return getSelection()?.isCollapsed === false
 }

@@ -22,7 +22,7 @@ const batchSize = 1_000
 const maxJobs = 200_000
 const warmUps = 3
 
-/** Returns the measures in their order: the last one drains the jobs that the one before enqueued. */
+/** Returns the measures in order: the last measure drains the jobs that the previous measure enqueued. */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [
@@ -86,7 +86,7 @@ async function latency(context: BenchContext): Promise<Sample> {
   }
 }
 
-/** Enqueues jobs that do nothing as fast as possible, then runs them. */
+/** Enqueues no-op jobs as fast as possible, then runs them. */
 function backlog() {
   let waiting = 0
   let done = 0

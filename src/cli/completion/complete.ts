@@ -11,7 +11,7 @@ interface Candidate {
   readonly meaning: string
 }
 
-/** Kind of the expected word: one of these words, a name that `NOUN ls` lists, or a file. */
+/** Kind of the expected word: one of these words, a name that `GROUP ls` lists, or a file. */
 type ExpectedWord =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'names'; readonly noun: string }
@@ -23,8 +23,8 @@ const timeoutMs = 3_000
 const nothing: ExpectedWord = { kind: 'words', candidates: [] }
 
 /**
- * Prints the candidates for the last word, one per line: the word, a tab, its description. Exits with 3 where a file is expected:
- * then the shell completes the file. All words come from the definitions of the commands.
+ * Prints the candidates for the last word, one per line: the word, a tab, its description. Exits with 3 if a file is
+ * expected. The shell then completes the file name. All words come from the definitions of the commands.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<void> {
   const typed = words.at(-1) ?? ''
@@ -39,7 +39,7 @@ interface CompletionContext {
   readonly expected: ExpectedWord
   /** Part of the word before the value: `--state=`. */
   readonly prefix: string
-  /** Options of the program in the input, such as the database and the namespace. */
+  /** Program options in the input, such as the database and the namespace. */
   readonly given: readonly string[]
 }
 
@@ -118,7 +118,7 @@ function wordsFor(values: readonly string[]): ExpectedWord {
   return { kind: 'words', candidates: values.map((word) => ({ word, meaning: '' })) }
 }
 
-/** Returns the first column of `holdfast NOUN ls`. Empty if the database is unreachable. */
+/** Returns the first column of `holdfast GROUP ls`. Empty if the database is unreachable. */
 async function listedNames(program: Command, noun: string, given: readonly string[]): Promise<Candidate[]> {
   const listed = await capturedOutput(() => program.parseAsync([noun, 'ls', ...given], { from: 'user' }))
   const names = listed.split('\n').map((line) => line.split('\t')[0]!)

@@ -4,8 +4,8 @@ import { suggest, UsageError } from '../../base/index.js'
 export const shells = ['bash', 'zsh', 'fish']
 
 /**
- * Prints the completion script of a shell. The scripts call `holdfast __complete`, so that they always know the words of the
- * installed version. They quote names, because a shell must never evaluate one.
+ * Prints a shell's completion script. The scripts call `holdfast __complete`, so that the completions always match the
+ * installed version. The scripts quote names, because a shell must never evaluate a name.
  */
 export function printScript(shell: string): void {
   if (!shells.includes(shell)) {

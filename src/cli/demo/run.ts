@@ -11,19 +11,22 @@ import { onSignals, stopSignals } from '../signals.js'
 import { DemoPrinter } from './printer.js'
 
 const defaultExpiryMs = 4_000
-/** Longest duration of a timer. */
+/** Longest duration that a timer supports. */
 const longestSeconds = 2_000_000
 
-/** Runs the demo until its time is up or a signal arrives. Exits with 1 if an instance died or a proof found violations. */
+/**
+ * Runs the demo until its duration ends or a signal arrives. Exits with 1 if an instance died unexpectedly or a proof
+ * found violations.
+ */
 export async function demo(settings: Settings): Promise<void> {
   const seconds = settings.wholeNumber('seconds', 1, longestSeconds)
   const seed = settings.wholeNumber('seed', 0, 2 ** 32 - 1) ?? randomInt(1_000_000)
   const instances = settings.wholeNumber('instances', 2, 20) ?? 5
   const expiryMs = settings.durationMs('expiry', 2_000) ?? defaultExpiryMs
-  // Ignores DATABASE_URL: the demo must not run in the database of the other commands by accident.
+  // Ignores DATABASE_URL, so that the demo does not run by accident in the database that the other commands use.
   const url = settings.fromCommandLine('url')
   const urls = url === undefined ? undefined : { url, directUrl: settings.fromCommandLine('directUrl') }
-  // Before the start: a signal during the start must not leave a server behind.
+  // Listens for signals before the start, so that a signal during the start does not leave a server running.
   const interrupted = abortOnSignal()
 
   await using database = await openDemoDatabase(urls, (message) => printMessage(`holdfast: ${message}`))

@@ -18,7 +18,7 @@ const headings: Record<Severity, { title: string; colour: Colour }> = {
   note: { title: 'NOTE', colour: 'dim' },
 }
 
-/** Prints findings: grouped by severity on a terminal, one line each in a pipe. */
+/** Prints findings: grouped by severity on a terminal, one per line in a pipe. */
 export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   if (settings.flag('jsonl') || !process.stdout.isTTY) {
     printRows<'doctor'>(settings, diagnosis.findings, columns)

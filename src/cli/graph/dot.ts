@@ -1,7 +1,9 @@
 import type { WaitGraph } from '../../observe/index.js'
 import { nameText, participantText } from './texts.js'
 
-/** Draws the graph for Graphviz: waiter → name → holder. Certain cycles are red, possible cycles are dashed red. */
+/**
+ * Draws the graph for Graphviz: waiter → name → holder. Certain deadlocks are red, possible deadlocks are dashed red.
+ */
 export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
   const styles = new Map<string, string>()
   for (const { isCertain, sides } of [...cycles].reverse()) {
@@ -10,7 +12,8 @@ export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
       styles.set(`${participant} ${waitsFor}`, style).set(`${holds} ${participant}`, style)
     }
   }
-  // A job that does not run is both a name and its holder. It becomes one node without an edge to itself.
+  // A job that is not running is both a name and the holder of that name. The job becomes one node without an edge to
+  // itself.
   const isName = (id: string) => names.some((name) => name.id === id)
   const edge = (from: string, to: string) => {
     const style = styles.get(`${from} ${to}`)

@@ -3,7 +3,10 @@ import { type ContendedName, type Holding, type Participant, type Remedy, remedi
 import { commandForName, commandOptions } from '../labels.js'
 import type { Settings } from '../settings.js'
 
-/** Returns commands that unblock the waiters of a name, the least disruptive first. Empty where only time or a worker helps. */
+/**
+ * Returns commands that unblock the waiters of a name, the least disruptive first. Empty if only waiting or starting a
+ * worker helps.
+ */
 export function remedyCommands(
   settings: Settings,
   name: ContendedName,

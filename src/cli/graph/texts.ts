@@ -53,7 +53,7 @@ export function waitText(wait: Wait, byId: ReadonlyMap<string, Participant>): st
   return `waits${since}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}${after}`
 }
 
-/** Describes one side of a cycle: the name that it holds, and the name that it waits for. */
+/** Describes one participant of a cycle: the name that it holds, and the name that it waits for. */
 export function cycleSideText(
   { participants, names }: WaitGraph,
   { participant, holds, waitsFor, forMs }: CycleSide,

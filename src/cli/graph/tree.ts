@@ -22,7 +22,10 @@ interface Branch {
 interface DrawContext {
   readonly settings: Settings
   readonly byId: ReadonlyMap<string, Participant>
-  /** Holders in a cycle, as `participant name`. They get remedies like the roots, because one of them must release. */
+  /**
+   * Holders in a cycle, as `participant name`. They get remedies like the roots, because one of them must release its
+   * name.
+   */
   readonly inCycle: ReadonlySet<string>
 }
 
@@ -109,7 +112,9 @@ function drawBranch(settings: Settings, branch: Branch, first = '', rest = ''): 
   ]
 }
 
-/** Wraps the parts to the width of the terminal. A command is one part and stays whole, so that users can copy it. */
+/**
+ * Wraps the parts to the width of the terminal. A command is one part. It is never wrapped, so that users can copy it.
+ */
 function layOutParts(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
   const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   const lines = [first]

@@ -52,7 +52,7 @@ export function addLock(program: Command): void {
     )
     .addHelpText('after', runExitCodes)
     .exitOverride((error) => {
-      // The command itself may exit with 2. A usage error must not look like that.
+      // The command itself may exit with 2, so a usage error needs a different exit code.
       if (error.exitCode !== 0) error.exitCode = 125
       throw error
     })

@@ -89,7 +89,8 @@ async function run(settings: Settings, name: string, command: readonly string[])
     const tickRun = { holdfast, name, rule, waitMs: waitMs ?? 0, giveUp: signals.giveUp, log, ...exitCodes }
     return await oncePerTick(tickRun, (run) => runUnderLock(opened, options, signals, run))
   } finally {
-    // An unresponsive server must not delay the exit. Before `opened` is set, nothing is held and nothing needs time to close.
+    // An unresponsive server must not delay the exit. Before `opened` is set, this process holds no name, so it can
+    // exit immediately.
     await Promise.race([(holdfast?.close() ?? Promise.resolve()).then(() => pool.end()), pause(holdfast ? closeMs : 0)])
   }
 }
@@ -140,7 +141,7 @@ async function runUnderLock(
   const child = new Child(command, { HOLDFAST_NAME: name, HOLDFAST_FENCE: String(lock.fence), ...env })
   signals.forwardTo(child)
   const ended = await supervise(child, command[0], lock, killAfterMs, otherSignal)
-  // The signal was meant for this process. A failure after it does not mean that the work is done.
+  // The signal was meant for this process. If the command fails after the signal, its work may be incomplete.
   return signals.hasForwarded && ended.status !== 0 ? { ...ended, ranToEnd: false } : ended
 }
 
@@ -154,7 +155,7 @@ interface Acquirer<Options, Held> {
   tryAcquire(name: string, options: Options & { wait: number }): Promise<Held | null>
 }
 
-/** Waits without limit when no wait is given. */
+/** Waits without a limit if no maximum wait is given. */
 function acquireFrom<Options, Held>(
   acquirer: Acquirer<Options, Held>,
   name: string,

@@ -17,7 +17,7 @@ export interface CommandRun {
 
 export interface CommandResult {
   readonly status: number
-  /** True if the command ended on its own while the lock was held. */
+  /** True if the command ended on its own while this process still held the lock. */
   readonly ranToEnd: boolean
 }
 
@@ -46,7 +46,8 @@ export async function supervise(
   await stopped
   // Checks the lock and not its signal: after a freeze of this process, the abort event may not have fired yet.
   if (!lock.held || otherSignal?.aborted) return { status: runExitCode.lost, ranToEnd: false }
-  // A release request stops the command although the lock was held until the end. Then the work may not be done.
+  // A release request stops the command even if the lock was held until the end. In that case the work may be
+  // incomplete.
   return stopped && ended.status !== 0 ? { ...ended, ranToEnd: false } : ended
 }
 
@@ -59,8 +60,8 @@ function notStarted(command: string, error: NodeJS.ErrnoException): number {
 }
 
 /**
- * Returns true if a directory of PATH contains the command. If this process may not search some directory of PATH, execvp(3)
- * reports EACCES for a missing command, where shells report that it was not found.
+ * Returns true if a directory in PATH contains the command. If this process is not allowed to search one of these
+ * directories, execvp(3) reports EACCES for a missing command, whereas shells report that the command was not found.
  */
 function isInPath(command: string): boolean {
   if (command.includes('/')) return true

@@ -25,20 +25,20 @@ export interface TickRun {
   readonly holdfast: Holdfast
   readonly name: string
   readonly rule: TickRule
-  /** Maximum wait while another host runs the command for the tick. */
+  /** Maximum wait while a different host is running the command for the tick. */
   readonly waitMs: number
   readonly giveUp: AbortSignal
-  /** Exit code if another host has already run the tick. */
+  /** Exit code if a different host has already run the tick. */
   readonly alreadyRunExit: number
-  /** Exit code if another host runs the tick now. */
+  /** Exit code if a different host is running the tick now. */
   readonly busyExit: number
   readonly log: (line: string) => void
 }
 
 /**
- * Runs the command for the nearest tick, unless another host has run it. A delivery with a key of name and tick records the run.
- * While the command runs, the delivery belongs to the epoch of this instance, so that another host can run the tick of a dead
- * host. `work` returns null if the name is taken.
+ * Runs the command for the nearest tick, unless a different host has already run that tick. A delivery records the run.
+ * The delivery's key contains the name and the tick. While the command runs, the delivery belongs to this instance's
+ * epoch, so that a different host can run the tick if this host dies. `work` returns null if the name is taken.
  */
 export async function oncePerTick(
   { holdfast, name, rule, waitMs, giveUp, alreadyRunExit, busyExit, log }: TickRun,
@@ -73,16 +73,16 @@ export async function oncePerTick(
   } catch (error) {
     if (error instanceof NotRunError) return ended === null ? busyExit : (ended as CommandResult).status
     if (ended === null) throw error
-    // The command has ended, but its end could not be recorded. Another host may run the tick again.
+    // The command has ended, but this process could not record the result. A different host may run the tick again.
     await reportError(error, false)
     return runExitCode.lost
   }
 }
 
-/** Thrown so that the tick does not count as run. */
+/** Error that prevents the tick from counting as run. */
 class NotRunError extends Error {}
 
-/** Keeps the record until the next tick and a day longer, for operators who look at it later. */
+/** Keeps the record until one day after the next tick, so that operators can inspect it. */
 function retainMs(rule: TickRule, tick: Date): number {
   const next = rule.next(tick)
   return Math.max(minRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)

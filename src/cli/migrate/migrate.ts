@@ -25,7 +25,7 @@ export async function migrateSchema(settings: Settings): Promise<void> {
   try {
     const state = await schemaState(database, schema)
     const upToDate = isUpToDate(state)
-    // With nothing pending, the check can only fail because the schema is too new for this version of Holdfast.
+    // If no step is pending, the check can only fail because the schema is too new for this version of Holdfast.
     if (upToDate) checkSchema(state, schema)
     const grants = await planGrants(database, schema, readGrantees(settings))
     if (settings.flag('showSql')) {

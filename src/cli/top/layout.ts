@@ -17,7 +17,7 @@ export interface Size {
   readonly rows: number
 }
 
-/** From this width on, panels stand side by side. */
+/** Minimum terminal width for panels side by side. */
 const minTwoColumnWidth = 130
 const separator = ' │ '
 const panelColumns = [
@@ -28,7 +28,7 @@ const panelColumns = [
 const gutter = 2
 /** Minimum number of rows of a panel, if it has that many. */
 const minRows = 2
-/** Columns are hidden before texts are cut below this width. */
+/** Minimum text width. If texts would become narrower, columns are hidden first. */
 const readableWidth = 20
 
 /** Returns the lines of the whole screen. */
@@ -96,7 +96,7 @@ function stackPanels(view: View, which: Iterable<number>, room: number, columns:
   const wantedRows = shown.map((panel) => rowsOf(view, panel).length)
   const at = shown.indexOf(view.focus)
   const rows = divideRows(room - shown.length, wantedRows, at)
-  // The screen is too low for all titles. Shows only the focused panel.
+  // The screen has too few lines for all titles. Shows only the focused panel.
   if (rows === undefined) return panelLines(view, at < 0 ? shown[0]! : view.focus, room, columns)
   return shown.flatMap((panel, place) => panelLines(view, panel, rows[place]! + 1, columns))
 }
@@ -190,7 +190,7 @@ function table(
   return { heading: lineOf(titles.map((text) => ({ text }))), lines: rows.map(({ cells }) => lineOf(cells)) }
 }
 
-/** Selects columns. Hides the namespace if all rows have the same one, then the columns that can be spared. */
+/** Selects columns. Hides the namespace if it is the same in all rows, then the columns that are least important. */
 function fittingColumns(
   panel: Panel,
   all: readonly PanelRow[],

@@ -20,7 +20,7 @@ interface LiveOptions {
 
 /** Shows the overview on the terminal until the user quits. Rejects with `Exit` after a signal. */
 export async function runLive({ read, address, schema, intervalMs, hasColours }: LiveOptions): Promise<void> {
-  // Before the screen opens, so that the first error is printed like the error of any command.
+  // Runs before the screen opens, so that the first error is printed like any command's error.
   let view = firstView(await read(), address, schema, intervalMs)
   let goneSince: number | undefined
   let timer: NodeJS.Timeout | undefined
@@ -57,7 +57,7 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
   }
 
   async function refresh(): Promise<void> {
-    // One query at a time, also when the user presses r repeatedly.
+    // Runs one query at a time, even if the user presses r repeatedly.
     if (isReading) return
     isReading = true
     try {

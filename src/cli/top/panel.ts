@@ -9,7 +9,7 @@ export interface Panel {
   readonly title: string
   readonly columns: readonly Heading[]
   rows(overview: Overview): readonly PanelRow[]
-  /** Number of all rows, which may be more than the listed rows. */
+  /** Total number of rows, which may exceed the number of listed rows. */
   total(overview: Overview): number
   /** Command that lists all rows. */
   readonly listedBy: string
@@ -17,19 +17,21 @@ export interface Panel {
 
 interface Heading {
   readonly title: string
-  /** Numbers are aligned to the right. */
+  /** Alignment: numbers are aligned to the right. */
   readonly isNumber: boolean
-  /** Columns with the largest number are hidden first where there is no room. Columns with 0 stay. */
+  /**
+   * If there is not enough space, columns with the largest number are hidden first. Columns with 0 are never hidden.
+   */
   readonly spare: number
   /** Minimum width, so that changing values do not move the next columns. */
   readonly least: number
 }
 
 export interface PanelRow {
-  /** Identifies the row in the next overview. */
+  /** ID that finds the same row in the next overview. */
   readonly id: string
   readonly cells: readonly Cell[]
-  /** Details of the row, and the command that shows more. */
+  /** The row's details, and the command that shows more. */
   facts(schema: string): readonly Fact[]
 }
 

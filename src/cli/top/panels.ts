@@ -150,7 +150,7 @@ const schedules = definePanel<OverviewSchedule>({
   ],
 })
 
-/** Some member normally claims a tick within this time. */
+/** Time within which a member normally claims a tick. */
 const overdueMs = 5_000
 
 function nextText({ nextInMs, paused }: OverviewSchedule): string {

@@ -36,12 +36,12 @@ export async function top(settings: Settings): Promise<void> {
   }
 }
 
-/** Returns true if there are a keyboard and a terminal with a movable cursor. */
+/** Returns true if a keyboard and a terminal with a movable cursor are available. */
 function isScreen(): boolean {
   return Boolean(process.stdin.isTTY && process.stdout.isTTY) && !['', 'dumb'].includes(process.env.TERM ?? '')
 }
 
-/** Prints one overview per line. Prints only one without an interval. */
+/** Prints one overview per line. Without an interval, prints only one overview. */
 async function stream(read: () => Promise<Overview>, intervalMs: number | undefined): Promise<void> {
   write([JSON.stringify(await read())])
   let isGone = false

@@ -36,7 +36,7 @@ export class Screen {
   readonly #events: ScreenEvents
   #shown: readonly Line[] = []
   #isOpen = false
-  /** True from `open` to `close`, also while the process is suspended. */
+  /** True from `open` to `close`, even while the process is suspended. */
   #isTaken = false
 
   constructor(input: ReadStream, output: WriteStream, hasColours: boolean, events: ScreenEvents) {
@@ -56,7 +56,7 @@ export class Screen {
     output.on('resize', () => this.#redraw())
     process.on('SIGTSTP', () => this.#stop())
     process.on('SIGCONT', () => this.#resume())
-    // Restores the terminal also after an unexpected error, before Node.js prints the error.
+    // Also restores the terminal after an unexpected error, before Node.js prints the error.
     process.on('uncaughtExceptionMonitor', () => this.close())
     process.on('exit', () => this.close())
   }
@@ -92,7 +92,7 @@ export class Screen {
     process.kill(0, 'SIGTSTP')
   }
 
-  /** Redraws everything, because another program has written on the screen. */
+  /** Redraws everything, because a different program has written on the screen. */
   clear(): void {
     if (this.#isOpen) this.#redraw()
   }
@@ -125,7 +125,7 @@ export class Screen {
     this.#events.changed()
   }
 
-  /** Returns the output that turns one line into another. */
+  /** Returns the terminal output that changes the old line into the new line. */
   #change(before: Line, after: Line, row: number): string {
     const [old, now] = [textOf(before), textOf(after)]
     const from = this.#cellsOf(before)

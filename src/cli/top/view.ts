@@ -8,7 +8,7 @@ export interface View {
   /** Address of the database. */
   readonly address: string
   readonly schema: string
-  /** Reason and duration of an outage. Undefined while the database responds. */
+  /** Reason for and duration of an outage. Undefined while the database responds. */
   readonly outage: { readonly reason: string; readonly forMs: number } | undefined
   readonly intervalMs: number
   readonly isPaused: boolean
@@ -119,7 +119,7 @@ function moveTo(view: View, key: Key): View {
     return withPanelState(view, { row: rows[place] && { id: rows[place].id, at: place } })
   }
   const at = placeOf(state, rows)
-  // With Shift, a letter is another key, and Tab goes backwards.
+  // With Shift, a letter is a different key, and Tab moves backwards.
   switch (key.shift && key.name !== 'tab' ? key.text : key.name) {
     case 'up':
     case 'k':

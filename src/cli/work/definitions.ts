@@ -42,7 +42,7 @@ function byName<T>(
   return [...found.values()].map(({ value }) => value)
 }
 
-/** Checks members and not the class, because the file may import another copy of this package. */
+/** Checks members instead of the class, because the file may import a different copy of this package. */
 function isJob(value: unknown): value is Job {
   const { kind, queue, attempts, run } = (value ?? {}) as Partial<Job>
   return (

@@ -14,7 +14,7 @@ export async function loadExports(files: readonly string[]): Promise<ExportedVal
     if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)} in ${process.cwd()}`)
   }
   const exported: ExportedValue[] = []
-  // One after the other, so that the output and the error of a file belong to that file.
+  // Imports one file after another, so that output and errors can be attributed to a file.
   for (const file of files) {
     const values = valuesOf(await load(file))
     exported.push(...[...new Set(values)].map((value) => ({ file, value })))
@@ -22,7 +22,10 @@ export async function loadExports(files: readonly string[]): Promise<ExportedVal
   return exported
 }
 
-/** Returns each export, each member of an exported list, and the members of `module.exports` that Node.js does not detect. */
+/**
+ * Returns each export, each element of an exported array, and the members of `module.exports` that Node.js does not
+ * detect.
+ */
 function valuesOf(module: Record<string, unknown>): unknown[] {
   const members = isPlainObject(module.default) ? Object.values(module.default) : []
   return [...Object.values(module), ...members].flatMap((value) => (Array.isArray(value) ? value.flat() : [value]))
@@ -57,7 +60,7 @@ class TypeScriptError extends HoldfastError {
 class ImportError extends HoldfastError {
   constructor(file: string, cause: unknown) {
     const { stack = errorLine(cause) } = toRecordedError(cause)
-    // The frames below show only how Node.js imported the file.
+    // The stack frames below this one show only how Node.js imported the file.
     const [userStack] = stack.split(/\n\s+at .*node:internal\//)
     super(`${file} cannot be imported: ${userStack}`, { code: 'IMPORT_FAILED', retryable: false, cause })
   }

@@ -46,7 +46,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
     else await drainOnRequest(holdfast, started, signaled, drainMs)
   } finally {
     clearInterval(keepAliveTimer)
-    // A handler that ignores its signal may keep a connection. It must not keep the process.
+    // A handler that ignores its signal may keep a connection open. This connection must not keep the process running.
     const closed = (holdfast?.close() ?? Promise.resolve()).then(() => pool.end())
     await Promise.race([closed, pause(closeMs)])
   }
@@ -90,7 +90,7 @@ function firstSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** Resolves without a signal when an operator requests that this instance drains. */
+/** Resolves without a signal when an operator asks this instance to drain. */
 function drainRequested({ draining }: Holdfast): Promise<undefined> {
   return new Promise((resolve) => draining.addEventListener('abort', () => resolve(undefined), { once: true }))
 }
@@ -132,7 +132,7 @@ function kindsText({ worker, schedules }: StartedWork): string {
   return [worker ? 'jobs' : '', schedules.length > 0 ? 'ticks' : ''].filter((word) => word !== '').join(' and ')
 }
 
-/** Describes the running work. Undefined if nothing runs. */
+/** Describes the running work. Undefined if nothing is running. */
 function runningText({ worker, schedules }: StartedWork): string | undefined {
   const jobs = worker?.running ?? 0
   const runs = schedules.reduce((sum, { running }) => sum + running, 0)

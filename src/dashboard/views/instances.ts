@@ -9,7 +9,7 @@ export const instances = {
     read: ({ observer }, only) => observer.fleet.list({ ...only, limit: maxRows }),
   }),
 
-  /** Locks, waits and running work of one instance. Null if there is no instance with this id. */
+  /** Locks, waits and running work of one instance. Null if no instance has this ID. */
   instance: view({
     intervalMs: 2_000,
     needs: { id: 'text' },

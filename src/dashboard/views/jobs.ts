@@ -17,7 +17,7 @@ export const jobs = {
     },
   }),
 
-  /** Wait times and run times of jobs. */
+  /** Job wait times and run times. */
   latencies: view({
     intervalMs: 15_000,
     params: { namespace: 'text', queue: 'text', hours: { number: [1, 48] } },
@@ -34,7 +34,7 @@ export const jobs = {
     },
   }),
 
-  /** All details of one job. Null if there is none. */
+  /** All details of one job. Null if the job does not exist. */
   job: view({
     intervalMs: 2_000,
     needs: { id: 'id' },

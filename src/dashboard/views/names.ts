@@ -22,7 +22,7 @@ export const names = {
       const holders = locks.filter(({ granted }) => granted)
       const waiters = locks.filter(({ granted }) => !granted)
       const named = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null)
-      // A name without a holder or waiter at the moment still has its label.
+      // A name that currently has no holder and no waiter still has its label.
       const { label = null, namespace = null } = named ?? (await observer.nameOf(key)) ?? {}
       return {
         key,
@@ -37,7 +37,9 @@ export const names = {
     },
   }),
 
-  /** Fraction of each minute in which names were held and waited for. Instances record it once a minute. */
+  /**
+   * Fraction of each minute in which names were held and waited for. Instances record these fractions once a minute.
+   */
   'hold-timeline': view({
     intervalMs: 15_000,
     params: { namespace: 'text', search: 'text', hours: { number: [1, 48] } },

@@ -6,7 +6,7 @@ const maxRows = 200
 /** Maximum number of schedules, and of queues. */
 const maxUpcoming = 100
 
-/** Observers whose last graph contained waits. For them the cheap test for waits is skipped. */
+/** Observers whose last graph contained waits. The cheap test for waits is skipped for these observers. */
 const observersWithWaits = new WeakSet<Observer>()
 
 /** Views of the page with the wait graph, the overview and the proof. */

@@ -69,7 +69,7 @@ function formatRule(rule: Parameters<typeof describeRule>[0]): { rule: string; t
   return { rule: describeRule(rule), timezone: cron === undefined ? null : (timezone ?? 'UTC') }
 }
 
-/** `name: message` of an error. `redact` may have returned another value. */
+/** `name: message` of an error. `redact` may have returned a different value. */
 function textOf(error: unknown): string {
   const { name, message } = (error ?? {}) as Record<string, unknown>
   return typeof message === 'string' ? `${name}: ${message}` : readableText(error)

@@ -3,8 +3,9 @@ import { defineJob } from '../../index.js'
 import type { DepartmentContext } from './department.js'
 
 /**
- * Bills new orders every three seconds: one instance marks the orders and enqueues a job for each, in one transaction. All
- * instances run the jobs. An invoice commits with the end of its job, so a crash causes no missing and no second invoice.
+ * Bills new orders every three seconds: one instance marks the orders and enqueues a job for each, in one transaction.
+ * All instances run the jobs. An invoice commits together with the completion of its job, so a crash causes neither a
+ * missing nor a second invoice.
  */
 export function billing({ holdfast, name, record }: DepartmentContext): void {
   const writeInvoice = defineJob('write-invoice', {

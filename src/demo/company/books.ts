@@ -1,7 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type DepartmentContext, transaction } from './department.js'
 
-/** Adds entries to the books. Each entry needs the last balance, so an instance reads and writes under a lock. */
+/**
+ * Adds entries to the books. Each entry needs the last balance, so an instance reads and writes while it holds a lock.
+ */
 export function books({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_500, () =>
     holdfast.locks.with('books', (lock) =>

@@ -5,8 +5,8 @@ import { type DepartmentContext, transaction } from './department.js'
 export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fukuoka', 'Galway', 'Hobart']
 
 /**
- * Numbers the buildings of each city. The instances divide the cities among themselves. The one owner of a city reads the last
- * number and writes the next numbers. `guard` rejects the writes of a former owner.
+ * Assigns numbers to the buildings in each city. The instances divide the cities among themselves. Each city has
+ * exactly one owner, which reads the last number and writes the next numbers. `guard` rejects a former owner's writes.
  */
 export function cities({ holdfast, pool, name, record }: DepartmentContext): void {
   const number = (city: string, { signal, guard }: OwnedResource) =>

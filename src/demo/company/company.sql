@@ -1,5 +1,5 @@
 -- name: tables
--- Tables of the departments. They have no unique constraints, so that the proof can find duplicates.
+-- Tables of the demo's departments. The tables have no unique constraints, so that the proof can find duplicates.
 create table report (night timestamptz not null, attempt integer not null, fence bigint not null, written_by text not null);
 
 create table "order" (id integer generated always as identity primary key, billed_at timestamptz);

@@ -7,7 +7,7 @@ export interface DepartmentContext {
   readonly pool: pg.Pool
   /** Name of this instance, written with each effect. */
   readonly name: string
-  /** Handles the requests to a path of the web server of this instance. */
+  /** Handles the requests to a path on this instance's web server. */
   serve(path: string, handler: (request: Request) => Promise<Response>): void
   /** Runs a function after each pause of roughly `pauseMs`, until this instance closes. */
   repeat(pauseMs: number, run: () => Promise<unknown>): void
@@ -18,7 +18,8 @@ export interface DepartmentContext {
 /** Runs `run` in a transaction of the application. An error rolls the transaction back. */
 export async function transaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // A session may end at any time. The next query rejects then. Without a listener, the process would end.
+  // A session may end at any time. In that case the next query rejects. Without an error listener, the process would
+  // exit.
   const ignore = () => {}
   client.on('error', ignore)
   let broken: Error | undefined

@@ -1,7 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type DepartmentContext, transaction } from './department.js'
 
-/** Fetches exchange rates at most once in four seconds: `minHold` keeps the lease taken after the quick work. */
+/**
+ * Fetches exchange rates at most once in four seconds: `minHold` keeps the name blocked after the short work has ended.
+ */
 export function rates({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_000, async () => {
     const lease = await holdfast.leases.tryAcquire('exchange-rates', { ttl: '2s', minHold: '4s' })

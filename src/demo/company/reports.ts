@@ -2,8 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { DepartmentContext } from './department.js'
 
 /**
- * Makes one report for each night; here, a night comes every ten seconds. All instances have the schedule, and one of them makes
- * the report. If this instance is killed, another one starts the report again. Writes with `tx` commit with the end of the run.
+ * Creates one report for each night. In the demo, a night comes every ten seconds. All instances have the schedule, and
+ * one of them creates the report. If that instance is killed, a different one starts the report again. Writes with `tx`
+ * commit together with the completion of the run.
  */
 export function reports({ holdfast, name, record }: DepartmentContext): void {
   holdfast.schedules.add(

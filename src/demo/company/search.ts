@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Leadership } from '../../index.js'
 import { type DepartmentContext, transaction } from './department.js'
 
-/** Fills the search index on the elected leader. `guard` rejects the writes of a former leader. */
+/** Fills the search index on the elected leader. `guard` rejects a former leader's writes. */
 export function search({ holdfast, pool, name, record }: DepartmentContext): void {
   const index = ({ signal, term, guard }: Leadership) =>
     record('index', 'of search', async () => {

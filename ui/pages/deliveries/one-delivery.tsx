@@ -18,7 +18,7 @@ interface OneDeliveryProps {
   readonly deliveryKey: string
 }
 
-/** Details of a delivery: its instance, and the recorded result that duplicates receive. */
+/** Details of a delivery: its instance, and the recorded result that duplicate deliveries receive. */
 export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   const live = useView('delivery', { namespace, key })
   const delivery = live.data?.delivery

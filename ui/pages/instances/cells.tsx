@@ -17,7 +17,7 @@ export function Drain({ row: { id, host, osPid, alive, state } }: { readonly row
   return <Act act="drain-instance" params={{ id }} label="Drain" subject={`${host}/${osPid}`} />
 }
 
-/** Time since the last heartbeat, compared with the expiry. */
+/** Time since the last heartbeat, with the expiry as the limit. */
 export function Silence({ row }: { readonly row: Instance }) {
   const silence = silenceOf(row, useNow())
   if (!row.alive || !silence) return <None text={silenceText(row)} />

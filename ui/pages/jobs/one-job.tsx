@@ -157,7 +157,7 @@ function factsOf(job: Job): (Fact | false)[] {
   ]
 }
 
-/** Reason why a job does not run. */
+/** Reason why a job is not running. */
 function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {
   if (!waitsFor) return null
   const link = (id: number) => <a href={hrefOf('jobs', { id: String(id) })}>{id}</a>

@@ -14,7 +14,7 @@ import { SearchField, useSearchText } from '../../parts/search.js'
 
 const maxHints = 12
 
-/** Error of a search; undefined for a valid search. */
+/** Error in a search. Undefined for a valid search. */
 export function parseMistake(text: string): UsageError | undefined {
   try {
     readJobSearch(text)

@@ -24,7 +24,7 @@ export function participantLabel({ kind, instance, host, osPid, application, use
   return `${application || user || 'a session'}, pid ${pids.join(', ')}`
 }
 
-/** Kind of a holding, in a few words. */
+/** Short description of how a participant holds a name. */
 export function holdText({ how, mode, weight, freeInMs }: Holding): string {
   const leftText = formatDuration(freeInMs ?? 0)
   switch (how) {

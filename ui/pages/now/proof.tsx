@@ -14,7 +14,9 @@ import type { ViewData } from '../../wire.js'
 type Proven = ViewData<'proof'>
 type Invariant = Proven['invariants'][number]
 
-/** Guarantees of Holdfast, checked against the database. A dialog shows the violations and the query of a guarantee. */
+/**
+ * Holdfast's guarantees, checked against the database. For each guarantee, a dialog shows the violations and the query.
+ */
 export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const [opened, setOpened] = useState<number>()
   const invariants = proof.data?.invariants ?? []

@@ -7,13 +7,13 @@ import { ParticipantMark } from './participant-mark.js'
 
 interface SelectionDetailsProps {
   readonly waits: WaitGraphData
-  /** Id of a participant or of a name. */
+  /** ID of a participant or name. */
   readonly id: string
   readonly at: string | undefined
   readonly onSelect: (id: string) => void
 }
 
-/** Details of the selected participant or name, and actions that free it, the mildest first. */
+/** Details of the selected participant or name, and actions that free it, the least disruptive first. */
 export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsProps) {
   const name = waits.names.find((contended) => contended.id === id)
   const holdings = waits.names.flatMap((one) =>

@@ -13,14 +13,14 @@ import { holdText, nameLabel, type WaitGraphData } from './labels.js'
 import { ParticipantMark } from './participant-mark.js'
 import { SelectionDetails } from './selection-details.js'
 
-/** Wait graph: as sentences, as a drawing, and with actions. */
+/** The wait graph as sentences and as a drawing, with actions. */
 export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
   const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()
   const waits = graph.data
   const isCalm = waits !== undefined && waits.names.length === 0
   const all = waits ? [...waits.participants, ...waits.names] : []
-  // If the selection is no longer in the graph, the worst blocker is shown.
+  // If the selection is no longer in the graph, the page shows the largest blocker.
   const first = waits?.cycles[0]?.sides[0]?.participant ?? waits?.roots[0]?.participant
   const shown = all.some(({ id }) => id === selected) ? selected : first
   return (

@@ -17,7 +17,7 @@ export function LastRun({ last }: LastRunProps) {
   )
 }
 
-/** States of a schedule. Without an unusual state, the schedule is active. */
+/** State labels of a schedule. A schedule without an unusual state is shown as active. */
 export function ScheduleStates({ states }: { readonly states: readonly (string | false | null)[] }) {
   const words = states.filter((word) => typeof word === 'string')
   if (words.length === 0) return <State word="active" tone="good" />

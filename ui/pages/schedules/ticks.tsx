@@ -28,7 +28,7 @@ const windows = [
   ['2880', '48 h'],
 ] as const
 const defaultMinutes = '5'
-/** Step counts. A short list, so that windows of similar width share one query. */
+/** Possible step counts. The list is short, so that windows of similar width share one query. */
 const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
 const maxRows = 200
 

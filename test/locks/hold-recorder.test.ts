@@ -48,7 +48,7 @@ test('an instance that does nothing writes nothing', async () => {
   }
   const before = await statements()
   // A beat of the anchor marks that time has passed: longer than the notes' second.
-  const beats = async () => {
+  const readHeartbeat = async () => {
     const [row] = await sql<{ calls: number }>(
       url,
       `select coalesce(sum(calls), 0)::int as calls from pg_stat_statements
@@ -56,7 +56,7 @@ test('an instance that does nothing writes nothing', async () => {
     )
     return row!.calls
   }
-  const first = await beats()
-  await until('the anchor has beaten', async () => (await beats()) > first)
+  const first = await readHeartbeat()
+  await until('the anchor has beaten', async () => (await readHeartbeat()) > first)
   expect(await statements()).toBe(before)
 })

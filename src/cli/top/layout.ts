@@ -106,8 +106,8 @@ function divideRows(rows: number, wanted: readonly number[], focused: number): n
   if (rows < 0) return undefined
   let left = rows
   const rowsOfPanel = wanted.map(() => 0)
-  const grow = (panel: number, upto: number) => {
-    const more = Math.max(0, Math.min(left, upto - rowsOfPanel[panel]!))
+  const grow = (panel: number, maxRows: number) => {
+    const more = Math.max(0, Math.min(left, maxRows - rowsOfPanel[panel]!))
     rowsOfPanel[panel]! += more
     left -= more
     return more > 0

@@ -80,21 +80,24 @@ export const queues = {
       const none = { done: false, result: { redriven: 0 } }
       if (!queue || queue.buried === 0) return { ...none, text: unknown ?? noneBuried(name) }
       const until = performance.now() + budgetMs
+      let outOfTime = false
       const redriven = await asMember(namespace, async ({ jobs }) => {
         let all = 0
         for await (const some of jobs.redriving(name)) {
           all += some
           onProgress?.(`${all} of ${formatJobs(queue.buried)}`)
-          if (performance.now() > until) break
+          outOfTime = performance.now() > until
+          if (outOfTime) break
         }
         return all
       })
       if (redriven === 0) {
         return { ...none, text: `No job of "${name}" could be redriven: other jobs have their unique keys.` }
       }
-      const left = (await queueOf(observer, namespace, name)).queue?.buried ?? 0
-      const rest = left > 0 && `${formatJobs(left)} ${left === 1 ? 'is' : 'are'} still buried: redrive the queue again.`
-      const text = joinSentences(`${formatCount(redriven, 'job')} of "${name}" may run again.`, rest)
+      const text = joinSentences(
+        `${formatCount(redriven, 'job')} of "${name}" may run again.`,
+        outOfTime && 'Some jobs may still be buried: redrive the queue again.',
+      )
       return { done: true, text, result: { redriven } }
     },
   }),

@@ -2,13 +2,13 @@ import { formatDuration } from '../base/index.js'
 import type { FleetInstance, InstanceWork } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
-/** Time that running work gets if the drain request does not specify a time. */
+/** Time that running work has to finish if the drain request does not specify a time. */
 const defaultSeconds = 30
 
 export const instances = {
   'drain-instance': act({
     needs: { id: 'text' },
-    /** `within` is in seconds. */
+    /** `within` is the time in seconds that running work has to finish. */
     params: { within: { number: [0, 2_147_483] } },
     async preview({ observer }, { id, within = defaultSeconds }) {
       const found = await observer.fleet.find(id)
@@ -30,8 +30,8 @@ export const instances = {
       const before = await observer.fleet.find(id)
       const isRequested =
         before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
-      // The instance may die between the request and this read. In that case its row has expired. A clean close deletes
-      // the row.
+      // If the instance dies between the request and this read, its row has expired. If the instance closes cleanly,
+      // its row has been deleted.
       const now = await observer.fleet.find(id)
       const found = now ?? before
       const state = !found?.alive

@@ -3,7 +3,7 @@ import { nameLabel, type ObservedLock, type Observer, participantLabel } from '.
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
 const needs = { key: 'key' } as const
-/** `name`: the name that the operator typed, shown if the key has no registered name. */
+/** `name` is the name that the operator typed. Messages show it if the key has no registered name. */
 const params = { name: 'text' } as const
 
 const loss = 'Work that ignores the loss may continue to run.'
@@ -90,8 +90,8 @@ interface NameParams {
 }
 
 /**
- * Finds the sessions that hold the name as a lock. `ours` are instances. `refusal` explains why the other sessions
- * cannot receive a request.
+ * Finds the sessions that hold the name as a lock. `ours` contains the sessions of Holdfast instances. `refusal`
+ * explains why the other sessions cannot be asked to release the lock.
  */
 async function holdersOf(observer: Observer, { key, name: fallbackName }: NameParams) {
   const locks = await observer.locks({ key })
@@ -125,7 +125,7 @@ function labelsOf(holders: readonly ObservedLock[]): string {
   return holders.map((holder) => participantLabel(holder, holder.pid)).join(' and ')
 }
 
-/** `session 4711 of instance …, which also holds …` */
+/** Describes a session, such as `session 4711 of instance …, which also holds …`. */
 function sessionOf({ pid, key, instance }: ObservedLock, all: readonly ObservedLock[]): string {
   const others = all.filter((lock) => lock.pid === pid && lock.key !== key).map(nameLabel)
   const besides = others.length === 0 ? 'holds nothing else' : `also holds ${formatList(others)}`

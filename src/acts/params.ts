@@ -1,8 +1,8 @@
 import { type OptionRule, readOptions, UsageError } from '../base/index.js'
 
 /**
- * Kind of a parameter of a view or an act. `key` is a 64-bit key in decimal, `id` the id of a job. Values are accepted
- * as text (from a URL) and as JSON values.
+ * Type of a parameter of a view or an act. `key` is a 64-bit key in decimal, and `id` is the ID of a job. Each value
+ * can be passed as text (from a URL) or as a JSON value.
  */
 type ParamKind =
   | 'text'
@@ -26,7 +26,7 @@ type ValueOf<Kind> = Kind extends 'flag'
         ? Word
         : string
 
-/** Parameters after parsing: all required ones, and the optional ones that were given. */
+/** Parsed parameters: all required parameters, and the optional parameters that were given. */
 export type ParsedParams<Needs, Params> = { readonly [Name in keyof Needs]: ValueOf<Needs[Name]> } & {
   readonly [Name in keyof Params]?: ValueOf<Params[Name]> | undefined
 }

@@ -128,7 +128,7 @@ function continueText(running: number): string | false {
   return running > 0 && `${formatJobs(running, 'running')} ${running === 1 ? 'continues' : 'continue'} to the end.`
 }
 
-/** `9,999` or `10,000+`: the count stops at that limit. */
+/** Formats a number of jobs, such as `9,999` or `10,000+`. Queries count at most 10,000 jobs. */
 function formatJobCount(jobs: number): string {
   return jobs > maxCounted ? `${maxCounted.toLocaleString('en')}+` : jobs.toLocaleString('en')
 }

@@ -10,7 +10,7 @@ interface ScheduleParams {
 }
 
 export const schedules = {
-  /** Requests a run now, in addition to the rule. */
+  /** Requests an additional run now. The ticks of the rule do not change. */
   'run-schedule': act({
     needs,
     preview: (context, of) => previewOf(context, of, (found) => runConsequence(of.name, found)),
@@ -77,8 +77,8 @@ export const schedules = {
   }),
 
   /**
-   * Overrides the rule in the code. The override also applies after later deployments. Without a rule, removes the
-   * override.
+   * Overrides the rule that the code defines. The override remains in effect after later deployments. If no rule is
+   * given, removes the override.
    */
   'override-schedule': act({
     needs,
@@ -133,7 +133,9 @@ async function withSchedule(
   return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
 }
 
-/** Previews an act. By default, the act has something to do and is not dangerous. */
+/**
+ * Previews an act on a schedule. The act applies and is not dangerous, unless `consequenceOf` returns something else.
+ */
 async function previewOf(
   { observer }: ActContext,
   { namespace, name }: ScheduleParams,

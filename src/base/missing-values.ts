@@ -2,19 +2,20 @@ import { UsageError } from './errors.js'
 import { describe } from './user-values.js'
 
 /**
- * Names are often built with template literals, and a template literal prints a missing value: `stripe:${body.id}` becomes
- * "stripe:undefined". Then every call without the value uses the same name: only one of many webhooks is handled, or one user locks out all
- * others. The checks in this file find such names.
+ * Names are often built with template literals, which turn a missing value into text: `stripe:${body.id}` becomes "stripe:undefined". Every
+ * call without the value then uses the same name. As a result, only one of many webhooks is handled, or one user locks out all other users.
+ * The checks in this file find such names.
  *
- * A name consists of parts: runs of letters, digits, `-` and `_`. Every other character separates two parts.
+ * A name consists of parts: runs of letters, digits, `-` and `_`. Any other character separates two parts.
  *
- * - A name is refused if one of its parts is `undefined`, `NaN` or `Invalid Date`, or if it contains text such as `[object Object]`.
- * - A name is allowed, with a warning, if one of its parts is `null` (Null is a surname), or if one of these words is next to `-` or `_`.
+ * - A name is rejected if one of its parts is `undefined`, `NaN` or `Invalid Date`, or if it contains text such as `[object Object]`.
+ * - A name is allowed, with a warning, if one of its parts is `null` (because Null is a surname), or if one of these words is next to `-`
+ *   or `_`.
  */
 const refusedPattern =
   /(?<![\p{L}\p{M}\p{N}_-])(?:undefined|NaN|Invalid Date)(?![\p{L}\p{M}\p{N}_-])|\[object [A-Za-z]\w*\]/u
 const doubtfulPattern = /(?<![\p{L}\p{M}\p{N}])(?:undefined|NaN|null)(?![\p{L}\p{M}\p{N}])/u
-/** Fast first check. Most names do not match it. */
+/** Pattern for a fast first check. Most names do not match this pattern. */
 const suspectPattern = /undefined|NaN|null|Invalid Date|\[object /
 
 const origins: Record<string, string> = {
@@ -25,12 +26,18 @@ const origins: Record<string, string> = {
   '[object Promise]': 'a promise that was not awaited',
 }
 
-/** Returns the part of a name that was printed from a missing value, such as `undefined`. Returns undefined if there is none. */
+/**
+ * Returns the part of a name that a missing value was turned into, such as the text `undefined`. Returns undefined if the name has no such
+ * part.
+ */
 export function findMissingValue(name: string): string | undefined {
   return suspectPattern.test(name) ? refusedPattern.exec(name)?.[0] : undefined
 }
 
-/** Throws if a part of the name was printed from a missing value, such as `undefined`. `hint` replaces the general hint. */
+/**
+ * Throws if a missing value was turned into a part of the name, such as the text `undefined`. `hint` replaces the general hint of the
+ * error.
+ */
 export function checkNoMissingValue(name: string, what: string, hint?: string): void {
   const part = findMissingValue(name)
   if (part === undefined) {
@@ -45,10 +52,10 @@ export function checkNoMissingValue(name: string, what: string, hint?: string): 
 }
 
 const warnedShapes = new Set<string>()
-/** Limits the number of warnings in the log, because names may come from clients. */
+/** Maximum number of warnings in the log. The number is limited because names may come from clients. */
 const maxWarnings = 100
 
-/** Warns only once for names that differ only in their other parts. */
+/** Warns about a doubtful name. Names that differ only in their other parts cause only one warning. */
 function warn(name: string, what: string): void {
   const [part] = doubtfulPattern.exec(name) ?? []
   if (part === undefined) return

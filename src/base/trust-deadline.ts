@@ -4,7 +4,7 @@ import type { HoldfastError } from './errors.js'
  * Tracks whether the client may still rely on a session, a presence or a lease. The server revokes each of these after a time without
  * contact. The client stops relying on it before the server can grant the same thing to another client.
  *
- *     client   sends ─────────────── trust ends ──┐ (listeners are notified)
+ *     client   sends ────────── deadline passes ──┐ (listeners are notified)
  *     server        └─ executes ──────────────────┼──── expiry: the server may grant it to another client
  *
  * The client measures from the time at which it *sent* the last statement that received a response. The server measures from the later
@@ -14,7 +14,10 @@ import type { HoldfastError } from './errors.js'
  * `trusted` reads the clock on each access. Therefore its value is correct even after the process was frozen or its event loop was blocked,
  * before any timer has fired. The first read after the deadline notifies the listeners.
  *
- *     trusted → lost (deadline, or `lose`) or ended (by its owner, without notice). Both are final.
+ * The state changes once, and the new state is final:
+ *
+ *     trusted ──► lost    the deadline passed, or `lose` was called; the listeners are notified
+ *     trusted ──► ended   `end` was called; the listeners are not notified
  */
 export abstract class TrustDeadline {
   #trustedUntil: number

@@ -24,7 +24,7 @@ export function withExamples(command: Command, lines: readonly string[]): Comman
   return command.addHelpText('before', `Examples:\n${lines.map((line) => `  ${line}`).join('\n')}\n`)
 }
 
-/** A command's examples, for the reference and for the tests that run them. */
+/** Returns a command's examples. The reference prints the examples, and tests run them. */
 export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? []
 }

@@ -28,8 +28,9 @@ const fleet = [addInstance, addGraph, addTop, addDashboard]
 const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
 
 /**
- * Creates the command line parser. Imports a command's code only when the command runs, so that `--help` is fast.
- * Options for the database and the output belong to the program. Users may write them before or after the command name.
+ * Creates the command line parser. A command's code is imported only when the command runs, so that `--help` is fast.
+ * Options for the database and the output belong to the program, and users may write these options before or after the
+ * command name.
  */
 export function makeProgram(): Command {
   const program = new Command('holdfast')
@@ -58,7 +59,10 @@ export function makeProgram(): Command {
   return program
 }
 
-/** Adds `help`. Commander's own `help` shows the help of the whole program for a mistyped word. */
+/**
+ * Adds the command `help`. If a word is mistyped, Commander's own `help` command would show the help of the whole
+ * program.
+ */
 function addHelp(program: Command): void {
   addVerb(program, 'help', ['holdfast help lock run'])
     .description('print the help of a command')

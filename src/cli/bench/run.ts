@@ -16,7 +16,7 @@ import { type BenchContext, makeMeasures } from './measures.js'
 const schema = 'holdfast_bench'
 const connections = 10
 
-/** Measures the database from this machine, and drops its schema afterwards. */
+/** Measures the database from this machine. Drops the benchmark's schema afterwards. */
 export async function bench(settings: Settings): Promise<void> {
   const ms = (settings.number('seconds', 0.1, 600) ?? 1) * 1_000
   const { pool, database } = connect(settings, connections)
@@ -46,7 +46,7 @@ export async function bench(settings: Settings): Promise<void> {
   }
 }
 
-/** Returns true if all hosts are this machine, by address or by socket. */
+/** Returns true if every host in the URL is this machine, either by address or by Unix socket. */
 function isLocal(url: string | undefined): boolean {
   const hosts =
     url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map((one) => hostOf(new URL(one)))
@@ -70,7 +70,10 @@ function warning(address: string, ms: number): string {
   ].join('\n')
 }
 
-/** Allows one measurement at a time, because two would disturb each other and drop each other's tables. */
+/**
+ * Ensures that only one benchmark runs at a time. Two benchmarks would distort each other's results and drop each
+ * other's tables.
+ */
 async function acquireBenchLock(client: PoolClient): Promise<void> {
   const { key } = hashedKey(schema, 'bench')
   const { rows } = await client.query<{ ours: boolean }>('select pg_try_advisory_lock($1::bigint) as ours', [key])

@@ -14,7 +14,7 @@ export function addCompletion(program: Command): void {
     )
     .argument('<shell>', 'bash, zsh or fish')
     .action(async (shell: string) => (await import('./scripts.js')).printScript(shell))
-  // The scripts pass the words after `holdfast`. The last word may be incomplete.
+  // The shell scripts pass all words after `holdfast`. The last word may be incomplete.
   program
     .command('__complete', { hidden: true })
     .argument('[words...]')

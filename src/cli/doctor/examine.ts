@@ -73,7 +73,7 @@ async function applyFixes(settings: Settings, options: ExamineOptions, { finding
   return fixed
 }
 
-/** Applies a fix and shows its progress. Returns the reason why the fix failed, or null. */
+/** Applies a fix and shows its progress. Returns the reason why the fix failed, or null if the fix succeeded. */
 async function tryFix(settings: Settings, options: ExamineOptions, finding: Finding): Promise<string | null> {
   using progress = new Progress(settings)
   return await fix(options, finding, (progressText) => progress.show(`${titleOf(finding)}: ${progressText}`)).then(

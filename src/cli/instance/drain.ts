@@ -7,7 +7,7 @@ import type { Settings } from '../settings.js'
 
 const pollEveryMs = 100
 
-/** Drains an instance. With `--wait`, also waits until the instance's work has ended. */
+/** Drains an instance. With `--wait`, also waits until all work of the instance has ended. */
 export async function instanceDrain(settings: Settings, id: string): Promise<void> {
   const withinMs = settings.durationMs('within', 0, maxTimerMs)
   await withActs(settings, async (context) => {
@@ -41,7 +41,7 @@ async function untilDrained(
     // An instance that closes cleanly deletes its own row. Other instances delete the row of a dead instance.
     if (!found) return latest.alive ? 'drained' : 'gone'
     if (found.alive) aliveAt = now
-    // While an instance reconnects, it briefly does not count as alive.
+    // While an instance is reconnecting, it is briefly not considered alive.
     else if (now - aliveAt > found.expiryMs) return 'gone'
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {

@@ -35,7 +35,7 @@ export function addLock(program: Command): void {
       new EnvOption(
         '--tick <rule>',
         'run once for each tick of a cron expression or an interval; does not wait without --wait',
-        // HOLDFAST_TICK is the variable that the command gets.
+        // The name HOLDFAST_TICK is already used for the variable that the command receives.
         'HOLDFAST_TICK_RULE',
       ),
     )

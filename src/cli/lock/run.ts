@@ -12,7 +12,7 @@ import { noticeWhenWaiting } from './wait-notice.js'
 
 const closeMs = 5_000
 
-/** Runs a command while a name is held: flock(1) for a fleet. */
+/** Runs a command while holding a name, like flock(1) for a fleet. */
 export async function lockRun(settings: Settings, name: string, command: readonly string[]): Promise<void> {
   let status: number
   try {
@@ -29,7 +29,7 @@ interface LockRunOptions {
   readonly name: string
   readonly command: readonly [string, ...string[]]
   readonly rule: TickRule | undefined
-  /** Maximum wait. Undefined: no limit. */
+  /** Maximum time to wait for the name. Undefined: no limit. */
   readonly waitMs: number | undefined
   readonly busyExit: number | undefined
   readonly expiryMs: number | undefined
@@ -95,7 +95,10 @@ async function run(settings: Settings, name: string, command: readonly string[])
   }
 }
 
-/** Signals end the wait for the name. After the child has started, they are forwarded to the child. */
+/**
+ * Handles signals. Before the child starts, a signal ends the wait for the name. After that, signals are forwarded to
+ * the child.
+ */
 class Signals {
   readonly #giveUp = new AbortController()
   #child: Child | undefined
@@ -119,7 +122,7 @@ class Signals {
   }
 }
 
-/** Runs the command while the name is held. Returns null if the name is taken. */
+/** Runs the command while the name is held. Returns null if another holder has the name. */
 async function runUnderLock(
   { locks, leases }: Holdfast,
   { name, command, killAfterMs, mode, lease, log }: LockRunOptions,
@@ -132,7 +135,7 @@ async function runUnderLock(
     ? acquireFrom(leases, name, { ...lease, signal }, waitMs)
     : acquireFrom(locks, name, { mode, signal }, waitMs)
   const lock = await acquiring.finally(cancelNotice)
-  // A signal may arrive together with the grant.
+  // A signal may arrive at the same time as the name is granted.
   signal.throwIfAborted()
   if (lock === null) {
     log(`holdfast: "${name}" is taken${waitMs ? ' and the wait timed out' : ''}`)
@@ -141,7 +144,7 @@ async function runUnderLock(
   const child = new Child(command, { HOLDFAST_NAME: name, HOLDFAST_FENCE: String(lock.fence), ...env })
   signals.forwardTo(child)
   const ended = await supervise(child, command[0], lock, killAfterMs, otherSignal)
-  // The signal was meant for this process. If the command fails after the signal, its work may be incomplete.
+  // If the command fails after a forwarded signal, its work may be incomplete.
   return signals.hasForwarded && ended.status !== 0 ? { ...ended, ranToEnd: false } : ended
 }
 
@@ -155,7 +158,7 @@ interface Acquirer<Options, Held> {
   tryAcquire(name: string, options: Options & { wait: number }): Promise<Held | null>
 }
 
-/** Waits without a limit if no maximum wait is given. */
+/** Acquires the name. Waits without a limit if no maximum wait is given. */
 function acquireFrom<Options, Held>(
   acquirer: Acquirer<Options, Held>,
   name: string,

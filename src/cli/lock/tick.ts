@@ -9,7 +9,7 @@ import { noticeWhenWaiting } from './wait-notice.js'
 const dayMs = 86_400_000
 const minRetainMs = 7 * dayMs
 
-/** The rule of `--tick`: a cron expression, or an interval. */
+/** Reads the rule of the option `--tick`, which is a cron expression or an interval. */
 export function readTick(settings: Settings): TickRule | undefined {
   const given = settings.text('tick')
   const timezone = settings.text('timezone')
@@ -25,7 +25,7 @@ export interface TickRun {
   readonly holdfast: Holdfast
   readonly name: string
   readonly rule: TickRule
-  /** Maximum wait while a different host is running the command for the tick. */
+  /** Maximum time to wait while a different host is running the command for the tick. */
   readonly waitMs: number
   readonly giveUp: AbortSignal
   /** Exit code if a different host has already run the tick. */
@@ -38,7 +38,8 @@ export interface TickRun {
 /**
  * Runs the command for the nearest tick, unless a different host has already run that tick. A delivery records the run.
  * The delivery's key contains the name and the tick. While the command runs, the delivery belongs to this instance's
- * epoch, so that a different host can run the tick if this host dies. `work` returns null if the name is taken.
+ * epoch, so that a different host can run the tick if this host dies. `work` returns null if another holder has the
+ * name.
  */
 export async function oncePerTick(
   { holdfast, name, rule, waitMs, giveUp, alreadyRunExit, busyExit, log }: TickRun,
@@ -79,10 +80,13 @@ export async function oncePerTick(
   }
 }
 
-/** Error that prevents the tick from counting as run. */
+/** Thrown so that the tick is not recorded as run. */
 class NotRunError extends Error {}
 
-/** Keeps the record until one day after the next tick, so that operators can inspect it. */
+/**
+ * Returns the retention time of the record. The record is kept until at least one day after the next tick, so that
+ * operators can inspect it.
+ */
 function retainMs(rule: TickRule, tick: Date): number {
   const next = rule.next(tick)
   return Math.max(minRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)

@@ -40,7 +40,7 @@ function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
   ]
 }
 
-/** `10000+`: the count stops at 10,000. */
+/** Formats a count, such as `10000+`. Counting stops at 10,000. */
 export function formatCount(jobs: number): string | number {
   return jobs > maxCounted ? `${maxCounted}+` : jobs
 }

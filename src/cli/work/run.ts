@@ -9,7 +9,7 @@ import { onSignals, stopSignals } from '../signals.js'
 import { type Definitions, findDefinitions } from './definitions.js'
 import { loadExports } from './exports.js'
 
-/** Connections of the instance in addition to the transactions of the handlers. */
+/** Number of connections that the instance needs in addition to those for the transactions of the handlers. */
 const reservedConnections = 5
 const closeMs = 5_000
 
@@ -24,7 +24,8 @@ export async function work(settings: Settings, files: readonly string[]): Promis
   const concurrency = settings.wholeNumber('concurrency', 1, 10_000) ?? 10
   const queues = settings.list('queue')
   const definitions = findDefinitions(await loadExports(files))
-  // Each handler may use one connection for its transaction. The instance needs others to record the results.
+  // Each handler may use one connection for its transaction. The instance needs further connections to record the
+  // results.
   const { pool, schema } = connect(settings, concurrency + definitions.schedules.length + reservedConnections)
   const signaled = firstSignal()
   // Keeps the process running while the database is unreachable.
@@ -46,7 +47,8 @@ export async function work(settings: Settings, files: readonly string[]): Promis
     else await drainOnRequest(holdfast, started, signaled, drainMs)
   } finally {
     clearInterval(keepAliveTimer)
-    // A handler that ignores its signal may keep a connection open. This connection must not keep the process running.
+    // A handler that ignores its signal may keep a connection open. Such a connection must not keep the process
+    // running.
     const closed = (holdfast?.close() ?? Promise.resolve()).then(() => pool.end())
     await Promise.race([closed, pause(closeMs)])
   }

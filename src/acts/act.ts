@@ -26,7 +26,7 @@ export interface Consequence {
   /** Object that the act changes, in two or three words, such as `lock etl`. */
   readonly subject: string
   /**
-   * Effect of the act in complete sentences, such as "Ends session 4711. Everything that the session holds is lost
+   * Effect of the act in complete sentences, such as "Ends session 4711. Everything held by this session is lost
    * immediately."
    */
   readonly text: string

@@ -102,10 +102,10 @@ export class Operator {
 /** Thrown if the database role is not allowed to end a session of a different role. */
 export class NotYourSessionError extends HoldfastError {
   constructor(pid: number, cause: Error) {
-    super(`This role may not end session ${pid}`, {
+    super(`The database role is not allowed to end session ${pid}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'Use the role of that session, or a role with pg_signal_backend. Only a superuser can end the session of a superuser.',
+      hint: 'Use the role that owns the session, or a member of pg_signal_backend. Only a superuser can end the session of a superuser.',
       cause,
     })
   }
@@ -114,10 +114,10 @@ export class NotYourSessionError extends HoldfastError {
 /** Thrown if the session does not end within 5 seconds. */
 export class SessionLingersError extends HoldfastError {
   constructor(pid: number) {
-    super(`Session ${pid} received the request to end, but did not end within 5 s`, {
+    super(`Session ${pid} received the request to end, but did not end within 5 seconds`, {
       code: 'SESSION_LINGERS',
       retryable: true,
-      hint: 'It may be running an operation that cannot be interrupted. Check again later.',
+      hint: 'The session may be running an operation that cannot be interrupted. Check again later.',
     })
   }
 }

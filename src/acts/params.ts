@@ -58,7 +58,7 @@ function ruleOf(kind: ParamKind): OptionRule<unknown> {
 
 const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
   text: {
-    expected: `a text of 1 to ${maxTextLength} characters`,
+    expected: `a string of 1 to ${maxTextLength} characters`,
     read: (given) =>
       typeof given === 'string' &&
       given !== '' &&
@@ -69,7 +69,7 @@ const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
         : undefined,
   },
   key: {
-    expected: 'a key of 64 bits in decimal',
+    expected: 'a 64-bit key in decimal',
     read: (given) =>
       typeof given === 'string' && /^-?\d{1,19}$/.test(given) && BigInt.asIntN(64, BigInt(given)) === BigInt(given)
         ? given

@@ -59,7 +59,7 @@ export class InstanceDrainingError extends HoldfastError {
     super('This instance is draining', {
       code: 'INSTANCE_DRAINING',
       retryable: false,
-      hint: 'Release what you hold and start no new work here. Other instances take over.',
+      hint: 'Release what you hold and start no new work on this instance. Other instances take over.',
     })
   }
 }

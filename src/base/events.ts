@@ -252,7 +252,7 @@ export function checkSubscription(name: unknown, listener: unknown): void {
   if (typeof name === 'string' && Object.hasOwn(knownEvents, name)) return
   const meant = typeof name === 'string' ? suggest(name, eventNames) : undefined
   throw new UsageError(
-    `Expected the name of an event, got ${describe(name)}`,
+    `Expected an event name, got ${describe(name)}`,
     meant ? `Did you mean "${meant}"?` : 'docs/reference/events.md lists all events.',
   )
 }

@@ -31,8 +31,8 @@ export function toJson(value: unknown, what: string): string | undefined {
 
 function unserializableError(what: string, got: string): UsageError {
   return new UsageError(
-    `Expected ${what} that JSON can carry, got ${got}`,
-    'Give plain data: strings, finite numbers, booleans, null, arrays and objects of these. Convert the rest first, such as by [...set], Object.fromEntries(map) or String(bigint).',
+    `Expected ${what} that JSON can represent, got ${got}`,
+    'Pass plain data: strings, finite numbers, booleans, null, and arrays or objects of these. Convert other values first, for example with [...set], Object.fromEntries(map) or String(bigint).',
   )
 }
 

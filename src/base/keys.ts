@@ -64,7 +64,7 @@ export function hashedKey(namespace: string, name: string): Key {
 export function pairKey(classId: number, objectId: number): Key {
   for (const [what, given] of Object.entries({ class: classId, object: objectId })) {
     if (!Number.isInteger(given) || given < -(2 ** 31) || given >= 2 ** 31) {
-      throw new UsageError(`Expected ${what} to be a whole number of 32 bits, got ${describe(given)}`)
+      throw new UsageError(`Expected ${what} to be a 32-bit integer, got ${describe(given)}`)
     }
   }
   const key = (BigInt(classId) << 32n) | BigInt.asUintN(32, BigInt(objectId))

@@ -19,9 +19,9 @@ const doubtfulPattern = /(?<![\p{L}\p{M}\p{N}])(?:undefined|NaN|null)(?![\p{L}\p
 const suspectPattern = /undefined|NaN|null|Invalid Date|\[object /
 
 const origins: Record<string, string> = {
-  undefined: 'a value that is undefined',
-  NaN: 'a number that is NaN',
-  'Invalid Date': 'a date that is invalid',
+  undefined: 'an undefined value',
+  NaN: 'the number NaN',
+  'Invalid Date': 'an invalid date',
   '[object Object]': 'an object instead of one of its properties',
   '[object Promise]': 'a promise that was not awaited',
 }
@@ -45,9 +45,9 @@ export function checkNoMissingValue(name: string, what: string, hint?: string): 
     return
   }
   throw new UsageError(
-    `Expected ${what} to have a value in every part, got ${describe(name)}: its part "${part}" means that the template literal interpolated ${origins[part] ?? 'an object'}`,
+    `Expected ${what} to have a value in every part, got ${describe(name)}: the part "${part}" shows that a template literal interpolated ${origins[part] ?? 'an object'}`,
     hint ??
-      'Check where the value comes from: every caller without it would share this name. Hash a text that may contain such a word.',
+      'Check where the value comes from: all callers without a value would share this name. If a name can contain this word by design, use a hash of the name.',
   )
 }
 
@@ -65,7 +65,7 @@ function warn(name: string, what: string): void {
   if (warnedShapes.has(shape) || warnedShapes.size >= maxWarnings) return
   warnedShapes.add(shape)
   process.emitWarning(
-    `Expected ${what} to have a value in every part, got ${describe(name)}, with "${part}". If a template literal interpolated a missing value, every caller without it shares this name.`,
+    `Expected ${what} to have a value in every part, got ${describe(name)}, which contains "${part}". If a template literal interpolated a missing value, all callers without that value share this name.`,
     { type: 'HoldfastWarning', code: 'HOLDFAST_DOUBTFUL_NAME' },
   )
 }

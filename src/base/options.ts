@@ -50,7 +50,7 @@ export function readOptions<R extends Record<string, OptionRule<unknown>>>(
 
 function unknownOption(where: string, key: string, known: string[], alias: string | undefined): string {
   const meant = alias ?? suggest(key, known)
-  const help = meant ? `did you mean "${meant}"?` : `it takes ${known.join(', ')}`
+  const help = meant ? `did you mean "${meant}"?` : `its options are ${known.join(', ')}`
   return `${where} has no option "${key}": ${help}`
 }
 
@@ -58,7 +58,7 @@ export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Op
   const upperBound = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
   return {
     expected: `a duration of at least ${formatDuration(atLeastMs)}${upperBound}`,
-    hint: "Write a number of milliseconds, or a text such as '250ms', '5s', '1m30s' or '2h'.",
+    hint: "Use a number of milliseconds, or a string such as '250ms', '5s', '1m30s' or '2h'.",
     read(given) {
       const ms = parseDuration(given)
       return ms !== undefined && ms >= atLeastMs && ms <= atMostMs ? ms : undefined
@@ -93,7 +93,7 @@ export const flag: OptionRule<boolean> = {
 }
 
 export const text: OptionRule<string> = {
-  expected: 'a string that is not empty',
+  expected: 'a non-empty string',
   read: (given) => (typeof given === 'string' && given !== '' ? given : undefined),
 }
 

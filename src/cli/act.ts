@@ -119,7 +119,7 @@ export async function previewAndRun<Name extends ActName>(
 export function jobId(word: string): number {
   const id = Number(word)
   if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id
-  throw new UsageError(`Expected the id of a job, a whole number, got ${JSON.stringify(word)}`)
+  throw new UsageError(`Expected the ID of a job to be a whole number, got ${JSON.stringify(word)}`)
 }
 
 function namespaceOf(settings: Settings): string {

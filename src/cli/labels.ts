@@ -37,7 +37,7 @@ export function readTarget(settings: Settings, name: string): Target {
     return hashedKey(settings.name('namespace') ?? 'default', checkName(name))
   }
   if (!/^-?\d{1,19}$/.test(name) || BigInt.asIntN(64, BigInt(name)) !== BigInt(name)) {
-    throw new UsageError(`Expected a key of 64 bits in decimal, got ${JSON.stringify(name)}`)
+    throw new UsageError(`Expected a 64-bit key in decimal, got ${JSON.stringify(name)}`)
   }
   return { key: BigInt(name).toString(), label: `key ${name}`, namespace: null }
 }

@@ -191,7 +191,7 @@ describe('job show', () => {
     })
     expect(await run(['job', 'show', '4x2'], env)).toMatchObject({
       status: 2,
-      stderr: 'holdfast: Expected the id of a job, a whole number, got "4x2"\n',
+      stderr: 'holdfast: Expected the ID of a job to be a whole number, got "4x2"\n',
     })
   })
 })
@@ -243,7 +243,7 @@ describe('job retry and job cancel', () => {
     expect(await run(['job', 'retry', String(buried.id), String(waiting.id)], env)).toEqual({
       status: 0,
       stdout: '',
-      stderr: `Job ${buried.id} may run now.\nJob ${waiting.id} may run now.\n`,
+      stderr: `Job ${buried.id} can run now.\nJob ${waiting.id} can run now.\n`,
     })
     expect(await holdfast.jobs.find(buried.id)).toMatchObject({ state: 'ready', failed: 0 })
     const again = await run(['job', 'retry', '999999999', String(waiting.id), '--json'], env)
@@ -259,7 +259,7 @@ describe('job retry and job cancel', () => {
     expect(await run(['job', 'retry', String(id)], env)).toEqual({
       status: 3,
       stdout: '',
-      stderr: `Job ${id} was not retried: another job of kind fail has its unique key.\n`,
+      stderr: `Job ${id} was not retried: another job of kind fail has the same unique key.\n`,
     })
   })
 

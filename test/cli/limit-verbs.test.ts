@@ -104,7 +104,7 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
 describe('limit reset', () => {
   test('must be confirmed', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'export:42'], env)
-    expect(stderr).toContain('Takes 1 permit of "export:42".')
+    expect(stderr).toContain('Revokes 1 permit of "export:42".')
     expect(stderr).toContain('Nothing was done: resetting a limit must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['limit', 'reset', 'export:42'], env)
@@ -150,7 +150,7 @@ describe('limit reset', () => {
 
   test('of what is not in use is exit code 3', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'idle', '--yes'], env)
-    expect(stderr).toBe('No permit of "idle" is held and its rate is full: there is nothing to reset.\n')
+    expect(stderr).toBe('No permit of "idle" is held, and its rate is full: there is nothing to reset.\n')
     expect(status).toBe(3)
   })
 })

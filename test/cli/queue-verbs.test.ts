@@ -98,7 +98,7 @@ describe('queue pause and queue resume', () => {
     expect(await run(['queue', 'pause', 'post'], env)).toEqual({
       status: 0,
       stdout: '',
-      stderr: 'Paused "post": none of its jobs is claimed until it is resumed.\n',
+      stderr: 'Paused "post". Workers claim none of its jobs until the queue is resumed.\n',
     })
     expect((await run(['queue', 'pause', 'post'], env)).stderr).toBe('"post" was already paused.\n')
     expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: expect.any(String) }])
@@ -114,10 +114,10 @@ describe('queue pause and queue resume', () => {
 
   test('a name that nobody has used may be a slip', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
-    const slip = 'The queue "psot" was never used. Did you mean "post"?\n'
+    const slip = 'The queue "psot" has never been used. Did you mean "post"?\n'
     expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
     const { status, stderr } = await run(['queue', 'pause', 'psot'], env)
-    expect(stderr).toBe(`Paused "psot": none of its jobs is claimed until it is resumed. ${slip}`)
+    expect(stderr).toBe(`Paused "psot". Workers claim none of its jobs until the queue is resumed. ${slip}`)
     expect(status).toBe(0)
   })
 })
@@ -153,7 +153,7 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
     expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toMatchObject({
       status: 3,
-      stderr: expect.stringMatching(/\nNo job of "post" could be redriven: other jobs have their unique keys\.\n$/),
+      stderr: expect.stringMatching(/\nNo job of "post" could be redriven, because other jobs have the same unique keys\.\n$/),
     })
   })
 

@@ -9,7 +9,7 @@ function refusal(value: unknown): string {
   } catch (error) {
     expect(error).toBeInstanceOf(UsageError)
     expect((error as UsageError).hint).toMatch(/^Give plain data: .* Convert the rest first, such as by \[\.\.\.set\]/)
-    return (error as UsageError).message.replace('Expected an input that JSON can carry, got ', '')
+    return (error as UsageError).message.replace('Expected an input that JSON can represent, got ', '')
   }
 }
 

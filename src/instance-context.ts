@@ -198,7 +198,7 @@ function openDatabase(options: HoldfastOptions): Database {
   if (given.length !== 1) {
     throw new UsageError(
       `Expected exactly one of url, pool and sql, got ${given.length}`,
-      'For example Holdfast.open({ url: process.env.DATABASE_URL }), with the variable set.',
+      'For example: Holdfast.open({ url: process.env.DATABASE_URL }). Check that the variable is set.',
     )
   }
   if (options.url !== undefined) return openPgPool({ connectionString: options.url })

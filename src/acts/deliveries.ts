@@ -17,7 +17,8 @@ export const deliveries = {
         ['By', participantLabel(delivery)],
       ] as const
       if (state === 'lost') {
-        const text = 'The instance that was running this delivery is gone. The next delivery with this key runs even if you change nothing.'
+        const text =
+          'The instance that was running this delivery is gone. The next delivery with this key runs even if you change nothing.'
         return { subject, text, applies: true, dangerous: false, facts }
       }
       const what = state === 'done' ? 'answer' : 'failure, which duplicate deliveries receive as their answer'

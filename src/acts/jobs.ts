@@ -88,7 +88,8 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
   const mild = { subject, applies: true, dangerous: false }
   if (state === 'waiting') {
     if (waits === 'lane') return { ...mild, text: `Job ${id} will still wait for its lane.` }
-    if (waits === 'jobs') return { ...mild, text: `Job ${id} will still wait for other jobs, but no longer for its scheduled time.` }
+    if (waits === 'jobs')
+      return { ...mild, text: `Job ${id} will still wait for other jobs, but no longer for its scheduled time.` }
     const left = formatDuration(Math.max(0, (runAt?.getTime() ?? 0) - now.getTime()))
     return { ...mild, text: `Job ${id} can run now instead of in ${left}.` }
   }

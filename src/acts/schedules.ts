@@ -23,7 +23,9 @@ export const schedules = {
           return { done: false, text, result: { tick } }
         }
         const by =
-          found.members.length > 0 ? 'a member will start it' : 'it will start when a live instance defines the schedule'
+          found.members.length > 0
+            ? 'a member will start it'
+            : 'it will start when a live instance defines the schedule'
         return { done: true, text: `Requested a run of "${name}" (${tick.toISOString()}): ${by}.`, result: { tick } }
       }),
   }),

@@ -38,7 +38,7 @@ export function runs<Args extends unknown[]>(run: (settings: Settings, ...args: 
 }
 
 export function keyOption(): EnvOption {
-  return new EnvOption('--key', 'NAME is a 64-bit key in decimal, for locks without a name')
+  return new EnvOption('--key', 'treat NAME as a 64-bit key in decimal, for locks without a name')
 }
 
 export function yesOption(): EnvOption {

@@ -65,7 +65,7 @@ export function makeProgram(): Command {
  */
 function addHelp(program: Command): void {
   addVerb(program, 'help', ['holdfast help lock run'])
-    .description('print the help of a command')
+    .description('print the help for a command')
     .argument('[words...]', 'the command')
     .action(async (words: string[]) => {
       let command = program
@@ -82,10 +82,10 @@ function addHelp(program: Command): void {
 
 function globalOptions(): EnvOption[] {
   return [
-    new EnvOption('--url <url>', 'address of the database (default: the PG* variables)', 'DATABASE_URL'),
-    new EnvOption('--direct-url <url>', 'address of the same database without a pooler, for locks'),
-    new EnvOption('--namespace <name>', 'namespace of the names (default: "default")'),
-    new EnvOption('--schema <name>', 'schema that contains the tables of Holdfast (default: "holdfast")'),
+    new EnvOption('--url <url>', 'URL of the database (default: taken from the PG* variables)', 'DATABASE_URL'),
+    new EnvOption('--direct-url <url>', 'URL of the same database that bypasses a pooler, for locks'),
+    new EnvOption('--namespace <name>', 'namespace to use (default: "default")'),
+    new EnvOption('--schema <name>', 'database schema of the tables of Holdfast (default: "holdfast")'),
     new EnvOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)'),
     new EnvOption('--json', 'print one JSON document on stdout'),
     new EnvOption('--jsonl', 'print one JSON document per line'),

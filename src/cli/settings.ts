@@ -83,7 +83,7 @@ export class Settings {
 
   /** Reads a time with its time zone, or a date in UTC. Rejects local times, because they differ between machines. */
   time(name: string): Date | undefined {
-    return this.#read(name, 'a time with its zone, such as 2030-01-31T18:00Z, or a date', (text) => {
+    return this.#read(name, 'a time with a time zone, such as 2030-01-31T18:00Z, or a date', (text) => {
       const date = new Date(text)
       const isWhole = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
       return isWhole && !Number.isNaN(date.getTime()) ? date : undefined

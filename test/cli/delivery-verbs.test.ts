@@ -65,8 +65,8 @@ test('delivery ls lists the latest, by state and by prefix', async () => {
   expect(others.stdout.split('\n').map((line) => line.split('\t')[0])).toEqual(['stripe:5', ''])
   expect(lost.stdout.split('\t').slice(0, 3)).toEqual(['stripe:4', 'default', 'lost'])
   expect(few.stdout.trim().split('\n')).toHaveLength(2)
-  expect(few.stderr).toBe('There are more than these 2: --limit shows more.\n')
-  expect(none.stderr).toBe('There is no such delivery.\n')
+  expect(few.stderr).toBe('Only the first 2 deliveries are shown. Use --limit to show more.\n')
+  expect(none.stderr).toBe('No deliveries found.\n')
 })
 
 test('delivery show tells the answer, or why there is none', async () => {

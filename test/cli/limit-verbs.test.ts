@@ -58,8 +58,8 @@ describe('limit ls', () => {
       run(['limit', 'ls', '--state', 'fulll'], env),
     ])
     expect(free).toMatchObject([{ name: 'idle', max: null, holders: 0 }])
-    expect(none).toEqual({ status: 0, stdout: '', stderr: 'There is no such limit.\n' })
-    expect(few).toMatchObject({ status: 0, stderr: 'There may be more than these 1: --limit shows more.\n' })
+    expect(none).toEqual({ status: 0, stdout: '', stderr: 'No limits found.\n' })
+    expect(few).toMatchObject({ status: 0, stderr: 'Only the first 1 limits are shown. Use --limit to show more.\n' })
     expect(wrong).toMatchObject({ status: 2, stderr: expect.stringContaining('Did you mean full?') })
   })
 
@@ -97,7 +97,7 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
   expect(told.stdout).toContain(`instance ${apart.id}`)
   const second = await holder.limits.acquire('gpu', { max: 8 })
   const { stdout } = await run(['limit', 'show', 'gpu', '--limit', '1'], env)
-  expect(stdout).toContain('held by\t… and 1 more: --limit shows more\n')
+  expect(stdout).toContain('held by\t… and 1 more (use --limit to show more)\n')
   await second.release()
 })
 

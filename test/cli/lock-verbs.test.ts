@@ -210,7 +210,7 @@ describe('lock break', () => {
 describe('graph', () => {
   test('is empty when nobody waits', async () => {
     await holder.locks.acquire('alone')
-    expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nothing waits.\n' })
+    expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nothing is waiting.\n' })
   })
 
   test('shows who waits for whom, the root holder first', async () => {

@@ -80,7 +80,7 @@ describe('queue ls', () => {
   })
 
   test('says on stderr that there is nothing', async () => {
-    expect(await run(['queue', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No queue was ever used.\n' })
+    expect(await run(['queue', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No queue has been used yet.\n' })
   })
 
   test.runIf(process.platform === 'linux')('is a table on a terminal', async () => {
@@ -153,7 +153,9 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
     expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toMatchObject({
       status: 3,
-      stderr: expect.stringMatching(/\nNo job of "post" could be redriven, because other jobs have the same unique keys\.\n$/),
+      stderr: expect.stringMatching(
+        /\nNo job of "post" could be redriven, because other jobs have the same unique keys\.\n$/,
+      ),
     })
   })
 

@@ -26,7 +26,7 @@ test('ls and show tell rules, members, and what is unusual', async () => {
   expect(await run(['schedule', 'ls'], env)).toEqual({
     status: 0,
     stdout: '',
-    stderr: 'There is no schedule in this namespace.\n',
+    stderr: 'There are no schedules in this namespace.\n',
   })
   const gone = add(holdfast, 'gone', { every: '15m' })
   add(holdfast, 'nightly', { cron: '0 3 * * *', timezone: 'Europe/London' })
@@ -82,7 +82,8 @@ test('run asks for a run, and says when there can be none', async () => {
   expect(await run(['schedule', 'run', 'asked', '--json'], env)).toEqual({
     status: 3,
     stdout: '{\n  "tick": null\n}\n',
-    stderr: 'No run of "asked" was requested, because another run exists and the overlap policy does not allow a second one.\n',
+    stderr:
+      'No run of "asked" was requested, because another run exists and the overlap policy does not allow a second one.\n',
   })
   end.open()
 })
@@ -95,7 +96,7 @@ test('pause and resume', async () => {
   expect(await said('pause')).toBe('"paused" was already paused.\n')
   expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
   const { stdout } = await run(['schedule', 'show', 'paused'], env)
-  expect(stdout).toContain('\nstate\tpaused: no run starts until it is resumed\n')
+  expect(stdout).toContain('\nstate\tpaused: ticks do not run until the schedule is resumed\n')
   expect(await said('resume')).toMatch(/^Resumed "paused": its next tick is at \S+ \S+ UTC\.\n$/)
   expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
     status: 3,
@@ -118,7 +119,7 @@ test('override gives another rule, which deployments leave alone, until it is cl
   const { stdout } = await run(['schedule', 'ls'], env)
   expect(stdout).toMatch(/^invoices\t0 6 \* \* MON Europe\/London\t\t1\tpaused, overridden\n$/)
   const { stdout: shown } = await run(['schedule', 'show', 'invoices'], env)
-  expect(shown).toContain('\nstate\toverridden: it follows the rule of an operator\n')
+  expect(shown).toContain('\nstate\toverridden: an operator has replaced the rule in the code\n')
   expect(shown).toContain('\nrule in the code\tevery 30m\n')
   const cleared = await override('--clear', '--json')
   expect(cleared.stderr).toBe('"invoices" follows the rule in the code again: every 30m.\n')

@@ -72,7 +72,10 @@ test('names are seen with who has them and who waits, are searched, released, ex
 
   // The hard way: with the session goes all that it holds.
   const consequence = await preview('break-lock', { key: keyOf('report:day') })
-  expect(consequence).toMatchObject({ dangerous: true, text: expect.stringContaining('To request a voluntary release instead') })
+  expect(consequence).toMatchObject({
+    dangerous: true,
+    text: expect.stringContaining('To request a voluntary release instead'),
+  })
   expect(consequence.facts[0][1]).toContain('which also holds other')
   expect(await act('break-lock', { key: keyOf('report:day') })).toMatchObject({ done: true })
   await (await waiting).release()

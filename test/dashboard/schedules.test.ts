@@ -70,7 +70,9 @@ test('schedules are run, paused and resumed, each after it was said what that do
   await until('it runs', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'running'))
 
   // It would not be there twice, and whoever asks all the same is told.
-  expect((await act('run-schedule', { namespace, name }, true)).consequence.text).toMatch(/Nothing will happen: .* is running it/)
+  expect((await act('run-schedule', { namespace, name }, true)).consequence.text).toMatch(
+    /Nothing will happen: .* is running it/,
+  )
   expect((await act('run-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
   await act('run-schedule', { namespace, name: 'mails' })
   await until('mails runs', async () => (await runsOf(holdfast, 'mails')).some(({ state }) => state === 'running'))

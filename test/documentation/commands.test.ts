@@ -53,7 +53,7 @@ const commands: Record<string, RegExp | Expected> = {
 
   'holdfast delivery ls': /^stripe:evt_42\t/m,
   'holdfast delivery ls --state failed': /^stripe:evt_43\t/m,
-  'holdfast delivery ls --state in-flight': /^There is no such delivery\.$/m,
+  'holdfast delivery ls --state in-flight': /^No deliveries found\.$/m,
   'holdfast delivery ls --prefix stripe: --limit 500 --jsonl': /^\{"key":"stripe:evt_42".*\n\{"key":"stripe:evt_43"/m,
   'holdfast delivery show stripe:evt_42': /paid/,
   'holdfast delivery forget stripe:evt_42': /^Forgot /m,
@@ -72,13 +72,13 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job add reports make-report --delay 10m --priority 2': /^\d+$/m,
   'holdfast job import pg-boss --dry-run': {
     given: ({ elsewhere }) => elsewhere(),
-    says: /^Would move 1 job of pg-boss: 1 send-email\.$/m,
+    says: /^Would move 1 job from pg-boss: 1 send-email\.$/m,
   },
-  'holdfast job import pg-boss': /^Moved 1 job of pg-boss: 1 send-email\.$/m,
-  'holdfast job import graphile-worker --dry-run': /^Would move 1 job of graphile-worker: 1 send-email\.$/m,
+  'holdfast job import pg-boss': /^Moved 1 job from pg-boss: 1 send-email\.$/m,
+  'holdfast job import graphile-worker --dry-run': /^Would move 1 job from graphile-worker: 1 send-email\.$/m,
   'holdfast job import graphile-worker --kind send-email --into mail':
-    /^Moved 1 job of graphile-worker: 1 send-email\.$/m,
-  'holdfast job import graphile-worker': /^No job of graphile-worker can be moved\.$/m,
+    /^Moved 1 job from graphile-worker: 1 send-email\.$/m,
+  'holdfast job import graphile-worker': /^No job can be moved from graphile-worker\.$/m,
   'holdfast job cancel 42': /^Cancelled job 42\.$/m,
   'holdfast job retry 42': /^Job 42 can run now\.$/m,
   "holdfast job cancel 42 43 --reason 'the order was withdrawn'": /^Cancelled job 42\.\nCancelled job 43\.$/m,
@@ -126,7 +126,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast migrate --check': {
     env: elsewhere,
     status: 3,
-    says: /^1 migration and the functions of \d+ rooms to apply to the schema elsewhere\.$/m,
+    says: /^1 migration and the functions of \d+ modules to apply to the schema elsewhere\.$/m,
   },
   'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tbaseline\nfunctions\tpostgres\n/m },
   'holdfast migrate --application app --observer grafana --show-sql': {
@@ -139,7 +139,7 @@ const commands: Record<string, RegExp | Expected> = {
   },
   'holdfast migrate': {
     env: elsewhere,
-    says: /^1 migration and the functions of \d+ rooms applied to the schema elsewhere\.$/m,
+    says: /^1 migration and the functions of \d+ modules applied to the schema elsewhere\.$/m,
   },
   'holdfast doctor': { given: ({ spoil }) => spoil(), status: 3, says: /^wrong\tindexes-differ\t/m },
   'holdfast doctor --fix': /^Done: indexes-differ/m,

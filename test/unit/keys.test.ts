@@ -87,11 +87,7 @@ describe('parts of names', () => {
     ['undefined', 'undefined', 'an undefined value'],
     ['undefined:42', 'undefined', 'an undefined value'],
     ['user:undefined:export', 'undefined', 'an undefined value'],
-    ...[...'/.#|,;=&?@+ \t(["'].map((separator) => [
-      `a${separator}undefined`,
-      'undefined',
-      'an undefined value',
-    ]),
+    ...[...'/.#|,;=&?@+ \t(["'].map((separator) => [`a${separator}undefined`, 'undefined', 'an undefined value']),
     ['row:NaN', 'NaN', 'the number NaN'],
     ['order:[object Object]', '[object Object]', 'an object instead of one of its properties'],
     ['[object Object]', '[object Object]', 'an object instead of one of its properties'],

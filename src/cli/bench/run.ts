@@ -64,9 +64,9 @@ function hostOf(url: URL): string {
 function warning(address: string, ms: number): string {
   const seconds = Math.round((makeMeasures().length * ms) / 1_000)
   return [
-    `This measures ${address}, which is not on this machine:`,
-    `for about ${seconds} s it keeps up to ${connections + 3} connections busy, and writes some 100 MB to the schema ${schema},`,
-    'which it drops at the end. Other users of that server may notice.',
+    `The benchmark will measure ${address}, which is not on this machine.`,
+    `For about ${seconds} seconds, it keeps up to ${connections + 3} connections busy and writes about 100 MB to the schema ${schema}.`,
+    'It drops this schema at the end. Other users of the server may notice the load.',
   ].join('\n')
 }
 
@@ -77,7 +77,7 @@ function warning(address: string, ms: number): string {
 async function acquireBenchLock(client: PoolClient): Promise<void> {
   const { key } = hashedKey(schema, 'bench')
   const { rows } = await client.query<{ ours: boolean }>('select pg_try_advisory_lock($1::bigint) as ours', [key])
-  if (!rows[0]!.ours) conditionNotMet('Another measurement already runs on this database.')
+  if (!rows[0]!.ours) conditionNotMet('Another benchmark is already running on this database.')
 }
 
 async function measure(
@@ -97,7 +97,7 @@ async function measure(
     using progress = new Progress(settings)
     const all = makeMeasures()
     for (const [at, { run, ...what }] of all.entries()) {
-      progress.show(`${at + 1} of ${all.length}: ${what.name}, ${what.atOnce} at once, on ${address}`)
+      progress.show(`${at + 1} of ${all.length}: ${what.name}, ${what.atOnce} concurrent, on ${address}`)
       const sample = await run(context)
       const roundTripMs = measured[0]?.p50Ms ?? sample.p50Ms
       const isAlone = what.atOnce === 1 && sample.p50Ms !== null && roundTripMs !== null

@@ -36,7 +36,10 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
   const facts: (Fact | false)[] = [
     ['key', key],
     ['namespace', namespace],
-    ['state', state === 'lost' ? 'lost: its instance is gone, and the next delivery with this key runs again' : state],
+    [
+      'state',
+      state === 'lost' ? 'lost: the instance is gone, so the next delivery with this key will run again' : state,
+    ],
     [finishedAt ? 'run by' : 'runs on', `${participantLabel(delivery)}, instance ${instance}, fence ${fence}`],
     ['started', formatTime(startedAt, now)],
     finishedAt !== null && ['finished', formatTime(finishedAt, now)],

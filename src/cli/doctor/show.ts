@@ -60,7 +60,7 @@ function linesOf(settings: Settings, finding: Finding): string[] {
     titleOf(finding),
     ...field('found', `${seen}.`),
     ...field('why', why),
-    ...field('fix', `${fix.text}${fix.fixable ? ' (--fix does it)' : ''}`),
+    ...field('fix', `${fix.text}${fix.fixable ? ' (use --fix to apply)' : ''}`),
     ...shortFix(fix, ' '.repeat(labelWidth + 2)),
   ]
   return lines.map((line) => ' '.repeat(indent) + line)
@@ -72,12 +72,12 @@ export function shortFix({ commands, sql }: Fix, indent: string): string[] {
   return [
     ...commands,
     ...sql.slice(0, maxStatements).flatMap(shortenStatement),
-    ...(more > 0 ? [`-- … and ${more} more statements, in full with --json`] : []),
+    ...(more > 0 ? [`-- … and ${more} more statements (use --json to see all)`] : []),
   ].map((line) => indent + visible(line))
 }
 
 function shortenStatement(statement: string): string[] {
   const lines = statement.split('\n')
   if (lines.length <= maxLines) return [...lines.slice(0, -1), `${lines.at(-1)};`]
-  return [...lines.slice(0, maxLines - 1), `-- … ${lines.length - maxLines + 1} more lines, in full with --json`]
+  return [...lines.slice(0, maxLines - 1), `-- … ${lines.length - maxLines + 1} more lines (use --json to see all)`]
 }

@@ -32,13 +32,13 @@ export function holdingText(holding: Holding | undefined): string {
     case 'lease':
       return `leased${since}`
     case 'min-hold':
-      return `released, kept taken for ${leftText} more`
+      return `released, but blocked by its minimum hold for another ${leftText}`
     case 'rate':
-      return `its rate admits the next call in ${leftText}`
+      return `the rate allows the next call in ${leftText}`
     case 'permit':
       return `${weight === 1 ? 'a permit' : `permits for ${weight}`}${since}`
     case 'place':
-      return `job ${job} has a place${since}`
+      return `job ${job} has a slot${since}`
     case 'job':
       return `running${since}`
   }

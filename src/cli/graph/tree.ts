@@ -41,11 +41,11 @@ export function linesOf(settings: Settings, graph: WaitGraph): string[] {
 function cycleBranches(graph: WaitGraph): Branch[] {
   return graph.cycles.map(({ isCertain, sides }) => ({
     parts: isCertain
-      ? [{ text: 'Deadlock: each waits for what the next one has.', colour: 'red' }]
+      ? [{ text: 'Deadlock: each participant is waiting for a name that the next one holds.', colour: 'red' }]
       : [
-          { text: 'This may be a deadlock:', colour: 'yellow' },
-          { text: ' each waits for what the next one has,' },
-          { text: ' if it is one call that has and waits.' },
+          { text: 'Possible deadlock:', colour: 'yellow' },
+          { text: ' each participant is waiting for a name that the next one holds.' },
+          { text: ' It is a deadlock if the same call holds one name and waits for the other.' },
         ],
     below: sides.map((side) => ({ parts: cycleSideText(graph, side).map((text) => ({ text })), below: [] })),
   }))
@@ -93,7 +93,7 @@ function nameBranch(
 
 function moreText(kind: string, more: number, shown: number): string {
   if (kind === 'election') return countText(more, 'candidate')
-  return `${shown > 0 ? 'and ' : ''}${more} more ${more === 1 ? 'waits' : 'wait'}`
+  return `${shown > 0 ? 'and ' : ''}${more} more waiting`
 }
 
 function leaf(part: Part): Branch {

@@ -24,7 +24,7 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     const state = await untilDrained(find, before)
     printDocument<'instance-drain'>(settings, { instance: id, state })
     if (state === 'drained') return printMessage('The instance is drained.')
-    printMessage('The instance is gone: its process ended before it was drained.')
+    printMessage('The instance is gone: its process ended before the instance was drained.')
     throw new Exit(exitCode.failed)
   })
 }
@@ -45,7 +45,9 @@ async function untilDrained(
     else if (now - aliveAt > found.expiryMs) return 'gone'
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {
-      printMessage(`It starts no new work. It holds ${countText(found.held, 'name')} and ${found.leased} by lease.`)
+      printMessage(
+        `The instance starts no new work. It still holds ${countText(found.held, 'lock')} and ${countText(found.leased, 'lease')}.`,
+      )
     }
     latest = found
     await pause(pollEveryMs)

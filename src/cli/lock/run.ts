@@ -45,12 +45,12 @@ function readOptions(settings: Settings, name: string, [program, ...args]: reado
   }
   const rule = readTick(settings)
   const isShared = settings.flag('shared')
-  if (rule && isShared) throw new UsageError('Expected --tick or --shared, got both: one host runs a tick')
+  if (rule && isShared) throw new UsageError('Expected --tick or --shared, got both: only one host runs each tick')
   const lease = settings.flag('lease') ? leaseOptions(settings) : undefined
   const leaseOnly = { ttl: '--ttl', minHold: '--min-hold' }
   for (const [option, flag] of Object.entries(leaseOnly)) {
     if (!lease && settings.text(option))
-      throw new UsageError(`Expected --lease together with ${flag}: a lock has no ${flag}`)
+      throw new UsageError(`Expected --lease together with ${flag}: locks do not support ${flag}`)
   }
   return {
     name,
@@ -129,7 +129,7 @@ async function runUnderLock(
   signals: Signals,
   { waitMs, env, otherSignal }: CommandRun,
 ): Promise<CommandResult | null> {
-  const cancelNotice = noticeWhenWaiting(`for "${name}"; \`holdfast lock show\` shows who holds it`)
+  const cancelNotice = noticeWhenWaiting(`for "${name}". Run \`holdfast lock show\` to see who holds it.`)
   const signal = signals.giveUp
   const acquiring = lease
     ? acquireFrom(leases, name, { ...lease, signal }, waitMs)
@@ -149,7 +149,8 @@ async function runUnderLock(
 }
 
 function leaseOptions(settings: Settings): LeaseOptions {
-  if (settings.flag('shared')) throw new UsageError('Expected --lease or --shared, got both: a lease has one holder')
+  if (settings.flag('shared'))
+    throw new UsageError('Expected --lease or --shared, got both: a lease has only one holder')
   return { ttl: settings.durationMs('ttl', 1_000), minHold: settings.durationMs('minHold') }
 }
 

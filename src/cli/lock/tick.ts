@@ -18,7 +18,10 @@ export function readTick(settings: Settings): TickRule | undefined {
     return ruleFromOptions('--tick', every === undefined ? { cron: given, timezone } : { every, timezone })
   }
   if (timezone === undefined) return undefined
-  throw new UsageError('Expected --tick together with --timezone', 'It is the time zone of the cron expression.')
+  throw new UsageError(
+    'Expected --tick together with --timezone',
+    '--timezone is the time zone of the cron expression in --tick.',
+  )
 }
 
 export interface TickRun {
@@ -48,7 +51,8 @@ export async function oncePerTick(
   const until = performance.now() + waitMs
   const cancelNotice = noticeWhenWaiting('for the next tick')
   const tick = await holdfast.schedules.untilNearest(rule, giveUp).finally(cancelNotice)
-  if (tick === null) throw new UsageError('Expected --tick to be a rule with a recent or a near tick')
+  if (tick === null)
+    throw new UsageError('Expected --tick to be a rule with a tick in the recent past or the near future')
   const tickText = tick.toISOString()
   let ended: CommandResult | null = null
   try {
@@ -65,11 +69,11 @@ export async function oncePerTick(
     if (outcome.status === 'done') return outcome.value
     if (outcome.status === 'replayed') {
       log(
-        `holdfast: "${name}" has run for ${tickText}${outcome.value === 0 ? '' : `, and ended with ${outcome.value}`}`,
+        `holdfast: "${name}" has already run for ${tickText}${outcome.value === 0 ? '' : `, and exited with ${outcome.value}`}`,
       )
       return alreadyRunExit
     }
-    log(`holdfast: "${name}" runs for ${tickText} elsewhere`)
+    log(`holdfast: "${name}" is already running for ${tickText} in another process`)
     return busyExit
   } catch (error) {
     if (error instanceof NotRunError) return ended === null ? busyExit : (ended as CommandResult).status

@@ -88,7 +88,7 @@ const isUpToDateText = (schema: string) => `The schema ${schema} is up to date.`
 
 /** Returns the beginning of a sentence, such as "1 migration and the functions of 7 modules". */
 function counted(migrations: readonly unknown[], rooms: readonly unknown[]): string {
-  const functions = `functions of ${countText(rooms.length, 'room')}`
+  const functions = `functions of ${countText(rooms.length, 'module')}`
   if (migrations.length === 0) return `The ${functions}`
   return countText(migrations.length, 'migration') + (rooms.length === 0 ? '' : ` and the ${functions}`)
 }

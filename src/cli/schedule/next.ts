@@ -12,7 +12,7 @@ export function scheduleNext(settings: Settings, cron: string | undefined): void
   if ((cron === undefined) === (every === undefined)) {
     throw new UsageError(
       `Expected a cron expression or --every, got ${cron === undefined ? 'neither' : 'both'}`,
-      'Write: holdfast schedule next "0 3 * * *" --timezone Europe/London',
+      'For example: holdfast schedule next "0 3 * * *" --timezone Europe/London',
     )
   }
   const timezone = settings.text('timezone')

@@ -254,10 +254,10 @@ const help: readonly Line[] = [
   '',
   ' Numbers',
   '',
-  '  ~12k   estimated from planner statistics      1000+   not counted further',
-  '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute, or the',
-  '  latest thousands of them: rate, and median/99th percentile of the time before',
-  '  and after their claim. TROUBLE covers the last hour.',
+  '  ~12k   estimated from planner statistics      1000+   counting stopped at 1000',
+  '  DONE/S, WAITED and TOOK cover jobs that ended in the last minute. For busy',
+  '  queues, only the latest thousands of jobs count. TROUBLE covers the last hour.',
+  '  WAITED, TOOK: median/99th percentile of the time before/after the claim.',
 ].map((text) => [{ text, style: /^ \w/.test(text) ? 'bold' : undefined }])
 
 function padLine(line: Line, columns: number): Line {

@@ -17,7 +17,7 @@ export function findDefinitions(exported: readonly ExportedValue[]): Definitions
   if (jobs.length + schedules.length > 0) return { jobs, schedules }
   throw new UsageError(
     'Expected files that export definitions made by defineJob or defineSchedule, got none',
-    "Such as: export const sendEmail = defineJob('send-email', { run: async (input) => { … } })",
+    "For example: export const sendEmail = defineJob('send-email', { run: async (input) => { … } })",
   )
 }
 

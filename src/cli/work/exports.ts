@@ -49,10 +49,10 @@ async function load(file: string): Promise<Record<string, unknown>> {
 
 class TypeScriptError extends HoldfastError {
   constructor(file: string) {
-    super(`${file} cannot be imported: Node.js ${process.version} does not read TypeScript`, {
+    super(`${file} cannot be imported: Node.js ${process.version} does not support TypeScript files`, {
       code: 'IMPORT_FAILED',
       retryable: false,
-      hint: 'Use Node.js 22.18 or later, or NODE_OPTIONS="--import tsx", or pass the compiled file.',
+      hint: 'Use Node.js 22.18 or later, set NODE_OPTIONS="--import tsx", or pass the compiled file.',
     })
   }
 }

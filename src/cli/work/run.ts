@@ -69,10 +69,13 @@ function start(
     )
     const kinds = definitions.jobs.map(({ kind }) => kind).join(', ')
     const where = `the ${queues.length === 1 ? 'queue' : 'queues'} ${queues.join(', ')}`
-    parts.push(`works on ${where}, ${countText(concurrency, 'job')} at once: ${kinds}`)
+    parts.push(`working on ${where}, up to ${countText(concurrency, 'job')} at a time: ${kinds}`)
   }
   const added = definitions.schedules.map((definition) => schedules.add(definition))
-  if (added.length > 0) parts.push(`takes part in ${added.map(({ name }) => name).join(', ')}`)
+  if (added.length > 0)
+    parts.push(
+      `running the ${added.length === 1 ? 'schedule' : 'schedules'} ${added.map(({ name }) => name).join(', ')}`,
+    )
   for (const part of parts) printMessage(`holdfast: ${part} (instance ${id})`)
   return { worker, schedules: added }
 }
@@ -83,7 +86,7 @@ function firstSignal(): Promise<NodeJS.Signals> {
     let isStopping = false
     onSignals(stopSignals, (signal) => {
       if (isStopping) {
-        printMessage(`holdfast: ${signal} again: exiting now`)
+        printMessage(`holdfast: received ${signal} again, exiting now`)
         process.exit(statusOfSignal(signal))
       }
       isStopping = true
@@ -105,9 +108,11 @@ async function drainOnRequest(
   drainMs: number,
 ): Promise<void> {
   const running = runningText(started)
-  printMessage(`holdfast: asked to drain: claims no more ${kindsText(started)}; ${running ?? 'none'} may finish`)
+  printMessage(
+    `holdfast: drain requested: claiming no more ${kindsText(started)}; ${running ? `${running} may finish` : 'nothing is running'}`,
+  )
   const signalTimeout = stopped.then((signal) => {
-    printMessage(`holdfast: ${signal}: running work may take ${formatDuration(drainMs)} more`)
+    printMessage(`holdfast: received ${signal}: running work has ${formatDuration(drainMs)} to finish`)
     return pause(drainMs)
   })
   await Promise.race([drained, signalTimeout])
@@ -117,10 +122,12 @@ async function drainOnRequest(
 async function drain(started: StartedWork, signal: NodeJS.Signals, drainMs: number): Promise<void> {
   const { worker, schedules } = started
   const running = runningText(started)
-  const deadlineText = running ? `${running} may take ${formatDuration(drainMs)} to end` : 'none runs'
-  printMessage(`holdfast: ${signal}: claims no more ${kindsText(started)}; ${deadlineText}`)
+  const deadlineText = running ? `${running} may take up to ${formatDuration(drainMs)} to finish` : 'nothing is running'
+  printMessage(`holdfast: received ${signal}: claiming no more ${kindsText(started)}; ${deadlineText}`)
   const timer = setTimeout(() => {
-    printMessage(`holdfast: timed out; ${runningText(started) ?? 'none'} told to stop, and returned to the queue`)
+    printMessage(
+      `holdfast: the drain timed out; asking ${runningText(started) ?? 'the work'} to stop and returning the work to the queue`,
+    )
   }, drainMs)
   await Promise.all([
     worker?.close({ within: drainMs }),
@@ -145,7 +152,7 @@ function runningText({ worker, schedules }: StartedWork): string | undefined {
 }
 
 function printFailedJob({ kind, id, attempt, state, error }: HoldfastEvents['job.failed']): void {
-  const next = state === 'retried' ? 'it will be retried' : 'the job is buried'
+  const next = state === 'retried' ? 'the job will be retried' : 'the job is buried'
   printMessage(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${errorLine(error)}`)
 }
 

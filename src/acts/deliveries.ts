@@ -18,11 +18,14 @@ export const deliveries = {
       ] as const
       if (state === 'lost') {
         const text =
-          'The instance that was running this delivery is gone. The next delivery with this key runs even if you change nothing.'
+          'The instance that was running this delivery is gone. The next delivery with this key will run even without this action.'
         return { subject, text, applies: true, dangerous: false, facts }
       }
-      const what = state === 'done' ? 'answer' : 'failure, which duplicate deliveries receive as their answer'
-      const text = `Deletes the recorded ${what}. The next delivery with this key runs again, with all its effects. Later duplicates receive the new answer.`
+      const what =
+        state === 'done'
+          ? 'Deletes the recorded answer.'
+          : 'Deletes the recorded failure, which duplicate deliveries receive as their answer.'
+      const text = `${what} The next delivery with this key runs again, with all its effects. Later duplicates receive the new answer.`
       return { subject, text, applies: true, dangerous: true, facts }
     },
     async run({ observer, operator }, { namespace, key }) {

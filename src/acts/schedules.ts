@@ -19,14 +19,14 @@ export const schedules = {
         const { namespace, name } = of
         const tick = await context.asMember(namespace, ({ schedules }) => schedules.run(name))
         if (tick === null) {
-          const text = `No run of "${name}" was requested, because another run exists and the overlap policy does not allow a second one.`
+          const text = `No run of "${name}" was requested, because another run exists and the overlap policy does not allow a second run.`
           return { done: false, text, result: { tick } }
         }
         const by =
           found.members.length > 0
-            ? 'a member will start it'
-            : 'it will start when a live instance defines the schedule'
-        return { done: true, text: `Requested a run of "${name}" (${tick.toISOString()}): ${by}.`, result: { tick } }
+            ? 'A member will start the run'
+            : 'The run will start when a live instance defines the schedule'
+        return { done: true, text: `Requested a run of "${name}" (${tick.toISOString()}). ${by}.`, result: { tick } }
       }),
   }),
 
@@ -166,18 +166,24 @@ function runConsequence(name: string, found: ScheduleDetails) {
     const text = `Nothing will happen: a run of "${name}" is already waiting, and only one run may wait at a time.`
     return { text, applies: false }
   }
-  const by =
-    members.length > 0
-      ? `${members.length === 1 ? 'Its only member' : `One of its ${members.length} members`} will start`
-      : 'No live instance defines the schedule. The first instance that defines it will start'
+  const starter =
+    members.length === 0
+      ? 'The first instance that defines the schedule'
+      : members.length === 1
+        ? 'Its only member'
+        : `One of its ${members.length} members`
+  const orphanText = members.length === 0 && 'No live instance defines the schedule.'
   const rest = 'The ticks of the rule do not change.'
   if (overlap === 'replace' && running.length > 0) {
-    const text = `Asks ${who} to stop the current run, and records that run as cancelled. ${by} another run now. ${rest}`
-    return { text, dangerous: true }
+    const stopText = `Asks ${who} to stop the current run, and records that run as cancelled.`
+    return {
+      text: joinSentences(stopText, orphanText, `${starter} will start another run now.`, rest),
+      dangerous: true,
+    }
   }
-  const hasToWait = overlap === 'queue' && running.length > 0
-  const when = hasToWait ? ` when the run of ${who} has ended` : members.length > 0 ? ' now' : ''
-  return { text: `${by} an additional run of "${name}"${when}. ${rest}` }
+  const mustWait = overlap === 'queue' && running.length > 0
+  const when = mustWait ? ` when the run of ${who} has ended` : members.length > 0 ? ' now' : ''
+  return { text: joinSentences(orphanText, `${starter} will start an additional run of "${name}"${when}.`, rest) }
 }
 
 function runningOf({ runs }: ScheduleDetails): ScheduleDetails['runs'] {

@@ -85,7 +85,7 @@ function globalOptions(): EnvOption[] {
     new EnvOption('--url <url>', 'URL of the database (default: taken from the PG* variables)', 'DATABASE_URL'),
     new EnvOption('--direct-url <url>', 'URL of the same database that bypasses a pooler, for locks'),
     new EnvOption('--namespace <name>', 'namespace to use (default: "default")'),
-    new EnvOption('--schema <name>', 'database schema of the tables of Holdfast (default: "holdfast")'),
+    new EnvOption('--schema <name>', 'schema that contains the Holdfast tables (default: "holdfast")'),
     new EnvOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)'),
     new EnvOption('--json', 'print one JSON document on stdout'),
     new EnvOption('--jsonl', 'print one JSON document per line'),

@@ -42,7 +42,7 @@ describeInBrowser('the pages of names and limits', () => {
     await details.getByRole('button', { name: /^Break/ }).click()
     const confirm = page.getByRole('button', { name: 'Break', exact: true })
     // A dangerous act needs a reason.
-    await page.getByText('To request a voluntary release instead').waitFor()
+    await page.getByText('To ask the holder to release the lock instead').waitFor()
     expect(await confirm.isDisabled()).toBe(true)
     await page.getByLabel('Reason').fill('it hangs')
     await confirm.click()

@@ -34,7 +34,7 @@ test('one measures at a time, and leaves nothing behind when it is interrupted',
 test('asks before it measures a server elsewhere, and says what it would do', async () => {
   const { status, stdout, stderr } = await run(['bench', '--url', 'postgres://app:s3cret@db.example.com/shop'])
   expect(stderr).toContain('The benchmark will measure app@db.example.com:5432/shop, which is not on this machine')
-  expect(stderr).toContain('the schema holdfast_bench.\nIt drops this schema at the end')
+  expect(stderr).toContain('the schema holdfast_bench.\nThe benchmark drops this schema at the end')
   expect(stderr).toContain('Nothing was done')
   expect(stderr).not.toContain('s3cret')
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })

@@ -103,7 +103,7 @@ describe('lease show', () => {
     expect(stdout).toMatch(
       new RegExp(`^leased by\t.*process ${process.pid}, instance ${holder.id}, for .*, fence ${lease.fence}$`, 'm'),
     )
-    expect(stdout).toMatch(/^free in\t[\d.]+s, unless the holder renews it for another 1m$/m)
+    expect(stdout).toMatch(/^free in\t[\d.]+s, unless the holder renews the lease for another 1m$/m)
     expect(stdout).toMatch(/^has waiters\tyes$/m)
     expect(status).toBe(0)
   })

@@ -76,14 +76,14 @@ test('run asks for a run, and says when there can be none', async () => {
   add(holdfast, 'asked', { every: '7d' }, () => end.opened)
   await untilMember(holdfast, 'asked')
   const { status, stderr } = await run(['schedule', 'run', 'asked'], env)
-  expect(stderr).toMatch(/^Requested a run of "asked" \(\S+Z\): a member starts it\.\n$/)
+  expect(stderr).toMatch(/^Requested a run of "asked" \(\S+Z\)\. A member will start the run\.\n$/)
   expect(status).toBe(0)
   await untilRuns(holdfast, 'asked', ['running'])
   expect(await run(['schedule', 'run', 'asked', '--json'], env)).toEqual({
     status: 3,
     stdout: '{\n  "tick": null\n}\n',
     stderr:
-      'No run of "asked" was requested, because another run exists and the overlap policy does not allow a second one.\n',
+      'No run of "asked" was requested, because another run exists and the overlap policy does not allow a second run.\n',
   })
   end.open()
 })

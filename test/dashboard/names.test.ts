@@ -74,7 +74,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
   const consequence = await preview('break-lock', { key: keyOf('report:day') })
   expect(consequence).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining('To request a voluntary release instead'),
+    text: expect.stringContaining('To ask the holder to release the lock instead'),
   })
   expect(consequence.facts[0][1]).toContain('which also holds other')
   expect(await act('break-lock', { key: keyOf('report:day') })).toMatchObject({ done: true })

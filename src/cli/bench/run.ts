@@ -65,8 +65,8 @@ function warning(address: string, ms: number): string {
   const seconds = Math.round((makeMeasures().length * ms) / 1_000)
   return [
     `The benchmark will measure ${address}, which is not on this machine.`,
-    `For about ${seconds} seconds, it keeps up to ${connections + 3} connections busy and writes about 100 MB to the schema ${schema}.`,
-    'It drops this schema at the end. Other users of the server may notice the load.',
+    `For about ${seconds} seconds, the benchmark keeps up to ${connections + 3} connections busy and writes about 100 MB to the schema ${schema}.`,
+    'The benchmark drops this schema at the end. Other users of the server may notice the load.',
   ].join('\n')
 }
 

@@ -28,7 +28,7 @@ export function addInstance(program: Command): void {
       'Drains an instance for a graceful shutdown: the instance starts no new work, and its running work may finish. ' +
         'Work that exceeds the time limit is asked to stop, and other instances take it over. ' +
         'A drained instance never starts work again. ' +
-        'Its process keeps running until its own code ends it, except that `holdfast work` exits.',
+        'The process of a drained instance keeps running until its own code ends it. `holdfast work` exits.',
     )
     .argument('<id>', 'instance ID, as shown by `holdfast instance ls`')
     .addOption(new EnvOption('--within <duration>', 'time that running work has to finish (default: 30s)'))

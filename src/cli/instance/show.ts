@@ -66,7 +66,7 @@ function factsOf(details: InstanceDetails, now: Date): Fact[] {
     ['version', `${version}${node ? `, Node.js ${node}` : ''}`],
     [
       'anchor',
-      pid === null ? `none: the instance renews its row within ${formatDuration(expiryMs)}` : `session ${pid}`,
+      pid === null ? `none: the instance renews its row at least every ${formatDuration(expiryMs)}` : `session ${pid}`,
     ],
     ['pooler', pooler],
     ...details.holds.map((lock): Fact => ['holds', `${nameLabel(lock)}, ${lock.mode}${since(lock.forMs)}`]),

@@ -35,7 +35,7 @@ export function addJob(program: Command): void {
 
   addVerb(job, 'show', ['holdfast job show 42', 'holdfast job show 42 --json'])
     .summary('show one job')
-    .description('Shows the state of a job, why it waits, the errors of its attempts, and its result.')
+    .description('Shows the state of a job, why the job is waiting, the errors of its attempts, and its result.')
     .argument('<id>', 'ID of the job')
     .action(runs(async (settings, id: string) => (await import('./show.js')).jobShow(settings, id)))
 

@@ -41,7 +41,7 @@ const stateTexts: Record<LeaseShow['state'], string> = {
 export function factsOf(lease: ObservedLease): Fact[] {
   const { instance, fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
   const holder = `${participantLabel(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
-  const renewed = held ? `, unless the holder renews it for another ${formatDuration(ttlMs)}` : ''
+  const renewed = held ? `, unless the holder renews the lease for another ${formatDuration(ttlMs)}` : ''
   return [
     [held ? 'leased by' : 'was leased by', holder],
     ['free in', `${formatDuration(expiresInMs)}${renewed}`],

@@ -41,7 +41,7 @@ export function addLimit(program: Command): void {
     .summary('revoke all permits of a limit, and refill its rate')
     .description(
       'Revokes all permits of a limit, notifies their holders, and refills the rate, as if nothing were in use or spent. ' +
-        'Calls that were waiting are then admitted.',
+        'Calls that are waiting for a permit are then admitted.',
     )
     .argument('<name>', 'the name')
     .addOption(yesOption())

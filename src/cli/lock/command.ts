@@ -37,7 +37,7 @@ export function addLock(program: Command): void {
     .addOption(
       new EnvOption(
         '--tick <rule>',
-        'run once for each tick of a cron expression or an interval; does not wait without --wait',
+        'run once for each tick of a cron expression or an interval; waits only with --wait',
         // The name HOLDFAST_TICK is already used for the variable that the command receives.
         'HOLDFAST_TICK_RULE',
       ),

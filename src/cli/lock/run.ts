@@ -129,7 +129,7 @@ async function runUnderLock(
   signals: Signals,
   { waitMs, env, otherSignal }: CommandRun,
 ): Promise<CommandResult | null> {
-  const cancelNotice = noticeWhenWaiting(`for "${name}". Run \`holdfast lock show\` to see who holds it.`)
+  const cancelNotice = noticeWhenWaiting(`waiting for "${name}". Run \`holdfast lock show\` to see who holds it.`)
   const signal = signals.giveUp
   const acquiring = lease
     ? acquireFrom(leases, name, { ...lease, signal }, waitMs)

@@ -49,7 +49,7 @@ export async function oncePerTick(
   work: (run: CommandRun) => Promise<CommandResult | null>,
 ): Promise<number> {
   const until = performance.now() + waitMs
-  const cancelNotice = noticeWhenWaiting('for the next tick')
+  const cancelNotice = noticeWhenWaiting('waiting for the next tick')
   const tick = await holdfast.schedules.untilNearest(rule, giveUp).finally(cancelNotice)
   if (tick === null)
     throw new UsageError('Expected --tick to be a rule with a tick in the recent past or the near future')

@@ -255,9 +255,9 @@ const help: readonly Line[] = [
   ' Numbers',
   '',
   '  ~12k   estimated from planner statistics      1000+   counting stopped at 1000',
-  '  DONE/S, WAITED and TOOK cover jobs that ended in the last minute. For busy',
-  '  queues, only the latest thousands of jobs count. TROUBLE covers the last hour.',
-  '  WAITED, TOOK: median/99th percentile of the time before/after the claim.',
+  '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute.',
+  '  Busy queues count only the latest thousands of jobs. TROUBLE covers one hour.',
+  '  WAITED and TOOK show the median/99th percentile before/after the claim.',
 ].map((text) => [{ text, style: /^ \w/.test(text) ? 'bold' : undefined }])
 
 function padLine(line: Line, columns: number): Line {

@@ -42,7 +42,7 @@ export interface DoctorOptions {
 const lastWritesMs = 2_000
 
 /**
- * One Holdfast instance. It makes this process a member of the fleet.
+ * A Holdfast instance, which makes this process a member of the fleet.
  *
  * @example
  * const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
@@ -74,7 +74,7 @@ export class Holdfast {
 
   /**
    * Connects, verifies that session locks work, migrates the schema and makes this process a member of the fleet. If one of these steps
-   * fails, closes all connections and throws.
+   * fails, closes the connections that Holdfast opened and throws.
    *
    * @example
    * await using holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
@@ -89,7 +89,7 @@ export class Holdfast {
       await instance.close()
       throw error
     }
-    // Drain requests are accepted only now, because the instance did not listen for them before the previous step.
+    // Drain requests are accepted only now, because the instance starts to listen for them in the previous step.
     instance.#draining.acceptRequests()
     // The check interval is short enough to close connections to an old primary before the new primary grants the same locks to other
     // instances.
@@ -135,7 +135,7 @@ export class Holdfast {
     )
   }
 
-  /** This instance's random id, as shown by `holdfast instance ls`. */
+  /** This instance's random ID, as shown by `holdfast instance ls`. */
   get id(): string {
     return this.#presence.instanceId
   }
@@ -163,8 +163,8 @@ export class Holdfast {
   }
 
   /**
-   * Checks the database and the fleet for current and future problems, like `holdfast doctor`. Changes nothing. Long transactions, paused
-   * queues and schedules, and jobs without a worker are reported after they have lasted for `patience` (default `10m`).
+   * Checks the database and the fleet for current and future problems, like `holdfast doctor`. Changes nothing. Reports long transactions,
+   * paused queues and jobs without a worker only after the condition has lasted for `patience` (default `10m`).
    *
    * @example
    * const { findings } = await holdfast.doctor({ patience: '1h' })
@@ -227,7 +227,7 @@ export class Holdfast {
   async #close(): Promise<void> {
     this.#stopWatching()
     for (const database of this.#databases) database.shortenTimeouts()
-    // First, writes that the program did not await, such as an enqueue, are allowed to finish. Then closing the modules rejects all waiting
+    // Writes that the program did not await, such as an enqueue, may finish first. After that, closing the modules rejects all waiting
     // calls.
     const rooms = [this.jobs, this.schedules, this.once]
     await resultWithin(this.context.expiryMs, Promise.all(rooms.map((room) => room.waitForWrites())))

@@ -125,7 +125,10 @@ export interface InstanceContext {
 /** The version of this package. */
 export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
-/** Connects, verifies that session locks work, and migrates the schema. If one of these steps fails, closes all connections and throws. */
+/**
+ * Connects, verifies that session locks work, and migrates the schema. If one of these steps fails, closes the connections that Holdfast
+ * opened and throws.
+ */
 export async function openInstanceContext(options: HoldfastOptions): Promise<InstanceContext> {
   const {
     namespace = 'default',

@@ -100,18 +100,19 @@ export interface HoldfastEvents {
     readonly ids: readonly number[]
     readonly inTransaction: boolean
   }
-  /** A job's attempt started. */
+  /** An attempt to run a job started. */
   'job.started': JobFacts
   /** A job's handler finished successfully. */
   'job.done': JobFacts & { readonly durationMs: number }
-  /** A job's attempt failed. The job will be retried after a backoff, or has been buried (dead letter). */
+  /** An attempt to run a job failed. The job will be retried after a backoff, or has been buried (dead letter). */
   'job.failed': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'buried'
     readonly error: unknown
   }
   /**
-   * A job's attempt ended without success or failure: the handler returned another outcome, the job was cancelled, or the worker stopped.
+   * An attempt to run a job ended with neither success nor failure: the handler returned another outcome, the job was cancelled, or the
+   * worker stopped.
    */
   'job.ended': JobFacts & {
     readonly durationMs: number

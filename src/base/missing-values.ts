@@ -26,18 +26,12 @@ const origins: Record<string, string> = {
   '[object Promise]': 'a promise that was not awaited',
 }
 
-/**
- * Returns the part of a name that a missing value was turned into, such as the text `undefined`. Returns undefined if the name has no such
- * part.
- */
+/** Returns the text that a missing value left in a name, such as `undefined`. Returns undefined if the name contains no such text. */
 export function findMissingValue(name: string): string | undefined {
   return suspectPattern.test(name) ? refusedPattern.exec(name)?.[0] : undefined
 }
 
-/**
- * Throws if a missing value was turned into a part of the name, such as the text `undefined`. `hint` replaces the general hint of the
- * error.
- */
+/** Throws if a missing value left its text in the name, such as `undefined`. `hint` replaces the general hint of the error. */
 export function checkNoMissingValue(name: string, what: string, hint?: string): void {
   const part = findMissingValue(name)
   if (part === undefined) {

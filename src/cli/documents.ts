@@ -29,7 +29,7 @@ import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
 
 /** The document that each command prints with `--json`, by command name. */
 export interface Documents {
-  /** Names that sessions hold as locks or wait for. */
+  /** Names that sessions hold as locks, and names that sessions wait for. */
   'lock-ls': readonly ObservedLock[]
   /** One name, the sessions that hold it, and the sessions that wait for it. */
   'lock-show': LockShow
@@ -110,7 +110,7 @@ export interface Documents {
   }
   /** Result of `queue redrive`. */
   'queue-redrive': {
-    /** Number of buried jobs that may run again. */
+    /** Number of buried jobs that can now run again. */
     readonly redriven: number
   }
   /** Schedules of a namespace. */
@@ -292,7 +292,7 @@ export interface JobShow extends Omit<JobStatus, 'result'> {
 export interface JobImport extends ImportResult {
   /** Library from which the jobs were moved. */
   readonly from: ImportSource
-  /** Whether the command ran without changing anything. */
+  /** Whether the command was run with `--dry-run` and changed nothing. */
   readonly dryRun: boolean
 }
 

@@ -18,7 +18,7 @@ export class Exit extends Error {
   }
 }
 
-/** Ends a command that had nothing to do, with a message. */
+/** Prints a message and ends a command that had nothing to do. */
 export function conditionNotMet(message: string): never {
   printMessage(message)
   throw new Exit(exitCode.conditionNotMet)

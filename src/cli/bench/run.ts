@@ -46,7 +46,7 @@ export async function bench(settings: Settings): Promise<void> {
   }
 }
 
-/** Returns true if every host in the URL is this machine, either by address or by Unix socket. */
+/** Returns true if every configured host is this machine, either by address or by Unix socket. */
 function isLocal(url: string | undefined): boolean {
   const hosts =
     url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map((one) => hostOf(new URL(one)))

@@ -84,7 +84,7 @@ export async function oncePerTick(
   }
 }
 
-/** Thrown so that the tick is not recorded as run. */
+/** Thrown so that the tick is not recorded as having run. */
 class NotRunError extends Error {}
 
 /**

@@ -68,7 +68,7 @@ export const names = {
         `Ends ${sessions}. Everything held by ${holders.length === 1 ? 'this session' : 'these sessions'} is lost immediately and passes to the next waiters.`,
         ours.length > 0 && 'Affected instances reconnect. Other instances take over their jobs and runs.',
         loss,
-        'To ask the holder to release the lock instead, use "release".',
+        'To ask the holder to stop instead, request the release of the lock.',
       )
       const facts = holders.map((holder) => [participantLabel(holder), sessionOf(holder, all)] as const)
       return { subject, text, applies: true, dangerous: true, facts }

@@ -102,7 +102,7 @@ describe('delivery forget', () => {
     expect(stderr).toContain('Nothing was done: forgetting a delivery must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['delivery', 'forget', 'stripe:1'], env)
-    await asked.says(/Forget it\? \[y\/N\]/)
+    await asked.says(/Forget this delivery\? \[y\/N\]/)
     asked.type('y\r')
     expect((await asked.ended).status).toBe(0)
     expect(await runner.once.run('stripe:1', () => 'again')).toEqual({ status: 'done', value: 'again' })

@@ -71,7 +71,7 @@ test('--fix does nothing unasked', async () => {
   expect(stderr).toContain('This will fix:\n  indexes-differ: missing\n    create index concurrently tick_done')
   expect(stderr).toContain('Nothing was done: fixing must be confirmed')
   const asked = startOnTerminal(['doctor', '--fix'], env)
-  await asked.says(/Do it\? \[y\/N\]/)
+  await asked.says(/Apply these fixes\? \[y\/N\]/)
   asked.type('no\n')
   expect((await asked.ended).status).toBe(1)
 })

@@ -114,7 +114,7 @@ test('instance drain: holdfast work ends with 0 when what it runs has ended, and
   expect(working.process.exitCode).toBeNull()
   writeFileSync(join(directory, 'end'), '')
   const [worked, drained] = await Promise.all([working.ended, draining.ended])
-  expect(worked).toMatchObject({ status: 0, stderr: expect.stringContaining('asked to drain') })
+  expect(worked).toMatchObject({ status: 0, stderr: expect.stringContaining('drain requested') })
   expect(drained).toMatchObject({ status: 0, stderr: expect.stringContaining('The instance is drained.\n') })
   expect(fits('instance-drain', JSON.parse(drained.stdout))).toEqual({ instance, state: 'drained' })
   expect(await holder.jobs.find(first.id)).toMatchObject({ state: 'done', result: 'done', failed: 0 })

@@ -108,7 +108,7 @@ describe('limit reset', () => {
     expect(stderr).toContain('Nothing was done: resetting a limit must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['limit', 'reset', 'export:42'], env)
-    await asked.says(/Reset it\? \[y\/N\]/)
+    await asked.says(/Reset this limit\? \[y\/N\]/)
     asked.type('\r')
     expect(await asked.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
     expect(permit.held).toBe(true)

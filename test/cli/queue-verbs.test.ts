@@ -129,7 +129,7 @@ describe('queue redrive', () => {
     const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
     expect(stderr).toContain('Lets 2 buried jobs of "post" run again')
     expect(stderr).toMatch(
-      /\nholdfast: Nothing was done: bringing jobs back must be confirmed\nAdd --yes to confirm without a terminal\.\n$/,
+      /\nholdfast: Nothing was done: redriving a queue must be confirmed\nAdd --yes to confirm without a terminal\.\n$/,
     )
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 0, buried: 2 }])
@@ -163,12 +163,12 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueue(fail, 1)
     await drain(holdfast, [fail])
     const refused = startOnTerminal(['queue', 'redrive', 'post'], env)
-    await refused.says(/Let them run again\? \[y\/N\]/)
+    await refused.says(/Let these jobs run again\? \[y\/N\]/)
     refused.type('\r')
     expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
     const agreed = startOnTerminal(['queue', 'redrive', 'post'], env)
-    await agreed.says(/Let them run again\? \[y\/N\]/)
+    await agreed.says(/Let these jobs run again\? \[y\/N\]/)
     agreed.type('y\r')
-    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job of "post" may run') })
+    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job of "post" can run') })
   })
 })

@@ -191,7 +191,7 @@ test('a million in the history and ten thousand buried: a look stays short, and 
     (await sql<{ n: string }>(url, `select count(*) as n from holdfast.job_history where state = 'buried'`))[0]!.n,
   )
   expect(left).toBeLessThan(many / 2)
-  if (left > 0) expect(outcome.text).toContain('redrive again')
+  if (left > 0) expect(outcome.text).toContain('Redrive the queue again')
 })
 
 test('the graph names a job that has ended as a blocker only while others wait for its retry', {

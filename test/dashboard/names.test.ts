@@ -64,7 +64,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
 
   expect(await preview('expire-lease', { key: keyOf('etl report') })).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining(`with its fence ${lease.fence} are refused`),
+    text: expect.stringContaining(`with its fence ${lease.fence} are rejected`),
   })
   expect(await act('expire-lease', { key: keyOf('etl report') })).toMatchObject({ done: true })
   await until('the lease is lost', () => lease.signal.aborted)
@@ -74,7 +74,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
   const consequence = await preview('break-lock', { key: keyOf('report:day') })
   expect(consequence).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining('To ask the holder to release the lock instead'),
+    text: expect.stringContaining('To ask the holder to stop instead'),
   })
   expect(consequence.facts[0][1]).toContain('which also holds other')
   expect(await act('break-lock', { key: keyOf('report:day') })).toMatchObject({ done: true })

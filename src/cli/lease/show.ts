@@ -41,10 +41,10 @@ const stateTexts: Record<LeaseShow['state'], string> = {
 export function factsOf(lease: ObservedLease): Fact[] {
   const { instance, fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
   const holder = `${participantLabel(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
-  const renewed = held ? `, unless the holder renews the lease for another ${formatDuration(ttlMs)}` : ''
+  const left = formatDuration(expiresInMs)
   return [
     [held ? 'leased by' : 'was leased by', holder],
-    ['free in', `${formatDuration(expiresInMs)}${renewed}`],
+    ['free in', held ? `${left}, unless the holder renews the lease for another ${formatDuration(ttlMs)}` : left],
     ...(hasWaiters ? [['has waiters', 'yes'] as const] : []),
   ]
 }

@@ -64,10 +64,7 @@ export interface HoldfastEvents {
   'once.done': { readonly key: string; readonly durationMs: number }
   /** The idempotency key already had a recorded result, and the call returned that result. */
   'once.replayed': { readonly key: string }
-  /**
-   * A call was rejected because its fingerprint differs from that of the first call with the same key. This means that two different
-   * payloads use one key.
-   */
+  /** A call was rejected because its fingerprint differs from that of the first call with this key: two payloads use one key. */
   'once.mismatched': { readonly key: string }
   /** Another run with the same idempotency key was in progress and did not finish before the wait timed out. */
   'once.refused': { readonly key: string }
@@ -110,10 +107,7 @@ export interface HoldfastEvents {
     readonly state: 'retried' | 'buried'
     readonly error: unknown
   }
-  /**
-   * An attempt to run a job ended with neither success nor failure: the handler returned another outcome, the job was cancelled, or the
-   * worker stopped.
-   */
+  /** An attempt to run a job ended in another way: by an outcome of its handler, a cancellation, or the end of the worker. */
   'job.ended': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'

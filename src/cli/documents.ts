@@ -444,7 +444,7 @@ export interface DemoLine {
 export interface Measured extends Sample {
   /** Name of the operation. */
   readonly name: string
-  /** Unit of the throughput. A `pair` is one acquire and the corresponding release. */
+  /** Unit of the throughput, such as `pairs`. A pair is one acquire and the corresponding release. */
   readonly unit: string
   /** Number of concurrent callers, or number of jobs per statement. */
   readonly atOnce: number

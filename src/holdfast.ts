@@ -38,11 +38,11 @@ export interface DoctorOptions {
   readonly patience?: Duration | undefined
 }
 
-/** Maximum time for the last statistics and wait notes during `close`. */
+/** Maximum time that `close` spends on recording the last statistics and wait records. */
 const lastWritesMs = 2_000
 
 /**
- * One instance: this process, as a member of the fleet.
+ * A Holdfast instance, which makes this process a member of the fleet.
  *
  * @example
  * const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
@@ -73,8 +73,8 @@ export class Holdfast {
   #closing: Promise<void> | undefined
 
   /**
-   * Connects, proves that session locks work, migrates the schema and makes this process a member of the fleet. If one of these
-   * steps fails, closes everything and throws.
+   * Connects, verifies that session locks work, migrates the schema and makes this process a member of the fleet. If one of these steps
+   * fails, closes the connections that Holdfast opened and throws.
    *
    * @example
    * await using holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
@@ -89,9 +89,9 @@ export class Holdfast {
       await instance.close()
       throw error
     }
-    // This runs only now, because the instance has been listening for drain requests since the previous step.
+    // Drain requests are accepted only now, because the instance starts to listen for them in the previous step.
     instance.#draining.acceptRequests()
-    // This interval is short enough that connections to an old primary are cut before the new primary grants the same locks to other
+    // The check interval is short enough to close connections to an old primary before the new primary grants the same locks to other
     // instances.
     instance.#stopWatching = watchHosts([database.connection, ...(direct ? [direct] : [])], 0.4 * expiryMs)
     return instance
@@ -135,14 +135,14 @@ export class Holdfast {
     )
   }
 
-  /** This instance's random id, as shown by `holdfast instance ls`. */
+  /** This instance's random ID, as shown by `holdfast instance ls`. */
   get id(): string {
     return this.#presence.instanceId
   }
 
   /**
-   * Calls the listener for each event of this name in this instance (see `HoldfastEvents`). Returns a function that unsubscribes. Errors
-   * that listeners throw are ignored. Past events are not delivered.
+   * Calls the listener for each event with this name in this instance (see `HoldfastEvents`). Returns a function that removes the listener.
+   * Errors that listeners throw are ignored. Past events are not delivered.
    *
    * @example
    * const stop = holdfast.on('job.failed', ({ kind, id, state, error }) => log.warn({ kind, id, state, error }))
@@ -153,7 +153,7 @@ export class Holdfast {
   }
 
   /**
-   * Returns this instance's health, for health checks. Queries the database at most once in 3 s. Never throws.
+   * Returns this instance's health, for health checks. Queries the database at most once every 3 seconds. Never throws.
    *
    * @example
    * const { status, reasons } = await holdfast.health()
@@ -163,8 +163,8 @@ export class Holdfast {
   }
 
   /**
-   * Checks the database and the fleet for current and future problems, like `holdfast doctor`. Changes nothing. Transactions, pauses
-   * and jobs without a worker are reported once they last for `patience` (default `10m`).
+   * Checks the database and the fleet for current and future problems, like `holdfast doctor`. Changes nothing. Reports long transactions,
+   * paused queues and jobs without a worker only after the condition has lasted for `patience` (default `10m`).
    *
    * @example
    * const { findings } = await holdfast.doctor({ patience: '1h' })
@@ -176,11 +176,12 @@ export class Holdfast {
   }
 
   /**
-   * Starts a graceful shutdown: stops claiming work and lets running work finish. Workers claim no more jobs, schedules start no more
-   * runs, leaders and owners of resources hand over. The process and its running work can still use locks, leases, limits and once.
+   * Starts a graceful shutdown: stops claiming new work and lets running work finish. Workers claim no more jobs, schedules start no more
+   * runs, and leaders and owners of resources hand over to other instances. The process and its running work can still use locks, leases,
+   * limits and once.
    *
-   * Resolves after at most `within` (default `30s`): true if no work is left. Otherwise the signals of the remaining work abort, and
-   * draining continues. Draining cannot be undone. A second call only waits.
+   * Resolves after at most `within` (default `30s`), with true if no work is left. Otherwise resolves with false: the signals of the
+   * remaining work abort, and draining continues. Draining cannot be undone. A second call only waits.
    *
    * @example
    * process.once('SIGTERM', async () => {
@@ -194,7 +195,7 @@ export class Holdfast {
   }
 
   /**
-   * Signal that aborts when draining starts, through `drain` or `holdfast instance drain`. `health()` also reports draining.
+   * Signal that aborts when draining starts, either through `drain` or through `holdfast instance drain`. `health()` also reports draining.
    *
    * @example
    * app.get('/ready', (_, reply) => reply.code(holdfast.draining.aborted ? 503 : 200).send())
@@ -204,7 +205,7 @@ export class Holdfast {
   }
 
   /**
-   * Promise that resolves when the instance has drained, no matter who requested draining. The process continues until you end it.
+   * Promise that resolves when the instance has drained, no matter who requested draining. The process continues to run until you end it.
    *
    * @example
    * holdfast.drained.then(() => holdfast.close())
@@ -226,18 +227,19 @@ export class Holdfast {
   async #close(): Promise<void> {
     this.#stopWatching()
     for (const database of this.#databases) database.shortenTimeouts()
-    // Writes that the program did not await, such as an enqueue, finish first. Closing the rooms then rejects waiting calls.
+    // Writes that the program did not await, such as an enqueue, may finish first. After that, closing the modules rejects all waiting
+    // calls.
     const rooms = [this.jobs, this.schedules, this.once]
     await resultWithin(this.context.expiryMs, Promise.all(rooms.map((room) => room.waitForWrites())))
-    // Schedules before jobs: runs may enqueue jobs.
+    // Schedules are closed before jobs, because runs of schedules may enqueue jobs.
     await this.schedules.close()
     await this.jobs.close()
-    // Rooms that run the user's functions come first: the functions may use all other rooms until they have finished.
+    // Modules that run the user's functions are closed first, because these functions may use all other modules until they have finished.
     await Promise.all([this.elections.close(), this.shares.close(), this.once.close()])
     await this.limits.close()
     await this.leases.close()
     await this.locks.close()
-    // Statistics must not prevent the process from exiting.
+    // The time is limited because statistics must not prevent the process from exiting.
     await resultWithin(lastWritesMs, Promise.all([this.#waits.close(), this.samples.close()]))
     await this.#presence.close()
     this.context.events.emitter('instance.closed')?.({})
@@ -249,7 +251,7 @@ export class Holdfast {
     for (const room of [this.jobs, this.schedules, this.elections, this.shares]) yield* room.troubles()
   }
 
-  /** Dispatches a notification. Notifications are only hints, so unknown ones are ignored. */
+  /** Dispatches a notification to its module. Notifications are only hints, so unknown notifications are ignored. */
   #onNotification(payload: string): void {
     const [message, key, detail] = payload.split(' ')
     if (!key) return
@@ -267,7 +269,7 @@ export class Holdfast {
   }
 }
 
-/** Adapts leases to the interface of locks. A dead holder keeps a name for the same time as it would keep a lock. */
+/** Adapts leases to the interface of locks. With this adapter, a dead holder blocks a name for as long as it would block a lock. */
 function lockerFromLeases(leases: Leases, expiryMs: number): NameLocker {
   return {
     acquire: (name, options) => leases.acquire(name, { ttl: expiryMs, ...options }),

@@ -1,6 +1,6 @@
-// The entry of the package: everything that `import … from 'holdfast'` exports.
+// Entry point of the package: all exports that are available through `import … from 'holdfast'`.
 
-// The instance: this process, as a member of the fleet.
+// The instance, which makes this process a member of the fleet.
 
 export { type DoctorOptions, Holdfast } from './holdfast.js'
 export { type HoldfastOptions, type JobsSettings, version } from './instance-context.js'
@@ -10,7 +10,7 @@ export { type HoldfastOptions, type JobsSettings, version } from './instance-con
 export type { KeySpace, Lock, Lockable, LockMode, LockOptions, Locks, TransactionLock } from './locks/index.js'
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 
-// Leases: locks that expire. A token, not a session, proves who holds a lease.
+// Leases: locks that expire. The holder of a lease is identified by a token instead of a database session.
 
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
@@ -34,7 +34,7 @@ export type {
 } from './limits/index.js'
 export { LimitReachedError, PermitLostError } from './limits/index.js'
 
-// Once: effects that happen exactly once for each idempotency key.
+// Once: functions whose effect happens exactly once for each idempotency key.
 
 export type { Delivery, Once, OnceAnswer, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
 export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
@@ -53,7 +53,7 @@ export type {
 } from './shares/index.js'
 export { ResourceMovedError, ResourcesFailedError } from './shares/index.js'
 
-// Schedules: cron for the fleet.
+// Schedules: cron jobs for the fleet.
 
 export type { RuleOptions } from './cron/index.js'
 export type {
@@ -137,7 +137,7 @@ export type { EventName, HoldfastEvents } from './base/index.js'
 export type { Diagnosis, Finding, Fix, Severity } from './doctor/index.js'
 export type { Health, HealthReason, HealthReasonCode } from './postgres/index.js'
 
-// Shared by all rooms: names, durations, handles, transactions that the caller passes, and errors.
+// Types that all modules share: names, durations, handles, transactions that the caller passes, and errors.
 
 export type { Duration, Handle, Key } from './base/index.js'
 export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'

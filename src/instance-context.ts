@@ -1,4 +1,4 @@
-// Everything that the rooms of an instance share. The context is created from the options before any room.
+// Context that all modules of an instance share. The context is created from the options before the modules are created.
 import { readFileSync } from 'node:fs'
 import {
   checkName,
@@ -38,13 +38,13 @@ import {
 
 export interface JobsSettings {
   /**
-   * Retention of ended jobs. Holdfast deletes whole days, so a job may be kept for up to one day longer. If instances have different
-   * values, the shortest applies. At least `1d`; default `7d`.
+   * Retention time of ended jobs. Holdfast deletes ended jobs in units of whole days, so a job may be kept for up to one day longer. If
+   * instances have different values, the shortest value applies. At least `1d`; default `7d`.
    */
   keep?: Duration | undefined
   /**
-   * How workers claim jobs: `rows` (the default) updates the job's row. `advisory` acquires an advisory lock on this instance's session.
-   * All workers of a queue must use the same value.
+   * Method that workers use to claim jobs. `rows` (the default) updates the job's row. `advisory` acquires an advisory lock in this
+   * instance's session. All workers of a queue must use the same value.
    */
   claims?: 'rows' | 'advisory' | undefined
 }
@@ -62,20 +62,23 @@ export interface HoldfastOptions {
    * `target_session_attrs: 'primary'`.
    */
   sql?: PostgresJs | undefined
-  /** URL of the same database that bypasses a pooler in transaction mode. The anchor connects to this URL. */
+  /** URL of the same database that bypasses a pooler in transaction mode. The anchor uses this URL. */
   directUrl?: string | undefined
-  /** Separates your names from those of other applications in the same database. Default `default`. */
+  /** Namespace that separates your names from the names of other applications in the same database. Default: `default`. */
   namespace?: string | undefined
-  /** The schema of Holdfast's tables. Default `holdfast`. */
+  /** Database schema that contains Holdfast's tables. Default: `holdfast`. */
   schema?: string | undefined
-  /** Time after which a frozen or unreachable instance loses its locks. At least 2 s; default 10 s. */
+  /** Time after which a frozen or unreachable instance loses its locks. At least 2 seconds. Default: 10 seconds. */
   expiry?: Duration | undefined
-  /** `required` (the default): opening fails if session locks cannot be trusted. `none`: Holdfast uses leases instead of session locks. */
+  /**
+   * With `required` (the default), opening fails if session locks do not work reliably. With `none`, Holdfast uses leases instead of
+   * session locks.
+   */
   anchor?: 'required' | 'none' | undefined
-  /** Whether opening migrates the schema. Default true. If false, an outdated schema is an error. */
+  /** Whether `open` migrates the schema. Default: true. If false, `open` throws if the schema is outdated. */
   migrate?: boolean | undefined
   jobs?: JobsSettings | undefined
-  /** Maximum number of connections on which this instance waits for contended names. Default 4. The connections are opened on demand. */
+  /** Maximum number of connections on which this instance waits for contended names. Default: 4. The connections are opened on demand. */
   waitConnections?: number | undefined
 }
 
@@ -92,24 +95,24 @@ const optionRules = {
   waitConnections: wholeNumber(1, 100),
   jobs: { expected: 'an object', read: (given: unknown) => given },
 }
-/** Option names that drivers and other libraries use. */
+/** Option names of drivers and other libraries, mapped to the names of Holdfast's options. */
 const aliases = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
 const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000), claims: oneOf('rows', 'advisory') }
 
-/** Everything that the rooms of an instance share. */
+/** Context that all modules of an instance share. */
 export interface InstanceContext {
   readonly database: Database
-  /** For statements that keep the instance alive. Separate from `database` only if there is no anchor. */
+  /** Database access for the statements that keep the instance alive. Differs from `database` only if there is no anchor. */
   readonly keepaliveDatabase: Database
   readonly writes: WriteMonitor
-  /** Undefined with the option `anchor: 'none'`. */
+  /** The instance's anchor. Undefined with the option `anchor: 'none'`. */
   readonly anchor: Anchor | undefined
   readonly presence: Presence
   readonly names: NameRegistry
   readonly waits: WaitTracker
   readonly schema: string
   readonly namespace: string
-  /** Connection that bypasses a pooler, if `directUrl` was given. */
+  /** Connection settings that bypass a pooler, if `directUrl` was given. */
   readonly direct: Connection | undefined
   readonly expiryMs: number
   readonly waitConnections: number
@@ -122,7 +125,10 @@ export interface InstanceContext {
 /** The version of this package. */
 export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
-/** Connects, proves that session locks work, and migrates. If one of these steps fails, closes everything and throws. */
+/**
+ * Connects, verifies that session locks work, and migrates the schema. If one of these steps fails, closes the connections that Holdfast
+ * opened and throws.
+ */
 export async function openInstanceContext(options: HoldfastOptions): Promise<InstanceContext> {
   const {
     namespace = 'default',
@@ -159,7 +165,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     if (shouldMigrate) await migrate(database, schema)
     checkSchema(await schemaState(database, schema), schema)
     await anchor?.start()
-    // Renewals have their own connections: an instance must not expire because the program has exhausted the pool.
+    // Renewals use separate connections, because an instance must not expire when the program has exhausted the pool.
     const keepaliveDatabase = anchor ? database : writes.wrap(openPgPool(database.connection, 2))
     const presence =
       anchor ?? new RowPresence({ database: keepaliveDatabase, schema, namespace, expiryMs, version, events })
@@ -182,7 +188,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       tracing: { tracer: undefined },
     }
   } catch (error) {
-    // Errors from the anchor do not contain an explanation yet.
+    // Adds an explanation, because errors from the anchor do not contain one yet.
     const explained = await explainReadOnly(error, database)
     await anchor?.close()
     await database.close()
@@ -195,7 +201,7 @@ function openDatabase(options: HoldfastOptions): Database {
   if (given.length !== 1) {
     throw new UsageError(
       `Expected exactly one of url, pool and sql, got ${given.length}`,
-      'For example Holdfast.open({ url: process.env.DATABASE_URL }), with the variable set.',
+      'For example: Holdfast.open({ url: process.env.DATABASE_URL }). Check that the variable is set.',
     )
   }
   if (options.url !== undefined) return openPgPool({ connectionString: options.url })

@@ -3,17 +3,17 @@ import type { Observer } from '../observe/index.js'
 import type { Operator } from './operator.js'
 import type { NoParams, ParamKinds, ParsedParams } from './params.js'
 
-/** Dependencies of the acts. The dashboard and the command line each create their own. */
+/** Dependencies that each act receives. The dashboard and the command line each create their own context. */
 export interface ActContext {
   readonly observer: Observer
   readonly operator: Operator
-  /** Runs `work` with a fleet member that holds nothing. */
+  /** Runs `work` with an instance that is a member of the fleet but holds no locks. */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
-  /** Formats the error of a job of this kind as one redacted line. */
+  /** Formats an error of a job as one line. The dashboard first redacts the error according to the job's kind. */
   errorLine(error: { readonly name: string; readonly message: string }, kind: string): string
-  /** Dashboard visitor. Undefined on the command line. */
+  /** Name of the dashboard visitor who runs the act. Undefined on the command line. */
   readonly actor?: string | undefined
-  /** Reason that the operator typed. */
+  /** Reason that the operator gave for the act. */
   readonly reason?: string | undefined
   /** Time after which an act with many steps stops and reports the finished steps. Default: no limit. */
   readonly budgetMs?: number | undefined
@@ -23,9 +23,12 @@ export interface ActContext {
 
 /** Preview of an act, based on the current state of the database. */
 export interface Consequence {
-  /** The object of the act, in two or three words: `lock etl`. */
+  /** Object that the act changes, in two or three words, such as `lock etl`. */
   readonly subject: string
-  /** Complete sentences, such as "Ends session 4711. Everything that the session holds is lost immediately." */
+  /**
+   * Effect of the act in complete sentences, such as "Ends session 4711. Everything held by this session is lost
+   * immediately."
+   */
   readonly text: string
   /** False if there is nothing to do. */
   readonly applies: boolean
@@ -39,7 +42,7 @@ export interface Outcome {
   /** False if there was nothing to do. */
   readonly done: boolean
   readonly text: string
-  /** Outcome for programs. `--json` prints it. Undefined if the object does not exist. */
+  /** Outcome for programs, as printed with `--json`. Undefined if the object does not exist. */
   readonly result?: object
 }
 
@@ -68,7 +71,7 @@ export interface Act<Needs extends ParamKinds, Params extends ParamKinds> extend
 export type AnyAct = Act<ParamKinds, ParamKinds>
 
 /**
- * Defines an act. `needs` are the required parameters, `params` the optional ones.
+ * Defines an act. `needs` contains the required parameters, and `params` the optional parameters.
  *
  * @example
  * const resetLimit = act({
@@ -88,17 +91,17 @@ export function inapplicable(subject: string, text: string): Consequence {
   return { subject, text, applies: false, dangerous: false }
 }
 
-/** Joins the sentences that are not empty. */
+/** Joins the non-empty sentences with spaces. */
 export function joinSentences(...parts: readonly (string | false | null | undefined)[]): string {
   return parts.filter(Boolean).join(' ')
 }
 
-/** `1 job`, `2 jobs`. */
+/** Formats a count with its noun, such as `1 job` or `2 jobs`. */
 export function formatCount(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`
 }
 
-/** `a, b and 3 more` */
+/** Formats a list of names, such as `a, b and 3 more`. */
 export function formatList(names: readonly string[], max = 5): string {
   const first = names.slice(0, max).map((name) => name.slice(0, 100))
   return first.join(', ') + (names.length > max ? ` and ${names.length - max} more` : '')

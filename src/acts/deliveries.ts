@@ -5,7 +5,7 @@ import { act, inapplicable } from './act.js'
 export const deliveries = {
   'forget-delivery': act({
     needs: { namespace: 'text', key: 'text' },
-    consent: { doing: 'forgetting a delivery', question: 'Forget it?' },
+    consent: { doing: 'forgetting a delivery', question: 'Forget this delivery?' },
     async preview({ observer }, { namespace, key }) {
       const subject = `delivery ${key}`
       const delivery = await observer.deliveries.find(namespace, key)
@@ -17,17 +17,21 @@ export const deliveries = {
         ['By', participantLabel(delivery)],
       ] as const
       if (state === 'lost') {
-        const text = 'The instance that ran it is gone, so the next delivery with this key runs anyway.'
+        const text =
+          'The instance that was running this delivery is gone. The next delivery with this key will run even without this action.'
         return { subject, text, applies: true, dangerous: false, facts }
       }
-      const what = state === 'done' ? 'answer' : 'failure, which duplicates receive as the answer'
-      const text = `Deletes the recorded ${what}. The next delivery with this key runs again, with all its effects. Later duplicates receive the new answer.`
+      const what =
+        state === 'done'
+          ? 'Deletes the recorded answer.'
+          : 'Deletes the recorded failure, which duplicate deliveries receive as their answer.'
+      const text = `${what} The next delivery with this key runs again, with all its effects. Later duplicates receive the new answer.`
       return { subject, text, applies: true, dangerous: true, facts }
     },
     async run({ observer, operator }, { namespace, key }) {
       const done = await operator.forgetDelivery(namespace, key)
       const result = { forgotten: done ? key : null }
-      if (done) return { done, text: `Forgot "${key}": the next delivery with this key runs.`, result }
+      if (done) return { done, text: `Forgot "${key}". The next delivery with this key will run.`, result }
       return { done, text: refusal(key, await observer.deliveries.find(namespace, key)), result }
     },
   }),
@@ -36,7 +40,7 @@ export const deliveries = {
 function refusal(key: string, delivery: DeliveryDetails | undefined): string {
   if (!delivery) return noSuchDelivery(key)
   const { instance, forMs } = delivery
-  return `"${key}" has been running for ${formatDuration(forMs)} on ${participantLabel(delivery)} (instance ${instance}). If it were forgotten now, it could run twice at the same time. Wait for its end, or end that process.`
+  return `"${key}" has been running for ${formatDuration(forMs)} on ${participantLabel(delivery)} (instance ${instance}). If you forget the delivery now, it may run twice at the same time. Wait until it has finished, or stop that process.`
 }
 
 export function noSuchDelivery(key: string): string {

@@ -2,13 +2,13 @@ import { formatDuration } from '../base/index.js'
 import type { FleetInstance, InstanceWork } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
-/** Time that running work gets if the drain request does not specify a time. */
+/** Time that running work has to finish if the drain request does not specify a time. */
 const defaultSeconds = 30
 
 export const instances = {
   'drain-instance': act({
     needs: { id: 'text' },
-    /** `within` is in seconds. */
+    /** `within` is the time in seconds that running work has to finish. */
     params: { within: { number: [0, 2_147_483] } },
     async preview({ observer }, { id, within = defaultSeconds }) {
       const found = await observer.fleet.find(id)
@@ -18,11 +18,11 @@ export const instances = {
       if (found.state !== 'open') return inapplicable(subject, drainingText(found))
       const runs = runsOf(work)
       const text = joinSentences(
-        `${hostOf(found)} permanently stops starting new work: no job, no tick, no delivery, no leadership.`,
+        `${hostOf(found)} permanently stops accepting new work: jobs, ticks, deliveries and leaderships.`,
         runs.length === 0
-          ? 'No work runs there now.'
-          : `Running there now: ${formatList(runs)}. This work may finish. Work that takes longer than ${formatDuration(within * 1_000)} is asked to stop, and other instances run it.`,
-        'The instance releases its locks when its work ends. Its process continues until its own code ends it.',
+          ? 'No work is currently running there.'
+          : `Currently running there: ${formatList(runs)}. This work may finish. Work that takes longer than ${formatDuration(within * 1_000)} is asked to stop, and other instances take it over.`,
+        'The instance releases its locks when its work has finished. The process keeps running until its own code ends it.',
       )
       return { subject, text, applies: true, dangerous: runs.length > 0, facts: factsOf(work) }
     },
@@ -30,8 +30,8 @@ export const instances = {
       const before = await observer.fleet.find(id)
       const isRequested =
         before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
-      // The instance may die between the request and this read. In that case its row has expired. A clean close deletes
-      // the row.
+      // If the instance dies between the request and this read, its row has expired. If the instance closes cleanly,
+      // its row has been deleted.
       const now = await observer.fleet.find(id)
       const found = now ?? before
       const state = !found?.alive
@@ -53,11 +53,11 @@ function hostOf({ host, osPid }: FleetInstance): string {
 }
 
 function goneText(id: string, found: FleetInstance | undefined): string {
-  return found ? `The instance ${id} (${hostOf(found)}) is gone.` : noSuchInstance(id)
+  return found ? `Instance ${id} (${hostOf(found)}) is gone.` : noSuchInstance(id)
 }
 
 export function noSuchInstance(id: string): string {
-  return `There is no instance ${JSON.stringify(id)}. \`holdfast instance ls\` lists all instances.`
+  return `There is no instance ${JSON.stringify(id)}. Run \`holdfast instance ls\` to list all instances.`
 }
 
 function drainingText(found: FleetInstance): string {

@@ -17,11 +17,11 @@ export const jobs = {
     preview: (context, { id }) => previewOf(context, id, retryConsequence),
     run: (context, { id }) =>
       withJob(context, id, 'retried', async (job, { jobs }) => {
-        if (await jobs.retry(id)) return { done: true, text: `Job ${id} may run now.` }
+        if (await jobs.retry(id)) return { done: true, text: `Job ${id} can run now.` }
         const now = await jobs.find(id)
         const text =
           now && hasEnded(now.state) && now.state !== 'done'
-            ? `Job ${id} was not retried: another job of kind ${job.kind} has its unique key.`
+            ? `Job ${id} was not retried: another job of kind ${job.kind} has the same unique key.`
             : `Job ${id} is already ${now?.state ?? 'gone'}.`
         return { done: false, text }
       }),
@@ -37,7 +37,7 @@ export const jobs = {
         const now = await jobs.find(id)
         if (!done) return { done, text: `Job ${id} is already ${now?.state ?? 'gone'}.` }
         if (now?.cancelling === undefined) return { done, text: `Cancelled job ${id}.` }
-        return { done, text: `Asked job ${id} to stop: the job ends when its handler ends.` }
+        return { done, text: `Asked job ${id} to stop. The job ends when its handler finishes.` }
       }),
   }),
 }
@@ -87,14 +87,15 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
   if (idle) return inapplicable(subject, idle)
   const mild = { subject, applies: true, dangerous: false }
   if (state === 'waiting') {
-    if (waits === 'lane') return { ...mild, text: `Job ${id} still waits for its lane.` }
-    if (waits === 'jobs') return { ...mild, text: `Job ${id} still waits for other jobs, but no longer for its time.` }
+    if (waits === 'lane') return { ...mild, text: `Job ${id} will still wait for its lane.` }
+    if (waits === 'jobs')
+      return { ...mild, text: `Job ${id} will still wait for other jobs, but no longer for its scheduled time.` }
     const left = formatDuration(Math.max(0, (runAt?.getTime() ?? 0) - now.getTime()))
-    return { ...mild, text: `Job ${id} may run now, instead of in ${left}.` }
+    return { ...mild, text: `Job ${id} can run now instead of in ${left}.` }
   }
   const text = joinSentences(
-    `Lets job ${id}, which is ${state}, run again with the same input and the full number of attempts.`,
-    attempts.length > 0 && 'Work that an attempt did before it failed may be done again.',
+    `Job ${id}, which is ${state}, will run again with the same input and the full number of attempts.`,
+    attempts.length > 0 && 'Work that a failed attempt has already done may be done again.',
   )
   return { ...mild, text }
 }
@@ -108,8 +109,8 @@ function cancelConsequence(job: JobDetails, now: Date): Consequence {
   const since = claimedAt === null ? '' : ` for ${formatDuration(now.getTime() - claimedAt.getTime())}`
   const text =
     state === 'running'
-      ? `Asks job ${id} to stop, which ${who} has been running${since}. The job ends when its handler reacts to the signal. Its effects so far are not undone.`
-      : `Job ${id} is cancelled and does not run. To run it after all, retry it.`
+      ? `Asks job ${id} to stop. The job has been running on ${who}${since}, and ends when its handler reacts to the signal. Effects so far are not undone.`
+      : `Job ${id} will be cancelled and will not run. To run the job later, retry it.`
   return { subject, text: joinSentences(text, after), applies: true, dangerous: true }
 }
 
@@ -120,9 +121,9 @@ function textOfWaiting(waiting: readonly LinkedJob[]): string {
   ) as [number, number, number]
   const parts = [
     cancelled > 0 &&
-      `${formatCount(cancelled, 'job')} that waited for it ${cancelled === 1 ? 'is' : 'are'} cancelled with it`,
-    run > 0 && `${formatCount(run, 'job')} ${run === 1 ? 'runs' : 'run'} anyway`,
-    wait > 0 && `${formatCount(wait, 'job')} ${wait === 1 ? 'waits' : 'wait'} until it is retried`,
+      `${formatCount(cancelled, 'job')} that ${cancelled === 1 ? 'waits' : 'wait'} for this job will also be cancelled`,
+    run > 0 && `${formatCount(run, 'job')} that ${run === 1 ? 'waits' : 'wait'} for this job will run anyway`,
+    wait > 0 && `${formatCount(wait, 'job')} will wait until this job is retried`,
   ].filter((part) => part !== false)
   return parts.length > 0 ? `${parts.join('; ')}.` : ''
 }

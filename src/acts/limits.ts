@@ -7,16 +7,16 @@ const maxListed = 10
 export const limits = {
   'reset-limit': act({
     needs: { namespace: 'text', name: 'text' },
-    consent: { doing: 'resetting a limit', question: 'Reset it?' },
+    consent: { doing: 'resetting a limit', question: 'Reset this limit?' },
     async preview({ observer }, { namespace, name }) {
       const subject = `limit ${name}`
       const { holding, waiting, holders, rate } = await observer.limits.find(namespace, name, maxListed)
       if (holding === 0 && !rate) return inapplicable(subject, unused(name))
       const text = joinSentences(
         holding > 0 &&
-          `Takes ${formatCount(holding, 'permit')} of "${name}". They are free immediately${waiting > 0 ? ', and the next waiters get them' : ''}. The holders are notified: immediately, or without an anchor at the next renewal of their presence. Work that ignores the loss may run at the same time as the work of the next holders.`,
+          `Revokes ${formatCount(holding, 'permit')} of "${name}". The permits become free immediately${waiting > 0 ? ', and the next waiters receive them' : ''}. Holders are notified immediately, or at their next renewal if they have no anchor. Work that ignores the loss may run at the same time as the work of the next holders.`,
         rate &&
-          `Refills the rate of "${name}", which would be full again in ${formatDuration(rate.refilledInMs)}. All of it is available immediately. A caller with a reserved start time still waits for that time.`,
+          `Refills the rate of "${name}" immediately. Without this action, the rate would be full again in ${formatDuration(rate.refilledInMs)}. A caller that has already reserved a start time still waits for that time.`,
       )
       const more = holding - holders.length
       const facts = [...holders.map(factOf), ...(more > 0 ? [['And', `${more} more`] as const] : [])]
@@ -28,7 +28,7 @@ export const limits = {
       const ended = holding > 0 ? await operator.resetLimit(keys.permits) : []
       const refilled = rate !== undefined && (await operator.refillRate(keys.rate))
       const text = joinSentences(
-        ended.length > 0 && `Took ${formatCount(ended.length, 'permit')} of "${name}".`,
+        ended.length > 0 && `Revoked ${formatCount(ended.length, 'permit')} of "${name}".`,
         refilled && `Refilled the rate of "${name}".`,
       )
       return { done: text !== '', text: text || unused(name), result: { ended, refilled } }
@@ -37,7 +37,7 @@ export const limits = {
 }
 
 function unused(name: string): string {
-  return `No permit of "${name}" is held and its rate is full: there is nothing to reset.`
+  return `No permit of "${name}" is held, and its rate is full: there is nothing to reset.`
 }
 
 function factOf(permit: ObservedPermit) {

@@ -3,7 +3,7 @@ import { nameLabel, type ObservedLock, type Observer, participantLabel } from '.
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
 const needs = { key: 'key' } as const
-/** `name`: the name that the operator typed, shown if the key has no registered name. */
+/** `name` is the name that the operator typed. Messages show it if the key has no registered name. */
 const params = { name: 'text' } as const
 
 const loss = 'Work that ignores the loss may continue to run.'
@@ -16,7 +16,7 @@ export const names = {
       const { name, ours, refusal } = await holdersOf(observer, of)
       const subject = `lock ${name}`
       if (ours.length === 0) return inapplicable(subject, refusal)
-      const text = `Asks ${labelsOf(ours)} to release the lock. The holder decides when its work can stop. No work is lost.`
+      const text = `Asks ${labelsOf(ours)} to release the lock. The holder decides when to stop its work. No work is lost.`
       return { subject, text, applies: true, dangerous: false }
     },
     async run({ observer, operator }, of) {
@@ -39,11 +39,11 @@ export const names = {
       const applies = { subject, applies: true, dangerous: true }
       if (!held) {
         const left = formatDuration(expiresInMs)
-        const text = `Ends the minimum hold on "${name}", which would last another ${left}. The name is free immediately. Work that the hold prevented from running again may run again.`
+        const text = `Ends the minimum hold on "${name}" now instead of in ${left}. The name becomes free immediately. Work that was blocked by the minimum hold can run again.`
         return { ...applies, text }
       }
       const holder = participantLabel(lease)
-      const text = `Takes "${name}" from ${holder}. The name is free immediately, and the next process that requests it gets it. The holder is notified, at the latest at its next renewal. Guarded writes with its fence ${fence} are refused from now on. ${loss}`
+      const text = `Revokes the lease on "${name}" from ${holder}. The name becomes free immediately for the next process that requests it. The holder is notified by its next renewal at the latest. Guarded writes with its fence ${fence} are rejected from now on. ${loss}`
       return { ...applies, text, facts: [['Instance', instance]] }
     },
     async run({ observer, operator }, of) {
@@ -57,7 +57,7 @@ export const names = {
   'break-lock': act({
     needs,
     params,
-    consent: { doing: 'breaking a lock', question: 'End every session that holds it?' },
+    consent: { doing: 'breaking a lock', question: 'End every session that holds this lock?' },
     async preview({ observer }, of) {
       const { name, holders, ours } = await holdersOf(observer, of)
       const subject = `lock ${name}`
@@ -65,10 +65,10 @@ export const names = {
       const all = (await observer.locks()).filter(({ granted }) => granted)
       const sessions = holders.length === 1 ? `session ${holders[0]!.pid}` : formatCount(holders.length, 'session')
       const text = joinSentences(
-        `Ends ${sessions}. Everything that the session holds is lost immediately, and the next waiter gets it.`,
-        ours.length > 0 && 'An instance reconnects. Its jobs and runs continue elsewhere.',
+        `Ends ${sessions}. Everything held by ${holders.length === 1 ? 'this session' : 'these sessions'} is lost immediately and passes to the next waiters.`,
+        ours.length > 0 && 'Affected instances reconnect. Other instances take over their jobs and runs.',
         loss,
-        'To ask the holder instead, release the lock.',
+        'To ask the holder to stop instead, request the release of the lock.',
       )
       const facts = holders.map((holder) => [participantLabel(holder), sessionOf(holder, all)] as const)
       return { subject, text, applies: true, dangerous: true, facts }
@@ -90,8 +90,8 @@ interface NameParams {
 }
 
 /**
- * Finds the sessions that hold the name as a lock. `ours` are instances. `refusal` explains why the other sessions
- * cannot receive a request.
+ * Finds the sessions that hold the name as a lock. `ours` contains the sessions of Holdfast instances. `refusal`
+ * explains why the other sessions cannot be asked to release the lock.
  */
 async function holdersOf(observer: Observer, { key, name: fallbackName }: NameParams) {
   const locks = await observer.locks({ key })
@@ -103,7 +103,7 @@ async function holdersOf(observer: Observer, { key, name: fallbackName }: NamePa
     holders.length === 0
       ? `"${name}" is free: it has no holder.`
       : others.length > 0
-        ? `${labelsOf(others)} holds "${name}" without Holdfast and cannot be asked. To end that session, break the lock.`
+        ? `${labelsOf(others)} holds "${name}" without using Holdfast and cannot be asked to release it. To end that session, break the lock.`
         : ''
   return { name, holders, ours, refusal }
 }
@@ -125,7 +125,7 @@ function labelsOf(holders: readonly ObservedLock[]): string {
   return holders.map((holder) => participantLabel(holder, holder.pid)).join(' and ')
 }
 
-/** `session 4711 of instance …, which also holds …` */
+/** Describes a session, such as `session 4711 of instance …, which also holds …`. */
 function sessionOf({ pid, key, instance }: ObservedLock, all: readonly ObservedLock[]): string {
   const others = all.filter((lock) => lock.pid === pid && lock.key !== key).map(nameLabel)
   const besides = others.length === 0 ? 'holds nothing else' : `also holds ${formatList(others)}`

@@ -1,12 +1,12 @@
 -- Operator actions on resources that instances hold.
 
 -- name: request_release
--- Asks the holders of a key to release it. Instances listen on the channel that has the schema's name.
+-- Asks the holders of a key to release that key. Instances listen on the channel that is named after the schema.
 select pg_notify($1, 'lock-release-requested ' || $2)
 
 -- name: request_drain
--- Asks an instance to drain within $3 ms (or null). The notification makes the instance read its row. An instance without notifications
--- reads the row at its next renewal.
+-- Asks an instance to drain. $3 is the time in milliseconds that running work has to finish, or null for the default. The notification
+-- makes the instance read its row. An instance that receives no notifications reads its row at the next renewal.
 with requested as (
   update holdfast.instance
   set state = 'drain-requested',
@@ -31,7 +31,7 @@ where key = $1::bigint
 returning name
 
 -- name: forget_delivery
--- Deletes a delivery, so that its key can run again. Does not delete a running delivery. Relies on delivery_pkey.
+-- Deletes a delivery so that its key can run again, unless the delivery is still running. Relies on the index delivery_pkey.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2
@@ -39,8 +39,8 @@ where namespace = $1
 returning state
 
 -- name: end_session
--- Ends a session if the session still holds the key. The check is necessary because the process ID may belong to a different session by
--- now. Waits up to 5 s.
+-- Ends a session if that session still holds the key. The check is necessary because the process ID may now belong to a different session.
+-- Waits up to 5 seconds for the session to end.
 with holder as materialized (
   select pid
   from pg_locks
@@ -56,8 +56,8 @@ select pg_terminate_backend(pid, 5000) as ended
 from holder
 
 -- name: expire_lease
--- Expires a lease or a minimum hold. The new token makes the holder's later renewals, releases and guarded writes fail. Notifies the holder
--- and the waiters. Relies on lease_pkey.
+-- Expires a lease or a minimum hold. The statement clears the token, so the holder's later renewals, releases and guarded writes fail.
+-- Notifies the holder and the waiters. Relies on the index lease_pkey.
 with found as materialized (
   select key, has_waiters
   from holdfast.lease

@@ -21,8 +21,9 @@ export interface RevokedPermit {
 }
 
 /**
- * Runs the statements of the acts that have no public method. Requesting a release and ending a session need no
- * privileges on the schema. To end a session, the role must be the session's role or have `pg_signal_backend`.
+ * Runs the SQL statements of the acts that have no public method. Requesting a release and ending a session need no
+ * privileges on the schema. To end a session, the database role must be the session's own role or a member of
+ * `pg_signal_backend`.
  */
 export class Operator {
   readonly #executor: Executor
@@ -35,7 +36,7 @@ export class Operator {
     this.#sql = loadStatements(new URL('./operate.sql', import.meta.url), schema)
   }
 
-  /** Requests the release of the key. Each handle's signal aborts with a `ReleaseRequestedError`. */
+  /** Asks the holders to release the key. The signal of each holder's handle aborts with a `ReleaseRequestedError`. */
   async requestRelease(key: string): Promise<void> {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
   }
@@ -58,8 +59,9 @@ export class Operator {
   }
 
   /**
-   * Revokes all permits of a limit and grants them to waiters. Each handle's signal aborts when its instance receives
-   * the notification: immediately, or, without an anchor, when the instance next renews its presence.
+   * Revokes all permits of a limit and grants them to waiters. A handle's signal aborts when its instance receives the
+   * notification. An instance with an anchor receives it immediately. An instance without an anchor receives it when it
+   * next renews its presence.
    */
   async resetLimit(key: string): Promise<RevokedPermit[]> {
     const rows = await this.#executor.query<{ instance: string; weight: number; fence: string }>(
@@ -69,7 +71,7 @@ export class Operator {
     return rows.map(({ fence, ...same }) => ({ ...same, fence: Number(fence) }))
   }
 
-  /** Refills the rate limit with this key. Returns false if it was full. */
+  /** Refills the rate limit with this key. Returns false if the rate limit was already full. */
   async refillRate(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
   }
@@ -82,7 +84,10 @@ export class Operator {
     return (await this.#executor.query(this.#sql.forget_delivery.text, [namespace, key])).length > 0
   }
 
-  /** Ends a session that holds the key. The session loses all its locks. Returns false if it no longer held the key. */
+  /**
+   * Ends a session that holds the key. The session loses all its locks. Returns false if the session no longer held the
+   * key.
+   */
   async endSession(pid: number, key: string): Promise<boolean> {
     try {
       const [row] = await this.#executor.query<{ ended: boolean }>(this.#sql.end_session.text, [pid, key])
@@ -94,25 +99,25 @@ export class Operator {
   }
 }
 
-/** The role is not allowed to end a session of a different role. */
+/** Thrown if the database role is not allowed to end a session of a different role. */
 export class NotYourSessionError extends HoldfastError {
   constructor(pid: number, cause: Error) {
-    super(`This role may not end session ${pid}`, {
+    super(`The database role is not allowed to end session ${pid}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'Use the role of that session, or a role with pg_signal_backend. Only a superuser can end the session of a superuser.',
+      hint: 'Use the role that owns the session, or a member of pg_signal_backend. Only a superuser can end the session of a superuser.',
       cause,
     })
   }
 }
 
-/** The session did not end within 5 s. */
+/** Thrown if the session does not end within 5 seconds. */
 export class SessionLingersError extends HoldfastError {
   constructor(pid: number) {
-    super(`Session ${pid} received the request to end, but did not end within 5 s`, {
+    super(`Session ${pid} received the request to end, but did not end within 5 seconds`, {
       code: 'SESSION_LINGERS',
       retryable: true,
-      hint: 'It may be running an operation that cannot be interrupted. Check again later.',
+      hint: 'The session may be running an operation that cannot be interrupted. Check again later.',
     })
   }
 }

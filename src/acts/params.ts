@@ -1,8 +1,8 @@
 import { type OptionRule, readOptions, UsageError } from '../base/index.js'
 
 /**
- * Kind of a parameter of a view or an act. `key` is a 64-bit key in decimal, `id` the id of a job. Values are accepted
- * as text (from a URL) and as JSON values.
+ * Type of a parameter of a view or an act. `key` is a 64-bit key in decimal, and `id` is the ID of a job. Each value
+ * can be passed as text (from a URL) or as a JSON value.
  */
 type ParamKind =
   | 'text'
@@ -26,7 +26,7 @@ type ValueOf<Kind> = Kind extends 'flag'
         ? Word
         : string
 
-/** Parameters after parsing: all required ones, and the optional ones that were given. */
+/** Parsed parameters: all required parameters, and the optional parameters that were given. */
 export type ParsedParams<Needs, Params> = { readonly [Name in keyof Needs]: ValueOf<Needs[Name]> } & {
   readonly [Name in keyof Params]?: ValueOf<Params[Name]> | undefined
 }
@@ -58,7 +58,7 @@ function ruleOf(kind: ParamKind): OptionRule<unknown> {
 
 const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
   text: {
-    expected: `a text of 1 to ${maxTextLength} characters`,
+    expected: `a string of 1 to ${maxTextLength} characters`,
     read: (given) =>
       typeof given === 'string' &&
       given !== '' &&
@@ -69,7 +69,7 @@ const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
         : undefined,
   },
   key: {
-    expected: 'a key of 64 bits in decimal',
+    expected: 'a 64-bit key in decimal',
     read: (given) =>
       typeof given === 'string' && /^-?\d{1,19}$/.test(given) && BigInt.asIntN(64, BigInt(given)) === BigInt(given)
         ? given

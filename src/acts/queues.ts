@@ -13,7 +13,7 @@ export const queues = {
       if (queue?.pausedAt) return inapplicable(subject, `"${name}" is already paused.`)
       const { ready = 0, running = 0 } = queue ?? {}
       const text = joinSentences(
-        `No job of "${name}" starts on any instance until the queue is resumed: ${formatJobs(ready, 'ready')} and all new jobs wait.`,
+        `No instance starts jobs of "${name}" until the queue is resumed. ${formatJobs(ready, 'ready')} and all new jobs will wait.`,
         continueText(running),
         'No job is lost.',
         unknown,
@@ -25,7 +25,7 @@ export const queues = {
       await asMember(namespace, ({ jobs }) => jobs.pause(name))
       const text = queue?.pausedAt
         ? `"${name}" was already paused.`
-        : `Paused "${name}": none of its jobs is claimed until it is resumed.`
+        : `Paused "${name}". Workers claim none of its jobs until the queue is resumed.`
       return {
         done: true,
         text: joinSentences(text, continueText(queue?.running ?? 0), unknown),
@@ -42,8 +42,8 @@ export const queues = {
       if (!queue?.pausedAt) return inapplicable(subject, unknown ?? notPaused(name))
       const { ready, workers, pausedForMs } = queue
       const text = joinSentences(
-        `The jobs of "${name}" start again after a pause of ${formatDuration(pausedForMs!)}: ${formatJobs(ready, 'ready')}.`,
-        workers === 0 && 'No worker serves the queue: the jobs wait for one.',
+        `Resumes "${name}" after a pause of ${formatDuration(pausedForMs!)}. Workers can claim ${formatJobs(ready, 'ready')}.`,
+        workers === 0 && 'No worker serves the queue, so its jobs wait until a worker starts.',
       )
       return { subject, text, applies: true, dangerous: false }
     },
@@ -57,16 +57,16 @@ export const queues = {
 
   'redrive-queue': act({
     needs,
-    consent: { doing: 'bringing jobs back', question: 'Let them run again?' },
+    consent: { doing: 'redriving a queue', question: 'Let these jobs run again?' },
     async preview({ observer }, { namespace, name }) {
       const subject = `queue ${name}`
       const { queue, unknown } = await queueOf(observer, namespace, name)
       if (!queue || queue.buried === 0) return inapplicable(subject, unknown ?? noneBuried(name))
       const { buried, ready, workers, pausedAt } = queue
       const text = joinSentences(
-        `Lets ${formatJobs(buried, 'buried')} of "${name}" run again, the oldest first, with the full number of attempts. Work that an attempt did before it failed may be done again. A job stays buried if another job has its unique key.`,
-        pausedAt && 'The queue is paused: the jobs wait until it is resumed.',
-        workers === 0 && 'No worker serves the queue: the jobs wait for one.',
+        `Lets ${formatJobs(buried, 'buried')} of "${name}" run again, oldest first, with the full number of attempts. Work that a failed attempt has already done may be done again. A job stays buried if another job has the same unique key.`,
+        pausedAt && 'The queue is paused, so its jobs wait until the queue is resumed.',
+        workers === 0 && 'No worker serves the queue, so its jobs wait until a worker starts.',
       )
       const facts = [
         ['Buried', formatJobCount(buried)],
@@ -92,11 +92,11 @@ export const queues = {
         return all
       })
       if (redriven === 0) {
-        return { ...none, text: `No job of "${name}" could be redriven: other jobs have their unique keys.` }
+        return { ...none, text: `No job of "${name}" could be redriven, because other jobs have the same unique keys.` }
       }
       const text = joinSentences(
-        `${formatCount(redriven, 'job')} of "${name}" may run again.`,
-        outOfTime && 'Some jobs may still be buried: redrive the queue again.',
+        `${formatCount(redriven, 'job')} of "${name}" can run again.`,
+        outOfTime && 'Some jobs may still be buried. Redrive the queue again.',
       )
       return { done: true, text, result: { redriven } }
     },
@@ -116,7 +116,7 @@ async function queueOf(
     name,
     known.map((queue) => queue.name ?? ''),
   )
-  return { unknown: joinSentences(`The queue "${name}" was never used.`, meant && `Did you mean "${meant}"?`) }
+  return { unknown: joinSentences(`The queue "${name}" has never been used.`, meant && `Did you mean "${meant}"?`) }
 }
 
 function notPaused(name: string): string {
@@ -124,14 +124,14 @@ function notPaused(name: string): string {
 }
 
 function noneBuried(name: string): string {
-  return `No job of "${name}" is buried.`
+  return `The queue "${name}" has no buried jobs.`
 }
 
 function continueText(running: number): string | false {
-  return running > 0 && `${formatJobs(running, 'running')} ${running === 1 ? 'continues' : 'continue'} to the end.`
+  return running > 0 && `${formatJobs(running, 'running')} will run to completion.`
 }
 
-/** `9,999` or `10,000+`: the count stops at that limit. */
+/** Formats a number of jobs, such as `9,999` or `10,000+`. Queries count at most 10,000 jobs. */
 function formatJobCount(jobs: number): string {
   return jobs > maxCounted ? `${maxCounted.toLocaleString('en')}+` : jobs.toLocaleString('en')
 }

@@ -10,7 +10,7 @@ interface ScheduleParams {
 }
 
 export const schedules = {
-  /** Requests a run now, in addition to the rule. */
+  /** Requests an additional run now. The ticks of the rule do not change. */
   'run-schedule': act({
     needs,
     preview: (context, of) => previewOf(context, of, (found) => runConsequence(of.name, found)),
@@ -19,12 +19,14 @@ export const schedules = {
         const { namespace, name } = of
         const tick = await context.asMember(namespace, ({ schedules }) => schedules.run(name))
         if (tick === null) {
-          const text = `No run of "${name}" was requested: another run exists, and the overlap policy allows no more.`
+          const text = `No run of "${name}" was requested, because another run exists and the overlap policy does not allow a second run.`
           return { done: false, text, result: { tick } }
         }
         const by =
-          found.members.length > 0 ? 'a member starts it' : 'it starts when a live instance defines the schedule'
-        return { done: true, text: `Requested a run of "${name}" (${tick.toISOString()}): ${by}.`, result: { tick } }
+          found.members.length > 0
+            ? 'A member will start the run'
+            : 'The run will start when a live instance defines the schedule'
+        return { done: true, text: `Requested a run of "${name}" (${tick.toISOString()}). ${by}.`, result: { tick } }
       }),
   }),
 
@@ -35,9 +37,9 @@ export const schedules = {
         const { pausedAt, nextAt } = found
         if (pausedAt) return { text: `"${of.name}" has been paused since ${timeOf(pausedAt)}.`, applies: false }
         const text = joinSentences(
-          `No tick of "${of.name}" starts until the schedule is resumed, even after a deployment.`,
+          `The ticks of "${of.name}" do not run until the schedule is resumed, even after a deployment.`,
           nextAt ? `The next tick would be at ${timeOf(nextAt)}.` : 'The schedule has no further ticks.',
-          runningOf(found).length > 0 && 'A run that has started continues.',
+          runningOf(found).length > 0 && 'A run that is in progress continues.',
         )
         return { text }
       }),
@@ -47,7 +49,7 @@ export const schedules = {
         await context.asMember(namespace, ({ schedules }) => schedules.pause(name))
         const text = pausedAt
           ? `"${name}" was already paused.`
-          : `Paused "${name}": no tick starts until it is resumed.`
+          : `Paused "${name}". Its ticks do not run until the schedule is resumed.`
         return { done: true, text, result: { paused: name } }
       }),
   }),
@@ -61,9 +63,9 @@ export const schedules = {
           unrecordedTicks === 0
             ? 'No tick was due during the pause.'
             : unrecordedTicks === 1
-              ? 'The tick that was due during the pause does not run. It is recorded as paused.'
-              : `The ${unrecordedTicks} ticks that were due during the pause do not run. They are recorded as paused.`
-        return { text: `"${of.name}" ticks by its rule again. ${gaps}` }
+              ? 'The tick that was due during the pause does not run and is recorded as paused.'
+              : `The ${unrecordedTicks} ticks that were due during the pause do not run and are recorded as paused.`
+        return { text: `"${of.name}" follows its rule again. ${gaps}` }
       }),
     run: (context, of) =>
       withSchedule(context, of, async ({ pausedAt }) => {
@@ -77,8 +79,8 @@ export const schedules = {
   }),
 
   /**
-   * Overrides the rule in the code. The override also applies after later deployments. Without a rule, removes the
-   * override.
+   * Overrides the rule that the code defines. The override remains in effect after later deployments. If no rule is
+   * given, removes the override.
    */
   'override-schedule': act({
     needs,
@@ -88,7 +90,7 @@ export const schedules = {
         const code = describeRule(codeRule)
         if (isRule(rule)) {
           ruleFromOptions('override-schedule', rule)
-          const text = `"${name}" ticks by ${describeRule(rule)} from now on, even after a deployment, until the override is cleared. The rule in the code is ${code}.`
+          const text = `"${name}" will follow the rule ${describeRule(rule)} until the override is cleared, even after a deployment. The rule in the code is ${code}.`
           return { text }
         }
         return { text: clearText(name, overridden, code), applies: overridden }
@@ -101,7 +103,7 @@ export const schedules = {
           const after = (await schedules.find(name))!
           const ruleText = describeRule(after.rule)
           const text = isNew
-            ? `"${name}" ticks by ${ruleText}, even after a deployment, until the override is cleared (rule in the code: ${describeRule(after.codeRule)}).`
+            ? `"${name}" now follows the rule ${ruleText} until the override is cleared, even after a deployment (rule in the code: ${describeRule(after.codeRule)}).`
             : clearText(name, overridden, ruleText)
           const result = { schedule: name, rule: after.rule, overridden: isNew }
           return { done: isNew || overridden, text, result }
@@ -116,7 +118,7 @@ function isRule({ cron, every }: { readonly cron?: string | undefined; readonly 
 
 function clearText(name: string, overridden: boolean, code: string): string {
   return overridden
-    ? `"${name}" ticks by the rule in the code again: ${code}.`
+    ? `"${name}" follows the rule in the code again: ${code}.`
     : `"${name}" has no override. Its rule in the code is ${code}.`
 }
 
@@ -133,7 +135,9 @@ async function withSchedule(
   return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
 }
 
-/** Previews an act. By default, the act has something to do and is not dangerous. */
+/**
+ * Previews an act on a schedule. The act applies and is not dangerous, unless `consequenceOf` returns something else.
+ */
 async function previewOf(
   { observer }: ActContext,
   { namespace, name }: ScheduleParams,
@@ -154,25 +158,32 @@ function runConsequence(name: string, found: ScheduleDetails) {
     .map(({ host, osPid, instance }) => (host ? `${host} process ${osPid}` : (instance ?? 'an instance')))
     .join(' and ')
   if (overlap === 'skip' && (running.length > 0 || waits)) {
-    const there = running.length > 0 ? `${who} runs it` : 'a run waits to start'
-    const text = `Nothing happens: ${there}, and "${name}" allows no other run at the same time.`
+    const there = running.length > 0 ? `${who} is running it` : 'a run is waiting to start'
+    const text = `Nothing will happen: ${there}, and "${name}" allows no other run at the same time.`
     return { text, applies: false }
   }
   if (overlap === 'queue' && waits) {
-    const text = `Nothing happens: a run of "${name}" already waits, and at most one run may wait.`
+    const text = `Nothing will happen: a run of "${name}" is already waiting, and only one run may wait at a time.`
     return { text, applies: false }
   }
-  const by =
-    members.length > 0
-      ? `${members.length === 1 ? 'Its only member' : `One of its ${members.length} members`} starts`
-      : 'No live instance defines the schedule. The request waits until an instance does, which then starts'
-  const rest = 'in addition to the rule. The ticks of the rule do not change.'
+  const starter =
+    members.length === 0
+      ? 'The first instance that defines the schedule'
+      : members.length === 1
+        ? 'Its only member'
+        : `One of its ${members.length} members`
+  const orphanText = members.length === 0 && 'No live instance defines the schedule.'
+  const rest = 'The ticks of the rule do not change.'
   if (overlap === 'replace' && running.length > 0) {
-    const text = `Asks the run of ${who} to stop, and records it as cancelled. ${by} another run now, ${rest}`
-    return { text, dangerous: true }
+    const stopText = `Asks ${who} to stop the current run, and records that run as cancelled.`
+    return {
+      text: joinSentences(stopText, orphanText, `${starter} will start another run now.`, rest),
+      dangerous: true,
+    }
   }
-  const when = overlap === 'queue' && running.length > 0 ? `when the run of ${who} has ended` : 'now'
-  return { text: `${by} a run of "${name}" ${when}, ${rest}` }
+  const mustWait = overlap === 'queue' && running.length > 0
+  const when = mustWait ? ` when the run of ${who} has ended` : members.length > 0 ? ' now' : ''
+  return { text: joinSentences(orphanText, `${starter} will start an additional run of "${name}"${when}.`, rest) }
 }
 
 function runningOf({ runs }: ScheduleDetails): ScheduleDetails['runs'] {
@@ -183,7 +194,7 @@ function factsOf(found: ScheduleDetails): (readonly [string, string])[] {
   const { rule, members, nextAt, pausedAt, overlap, runs } = found
   const latest = runs.find(({ endedAt }) => endedAt !== null)
   const facts: (readonly [string, string] | null | undefined)[] = [
-    ['Rule', rule ? describeRule(rule) : 'one of a newer version'],
+    ['Rule', rule ? describeRule(rule) : 'unknown (defined by a newer version)'],
     nextAt && ['Next tick', timeOf(nextAt)],
     pausedAt && ['Paused since', timeOf(pausedAt)],
     ['Members', String(members.length)],

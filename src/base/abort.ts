@@ -1,13 +1,15 @@
 import { setMaxListeners } from 'node:events'
 import { memberOf } from './user-values.js'
 
-/** Runs `onAbort` when the signal aborts, or immediately if it has aborted. Returns a function that stops listening. */
+/**
+ * Calls `onAbort` when the signal aborts, or immediately if the signal has already aborted. Returns a function that removes the listener.
+ */
 export function whenAborted(signal: AbortSignal | undefined, onAbort: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {}
   const listener = () => onAbort(signal.reason)
   if (signal.aborted) listener()
   else {
-    // Many calls may wait on one signal. Node.js would log a warning about a listener leak.
+    // Many calls may wait on one signal. Without this setting, Node.js would warn about a listener leak.
     setMaxListeners(0, signal)
     signal.addEventListener('abort', listener, { once: true })
   }
@@ -21,7 +23,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     const forget = whenAborted(signal, done)
     function done() {
       clearTimeout(timer)
-      // If the signal had already aborted, the callback runs before `forget` is assigned.
+      // If the signal has already aborted, `done` runs before `forget` is assigned, so the call of `forget` is deferred.
       queueMicrotask(() => forget())
       resolve()
     }
@@ -36,8 +38,8 @@ export function isAbortError(signal: AbortSignal, error: unknown): boolean {
 }
 
 /**
- * Settles with the result of the work, or rejects as soon as one of the signals aborts. In that case the work continues, but its result is
- * ignored.
+ * Settles with the result of the work, or rejects as soon as one of the signals aborts. If a signal aborts first, the work continues, but
+ * its result is ignored.
  */
 export async function orAborted<T>(
   signals: AbortSignal | readonly (AbortSignal | undefined)[] | undefined,
@@ -54,7 +56,7 @@ export async function orAborted<T>(
   }
 }
 
-/** A signal that aborts as soon as any of several signals aborts. Call `forget` when the signal is no longer needed. */
+/** Returns a signal that aborts as soon as any of the given signals aborts. Call `forget` when the signal is no longer needed. */
 export function combineSignals(...signals: readonly (AbortSignal | undefined)[]): {
   readonly signal: AbortSignal
   forget(): void
@@ -70,7 +72,7 @@ export function combineSignals(...signals: readonly (AbortSignal | undefined)[])
 }
 
 /**
- * Returns the result of the work, or undefined if the work takes longer than `ms` milliseconds. In that case the work continues in the
+ * Returns the result of the work, or undefined if the work takes longer than `ms` milliseconds. Work that takes longer continues in the
  * background.
  */
 export async function resultWithin<T>(ms: number, work: Promise<T>): Promise<T | undefined> {

@@ -4,13 +4,15 @@ interface PendingItem<Item, Result> {
   reject(error: unknown): void
 }
 
-/** After this time the next batch is sent even if the previous batch is still in flight, because its connection may be dead. */
+/**
+ * Time after which the next batch is sent even if the previous batch is still in flight. The connection of the previous batch may be dead.
+ */
 const stallMs = 1_000
 const maxInFlight = 4
 
 /**
- * Collects the items that are added in one event-loop turn and sends them as one batch. While a batch is in flight, the next batch collects
- * items. As the load increases, batches grow and the cost per item falls.
+ * Collects the items that are added in one event-loop turn and sends them as one batch. While a batch is in flight, new items are collected
+ * for the next batch. As the load increases, batches become larger and the cost per item falls.
  *
  * @example
  * const renewals = new Batcher<string, boolean>(async (tokens) => renewAll(tokens))
@@ -24,7 +26,10 @@ export class Batcher<Item, Result> {
   #inFlight = 0
   #stallTimer: NodeJS.Timeout | undefined
 
-  /** `send` returns one result for each item, in order. If it throws, every item of the batch rejects with that error. */
+  /**
+   * `send` must return one result for each item, in the order of the items. If `send` throws, the promises of all items in the batch reject
+   * with that error.
+   */
   constructor(send: (items: readonly Item[]) => Promise<readonly Result[]>, { maxBatch = 1_000 } = {}) {
     this.#send = send
     this.#maxBatch = maxBatch

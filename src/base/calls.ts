@@ -1,12 +1,12 @@
 import { ClosedError } from './errors.js'
 
-/** Maximum number of calls in flight whose stack is captured. Capturing a stack takes a few µs. */
+/** Maximum number of in-flight calls for which a stack trace is captured. Capturing a stack trace takes a few microseconds. */
 const maxTraced = 16
 
 /**
- * Tracks the user's calls that are in flight in a room. When the room closes, each waiting call rejects with its own `ClosedError`, which
- * contains the name and the stack trace of the call. If a program forgets an `await` before `close()`, the rejection is unhandled, and only
- * this error shows which call was affected.
+ * Tracks the user's in-flight calls to a module. When the module closes, each waiting call rejects with its own `ClosedError`, which
+ * contains the name and the stack trace of the call. If a program calls `close()` without awaiting a call, the rejection is unhandled, and
+ * only this error shows which call was affected.
  */
 export class Calls {
   readonly #closing = new AbortController()
@@ -18,8 +18,8 @@ export class Calls {
   }
 
   /**
-   * Refuses further calls. Returns the error with which the room rejects calls in flight. `run` replaces this error with a separate error
-   * for each call.
+   * Rejects further calls. Returns the error with which the module rejects its in-flight calls. `run` replaces this error with a separate
+   * error for each call.
    */
   close(): ClosedError {
     this.#closing.abort(new ClosedError('This instance'))
@@ -27,7 +27,7 @@ export class Calls {
   }
 
   throwIfClosed(): void {
-    // The abort reason is not used here, because its stack trace shows close() and not the call.
+    // Throws a new error, because the stack trace of the abort reason shows close() instead of the call.
     if (this.#closing.signal.aborted) throw new ClosedError('This instance')
   }
 
@@ -47,7 +47,10 @@ export class Calls {
     }
   }
 
-  /** Runs a call that writes and waits for no other instance, such as jobs.enqueue. `waitForWrites` waits for it. */
+  /**
+   * Runs a call that writes to the database without waiting for other instances, such as `jobs.enqueue`. `waitForWrites` waits for such
+   * calls.
+   */
   write<T>(work: () => Promise<T>): Promise<T> {
     this.throwIfClosed()
     const writing = work()
@@ -57,9 +60,11 @@ export class Calls {
     return writing
   }
 
-  /** Resolves when all current writes have finished. Closing waits for this, so that no write is lost that the program did not await. */
+  /**
+   * Resolves when all current writes have finished. Closing waits for these writes, because the program may not have awaited all of them.
+   */
   async waitForWrites(): Promise<void> {
-    // A call from the same event-loop turn may still be checking its arguments.
+    // A call that started in the same event-loop turn may still be checking its arguments.
     await new Promise(setImmediate)
     await Promise.allSettled(this.#writes)
   }

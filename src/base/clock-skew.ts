@@ -1,4 +1,4 @@
-/** Clock skew below this is ignored. */
+/** Clock skew below this value is ignored. */
 export const noticeableClockSkewMs = 2_000
-/** Clock skew above this is reported as a risk. */
+/** Clock skew above this value is reported as a risk. */
 export const riskyClockSkewMs = 60_000

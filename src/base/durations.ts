@@ -1,4 +1,7 @@
-/** A length of time: a number of milliseconds, or a text with units such as `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'1d'`, `'1m30s'`. */
+/**
+ * A duration: a number of milliseconds, or a string with units, such as `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'1d'`,
+ * `'1m30s'`.
+ */
 export type Duration = number | string
 
 /** Maximum delay of a timer. A Node.js timer with a delay of more than 2^31 ms fires immediately. */

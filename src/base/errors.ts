@@ -1,12 +1,12 @@
 /**
- * Holdfast distinguishes three kinds of failure:
+ * Holdfast distinguishes three ways in which a call can fail:
  *
- * - a mistake of the programmer throws `UsageError` immediately;
- * - an operating error throws a different subclass of `HoldfastError`, with a stable `code`;
- * - an outcome (busy, replayed, skipped) is a return value and never thrown.
+ * - A programming error throws a `UsageError` immediately.
+ * - An operational error throws another subclass of `HoldfastError`, with a stable `code`.
+ * - An expected outcome (busy, replayed, skipped) is returned and never thrown.
  */
 interface ErrorDetails {
-  /** Stable code for programs. */
+  /** Stable error code for programs. */
   code: string
   retryable: boolean
   /** One sentence about how to fix the problem. */
@@ -38,12 +38,12 @@ export class HoldfastError extends Error {
   }
 }
 
-/** Whether the same call may succeed later even if nothing is changed. */
+/** Whether the same call may succeed if it is retried later without changes. */
 export function isRetryable(error: unknown): boolean {
   return error instanceof HoldfastError && error.retryable
 }
 
-/** A call that can never work: an invalid option, an empty name, a lock acquired inside itself. */
+/** Thrown for a call that can never succeed. Examples are an invalid option, an empty name, and acquiring a lock inside the same lock. */
 export class UsageError extends HoldfastError {
   constructor(message: string, hint?: string) {
     super(message, { code: 'USAGE', retryable: false, hint })
@@ -51,21 +51,22 @@ export class UsageError extends HoldfastError {
 }
 
 /**
- * The instance is draining and starts no new work. If draining times out, the signal of every handle that is still held aborts with this
- * error.
+ * Thrown while the instance is draining, because a draining instance starts no new work. If draining times out, the signal of every handle
+ * that is still held aborts with this error.
  */
 export class InstanceDrainingError extends HoldfastError {
   constructor() {
     super('This instance is draining', {
       code: 'INSTANCE_DRAINING',
       retryable: false,
-      hint: 'Release what you hold and start no new work here. Other instances take over.',
+      hint: 'Release what you hold and start no new work on this instance. Other instances take over.',
     })
   }
 }
 
 /**
- * The instance, or a part of it, has been closed. If a call was in flight, the error contains the name and the stack trace of the call.
+ * Thrown because the instance, or a part of it, has been closed. If a call was in flight, the error contains the name and the stack trace
+ * of that call.
  *
  * @example
  * const waiting = holdfast.locks.acquire('nightly-report')

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/** Something that a flow of control holds, because the flow runs inside the `with` that acquired it. */
+/** A hold of the current flow of control. The flow runs inside the `with` call that acquired the names. */
 export interface FlowHold {
   readonly handle: { readonly held: boolean }
   readonly keys: readonly string[]
@@ -16,19 +16,19 @@ interface Flow {
 const currentFlow = new AsyncLocalStorage<Flow>()
 
 /**
- * Runs `work` as a flow of control that holds something. A call that waits inside the flow is recorded as a holder. Only this record can
- * show that two calls wait for each other.
+ * Runs `work` as a flow of control that has a hold. If a call inside the flow waits for a name, Holdfast records that the waiting call also
+ * holds the names of the flow. Only this record can show that two calls wait for each other.
  */
 export function runHolding<T>(held: FlowHold, work: () => T): T {
   return currentFlow.run({ held, outer: currentFlow.getStore() }, work)
 }
 
-/** Everything that the current flow of control holds, the innermost first. */
+/** Yields all holds of the current flow of control, starting with the innermost `with` call. */
 export function* holdsOfFlow(): Iterable<FlowHold> {
   for (let flow = currentFlow.getStore(); flow; flow = flow.outer) if (flow.held.handle.held) yield flow.held
 }
 
-/** The keys that the current flow of control holds in one database. */
+/** Returns the keys that the current flow of control holds in one database. */
 export function keysHeldByFlow(address: string): string[] {
   return [...holdsOfFlow()].flatMap((held) => (held.address === address ? held.keys : []))
 }

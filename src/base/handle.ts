@@ -2,8 +2,8 @@ import { ClosedError, type HoldfastError, UsageError } from './errors.js'
 import { describe } from './user-values.js'
 
 /**
- * Anything that can be held: a lock, a lease, a permit, a leadership. `held` reads the clock each time. Therefore its value is correct even
- * immediately after the process was frozen or its event loop was blocked, before any timer or socket event has fired.
+ * Base class of everything that can be held: locks, leases, permits and leaderships. `held` reads the clock on each access. Therefore its
+ * value is correct even immediately after the process was frozen or its event loop was blocked, before any timer or socket event has fired.
  *
  * ```text
  * held ──► released
@@ -27,9 +27,12 @@ export abstract class Handle {
     return this.#released === undefined && this.loss === undefined
   }
 
-  /** Aborts when the handle is lost, before anyone else can acquire the name, or when a release is requested. The reason shows which. */
+  /**
+   * Aborts when the handle is lost or when its release is requested. If the handle is lost, the signal aborts before any other holder can
+   * acquire the name. The signal's reason shows which of the two happened.
+   */
   get signal(): AbortSignal {
-    // Created on first use: most handles are held briefly, and their signal is never read.
+    // Created on first use, because most handles are held only briefly and their signal is never read.
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
       if (this.#releaseRequest) this.#controller.abort(this.#releaseRequest)
@@ -43,7 +46,7 @@ export abstract class Handle {
   /** Releases the handle. Resolves when the server has released the name. May be called more than once, and after a loss. */
   release(): Promise<void> {
     if (this.#released) return this.#released
-    // A loss before the release is reported. A loss after it is not.
+    // A loss before the release is reported. A loss after the release is ignored.
     const { loss } = this
     if (loss) this.lose(loss)
     else if (!this.#loss) this.reportEnd(performance.now() - this.#grantedAt, undefined, this.#releaseRequest)
@@ -55,7 +58,7 @@ export abstract class Handle {
     return this.release()
   }
 
-  /** @internal Throws the loss, if there is one. */
+  /** @internal Throws the error of the loss if the handle has been lost. */
   throwIfLost(): void {
     const { loss } = this
     if (loss) throw loss
@@ -72,12 +75,12 @@ export abstract class Handle {
     return this.currentLoss()
   }
 
-  /** @internal Declares the handle lost. Only the first reason counts. */
+  /** @internal Marks the handle as lost. Only the first reason is kept. */
   protected lose(reason: HoldfastError): void {
     if (this.#loss || this.#released) return
     this.#loss = reason
     this.#controller?.abort(reason)
-    // Closing the instance and releasing by token are not losses.
+    // A handle that ends because the instance was closed or because its token was released is not a loss.
     const { cause } = reason
     const heldMs = performance.now() - this.#grantedAt
     if (cause instanceof ClosedError) this.reportEnd(heldMs, undefined, cause)
@@ -90,7 +93,7 @@ export abstract class Handle {
     this.#controller?.abort(reason)
   }
 
-  /** @internal Returns the loss if the session, presence or lease behind the handle is not trusted now. */
+  /** @internal Returns the loss if the holder can no longer rely on the session, presence or lease behind the handle. */
   protected abstract currentLoss(): HoldfastError | undefined
 
   /** @internal Emits the event for a loss or a release. Called once. */
@@ -107,8 +110,8 @@ export function checkCallback(where: string, work: unknown): void {
 }
 
 /**
- * Runs `work` while the handle is held, then always releases the handle. If the handle was lost before `work` finished, throws the loss,
- * because another holder may have worked at the same time.
+ * Runs `work` while the handle is held, then always releases the handle. Throws the error of the loss if the handle was lost before `work`
+ * finished, because another holder may have worked at the same time.
  */
 export async function whileHeld<T>(handle: Handle, work: () => Promise<T> | T): Promise<T> {
   try {

@@ -2,13 +2,18 @@ import { types } from 'node:util'
 import { UsageError } from './errors.js'
 import { describe, messageOf } from './user-values.js'
 
-/** Maximum number of visited parts: an object with shared parts can expand to a very large number of parts. */
+/**
+ * Maximum number of parts that are visited. An object that contains the same part several times can expand to a very large number of parts.
+ */
 const maxParts = 1_000_000
 
-/** Maximum nesting. PostgreSQL refuses JSON with a few thousand levels. */
+/** Maximum nesting depth. PostgreSQL rejects JSON with a few thousand levels of nesting. */
 const maxDepth = 500
 
-/** Serializes a value as JSON. Throws if JSON would silently change the value. `what` names the value in the message: `an input`. */
+/**
+ * Serializes a value as JSON. Throws if JSON would silently change the value. `what` names the value in the error message, such as `an
+ * input`.
+ */
 export function toJson(value: unknown, what: string): string | undefined {
   if (value === undefined) return undefined
   let unserializable: UnserializablePart | undefined
@@ -16,7 +21,7 @@ export function toJson(value: unknown, what: string): string | undefined {
     unserializable = findUnserializable(value, { left: maxParts }, 0)
     if (unserializable === undefined) return JSON.stringify(value)
   } catch (error) {
-    // A getter, a toJSON or a proxy threw, or JSON.stringify found a cycle.
+    // A getter, a toJSON method or a proxy threw an error, or JSON.stringify found a cycle.
     throw unserializableError(what, `one that throws: ${messageOf(error)}`)
   }
   const { got, path } = unserializable
@@ -26,8 +31,8 @@ export function toJson(value: unknown, what: string): string | undefined {
 
 function unserializableError(what: string, got: string): UsageError {
   return new UsageError(
-    `Expected ${what} that JSON can carry, got ${got}`,
-    'Give plain data: strings, finite numbers, booleans, null, arrays and objects of these. Convert the rest first, such as by [...set], Object.fromEntries(map) or String(bigint).',
+    `Expected ${what} that JSON can represent, got ${got}`,
+    'Pass plain data: strings, finite numbers, booleans, null, and arrays or objects of these. Convert other values first, for example with [...set], Object.fromEntries(map) or String(bigint).',
   )
 }
 
@@ -40,7 +45,7 @@ interface UnserializablePart {
 
 /**
  * Finds the first part that JSON cannot represent. A replacer function would make JSON.stringify 10 times slower. The path is built only
- * when such a part is found, so a valid value has no extra cost.
+ * after such a part has been found, so a valid value incurs no extra cost.
  */
 function findUnserializable(value: unknown, parts: { left: number }, depth: number): UnserializablePart | undefined {
   if (--parts.left < 0) return { got: `more than ${maxParts} parts`, path: '' }
@@ -62,12 +67,12 @@ function findInObject(value: object, parts: { left: number }, depth: number): Un
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON !== 'function') return findInside(value, parts, depth)
   if (types.isDate(value)) {
-    // JSON.stringify would write null.
+    // JSON.stringify would write null for an invalid date.
     if (Number.isNaN(value.getTime())) return { got: 'an invalid Date', path: '' }
     if (toJSON === Date.prototype.toJSON) return undefined
   }
   const json: unknown = toJSON.call(value, '')
-  // JSON.stringify does not call toJSON on the result of another toJSON.
+  // JSON.stringify does not call toJSON on a value that another toJSON method returned.
   return typeof json === 'object' && json !== null
     ? findInside(json, parts, depth)
     : findUnserializable(json, parts, depth)
@@ -75,7 +80,7 @@ function findInObject(value: object, parts: { left: number }, depth: number): Un
 
 function findInside(value: object, parts: { left: number }, depth: number): UnserializablePart | undefined {
   if (depth > maxDepth) {
-    // Throws for a cycle, and names its members.
+    // If the value contains a cycle, this call throws an error that names the members of the cycle.
     JSON.stringify(value)
     return { got: `more than ${maxDepth} levels of nesting`, path: '' }
   }
@@ -83,13 +88,13 @@ function findInside(value: object, parts: { left: number }, depth: number): Unse
     if (value.length > parts.left) return { got: `more than ${maxParts} parts`, path: '' }
     for (let at = 0; at < value.length; at++) {
       const part: unknown = value[at]
-      // JSON.stringify would write null. This also applies to a hole in an array.
+      // JSON.stringify would write null for undefined and for a hole in an array.
       const found = part === undefined ? { got: 'undefined', path: '' } : findUnserializable(part, parts, depth + 1)
       if (found) return { got: found.got, path: `[${at}]${found.path}` }
     }
     return undefined
   }
-  // JSON.stringify would write each byte as a member.
+  // JSON.stringify would write each byte as a separate property.
   if (ArrayBuffer.isView(value)) return { got: describe(value), path: '' }
   const keys = Object.keys(value)
   if (!isPlain(value) && (keys.length === 0 || hasHiddenData(value))) return { got: describe(value), path: '' }
@@ -106,13 +111,13 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
-/** Prototypes of classes whose data is not in the fields that JSON writes. */
+/** Prototypes of classes that keep data outside the properties that JSON.stringify writes. */
 const prototypesWithHiddenData = new Set<object>(
   [Error, Map, Set, RegExp, Promise, Number, String, Boolean].map(({ prototype }) => prototype),
 )
 
 function hasHiddenData(value: object): boolean {
-  // This includes errors from a different realm.
+  // isNativeError also recognizes errors from a different realm.
   if (types.isNativeError(value)) return true
   for (let one: object | null = value; one !== null; one = Object.getPrototypeOf(one))
     if (prototypesWithHiddenData.has(one)) return true

@@ -4,14 +4,14 @@ import { checkNoMissingValue } from './missing-values.js'
 import { describe } from './user-values.js'
 
 /**
- * A key is the 64-bit number that PostgreSQL locks for a name. Three functions make keys. All keys are in the space of
- * `pg_advisory_lock(bigint)`. Holdfast uses the two-integer space for its internal locks.
+ * A key is the 64-bit number that PostgreSQL locks for a name. Three functions create keys. All keys are in the space of
+ * `pg_advisory_lock(bigint)`. Holdfast's internal locks use the two-integer space instead.
  *
- * - **hashed**: the first 8 bytes (signed, big-endian) of SHA-256 over namespace, a zero byte and name.
- * - **pair**: a class in the upper and an object in the lower 32 bits. A pair has no namespace.
+ * - **hashed**: the first 8 bytes (signed, big-endian) of the SHA-256 hash of the namespace, a zero byte and the name.
+ * - **pair**: a class in the upper 32 bits and an object in the lower 32 bits. A pair has no namespace.
  * - **numbered**: the registered random base of a key space, plus a small number.
  *
- * The same functions in SQL are `holdfast.lock_key(namespace, name)`, `holdfast.pair_key(class, object)` and
+ * The corresponding SQL functions are `holdfast.lock_key(namespace, name)`, `holdfast.pair_key(class, object)` and
  * `holdfast.space_key(namespace, space, number)`.
  */
 export interface Key {
@@ -23,14 +23,14 @@ export interface Key {
   readonly namespace: string
 }
 
-/** Size of a key space. The base of a space is a multiple of it, so two spaces never overlap. */
+/** Number of keys in a key space. The base of each space is a multiple of this number, so two spaces never overlap. */
 export const numbersPerSpace = 2 ** 20
 
 const maxNameLength = 500
 
 /**
- * Throws if a value cannot be a name (`checkNameFits`) or contains a missing value (`checkNoMissingValue`). Every name and key from the
- * user is checked here. `hint` replaces the general hint.
+ * Throws if a value cannot be a name (`checkNameFits`) or contains a missing value (`checkNoMissingValue`). All names and keys from users
+ * are checked by this function. `hint` replaces the general hint of the error.
  */
 export function checkName(given: unknown, what = 'name', hint?: string): string {
   const name = checkNameFits(given, what, hint)
@@ -38,7 +38,9 @@ export function checkName(given: unknown, what = 'name', hint?: string): string 
   return name
 }
 
-/** Throws for a value that cannot be stored as a name: not a string, empty, too long, a zero byte, broken Unicode. */
+/**
+ * Throws if a value cannot be stored as a name: it is not a string, is empty or too long, contains a zero byte, or is not valid Unicode.
+ */
 export function checkNameFits(given: unknown, what: string, hint?: string): string {
   const fits =
     typeof given === 'string' &&
@@ -62,7 +64,7 @@ export function hashedKey(namespace: string, name: string): Key {
 export function pairKey(classId: number, objectId: number): Key {
   for (const [what, given] of Object.entries({ class: classId, object: objectId })) {
     if (!Number.isInteger(given) || given < -(2 ** 31) || given >= 2 ** 31) {
-      throw new UsageError(`Expected ${what} to be a whole number of 32 bits, got ${describe(given)}`)
+      throw new UsageError(`Expected ${what} to be a 32-bit integer, got ${describe(given)}`)
     }
   }
   const key = (BigInt(classId) << 32n) | BigInt.asUintN(32, BigInt(objectId))
@@ -76,7 +78,7 @@ export function numberedKey(namespace: string, space: string, base: string, numb
   return { key: (BigInt(base) + BigInt(number)).toString(), label: `${space}#${number}`, namespace }
 }
 
-/** A class of internal locks in the two-integer space. It depends on the schema. */
+/** Returns the class of an internal lock in the two-integer space. The class depends on the schema. */
 export function internalLockClass(schema: string, purpose: string): number {
   return createHash('sha256').update(`holdfast\0${schema}\0${purpose}`).digest().readInt32BE()
 }

@@ -2,35 +2,36 @@ import { UsageError } from './errors.js'
 import { describe } from './user-values.js'
 
 /**
- * Names are often built with template literals, and a template literal prints a missing value: `stripe:${body.id}` becomes
- * "stripe:undefined". Then every call without the value uses the same name: only one of many webhooks is handled, or one user locks out all
- * others. The checks in this file find such names.
+ * Names are often built with template literals, which turn a missing value into text: `stripe:${body.id}` becomes "stripe:undefined". Every
+ * call without the value then uses the same name. As a result, only one of many webhooks is handled, or one user locks out all other users.
+ * The checks in this file find such names.
  *
- * A name consists of parts: runs of letters, digits, `-` and `_`. Every other character separates two parts.
+ * A name consists of parts: runs of letters, digits, `-` and `_`. Any other character separates two parts.
  *
- * - A name is refused if one of its parts is `undefined`, `NaN` or `Invalid Date`, or if it contains text such as `[object Object]`.
- * - A name is allowed, with a warning, if one of its parts is `null` (Null is a surname), or if one of these words is next to `-` or `_`.
+ * - A name is rejected if one of its parts is `undefined`, `NaN` or `Invalid Date`, or if it contains text such as `[object Object]`.
+ * - A name is allowed, with a warning, if one of its parts is `null` (because Null is a surname), or if one of these words is next to `-`
+ *   or `_`.
  */
 const refusedPattern =
   /(?<![\p{L}\p{M}\p{N}_-])(?:undefined|NaN|Invalid Date)(?![\p{L}\p{M}\p{N}_-])|\[object [A-Za-z]\w*\]/u
 const doubtfulPattern = /(?<![\p{L}\p{M}\p{N}])(?:undefined|NaN|null)(?![\p{L}\p{M}\p{N}])/u
-/** Fast first check. Most names do not match it. */
+/** Pattern for a fast first check. Most names do not match this pattern. */
 const suspectPattern = /undefined|NaN|null|Invalid Date|\[object /
 
 const origins: Record<string, string> = {
-  undefined: 'a value that is undefined',
-  NaN: 'a number that is NaN',
-  'Invalid Date': 'a date that is invalid',
+  undefined: 'an undefined value',
+  NaN: 'the number NaN',
+  'Invalid Date': 'an invalid date',
   '[object Object]': 'an object instead of one of its properties',
   '[object Promise]': 'a promise that was not awaited',
 }
 
-/** Returns the part of a name that was printed from a missing value, such as `undefined`. Returns undefined if there is none. */
+/** Returns the text that a missing value left in a name, such as `undefined`. Returns undefined if the name contains no such text. */
 export function findMissingValue(name: string): string | undefined {
   return suspectPattern.test(name) ? refusedPattern.exec(name)?.[0] : undefined
 }
 
-/** Throws if a part of the name was printed from a missing value, such as `undefined`. `hint` replaces the general hint. */
+/** Throws if a missing value left its text in the name, such as `undefined`. `hint` replaces the general hint of the error. */
 export function checkNoMissingValue(name: string, what: string, hint?: string): void {
   const part = findMissingValue(name)
   if (part === undefined) {
@@ -38,17 +39,17 @@ export function checkNoMissingValue(name: string, what: string, hint?: string): 
     return
   }
   throw new UsageError(
-    `Expected ${what} to have a value in every part, got ${describe(name)}: its part "${part}" means that the template literal interpolated ${origins[part] ?? 'an object'}`,
+    `Expected ${what} to have a value in every part, got ${describe(name)}: the part "${part}" shows that a template literal interpolated ${origins[part] ?? 'an object'}`,
     hint ??
-      'Check where the value comes from: every caller without it would share this name. Hash a text that may contain such a word.',
+      'Check where the value comes from: all callers without a value would share this name. If a name can contain this word by design, use a hash of the name.',
   )
 }
 
 const warnedShapes = new Set<string>()
-/** Limits the number of warnings in the log, because names may come from clients. */
+/** Maximum number of warnings in the log. The number is limited because names may come from clients. */
 const maxWarnings = 100
 
-/** Warns only once for names that differ only in their other parts. */
+/** Warns about a doubtful name. Names that differ only in their other parts cause only one warning. */
 function warn(name: string, what: string): void {
   const [part] = doubtfulPattern.exec(name) ?? []
   if (part === undefined) return
@@ -58,7 +59,7 @@ function warn(name: string, what: string): void {
   if (warnedShapes.has(shape) || warnedShapes.size >= maxWarnings) return
   warnedShapes.add(shape)
   process.emitWarning(
-    `Expected ${what} to have a value in every part, got ${describe(name)}, with "${part}". If a template literal interpolated a missing value, every caller without it shares this name.`,
+    `Expected ${what} to have a value in every part, got ${describe(name)}, which contains "${part}". If a template literal interpolated a missing value, all callers without that value share this name.`,
     { type: 'HoldfastWarning', code: 'HOLDFAST_DOUBTFUL_NAME' },
   )
 }

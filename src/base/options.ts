@@ -3,7 +3,10 @@ import { UsageError } from './errors.js'
 import { suggest } from './suggest.js'
 import { describe, isInstance } from './user-values.js'
 
-/** Checks one option. Every message has the same form: `Expected wait to be a duration of at least 0ms, got "soon" (string)`. */
+/**
+ * Rule that checks one option. Every error message has the same form: `Expected wait to be a duration of at least 0ms,
+ * got "soon" (string)`.
+ */
 export interface OptionRule<T> {
   readonly expected: string
   readonly hint?: string
@@ -13,7 +16,10 @@ export interface OptionRule<T> {
 
 type ParsedOptions<R> = { [K in keyof R]?: R[K] extends OptionRule<infer T> ? T : never }
 
-/** Parses an options object. Throws for unknown keys. `aliases` maps the names that other libraries use to ours, for the message. */
+/**
+ * Parses an options object. Throws for an unknown option. `aliases` maps the option names of other libraries to
+ * Holdfast's names, so that the error message can suggest the correct name.
+ */
 export function readOptions<R extends Record<string, OptionRule<unknown>>>(
   where: string,
   given: unknown,
@@ -44,7 +50,7 @@ export function readOptions<R extends Record<string, OptionRule<unknown>>>(
 
 function unknownOption(where: string, key: string, known: string[], alias: string | undefined): string {
   const meant = alias ?? suggest(key, known)
-  const help = meant ? `did you mean "${meant}"?` : `it takes ${known.join(', ')}`
+  const help = meant ? `did you mean "${meant}"?` : `its options are ${known.join(', ')}`
   return `${where} has no option "${key}": ${help}`
 }
 
@@ -52,7 +58,7 @@ export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Op
   const upperBound = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
   return {
     expected: `a duration of at least ${formatDuration(atLeastMs)}${upperBound}`,
-    hint: "Write a number of milliseconds, or a text such as '250ms', '5s', '1m30s' or '2h'.",
+    hint: "Use a number of milliseconds, or a string such as '250ms', '5s', '1m30s' or '2h'.",
     read(given) {
       const ms = parseDuration(given)
       return ms !== undefined && ms >= atLeastMs && ms <= atMostMs ? ms : undefined
@@ -87,7 +93,7 @@ export const flag: OptionRule<boolean> = {
 }
 
 export const text: OptionRule<string> = {
-  expected: 'a string that is not empty',
+  expected: 'a non-empty string',
   read: (given) => (typeof given === 'string' && given !== '' ? given : undefined),
 }
 
@@ -96,12 +102,12 @@ export const abortSignal: OptionRule<AbortSignal> = {
   read: (given) => (isInstance(given, AbortSignal) ? given : undefined),
 }
 
-/** A function that the user passes. */
+/** Returns a rule for a function that the user passes. */
 export function callback<T extends (...given: never[]) => unknown>(expected: string): OptionRule<T> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }
 
-/** An object from a library that the user uses, identified by its members. */
+/** Returns a rule for an object of a library that the user uses. The object is recognized by its members. */
 export function objectWith<T>(expected: string, ...members: (keyof T & string)[]): OptionRule<T> {
   const fits = (given: unknown): given is T =>
     (typeof given === 'object' || typeof given === 'function') &&

@@ -2,20 +2,26 @@ import { isRetryable } from './errors.js'
 import { Wakeup } from './wakeup.js'
 
 export interface Polling {
-  /** Whether there is something to poll for. If not, the poller stops until the next `start`. */
+  /** Whether there is anything to poll for. If this method returns false, the poller stops until the next `start`. */
   isNeeded(): boolean
   poll(): Promise<void>
-  /** Returns the next pause. `failures` counts since the last success, `polls` since the last wake-up. */
+  /**
+   * Returns the pause before the next poll. `failures` is the number of failures since the last success. `polls` is the
+   * number of polls since the last wake-up.
+   */
   pauseMs(failures: number, polls: number): number
-  /** Called with a failure that retries cannot fix, such as a missing privilege. */
+  /** Called with an error that a retry cannot fix, such as a missing privilege. */
   onError?(error: unknown): void
-  /** Whether to pause before the first poll. After this pause, most polls are no longer needed. */
+  /** Whether to pause before the first poll. In most cases, the poll is no longer needed after this pause. */
   readonly pausesFirst?: boolean
 }
 
-/** Polls while there is something to poll for: after each pause, and immediately after a wake-up. Only one poll runs at a time. */
+/**
+ * Polls as long as there is anything to poll for. Each poll starts after a pause, or immediately after a wake-up. Only
+ * one poll runs at a time.
+ */
 export class Poller {
-  /** Set while the last poll has failed. */
+  /** Set if the last poll failed. */
   failure: { readonly error: unknown } | undefined
   readonly #polling: Polling
   readonly #wakeup = new Wakeup()
@@ -32,12 +38,12 @@ export class Poller {
     if (!this.#isRunning && !this.#isClosed) this.#running = this.#run()
   }
 
-  /** Ends a pause. If a poll is in flight, the next poll follows without a pause. */
+  /** Ends the current pause. If a poll is in flight, the next poll starts without a pause. */
   wake(): void {
     this.#wakeup.signal()
   }
 
-  /** Resolves when the poll in flight has finished. */
+  /** Stops the poller. Resolves when the poll that is in flight has finished. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#wakeup.signal()
@@ -63,7 +69,7 @@ export class Poller {
       }
       if (this.#isNeeded && (await this.#wakeup.wait(pauseMs(failures, polls++)))) polls = 0
     }
-    // No await between reading `isNeeded` and this line: a `start` in between would be lost.
+    // There must be no `await` between reading `isNeeded` and this line, because a `start` in between would be lost.
     this.#isRunning = false
     this.failure = undefined
   }

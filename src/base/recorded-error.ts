@@ -13,15 +13,16 @@ export interface RecordedError {
 }
 
 /**
- * Converts anything that a handler threw to a record of limited size. Never throws. An object with a message is recorded like an error
- * even if it is not one, because several libraries throw such objects.
+ * Converts any value that a handler threw to a record of limited size. Never throws. An object with a `message` is recorded like an error
+ * even if it is not an Error, because several libraries throw such objects.
  */
 export function toRecordedError(error: unknown): RecordedError {
   const message = memberOf(error, 'message')
   if (!isError(error) && typeof message !== 'string') return { name: 'Error', message: textOf(error) }
   const name = memberOf(error, 'name')
   const code = memberOf(error, 'code')
-  // The first read of `stack` formats the name and the message. If they are not strings, formatting would call their `toString` methods.
+  // The first read of `stack` formats the name and the message. If the name or the message is not a string, formatting would call its
+  // `toString` method.
   const stack = typeof name === 'string' && typeof message === 'string' ? memberOf(error, 'stack') : undefined
   return {
     name: name === undefined ? 'Error' : textOf(name),

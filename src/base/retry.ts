@@ -2,8 +2,8 @@ import { pause } from './abort.js'
 import { backoffMs } from './backoff.js'
 
 /**
- * Repeats `work` with backoff until it succeeds, to record something that has already happened. `onError` returns the longest pause before
- * the next attempt, or undefined to give up. After the signal aborts, there are no pauses between attempts.
+ * Retries `work` with backoff until it succeeds. `work` records an event that has already happened. `onError` returns the maximum pause
+ * before the next attempt, or undefined to give up. After the signal aborts, attempts follow each other without pauses.
  */
 export async function retryUntilRecorded<T>(
   signal: AbortSignal,

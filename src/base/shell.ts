@@ -9,7 +9,7 @@ export interface CommandScope {
   readonly schema?: string | undefined
 }
 
-/** Returns a command for people to copy into a shell: `holdfast lock show --namespace billing 'a b'`. */
+/** Returns a command that people can copy into a shell, such as `holdfast lock show --namespace billing 'a b'`. */
 export function commandLine(words: string, { namespace, schema = 'holdfast' }: CommandScope, name?: string): string {
   return [
     `holdfast ${words}`,

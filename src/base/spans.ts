@@ -1,26 +1,26 @@
-/** All trace spans, and the facts of each. A test compares docs/reference/metrics.md with this interface. */
+/** All trace spans and their attributes. A test compares docs/reference/metrics.md with this interface. */
 export interface Spans {
-  /** Wait of `locks.with` for its names. */
+  /** Time during which `locks.with` waits for its names. */
   'lock wait': { readonly names: readonly string[]; readonly mode: string }
-  /** Run of the function that `locks.with` receives. */
+  /** Execution of the function that was passed to `locks.with`. */
   'lock hold': { readonly names: readonly string[]; readonly mode: string; readonly fence: number }
-  /** Wait of `leases.with` for its name. */
+  /** Time during which `leases.with` waits for its name. */
   'lease wait': { readonly name: string }
-  /** Run of the function that `leases.with` receives. */
+  /** Execution of the function that was passed to `leases.with`. */
   'lease hold': { readonly name: string; readonly fence: number }
-  /** Wait of `limits.with` for its permit. */
+  /** Time during which `limits.with` waits for its permit. */
   'limit wait': { readonly name: string }
-  /** Run of the function that `limits.with` receives. */
+  /** Execution of the function that was passed to `limits.with`. */
   'limit hold': { readonly name: string; readonly fence: number }
-  /** One term of a leader. */
+  /** Term of one leader. */
   'election term': { readonly name: string; readonly term: number }
-  /** Run of the function of an idempotency key. */
+  /** Execution of the function for an idempotency key. */
   'once run': { readonly key: string; readonly fence: number }
   /** One run of a schedule. */
   'schedule run': { readonly name: string; readonly tick: Date; readonly attempt: number; readonly fence: number }
-  /** Enqueueing jobs of a queue. */
+  /** Enqueueing of one or more jobs in a queue. */
   'job send': { readonly queue: string; readonly kind: string; readonly count: number }
-  /** One attempt of a job or of a batch of jobs. */
+  /** One attempt to run a job or a batch of jobs. */
   'job process': {
     readonly queue: string
     readonly kind: string
@@ -33,7 +33,7 @@ export interface Spans {
 
 export type SpanName = keyof Spans
 
-/** Runs the work of rooms inside trace spans. */
+/** Runs the work of the modules inside trace spans. */
 export interface Tracer {
   /** Runs `work` inside a span, which ends when `work` ends. Returns the result of `work`, synchronously if `work` is synchronous. */
   withSpan<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T
@@ -41,7 +41,7 @@ export interface Tracer {
   traceparent(): string | undefined
 }
 
-/** Holds the tracer, if there is one. Rooms read it for each span. */
+/** Holds the tracer, if one is set. Modules read the tracer for each span. */
 export interface TracerSlot {
   tracer: Tracer | undefined
 }

@@ -14,7 +14,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Edit distance: number of letters to insert, delete, replace, or swap with the next letter. */
+/** Returns the edit distance: the number of letters to insert, delete, replace, or swap with the next letter. */
 function editDistance(from: string, to: string): number {
   let beforePrevious: number[] = []
   let previous = Array.from({ length: to.length + 1 }, (_, column) => column)

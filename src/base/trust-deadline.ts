@@ -1,20 +1,23 @@
 import type { HoldfastError } from './errors.js'
 
 /**
- * Trust in something that the server revokes after a time without contact: a session, a presence, a lease. The client gives up its
- * trust before the server can grant the same thing to anyone else.
+ * Tracks whether the client may still rely on a session, a presence or a lease. The server revokes each of these after a time without
+ * contact. The client stops relying on it before the server can grant the same thing to another client.
  *
- *     client   sends ─────────────── trust ends ──┐ (listeners are notified)
+ *     client   sends ────────── deadline passes ──┐ (listeners are notified)
  *     server        └─ executes ──────────────────┼──── expiry: the server may grant it to another client
  *
- * The client counts from the *send* of the last statement that received a response. The server counts from the later execution of that
- * statement, and its time is longer by a margin, which the subclass subtracts. The two clocks are never compared. Only their rates must
- * agree, within the margin.
+ * The client measures from the time at which it *sent* the last statement that received a response. The server measures from the later
+ * execution of that statement. The server's period is also longer by a margin, which the subclass subtracts. The two clocks are never
+ * compared; only their rates must agree within the margin.
  *
- * `trusted` reads the clock each time. Therefore its value is correct even after the process was frozen or its event loop was blocked,
+ * `trusted` reads the clock on each access. Therefore its value is correct even after the process was frozen or its event loop was blocked,
  * before any timer has fired. The first read after the deadline notifies the listeners.
  *
- *     trusted → lost (deadline, or `lose`) or ended (by its owner, without notice). Both are final.
+ * The state changes once, and the new state is final:
+ *
+ *     trusted ──► lost    the deadline passed, or `lose` was called; the listeners are notified
+ *     trusted ──► ended   `end` was called; the listeners are not notified
  */
 export abstract class TrustDeadline {
   #trustedUntil: number
@@ -27,7 +30,7 @@ export abstract class TrustDeadline {
     this.#trustedUntil = sentAt + trustMs
   }
 
-  /** Whether the client still trusts the session, presence or lease. */
+  /** Whether the client may still rely on the session, presence or lease. */
   get trusted(): boolean {
     if (this.#loss !== undefined || this.#hasEnded) return false
     const lateMs = performance.now() - this.#trustedUntil
@@ -45,14 +48,14 @@ export abstract class TrustDeadline {
     return this.#trustedUntil
   }
 
-  /** Calls the listener once, when trust is lost. Returns a function that stops listening. */
+  /** Calls the listener once, when the session, presence or lease is lost. Returns a function that removes the listener. */
   onLoss(listener: (reason: HoldfastError) => void): () => void {
     this.#listeners ??= new Set()
     const listeners = this.#listeners.add(listener)
     return () => listeners.delete(listener)
   }
 
-  /** Declares the loss. Only the first reason counts. */
+  /** Marks the session, presence or lease as lost. Only the first reason is kept. */
   lose(reason: HoldfastError): void {
     if (this.#loss !== undefined || this.#hasEnded) return
     this.#loss = reason
@@ -61,15 +64,15 @@ export abstract class TrustDeadline {
     if (this.#listeners) for (const listener of this.#listeners) listener(reason)
   }
 
-  /** Ends the trust without notifying the listeners. */
+  /** Ends the tracking without notifying the listeners. */
   end(): void {
     this.#hasEnded = true
     clearTimeout(this.#timer)
   }
 
   /**
-   * Extends the trust after the response to a statement that was sent at `sentAt`. Responses may arrive in any order. Returns false after
-   * the deadline. The server may have granted the same thing to another client by then, so trust is not restored.
+   * Extends the deadline after the response to a statement that was sent at `sentAt`. Responses may arrive in any order. Returns false if
+   * the deadline has already passed. The server may then have granted the same thing to another client, so the loss is final.
    */
   protected answered(sentAt: number, trustMs: number): boolean {
     if (!this.trusted) return false
@@ -77,14 +80,14 @@ export abstract class TrustDeadline {
     return true
   }
 
-  /** Starts a timer that notices the deadline even if no code reads `trusted`. */
+  /** Starts a timer that detects the deadline even if no code reads `trusted`. */
   protected watchDeadline(): void {
     this.#timer = setTimeout(() => {
       if (this.trusted) this.watchDeadline()
     }, this.#trustedUntil - performance.now())
   }
 
-  /** The loss to report `lateMs` after the deadline. */
+  /** Returns the loss to report if the deadline passed `lateMs` ago. */
   protected abstract lossByDeadline(lateMs: number): HoldfastError
 
   /** Called once, before the listeners. */

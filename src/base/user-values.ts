@@ -1,15 +1,15 @@
 import { types } from 'node:util'
 
 // A handler can throw or return anything: a revoked Proxy, an object whose getters throw, an error from a different realm. Only the
-// functions in this file read such a value. They never throw. They call each getter once, and never call `toString`, `valueOf` or `toJSON`
-// of an object, so their running time does not depend on the value.
+// functions in this file read such values. These functions never throw. They call each getter once and never call an object's `toString`,
+// `valueOf` or `toJSON`, so their running time does not depend on the value.
 
 const maxText = 4_000
 const maxClassName = 80
-/** Maximum length of chains that can be cycles: an error's causes, and the errors inside an AggregateError. */
+/** Maximum length of a chain that may contain a cycle: an error's causes, or the errors inside an AggregateError. */
 const maxDepth = 5
 
-/** Prepares a text for a column of type text or jsonb: shortens it, and replaces zero bytes and broken Unicode. */
+/** Prepares a string for a column of type text or jsonb. Shortens the string, and replaces zero bytes and invalid Unicode. */
 export function clip(text: string): string {
   return text.slice(0, maxText).replaceAll('\0', '\uFFFD').toWellFormed()
 }
@@ -37,7 +37,7 @@ export function isError(value: unknown): boolean {
   return types.isNativeError(value) || isInstance(value, Error)
 }
 
-/** Converts a value to text of at most 4,000 characters. An object is shown as its class. */
+/** Converts a value to text of at most 4,000 characters. An object is shown as the name of its class. */
 export function textOf(value: unknown): string {
   switch (typeof value) {
     case 'string':
@@ -58,7 +58,7 @@ export function messageOf(error: unknown): string {
   for (let depth = 0; depth < maxDepth; depth++) {
     const message = memberOf(at, 'message')
     if (typeof message === 'string' && message !== '') return clip(message)
-    // Node.js reports a host with several addresses as an AggregateError with an empty message.
+    // If a host has several addresses, Node.js reports a failed connection as an AggregateError with an empty message.
     const first = memberOf(memberOf(at, 'errors'), 0)
     if (first === undefined) return message !== undefined && isError(at) ? textOf(message) : textOf(at)
     at = first
@@ -73,7 +73,7 @@ export function errorLine(error: unknown): string {
   return isError(error) && typeof name === 'string' && name !== '' ? `${clip(name)}: ${message}` : message
 }
 
-/** Yields the error and its causes, the outermost first. */
+/** Yields the error and its causes, starting with the outermost error. */
 export function* causesOf(error: unknown): Iterable<unknown> {
   let at = error
   for (let depth = 0; depth < maxDepth && at !== undefined && at !== null; depth++) {
@@ -82,7 +82,7 @@ export function* causesOf(error: unknown): Iterable<unknown> {
   }
 }
 
-/** Describes a value in an error message: `"soon" (string)`, `an object (Date)`. */
+/** Describes a value for an error message, such as `"soon" (string)` or `an object (Date)`. */
 export function describe(value: unknown): string {
   switch (typeof value) {
     case 'undefined':

@@ -1,6 +1,6 @@
 import { pause } from './abort.js'
 
-/** Pauses a polling loop. A signal ends the pause. A signal during a poll skips the next pause. */
+/** Pauses a polling loop. A signal ends the pause. If a signal arrives during a poll, the loop skips the next pause. */
 export class Wakeup {
   #isSignaled = false
   #waiting: AbortController | undefined
@@ -10,12 +10,15 @@ export class Wakeup {
     this.#waiting?.abort()
   }
 
-  /** Call this method before each poll. The poll finds everything that was signaled before it. */
+  /**
+   * Clears the signals so far. Call this method before each poll, because the poll finds everything that was signaled
+   * before it.
+   */
   clear(): void {
     this.#isSignaled = false
   }
 
-  /** Waits for `ms` milliseconds or until a signal. Returns whether there was a signal. */
+  /** Waits for `ms` milliseconds or until a signal arrives. Returns true if a signal arrived. */
   async wait(ms: number): Promise<boolean> {
     if (!this.#isSignaled) {
       this.#waiting = new AbortController()

@@ -25,7 +25,7 @@ type AnyAct<Params> = {
   run(context: ActContext, params: Params): Promise<Outcome>
 }
 
-/** Previews an act, asks for confirmation where the act needs one, runs the act, and prints its outcome. */
+/** Previews an act, asks for confirmation if the act requires it, runs the act, and prints the outcome. */
 export async function runAct<Name extends ActName>(
   settings: Settings,
   name: Name,
@@ -62,7 +62,7 @@ export function forgetDelivery(settings: Settings, word: string): Promise<void> 
   return runAct(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
 }
 
-/** Runs an act on several jobs, one after another. An invalid id throws before the first job changes. */
+/** Runs an act on several jobs, one after another. Throws for an invalid ID before the first job is changed. */
 export async function actOnJobs(
   settings: Settings,
   name: 'retry-job' | 'cancel-job',
@@ -82,7 +82,7 @@ export async function actOnJobs(
   if (done.length < ids.length) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** Runs `work` with the context of acts on the command line. */
+/** Runs `work` with the context that acts need on the command line. */
 export async function withActs<T>(settings: Settings, work: (context: ActContext) => Promise<T>): Promise<T> {
   using progress = new Progress(settings)
   return await withDatabase(settings, (database, schema, pool) =>
@@ -119,7 +119,7 @@ export async function previewAndRun<Name extends ActName>(
 export function jobId(word: string): number {
   const id = Number(word)
   if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id
-  throw new UsageError(`Expected the id of a job, a whole number, got ${JSON.stringify(word)}`)
+  throw new UsageError(`Expected the ID of a job to be a whole number, got ${JSON.stringify(word)}`)
 }
 
 function namespaceOf(settings: Settings): string {

@@ -5,16 +5,16 @@ import { stopWithNpm } from './signals.js'
 
 stopWithNpm()
 
-// EPIPE: the reader has closed the pipe, as in `holdfast lock ls | head -1`.
+// EPIPE means that the reader has closed the pipe, as in `holdfast lock ls | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit()
   throw error
 })
 
-// A closed stderr must not end this process: `lock run` still has a command to supervise.
+// A closed stderr must not end this process, because `lock run` must continue to supervise its command.
 process.stderr.on('error', () => {})
 
-/** Reads the raw arguments instead of the settings, because the error may be that the arguments cannot be parsed. */
+/** Reads the raw arguments instead of the settings, because the arguments may be what could not be parsed. */
 function wantsJson(): boolean {
   const end = process.argv.indexOf('--')
   const ours = process.argv.slice(2, end < 0 ? undefined : end)
@@ -27,5 +27,5 @@ try {
 } catch (error) {
   code = await reportError(error, wantsJson())
 }
-// The driver's sockets and the signal listeners may keep a finished process alive.
+// Exits explicitly, because the driver's sockets and the signal listeners may keep a finished process alive.
 process.exit(code)

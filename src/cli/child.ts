@@ -9,20 +9,23 @@ import {
   stillRunning,
 } from './processes.js'
 
-/** Signals that `lock run` passes on. A terminal sends SIGTSTP and SIGCONT to the whole process group. */
+/**
+ * Signals that `lock run` forwards to its command. SIGTSTP and SIGCONT are missing, because a terminal sends them to the whole process
+ * group.
+ */
 export const forwardedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
-/** Exit code with which a shell reports that a signal ended a process. */
+/** Returns the exit code that shells use for a process that was ended by a signal. */
 export function statusOfSignal(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal]
 }
 
 /**
- * A command that runs in place of this process: it inherits stdin, stdout and stderr, and it receives the signals. It stays in
- * the same process group, so that a signal to the group reaches both processes.
+ * Child process that runs a command on behalf of this process. The child inherits stdin, stdout and stderr, and receives the forwarded
+ * signals. The child stays in the same process group, so that a signal to the group reaches both processes.
  */
 export class Child {
-  /** Resolves with the exit code, or with 128 + n if signal n ended the command. Rejects if the command could not start. */
+  /** Resolves with the exit code, or with 128 + n if signal n ended the command. Rejects if the command could not be started. */
   readonly ended: Promise<number>
   readonly #process: ChildProcess
   #stopping = false
@@ -42,8 +45,8 @@ export class Child {
   }
 
   /**
-   * Sends SIGTERM now and SIGKILL after `killAfterMs`, to the child and to its descendants: a shell that is killed
-   * leaves its commands running. Resolves when all of them have ended.
+   * Sends SIGTERM to the child and its descendants, and SIGKILL after `killAfterMs`. The descendants must be signaled too, because a shell
+   * that is killed leaves its commands running. Resolves when all these processes have ended or were killed.
    */
   async stop(killAfterMs: number): Promise<void> {
     if (this.#stopping) return
@@ -54,7 +57,7 @@ export class Child {
     for (const each of targets) if (each.pid !== pid) sendSignal(each, 'SIGTERM')
     if (await this.#allGone(targets, killAfterMs)) return
     const now = listProcesses()
-    // Also kills processes that the child and its descendants have started since SIGTERM.
+    // Also kills the processes that the child and its descendants have started since SIGTERM was sent.
     for (const each of stillRunning(now, targets).flatMap(({ pid }) => descendantsOf(pid, now)))
       sendSignal(each, 'SIGKILL')
     this.#process.kill('SIGKILL')

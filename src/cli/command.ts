@@ -24,7 +24,7 @@ export function withExamples(command: Command, lines: readonly string[]): Comman
   return command.addHelpText('before', `Examples:\n${lines.map((line) => `  ${line}`).join('\n')}\n`)
 }
 
-/** A command's examples, for the reference and for the tests that run them. */
+/** Returns a command's examples. The reference prints the examples, and tests run them. */
 export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? []
 }
@@ -38,7 +38,7 @@ export function runs<Args extends unknown[]>(run: (settings: Settings, ...args: 
 }
 
 export function keyOption(): EnvOption {
-  return new EnvOption('--key', 'NAME is a 64-bit key in decimal, for locks without a name')
+  return new EnvOption('--key', 'treat NAME as a 64-bit key in decimal, for locks without a name')
 }
 
 export function yesOption(): EnvOption {

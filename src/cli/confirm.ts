@@ -3,7 +3,7 @@ import { UsageError } from '../base/index.js'
 import { Exit, exitCode, printMessage } from './failure.js'
 import type { Settings } from './settings.js'
 
-/** Asks for confirmation on the terminal. Any answer except yes means no, and so does the end of the input. */
+/** Asks for confirmation on the terminal. Returns true only if the user answers `y` or `yes`. */
 export async function confirm(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   try {
@@ -15,7 +15,10 @@ export async function confirm(question: string): Promise<boolean> {
   }
 }
 
-/** Returns with --yes or after a yes on the terminal. Otherwise throws, so that the command does nothing. */
+/**
+ * Returns if `--yes` was given or if the user confirms on the terminal. Otherwise throws, so that the command does
+ * nothing.
+ */
 export async function requireConfirmation(settings: Settings, action: string, question: string): Promise<void> {
   if (settings.flag('yes')) return
   if (!process.stdin.isTTY) {

@@ -43,7 +43,7 @@ export async function withDatabase<T>(
 }
 
 /**
- * Runs `work` as a fleet member, which provides the methods of all modules. The member holds no locks, so it needs no
+ * Runs `work` with an instance, which provides the methods of all modules. The instance holds no locks, so it needs no
  * anchor.
  */
 export async function withHoldfast<T>(
@@ -51,7 +51,7 @@ export async function withHoldfast<T>(
   work: (holdfast: Holdfast, database: Database, schema: string) => Promise<T>,
 ): Promise<T> {
   const { pool, database, schema } = connect(settings)
-  // Imported here, because most commands do not need all modules.
+  // This import is here because most commands do not need all modules.
   const { Holdfast } = await import('../index.js')
   try {
     const namespace = settings.name('namespace')
@@ -62,7 +62,9 @@ export async function withHoldfast<T>(
   }
 }
 
-/** Runs `work` with a function that opens a member of a namespace on first use. Closes the members afterwards. */
+/**
+ * Runs `work` with a function that opens one instance per namespace on first use. Closes these instances afterwards.
+ */
 export async function withMembers<T>(
   pool: pg.Pool,
   schema: string,

@@ -1,7 +1,7 @@
 /**
- * The documents that commands print with `--json`, and the lines that they print with `--jsonl`. The build writes the JSON schemas of
- * the package from these types, with the doc comments as descriptions (scripts/schemas.ts). Every number is an integer there, unless
- * its doc comment has the tag `@fraction`.
+ * Types of the documents that commands print with `--json`, and of the lines that commands print with `--jsonl`. The build generates the
+ * package's JSON schemas from these types and uses the doc comments as descriptions (scripts/schemas.ts). Every number in a schema is an
+ * integer, unless its doc comment has the tag `@fraction`.
  */
 
 import type { RevokedPermit } from '../acts/index.js'
@@ -29,7 +29,7 @@ import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
 
 /** The document that each command prints with `--json`, by command name. */
 export interface Documents {
-  /** Names that sessions hold or wait for as locks. */
+  /** Names that sessions hold as locks, and names that sessions wait for. */
   'lock-ls': readonly ObservedLock[]
   /** One name, the sessions that hold it, and the sessions that wait for it. */
   'lock-show': LockShow
@@ -43,7 +43,7 @@ export interface Documents {
     /** Names that the ended sessions held. */
     readonly ended: readonly ObservedLock[]
   }
-  /** Names that are leased, or that a minimum hold blocks after the release of their lease. */
+  /** Names that are leased, or that are still blocked by a minimum hold after their lease was released. */
   'lease-ls': readonly ObservedLease[]
   /** One name and its lease. */
   'lease-show': LeaseShow
@@ -52,15 +52,15 @@ export interface Documents {
     /** The lease that the command ended. Null if the name had no lease. */
     readonly expired: ObservedLease | null
   }
-  /** Permits that are in use, and rates that are at least partly spent. */
+  /** Limits whose permits are in use, and rates that are partly or fully spent. */
   'limit-ls': readonly ObservedLimit[]
   /** A name's permits, the calls that wait for permits, and the name's rate. */
   'limit-show': LimitShow
   /** Result of `limit reset`. */
   'limit-reset': {
-    /** Permits that the command took from their holders. */
+    /** Permits that the command revoked. */
     readonly ended: readonly RevokedPermit[]
-    /** Whether part of the rate was spent. The rate is full now. */
+    /** Whether the command refilled the rate. False if the rate was already full. */
     readonly refilled: boolean
   }
   /** Deliveries that are running or have a recorded answer. */
@@ -88,7 +88,7 @@ export interface Documents {
   'job-import': JobImport
   /** Result of `job retry`. */
   'job-retry': {
-    /** IDs of the jobs that may run now. */
+    /** IDs of the jobs that the command made available to run. */
     readonly retried: readonly number[]
   }
   /** Result of `job cancel`. */
@@ -110,7 +110,7 @@ export interface Documents {
   }
   /** Result of `queue redrive`. */
   'queue-redrive': {
-    /** Number of buried jobs that may run again. */
+    /** Number of buried jobs that can now run again. */
     readonly redriven: number
   }
   /** Schedules of a namespace. */
@@ -119,7 +119,7 @@ export interface Documents {
   'schedule-show': ScheduleShow
   /** Result of `schedule run`. */
   'schedule-run': {
-    /** Tick that identifies the run. Null if the schedule does not allow a further run now. */
+    /** Tick that identifies the requested run. Null if the schedule does not allow another run now. */
     readonly tick: Date | null
   }
   /** Result of `schedule pause`. */
@@ -138,12 +138,12 @@ export interface Documents {
     readonly schedule: string
     /** Rule that applies now. */
     readonly rule: ScheduleStatus['rule']
-    /** Whether an operator set this rule. False for the rule of the code. */
+    /** Whether an operator set this rule. False if the rule comes from the code. */
     readonly overridden: boolean
   }
-  /** Next ticks of a rule. */
+  /** The next ticks of a rule. */
   'schedule-next': readonly UpcomingTick[]
-  /** Instances, with the number of names that each holds and waits for. */
+  /** Instances, with the number of names that each instance holds and waits for. */
   'instance-ls': readonly FleetInstance[]
   /** One instance, and everything that it holds, waits for or is running. Null if the instance is unknown. */
   'instance-show': InstanceShow | null
@@ -162,20 +162,20 @@ export interface Documents {
   graph: GraphDocument
   /** Overview of instances, names, schedules, queues and recent failures. With `--jsonl`, one line for each refresh. */
   top: Overview
-  /** A dashboard that is being served. */
+  /** The dashboard that the command serves. */
   dashboard: {
     /** Address of the dashboard. */
     readonly url: string
-    /** Whether the dashboard refuses every action. */
+    /** Whether the dashboard rejects every action. */
     readonly readOnly: boolean
   }
-  /** Migrations that were applied to the schema, or would be applied. */
+  /** Migrations that the command applied to the schema, or would apply. */
   migrate: MigrateDocument
   /** Findings of the doctor. */
   doctor: DoctorDocument
-  /** Result of a demo run. */
+  /** Result of a run of the demo. */
   demo: DemoOutcome
-  /** A PostgreSQL server for development. */
+  /** The PostgreSQL server that the command runs for development. */
   dev: {
     /** Address of the server, with its password. */
     readonly url: string
@@ -188,7 +188,7 @@ export interface Documents {
   bench: readonly Measured[]
 }
 
-/** The lines that commands print with `--jsonl`, if they differ from the rows of the document. */
+/** The lines that a command prints with `--jsonl`, if these lines differ from the rows of the document. */
 export interface JsonLines {
   readonly graph: GraphLine
   readonly top: Overview
@@ -204,7 +204,7 @@ export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
     ? Row
     : Documents[Name]
 
-/** A name as commands show it. */
+/** A name as it appears in the output of commands. */
 interface Name {
   /** The name. Null for a key that is not registered. */
   readonly name: string | null
@@ -246,7 +246,7 @@ export interface LimitShow {
   readonly namespace: string
   /** Limit on the number of permits at the same time. */
   readonly permits: LimitPermits
-  /** Limit on the number of permits in a period. Null if the rate is completely refilled. */
+  /** Rate limit of the name. Null if the rate is fully refilled. */
   readonly rate: LimitRate | null
 }
 
@@ -268,7 +268,7 @@ export interface LimitRate {
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Time at which the rate will be completely refilled. */
+  /** Time at which the rate will be fully refilled. */
   readonly refilledAt: Date
   /** Milliseconds until `refilledAt`. */
   readonly refilledInMs: number
@@ -276,9 +276,9 @@ export interface LimitRate {
 
 /** A delivery and its answer. */
 export interface DeliveryShow extends Omit<DeliveryDetails, 'value' | 'body'> {
-  /** The answer or the failure, as it was recorded. Null if there is none, or if it is larger than 64 KiB. */
+  /** The recorded answer or failure of the delivery. Null if nothing was recorded, or if the recorded value is larger than 64 KiB. */
   readonly value: unknown
-  /** Binary part of the answer, such as a response body, in base64. At most 64 KiB. */
+  /** Binary part of the answer in base64, such as a response body. At most 64 KiB are included. */
   readonly body: string | null
 }
 
@@ -288,17 +288,17 @@ export interface JobShow extends Omit<JobStatus, 'result'> {
   readonly result?: unknown
 }
 
-/** Jobs that were moved from a different library, and jobs that stay there. */
+/** Jobs that were moved from a different library, and jobs that remain in that library. */
 export interface JobImport extends ImportResult {
   /** Library from which the jobs were moved. */
   readonly from: ImportSource
-  /** Whether the command ran without changing anything. */
+  /** Whether the command was run with `--dry-run` and changed nothing. */
   readonly dryRun: boolean
 }
 
 /** A schedule and its past runs. */
 export interface ScheduleShow extends ScheduleStatus {
-  /** Runs and gaps, the newest first. */
+  /** Runs and gaps of the schedule, the newest first. */
   readonly history: readonly (PastRun | PastGap)[]
 }
 
@@ -316,7 +316,7 @@ export interface InstanceShow extends Omit<FleetInstance, 'jobs'> {
   readonly leads: InstanceWork['leads']
   /** Jobs that the instance is running. At most 1,000. */
   readonly jobs: readonly RunningJob[]
-  /** Schedule runs on the instance. At most 1,000. */
+  /** Schedule runs that are in progress on the instance. At most 1,000. */
   readonly runs: InstanceWork['runs']
   /** Deliveries that the instance is running. Only the latest 20,000 deliveries are searched. */
   readonly deliveries: readonly ObservedDelivery[]
@@ -335,11 +335,9 @@ export interface GraphDocument {
   readonly names: readonly ContendedName[]
   /** Cycles of participants that wait for each other. The certain deadlocks come first. */
   readonly cycles: readonly Cycle[]
-  /**
-   * Participants that block other participants and do not wait themselves. For a cycle, one participant of the cycle.
-   */
+  /** Participants that block other participants and do not wait themselves. A cycle is represented by one of its participants. */
   readonly roots: readonly Root[]
-  /** Whether the document leaves out names that participants wait for. */
+  /** Whether the document omits some names that participants wait for. */
   readonly isPartial: boolean
 }
 
@@ -347,17 +345,16 @@ export interface GraphDocument {
 export interface Root {
   /** ID of the participant. */
   readonly participant: string
-  /** Names that the participant holds and other participants wait for. */
+  /** Names that the participant holds and that other participants wait for. */
   readonly blocks: readonly BlockedName[]
 }
 
 /** A name that other participants wait for. */
 export interface BlockedName {
-  /** ID of the name in this document. */
+  /** ID that identifies the name within this document. */
   readonly name: string
   /**
-   * Commands that unblock the waiting participants, the least disruptive first. Empty if only waiting or starting a
-   * worker helps.
+   * Commands that unblock the waiting participants, the least disruptive first. Empty if the only remedy is to wait or to start a worker.
    */
   readonly remedies: readonly string[]
 }
@@ -366,28 +363,26 @@ export interface BlockedName {
 export interface GraphLine
   extends Pick<ContendedName, 'kind' | 'key' | 'namespace' | 'label' | 'queue'>,
     Pick<Wait, 'mode' | 'since' | 'forMs' | 'requests'> {
-  /** Participant that waits: the ID of an instance, or for example `session 4711` or `job 17`. */
+  /** Participant that waits: the ID of an instance, or a label such as `session 4711` or `job 17`. */
   readonly waiter: string
-  /** Participants that it waits for: the holders of the name, or the participant before it in the queue. */
+  /** Participants that the waiter waits for: the holders of the name, or the participant that is ahead in the queue. */
   readonly blockers: readonly string[]
   /** Whether this wait is part of a certain deadlock. */
   readonly isDeadlocked: boolean
 }
 
 export interface MigrateDocument {
-  /** Schema that contains the tables of Holdfast. */
+  /** Database schema that contains Holdfast's tables. */
   readonly schema: string
   /** Version of the last applied migration. */
   readonly version: number
-  /** With `--dry-run` or `--check`: migrations that are not applied yet. */
+  /** With `--dry-run` or `--check`: migrations that have not been applied yet. */
   readonly pending?: readonly MigrationStep[]
-  /** Otherwise: migrations that the command applied. */
+  /** Without `--dry-run` and `--check`: migrations that the command applied. */
   readonly applied?: readonly MigrationStep[]
   /** Modules whose SQL functions the command replaced, or would replace with `--dry-run` or `--check`. */
   readonly functions: readonly string[]
-  /**
-   * Statements that grant the given roles their rights. With `--dry-run` or `--check`, the command does not run them.
-   */
+  /** SQL statements that grant the given roles their privileges. With `--dry-run` or `--check`, the command does not run them. */
   readonly grants: readonly string[]
 }
 
@@ -399,9 +394,9 @@ export interface MigrationStep {
   readonly name: string
 }
 
-/** A migration, or a module's SQL functions. */
+/** A migration, or the SQL functions of one module. */
 export interface MigrationLine {
-  /** Version of the migration, or `functions`. */
+  /** Version of the migration, or `functions` for the SQL functions of a module. */
   readonly version: number | 'functions'
   /** Name of the migration or of the module. */
   readonly name: string
@@ -419,7 +414,7 @@ export interface FixAttempt {
   readonly id: FindingId
   /** Subject of the finding, such as a session, a queue or a setting. */
   readonly subject: string | null
-  /** Reason why the fix failed. Null if it succeeded. */
+  /** Reason why the fix failed. Null if the fix succeeded. */
   readonly failure: string | null
 }
 
@@ -433,15 +428,15 @@ export interface DemoLine {
   readonly seconds: number
   /** Kind of event. */
   readonly event: DemoEventKind
-  /** Instance that the event is about. */
+  /** Instance that the event concerns. */
   readonly instance: string | null
-  /** Pieces of work that the event is about, such as `invoice 42`. */
+  /** Items of work that the event concerns, such as `invoice 42`. */
   readonly works: readonly string[]
   /** Duration in milliseconds. */
   readonly ms: number | null
-  /** Result of a proof. Null for all other events. */
+  /** Result of a proof. Null if the event is not a proof. */
   readonly proof: readonly Verdict[] | null
-  /** The event as a sentence. */
+  /** Sentence that describes the event. */
   readonly text: string
 }
 
@@ -449,13 +444,13 @@ export interface DemoLine {
 export interface Measured extends Sample {
   /** Name of the operation. */
   readonly name: string
-  /** Unit that is counted. A pair is an acquire and its release. */
+  /** Unit of the throughput, such as `pairs`. A pair is one acquire and the corresponding release. */
   readonly unit: string
   /** Number of concurrent callers, or number of jobs per statement. */
   readonly atOnce: number
   /**
-   * For one caller: median duration of the operation, divided by the median duration of a plain round trip to the
-   * database. Null if one of the medians is missing.
+   * Median duration of the operation for one caller, divided by the median duration of a plain round trip to the database. Null if one of
+   * the two medians is missing.
    *
    * @fraction
    */
@@ -484,12 +479,12 @@ export interface Sample {
 export interface UpcomingTick {
   /** The tick. */
   readonly at: Date
-  /** Local time of the tick in the time zone. */
+  /** Local time of the tick in the rule's time zone. */
   readonly local: string
   /** Offset of the time zone from UTC at the tick, such as `+01:00`. */
   readonly offset: string
   /** The time zone. */
   readonly timezone: string
-  /** Effect of a clock change on the tick. Null if there is none. */
+  /** Effect of a clock change on the tick. Null if no clock change affects the tick. */
   readonly note: string | null
 }

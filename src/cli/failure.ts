@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander'
 import { visible } from './output.js'
 
-/** Exit codes of all commands. `lock run` has more in lock/supervise.ts. */
+/** Exit codes of all commands. lock/supervise.ts defines additional exit codes for `lock run`. */
 export const exitCode = { done: 0, failed: 1, usage: 2, conditionNotMet: 3, unreachable: 4 } as const
 
 const codeOf: Record<string, number> = {
@@ -11,14 +11,14 @@ const codeOf: Record<string, number> = {
   LOGIN_REFUSED: exitCode.unreachable,
 }
 
-/** Ends the command with this exit code. The command has already reported the reason. */
+/** Thrown to end the command with this exit code. The command has already reported the reason. */
 export class Exit extends Error {
   constructor(readonly code: number) {
     super()
   }
 }
 
-/** Ends a command that had nothing to do, with a message. */
+/** Prints a message and ends a command that had nothing to do. */
 export function conditionNotMet(message: string): never {
   printMessage(message)
   throw new Exit(exitCode.conditionNotMet)
@@ -28,14 +28,14 @@ export function conditionNotMet(message: string): never {
 export async function reportError(error: unknown, asJson: boolean): Promise<number> {
   if (error instanceof Exit) return error.code
   if (error instanceof CommanderError) return reportUsageError(error, asJson)
-  // Imported here, because `--help` ends above and must be fast.
+  // This import is here because `--help` returns earlier and must be fast.
   const { errorLine, HoldfastError, toRecordedError } = await import('../base/index.js')
   if (error instanceof HoldfastError) {
     const { code, message, hint, retryable } = error
     printError({ code, message, hint, retryable }, asJson)
     return codeOf[code] ?? exitCode.failed
   }
-  // An unexpected error: a bug report needs the stack.
+  // The error is unexpected, so a bug report needs its stack trace.
   printError({ code: 'INTERNAL', message: toRecordedError(error).stack ?? errorLine(error) }, asJson)
   return exitCode.failed
 }
@@ -45,14 +45,17 @@ export function printMessage(message: string): void {
   process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }
 
-/** Reports a parser error, such as `error: unknown option '--jsn'` with a suggestion in brackets on a second line. */
+/**
+ * Reports an error of the command line parser, such as `error: unknown option '--jsn'`. A second line may contain a
+ * suggestion in brackets.
+ */
 function reportUsageError(error: CommanderError, asJson: boolean): number {
   if (error.exitCode === 0) return exitCode.done
   if (error.code !== 'commander.help') {
     const [, message = error.message, suggestion] = /^(?:error: )?(.*?)(?:\n\((.*)\))?$/s.exec(error.message) ?? []
     printError({ code: 'USAGE', message, hint: suggestion ?? 'Add --help to see the commands and options.' }, asJson)
   }
-  // Commander uses 1 unless a command has set another code.
+  // Commander uses exit code 1, unless a command has set a different code.
   return error.exitCode === 1 ? exitCode.usage : error.exitCode
 }
 
@@ -65,8 +68,8 @@ function printError(
 }
 
 /**
- * Hides passwords, because a usage error repeats the argument, which may be a URL. The exception is `password`, which
- * our own examples contain.
+ * Hides passwords, because the message of a usage error repeats the argument, which may be a URL. The word `password`
+ * itself is not hidden, because Holdfast's own examples contain it.
  */
 function withoutSecrets(text: string): string {
   return text

@@ -1,6 +1,6 @@
 import { formatDuration } from '../base/index.js'
 
-/** Formats a time as ISO 8601. On a terminal, adds how far the time is from `now`. */
+/** Formats a time as ISO 8601. On a terminal, appends the distance from `now`. */
 export function formatTime(at: Date, now: Date): string {
   if (!process.stdout.isTTY) return at.toISOString()
   const ms = now.getTime() - at.getTime()

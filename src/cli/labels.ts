@@ -17,7 +17,8 @@ export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>
 
 export function durationLabel({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'granted'>): string {
   if (forMs !== null) return formatDuration(forMs)
-  // An instance records the start time of a hold after three seconds. A hold without a recorded start time is younger.
+  // An instance records the start time of a hold after three seconds. If no start time is recorded, the hold is less
+  // than three seconds old.
   return granted ? '' : '0ms'
 }
 
@@ -27,25 +28,28 @@ interface Target {
   readonly namespace: string | null
 }
 
-/** Reads the argument NAME. With --key it is a number, for pairs, numbered keys and locks of other programs. */
+/**
+ * Reads the argument NAME. With `--key`, the argument is a number that identifies a pair, a numbered key or another
+ * program's lock.
+ */
 export function readTarget(settings: Settings, name: string): Target {
   if (!settings.flag('key')) {
     return hashedKey(settings.name('namespace') ?? 'default', checkName(name))
   }
   if (!/^-?\d{1,19}$/.test(name) || BigInt.asIntN(64, BigInt(name)) !== BigInt(name)) {
-    throw new UsageError(`Expected a key of 64 bits in decimal, got ${JSON.stringify(name)}`)
+    throw new UsageError(`Expected a 64-bit key in decimal, got ${JSON.stringify(name)}`)
   }
   return { key: BigInt(name).toString(), label: `key ${name}`, namespace: null }
 }
 
-/** A name in the database. An unregistered name has no label. */
+/** A name as found in the database. A name that was never registered has no label. */
 interface ObservedName {
   readonly key: string
   readonly label: string | null
   readonly namespace: string | null
 }
 
-/** Creates a command for a name, ready to copy. Uses --key if the label cannot be typed. */
+/** Returns a command for a name that users can copy. Uses `--key` if the label cannot be typed. */
 export function commandForName(
   command: string,
   { key, label, namespace }: ObservedName,
@@ -58,7 +62,7 @@ export function commandForName(
       commandLine(`${command} --key`, { schema }, key)
 }
 
-/** Options that select a namespace and a schema. Omits the default namespace. */
+/** Returns the options that select a namespace and a schema. Omits the default namespace. */
 export function commandOptions(namespace: string | null, schema: string | undefined): CommandScope {
   return { namespace: namespace === 'default' ? null : namespace, schema }
 }

@@ -1,14 +1,14 @@
-// Imports no other directory of src/, so that `--help` is fast.
+// This file must not import from other directories of src/, so that `--help` is fast.
 import { type Command, Option } from 'commander'
 import type { Settings } from './settings.js'
 
 /**
- * An option whose value may also come from the environment. The command line takes precedence. An empty variable counts
- * as unset.
+ * An option that can also be set by an environment variable. The command line takes precedence. An empty variable
+ * counts as unset.
  */
 export class EnvOption extends Option {
   readonly variable: string
-  /** The allowed values, for completion. `Settings.oneOf` checks them. */
+  /** Allowed values of the option, used for completion. `Settings.oneOf` checks the given value. */
   values: readonly string[] = []
 
   constructor(flags: string, description: string, variable?: string) {

@@ -10,9 +10,9 @@ export type Fact = readonly [string, string]
 
 export interface Column<Row> {
   readonly title: string
-  /** Value for programs. Dates are printed as ISO 8601, null as an empty field. */
+  /** Value for programs. A date is printed as ISO 8601, and null as an empty field. */
   readonly value: (row: Row) => Value
-  /** Text for a terminal, if it differs. Null hides the column. */
+  /** Text for a terminal, if it differs from the value. Null hides the column on terminals. */
   readonly shown?: ((row: Row) => string) | null
   readonly colour?: (row: Row) => Colour | undefined
 }
@@ -21,22 +21,22 @@ export type Colour = 'red' | 'green' | 'yellow' | 'dim'
 const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
 /**
- * Name of a command. The functions below take the name as a type argument without a useful default. A call without a
- * name therefore does not compile, and the compiler checks the document's type against the command's schema.
+ * Name of a command. The functions below take this name as a type argument, so the compiler checks that the document
+ * has the type that the command declares. A call without the type argument does not compile.
  */
 type Command = keyof Documents
 
 type Value = string | number | boolean | Date | null
 type ValueKey<Row> = { [Key in keyof Row]: Row[Key] extends Value ? Key : never }[keyof Row]
 
-/** Columns that appear only in a pipe, each with the property that it shows. */
+/** Returns columns that appear only in a pipe. Each title is mapped to the property that the column shows. */
 export function pipedColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
   return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => {
     return { title, value: (row) => row[key] as Value, shown: onlyWhenPiped }
   })
 }
 
-/** `1 job`, `2 jobs` */
+/** Formats a count with its noun, such as `1 job` or `2 jobs`. */
 export function countText(count: number, thing: string): string {
   return `${count.toLocaleString('en')} ${thing}${count === 1 ? '' : 's'}`
 }
@@ -57,7 +57,7 @@ export function printJson<Name extends Command = never>(document: Documents[NoIn
   write([JSON.stringify(document, null, 2)])
 }
 
-/** Prints one document with `--json` or `--jsonl`. Returns false without these options. */
+/** Prints one document if `--json` or `--jsonl` was given. Otherwise returns false. */
 export function printDocument<Name extends Command = never>(
   settings: Settings,
   document: Documents[NoInfer<Name>],
@@ -78,7 +78,7 @@ export function paint(settings: Settings, text: string, colour: Colour | undefin
   return `\x1b[${codes[colour]}m${text}\x1b[0m`
 }
 
-/** Escapes the characters in a name that would move the cursor, or end a line or a field. */
+/** Escapes characters in a name that would move the cursor, end the line or end the field. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
     character === '\t'
@@ -106,7 +106,7 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
   return [layOut(titles, (text) => paint(settings, text, 'dim')), ...lines]
 }
 
-/** Prints facts: aligned on a terminal, `field<tab>value` in a pipe. */
+/** Prints facts: in aligned columns on a terminal, or as `field<tab>value` in a pipe. */
 export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   if (!process.stdout.isTTY) {
     write(facts.map(([field, value]) => `${field}\t${visible(value)}`))
@@ -124,7 +124,7 @@ export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   }
 }
 
-/** Column for the namespace. A terminal shows it if the rows have several namespaces. */
+/** Returns the column for the namespace. Terminals show this column only if the rows have several namespaces. */
 export function namespaceColumn<Row extends { readonly namespace: string | null }>(rows: readonly Row[]): Column<Row> {
   const areSeveral = new Set(rows.map(({ namespace }) => namespace)).size > 1
   return {

@@ -6,13 +6,15 @@ export interface Process {
   readonly pid: number
   readonly parent: number
   readonly group: number
-  /** Foreground process group of its terminal. Not positive without a terminal. */
+  /** Foreground process group of the process's terminal. Zero or negative if the process has no terminal. */
   readonly foreground: number
-  /** Distinguishes the process from a later process with the same pid. */
+  /** Start time, which distinguishes the process from a later process with the same pid. */
   readonly startedAt: string
 }
 
-/** Reads /proc on Linux, where slim containers have no ps, and uses ps on other systems. */
+/**
+ * Lists all processes. Reads /proc on Linux, because slim containers do not contain ps, and runs ps on other systems.
+ */
 export function listProcesses(): Process[] {
   try {
     return process.platform === 'linux' ? readProc() : readPs()
@@ -24,18 +26,22 @@ export function listProcesses(): Process[] {
 /** Returns a process and its descendants. */
 export function descendantsOf(pid: number, all = listProcesses()): Process[] {
   const found = all.filter((process) => process.pid === pid)
-  // The loop also visits the appended processes.
+  // The loop also visits the processes that it appends.
   for (const ancestor of found) found.push(...all.filter(({ parent }) => parent === ancestor.pid))
   return found
 }
 
-/** Returns true if the terminal sends Ctrl-C and Ctrl-\ to this process group, and so to the child. */
+/**
+ * Returns true if the terminal sends the signals of Ctrl-C and Ctrl-\ to this process group, which includes the child.
+ */
 export function isTerminalsForeground(): boolean {
   const self = listProcesses().find(({ pid }) => pid === process.pid)
   return self !== undefined && self.foreground > 0 && self.foreground === self.group
 }
 
-/** Returns the processes that are still running. A later process with the same pid does not count. */
+/**
+ * Returns the processes that are still running. A later process with the same pid is not considered the same process.
+ */
 export function stillRunning(all: readonly Process[], processes: readonly Process[]): Process[] {
   const started = new Map(all.map(({ pid, startedAt }) => [pid, startedAt]))
   return processes.filter(({ pid, startedAt }) => started.get(pid) === startedAt)
@@ -45,11 +51,11 @@ export function sendSignal({ pid }: Process, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // The process has ended, or it runs a set-user-ID program and now belongs to a different user.
+    // The process has ended, or it cannot be signaled because it runs a set-user-ID program as a different user.
   }
 }
 
-/** Returns the parent of a process. Undefined if the process has ended, or the system has no /proc. */
+/** Returns the parent of a process. Returns undefined if the process has ended or the system has no /proc. */
 export function parentOf(pid: number): number | undefined {
   try {
     return Number(statOf(pid)[1])
@@ -71,7 +77,7 @@ function readProc(): Process[] {
     .flatMap((name) => {
       try {
         const fields = statOf(name)
-        // A zombie has ended, but its parent has not read its status yet.
+        // A zombie is a process that has ended but whose parent has not read its exit status yet.
         if (fields[0] === 'Z') return []
         const [parent, group, , , foreground] = fields.slice(1, 6).map(Number)
         return [{ pid: Number(name), parent: parent!, group: group!, foreground: foreground!, startedAt: fields[19]! }]

@@ -28,8 +28,9 @@ const fleet = [addInstance, addGraph, addTop, addDashboard]
 const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
 
 /**
- * Creates the command line parser. Imports a command's code only when the command runs, so that `--help` is fast.
- * Options for the database and the output belong to the program. Users may write them before or after the command name.
+ * Creates the command line parser. A command's code is imported only when the command runs, so that `--help` is fast.
+ * Options for the database and the output belong to the program, and users may write these options before or after the
+ * command name.
  */
 export function makeProgram(): Command {
   const program = new Command('holdfast')
@@ -58,10 +59,13 @@ export function makeProgram(): Command {
   return program
 }
 
-/** Adds `help`. Commander's own `help` shows the help of the whole program for a mistyped word. */
+/**
+ * Adds the command `help`. If a word is mistyped, Commander's own `help` command would show the help of the whole
+ * program.
+ */
 function addHelp(program: Command): void {
   addVerb(program, 'help', ['holdfast help lock run'])
-    .description('print the help of a command')
+    .description('print the help for a command')
     .argument('[words...]', 'the command')
     .action(async (words: string[]) => {
       let command = program
@@ -78,10 +82,10 @@ function addHelp(program: Command): void {
 
 function globalOptions(): EnvOption[] {
   return [
-    new EnvOption('--url <url>', 'address of the database (default: the PG* variables)', 'DATABASE_URL'),
-    new EnvOption('--direct-url <url>', 'address of the same database without a pooler, for locks'),
-    new EnvOption('--namespace <name>', 'namespace of the names (default: "default")'),
-    new EnvOption('--schema <name>', 'schema that contains the tables of Holdfast (default: "holdfast")'),
+    new EnvOption('--url <url>', 'URL of the database (default: taken from the PG* variables)', 'DATABASE_URL'),
+    new EnvOption('--direct-url <url>', 'URL of the same database that bypasses a pooler, for locks'),
+    new EnvOption('--namespace <name>', 'namespace to use (default: "default")'),
+    new EnvOption('--schema <name>', 'schema that contains the Holdfast tables (default: "holdfast")'),
     new EnvOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)'),
     new EnvOption('--json', 'print one JSON document on stdout'),
     new EnvOption('--jsonl', 'print one JSON document per line'),

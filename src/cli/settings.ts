@@ -1,20 +1,20 @@
 import type { Command, Option } from 'commander'
 import { checkName, formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 
-/** An option with an environment variable. See `EnvOption` in options.ts. */
+/** An option that has an environment variable. See `EnvOption` in options.ts. */
 interface DeclaredOption extends Option {
   readonly variable: string
 }
 
 interface OptionValue {
   readonly value: unknown
-  /** Option or variable that the value comes from. */
+  /** Option or environment variable that the value comes from. */
   readonly source: string
 }
 
 /**
- * Reads the options of a command by name and type. Checks values here instead of in the parser, so that all errors have
- * the same form and each command can choose its own exit code.
+ * Reads the options of a command by name and type. Values are checked here instead of in the parser, so that all errors
+ * have the same form and each command can choose its own exit code.
  */
 export class Settings {
   readonly #command: Command
@@ -36,7 +36,8 @@ export class Settings {
   }
 
   /**
-   * Reads an option and ignores its environment variable, for commands that must not use the shared database setting.
+   * Reads an option but ignores its environment variable. Used by commands that must not use the database of the other
+   * commands.
    */
   fromCommandLine(name: string): string | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
@@ -49,7 +50,7 @@ export class Settings {
     return this.#find(name)?.value === true
   }
 
-  /** Returns true for `--no-…`. */
+  /** Returns true if the option was given in its negated form `--no-…`. */
   isNegated(name: string): boolean {
     return this.#find(name)?.value === false
   }
@@ -80,16 +81,16 @@ export class Settings {
     })
   }
 
-  /** Reads a time with its zone, or a date in UTC. Rejects local times, which differ between machines. */
+  /** Reads a time with its time zone, or a date in UTC. Rejects local times, because they differ between machines. */
   time(name: string): Date | undefined {
-    return this.#read(name, 'a time with its zone, such as 2030-01-31T18:00Z, or a date', (text) => {
+    return this.#read(name, 'a time with a time zone, such as 2030-01-31T18:00Z, or a date', (text) => {
       const date = new Date(text)
       const isWhole = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
       return isWhole && !Number.isNaN(date.getTime()) ? date : undefined
     })
   }
 
-  /** Reads a repeatable option. In the environment, commas separate the values. */
+  /** Reads a repeatable option. In the environment variable, the values are separated by commas. */
   list(name: string): string[] | undefined {
     const value = this.#find(name)?.value
     if (Array.isArray(value)) return value
@@ -140,7 +141,8 @@ export class Settings {
 
 function envValue(option: DeclaredOption, set: string): unknown {
   if (option.required || option.optional) return set
-  // NO_COLOR applies with any value (no-color.org). Other flags can be turned off with 0, false or no.
+  // NO_COLOR takes effect with any non-empty value (no-color.org). The variables of other flags can be turned off with
+  // 0, false or no.
   const isOn = option.variable === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)
   return isOn ? !option.negate : undefined
 }

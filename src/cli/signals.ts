@@ -1,7 +1,7 @@
-// npm (`npx holdfast dev`, `npm start`) starts a command through a shell. npm passes SIGTERM only to the shell, and the
-// shell exits without stopping the command. SIGHUP and SIGKILL end only npm. A command that npm started therefore
-// checks whether the shell and npm are still running. Without npm, this check would be wrong, because a parent may exit
-// for good reasons: `&`, nohup, setsid.
+// npm starts a command through a shell, for example with `npx holdfast dev` or `npm start`. npm forwards SIGTERM only
+// to the shell, and the shell exits without stopping the command. SIGHUP and SIGKILL end only npm. Therefore, a command
+// that npm started checks whether the shell and npm are still running. The check is limited to npm, because other
+// parent processes may exit for good reasons, such as `&`, nohup or setsid.
 import { readlinkSync, realpathSync } from 'node:fs'
 import { parentOf } from './processes.js'
 
@@ -11,7 +11,7 @@ const pollEveryMs = 500
 
 let isStopping = false
 
-/** Calls the listener for each signal until the process ends. */
+/** Calls the listener for each of these signals until the process ends. */
 export function onSignals<Signal extends NodeJS.Signals>(
   signals: readonly Signal[],
   listener: (signal: Signal) => void,
@@ -33,13 +33,13 @@ export function stopWithNpm(): void {
   const timer = setInterval(() => {
     if (process.ppid === parent && (npm === undefined || parentOf(parent) === npm)) return
     clearInterval(timer)
-    // Ctrl-C reaches npm, its shell and this process. The exit of npm must not count as a second signal.
+    // Ctrl-C reaches npm, its shell and this process. The exit of npm must not be treated as a second signal.
     if (!isStopping) process.kill(process.pid, 'SIGTERM')
   }, pollEveryMs)
   timer.unref()
 }
 
-/** Returns true if the process runs the node that runs npm. False on a system without /proc. */
+/** Returns true if the process is the Node.js process that runs npm. Returns false on a system without /proc. */
 function isNpm(pid: number): boolean {
   try {
     return readlinkSync(`/proc/${pid}/exe`) === realpathSync(process.env.npm_node_execpath!)

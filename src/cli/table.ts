@@ -1,5 +1,5 @@
 export const gap = '  '
-/** Minimum column width. Narrower columns are unreadable, so the terminal wraps the line instead. */
+/** Minimum column width. Narrower columns would be unreadable, so long lines are left to wrap in the terminal. */
 const minWidth = 8
 
 const wide =
@@ -14,11 +14,11 @@ export function displayWidth(text: string): number {
   return width
 }
 
-/** Computes column widths, so that the lines fit into `room` columns. */
+/** Computes the column widths with which each line fits into `room` terminal columns. */
 export function widthsFor(lines: readonly string[][], room: number): number[] {
   const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => displayWidth(line[column]!))))
   let over = widths.reduce((sum, width) => sum + width, 0) + gap.length * (widths.length - 1) - room
-  // Shrinks the widest column first, so that short columns keep their full text.
+  // The widest column shrinks first, so that short columns keep their full text.
   for (; over > 0; over--) {
     const widest = widths.indexOf(Math.max(...widths))
     if (widths[widest]! <= minWidth) break
@@ -52,7 +52,7 @@ export function wrap(text: string, width: number): string[] {
   return lines
 }
 
-/** Cuts a text that does not fit, and ends it with `…`. */
+/** Shortens a text that does not fit, and marks the end with `…`. */
 export function shorten(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let cut = ''

@@ -76,7 +76,7 @@ describeInBrowser('the page of instances', () => {
       .focus()
     await page.keyboard.press('Enter')
     const dialog = page.getByRole('dialog', { name: /^Drain/ })
-    await dialog.getByText(/permanently stops starting new work/).waitFor()
+    await dialog.getByText(/permanently stops accepting new work/).waitFor()
     await expectAccessible(page)
     await dialog.getByRole('button', { name: 'Drain', exact: true }).focus()
     await page.keyboard.press('Enter')

@@ -90,7 +90,7 @@ describeInBrowser('jobs and deliveries', () => {
     await redrive.getByText('Lets 1 buried job of "mail" run again').waitFor()
     await redrive.getByLabel('Reason').fill('a test')
     await redrive.getByRole('button', { name: 'Redrive' }).click()
-    await page.getByText('1 job of "mail" may run again.').waitFor()
+    await page.getByText('1 job of "mail" can run again.').waitFor()
     expect((await jobs.find(second.id))?.state).toBe('waiting')
     await page.getByRole('button', { name: 'Pause queue mail' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click()

@@ -96,9 +96,9 @@ describeInBrowser('the page of schedules', () => {
       await page.keyboard.press('Enter')
       await dialog.waitFor({ state: 'detached' })
     }
-    await press('Pause', /No tick of "nightly" starts until the schedule is resumed/)
+    await press('Pause', /The ticks of "nightly" do not run until the schedule is resumed/)
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeDefined()
-    await press('Resume', /"nightly" ticks by its rule again/)
+    await press('Resume', /"nightly" follows its rule again/)
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeUndefined()
     await press('Run now', /starts a run of "nightly" now/)
     const history = page.getByRole('table', { name: 'Runs and gaps' })

@@ -24,7 +24,7 @@ test('one measures at a time, and leaves nothing behind when it is interrupted',
   expect(await run(['bench'], env)).toEqual({
     status: 3,
     stdout: '',
-    stderr: 'Another measurement already runs on this database.\n',
+    stderr: 'Another benchmark is already running on this database.\n',
   })
   first.process.kill('SIGINT')
   expect(await first.ended).toEqual({ status: 130, stdout: '', stderr: '' })
@@ -33,8 +33,8 @@ test('one measures at a time, and leaves nothing behind when it is interrupted',
 
 test('asks before it measures a server elsewhere, and says what it would do', async () => {
   const { status, stdout, stderr } = await run(['bench', '--url', 'postgres://app:s3cret@db.example.com/shop'])
-  expect(stderr).toContain('This measures app@db.example.com:5432/shop, which is not on this machine')
-  expect(stderr).toContain('the schema holdfast_bench,\nwhich it drops at the end')
+  expect(stderr).toContain('The benchmark will measure app@db.example.com:5432/shop, which is not on this machine')
+  expect(stderr).toContain('the schema holdfast_bench.\nThe benchmark drops this schema at the end')
   expect(stderr).toContain('Nothing was done')
   expect(stderr).not.toContain('s3cret')
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })

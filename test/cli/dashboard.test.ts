@@ -20,11 +20,11 @@ test('serves this machine until it is interrupted', patient, async () => {
   expect(await (await fetch(`${url}api/me`)).json()).toMatchObject({ visitor: 'loopback', readOnly: true, rights: [] })
   expect(await (await fetch(url)).text()).toContain('<base href="./" />')
   const taken = await run(['dashboard', '--port', new URL(url).port], env)
-  expect(taken).toMatchObject({ status: 1, stdout: '', stderr: expect.stringContaining('is taken') })
+  expect(taken).toMatchObject({ status: 1, stdout: '', stderr: expect.stringContaining('is already in use') })
   // A page that is open does not keep it.
   const page = await fetch(`${url}api/live?view=audit`)
   running.process.kill('SIGINT')
-  expect(await running.ended).toMatchObject({ status: 0, stderr: expect.stringContaining('and changes nothing') })
+  expect(await running.ended).toMatchObject({ status: 0, stderr: expect.stringContaining('(read-only)') })
   await page.text()
 })
 

@@ -65,8 +65,8 @@ test('delivery ls lists the latest, by state and by prefix', async () => {
   expect(others.stdout.split('\n').map((line) => line.split('\t')[0])).toEqual(['stripe:5', ''])
   expect(lost.stdout.split('\t').slice(0, 3)).toEqual(['stripe:4', 'default', 'lost'])
   expect(few.stdout.trim().split('\n')).toHaveLength(2)
-  expect(few.stderr).toBe('There are more than these 2: --limit shows more.\n')
-  expect(none.stderr).toBe('There is no such delivery.\n')
+  expect(few.stderr).toBe('Only the first 2 deliveries are shown. Use --limit to show more.\n')
+  expect(none.stderr).toBe('No deliveries found.\n')
 })
 
 test('delivery show tells the answer, or why there is none', async () => {
@@ -102,7 +102,7 @@ describe('delivery forget', () => {
     expect(stderr).toContain('Nothing was done: forgetting a delivery must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['delivery', 'forget', 'stripe:1'], env)
-    await asked.says(/Forget it\? \[y\/N\]/)
+    await asked.says(/Forget this delivery\? \[y\/N\]/)
     asked.type('y\r')
     expect((await asked.ended).status).toBe(0)
     expect(await runner.once.run('stripe:1', () => 'again')).toEqual({ status: 'done', value: 'again' })

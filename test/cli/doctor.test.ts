@@ -19,7 +19,7 @@ const spoil = () =>
   sql(database.url, 'drop index if exists holdfast.tick_done; alter table holdfast.job reset (fillfactor)')
 
 test('says that all is well, and how much was looked at', async () => {
-  const nothing = 'Nothing can be fixed with --fix.\n'
+  const nothing = 'None of the findings can be fixed with --fix.\n'
   const well = 'All is well: 16 checks made.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
   expect(await doctor(['--fix'])).toEqual({ status: 0, stdout: '', stderr: nothing + well })
@@ -39,7 +39,7 @@ test('says what is wrong, piped, as JSON and line by line, and ends with 3', asy
     stdout:
       `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${fixed}\n` +
       'note\tstorage-differs\tjob\tStorage settings of the table job differ: fillfactor is the default instead of 40\talter table holdfast.job set (fillfactor = 40)\n',
-    stderr: '16 checks made: 1 wrong, 1 note.\n`holdfast doctor --fix` fixes 2 of them.\n',
+    stderr: '16 checks made: 1 wrong, 1 note.\nRun `holdfast doctor --fix` to fix 2 of these findings.\n',
   })
   expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 16, fixed: [], findings: [{}, {}] })
   expect(json.status).toBe(3)
@@ -58,7 +58,7 @@ test.runIf(process.platform === 'linux')('is grouped on a terminal, the worst fi
   expect(lines.filter((line) => /^[A-Z]+$/.test(line))).toEqual(['WRONG', 'NOTE'])
   expect(lines).toContain('  indexes-differ: missing')
   expect(lines).toContain('  found   The index tick_done on tick is missing.')
-  expect(lines).toContain('  fix     Create the index. Other sessions can still write. (--fix does it)')
+  expect(lines).toContain('  fix     Create the index. Other sessions can still write. (use --fix to apply)')
   // SQL is there to be copied.
   expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
   expect(stdout).toContain('16 checks made: 1 wrong, 1 note.')
@@ -68,10 +68,10 @@ test('--fix does nothing unasked', async () => {
   await spoil()
   const { status, stdout, stderr } = await doctor(['--fix'])
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
-  expect(stderr).toContain('This fixes:\n  indexes-differ: missing\n    create index concurrently tick_done')
+  expect(stderr).toContain('This will fix:\n  indexes-differ: missing\n    create index concurrently tick_done')
   expect(stderr).toContain('Nothing was done: fixing must be confirmed')
   const asked = startOnTerminal(['doctor', '--fix'], env)
-  await asked.says(/Do it\? \[y\/N\]/)
+  await asked.says(/Apply these fixes\? \[y\/N\]/)
   asked.type('no\n')
   expect((await asked.ended).status).toBe(1)
 })
@@ -91,7 +91,7 @@ test('--fix fixes, and says what is left', { timeout: 60_000 }, async () => {
   // What is not installed yet is, and then looked at.
   const other = await doctor(['--fix', '--yes', '--schema', 'not there'])
   expect(other.stderr).toBe(
-    "This fixes:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 16 checks made.\n",
+    "This will fix:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 16 checks made.\n",
   )
 })
 

@@ -114,7 +114,7 @@ test('instance drain: holdfast work ends with 0 when what it runs has ended, and
   expect(working.process.exitCode).toBeNull()
   writeFileSync(join(directory, 'end'), '')
   const [worked, drained] = await Promise.all([working.ended, draining.ended])
-  expect(worked).toMatchObject({ status: 0, stderr: expect.stringContaining('asked to drain') })
+  expect(worked).toMatchObject({ status: 0, stderr: expect.stringContaining('drain requested') })
   expect(drained).toMatchObject({ status: 0, stderr: expect.stringContaining('The instance is drained.\n') })
   expect(fits('instance-drain', JSON.parse(drained.stdout))).toEqual({ instance, state: 'drained' })
   expect(await holder.jobs.find(first.id)).toMatchObject({ state: 'done', result: 'done', failed: 0 })
@@ -154,7 +154,7 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   const died = await waiting
   expect(died).toMatchObject({
     status: 1,
-    stderr: expect.stringContaining('The instance is gone: its process ended before it was drained.'),
+    stderr: expect.stringContaining('The instance is gone: its process ended before the instance was drained.'),
   })
   expect(fits('instance-drain', JSON.parse(died.stdout))).toEqual({ instance: 'mortal', state: 'gone' })
   const [again, gone, none, listed] = await Promise.all([
@@ -207,6 +207,6 @@ test('instance drain --wait of one that is killed, and whose row another sweeps 
   await sql(database.url, "delete from holdfast.instance where id = 'killed'")
   expect(await waiting).toMatchObject({
     status: 1,
-    stderr: expect.stringContaining('The instance is gone: its process ended before it was drained.'),
+    stderr: expect.stringContaining('The instance is gone: its process ended before the instance was drained.'),
   })
 })

@@ -84,11 +84,13 @@ describe('job ls', () => {
     await holdfast.jobs.enqueue(mail, { to: 'bob' })
     const { stdout, stderr } = await run(['job', 'ls', '--limit', '1'], env)
     expect(stdout.split('\t').slice(0, 5)).toEqual([String(id), 'mail', 'post', holdfast.namespace, 'ready'])
-    expect(stderr).toBe('There are more than these 1: --limit shows more, `holdfast queue ls` counts.\n')
+    expect(stderr).toBe(
+      'Only the first 1 jobs are shown. Use --limit to show more, or `holdfast queue ls` to count jobs.\n',
+    )
     expect(await run(['job', 'ls', '--state', 'done'], env)).toEqual({
       status: 0,
       stdout: '',
-      stderr: 'There is no such job.\n',
+      stderr: 'No jobs found.\n',
     })
   })
 
@@ -149,7 +151,7 @@ describe('job show', () => {
   test('tells why one waits, and what came of one', async () => {
     const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
     const shown = await run(['job', 'show', String(waiting.id)], env)
-    expect(shown.stdout).toMatch(/^state\twaiting: it waits for its time, until 20.*Z$/m)
+    expect(shown.stdout).toMatch(/^state\twaiting: the job is waiting for its time, until 20.*Z$/m)
     expect(shown.stdout).toMatch(/^runs at\t20.*Z$/m)
     const done = await holdfast.jobs.enqueue(mail, { to: 'bob' })
     await drain(holdfast, [mail])
@@ -157,7 +159,7 @@ describe('job show', () => {
     await holdfast.jobs.pause('post')
     const ready = await holdfast.jobs.enqueue(mail, { to: 'eve' })
     expect((await run(['job', 'show', String(ready.id)], env)).stdout).toMatch(
-      /^state\tready: it waits for its queue, which has been paused since 20.*Z$/m,
+      /^state\tready: the job is waiting for its queue, which has been paused since 20.*Z$/m,
     )
   })
 
@@ -172,11 +174,11 @@ describe('job show', () => {
       const listed = (await json(['job', 'ls'])) as { id: number; waitReason: string | null }[]
       return [first, second].map(({ id }) => listed.find((job) => job.id === id)!.waitReason)
     }
-    expect(await stateOf()).toBe('ready: it waits for a worker: no worker serves its queue')
+    expect(await stateOf()).toBe('ready: the job is waiting for a worker: no worker serves its queue')
     expect(await whys()).toEqual(['no worker serves its queue', `waits for job ${first.id} (ready)`])
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
-    expect(await stateOf()).toBe('ready: it waits for a worker: no worker of its queue has the kind mail')
+    expect(await stateOf()).toBe('ready: the job is waiting for a worker: no worker of its queue has the kind mail')
     expect(await whys()).toEqual([
       'no worker of its queue has a definition of its kind',
       `waits for job ${first.id} (ready)`,
@@ -191,7 +193,7 @@ describe('job show', () => {
     })
     expect(await run(['job', 'show', '4x2'], env)).toMatchObject({
       status: 2,
-      stderr: 'holdfast: Expected the id of a job, a whole number, got "4x2"\n',
+      stderr: 'holdfast: Expected the ID of a job to be a whole number, got "4x2"\n',
     })
   })
 })
@@ -221,10 +223,10 @@ describe('job add', () => {
   })
 
   test.each([
-    [['{to: 1}'], 'Expected the payload to be JSON, got "{to: 1}": ', 'Quote it for the shell: '],
+    [['{to: 1}'], 'Expected the payload to be JSON, got "{to: 1}": ', 'Quote the payload for the shell'],
     [['1', '--priority', '6'], 'Expected --priority to be a whole number between -5 and 5, got "6"'],
-    [['1', '--run-at', 'tomorrow'], 'Expected --run-at to be a time with its zone, such as 2030-01-31T18:00Z'],
-    [['1', '--run-at', '2030-01-31T18:00'], 'Expected --run-at to be a time with its zone'],
+    [['1', '--run-at', 'tomorrow'], 'Expected --run-at to be a time with a time zone, such as 2030-01-31T18:00Z'],
+    [['1', '--run-at', '2030-01-31T18:00'], 'Expected --run-at to be a time with a time zone'],
     [['1', '--delay', '1h', '--run-at', '2030-01-31T18:00Z'], 'Expected --delay or --run-at, got both'],
   ])('%j is a usage error', async (words: string[], ...complaint: string[]) => {
     const { status, stdout, stderr } = await run(['job', 'add', 'post', 'mail', ...words], env)
@@ -243,7 +245,7 @@ describe('job retry and job cancel', () => {
     expect(await run(['job', 'retry', String(buried.id), String(waiting.id)], env)).toEqual({
       status: 0,
       stdout: '',
-      stderr: `Job ${buried.id} may run now.\nJob ${waiting.id} may run now.\n`,
+      stderr: `Job ${buried.id} can run now.\nJob ${waiting.id} can run now.\n`,
     })
     expect(await holdfast.jobs.find(buried.id)).toMatchObject({ state: 'ready', failed: 0 })
     const again = await run(['job', 'retry', '999999999', String(waiting.id), '--json'], env)
@@ -259,7 +261,7 @@ describe('job retry and job cancel', () => {
     expect(await run(['job', 'retry', String(id)], env)).toEqual({
       status: 3,
       stdout: '',
-      stderr: `Job ${id} was not retried: another job of kind fail has its unique key.\n`,
+      stderr: `Job ${id} was not retried: another job of kind fail has the same unique key.\n`,
     })
   })
 
@@ -304,14 +306,16 @@ describe('job import', () => {
     expect(await json(['job', 'import', 'pg-boss', '--dry-run'])).toEqual({ ...plan, dryRun: true })
     const { status, stderr } = await run(['job', 'import', 'pg-boss'], env)
     expect(status).toBe(2)
-    expect(stderr).toContain('This moves 2 jobs of pg-boss here, and removes them there: 2 send-email.\n')
+    expect(stderr).toContain(
+      'This will move 2 jobs from pg-boss to Holdfast, and remove them from pg-boss: 2 send-email.\n',
+    )
     expect(await json(['job', 'ls'])).toEqual([])
     expect(await json(['job', 'import', 'pg-boss', '--into', 'post', '--yes'])).toEqual({ ...plan, dryRun: false })
     expect(await json(['job', 'ls', '--queue', 'post'])).toMatchObject([{ kind: 'send-email' }, { kind: 'send-email' }])
     const { stderr: said } = await run(['job', 'import', 'pg-boss', '--kind', 'send-email'], env)
     expect(said).toBe(
-      'No job of pg-boss can be moved.\n' +
-        '1 job stays there: workers run them; jobs that fail there and are retried can be imported then.\n',
+      'No job can be moved from pg-boss.\n' +
+        '1 job not moved: they are running; jobs that fail and wait for a retry can be imported later.\n',
     )
   })
 

@@ -103,7 +103,7 @@ describe('lease show', () => {
     expect(stdout).toMatch(
       new RegExp(`^leased by\t.*process ${process.pid}, instance ${holder.id}, for .*, fence ${lease.fence}$`, 'm'),
     )
-    expect(stdout).toMatch(/^free in\t[\d.]+s, unless it is renewed, for 1m each time$/m)
+    expect(stdout).toMatch(/^free in\t[\d.]+s, unless the holder renews the lease for another 1m$/m)
     expect(stdout).toMatch(/^has waiters\tyes$/m)
     expect(status).toBe(0)
   })
@@ -114,7 +114,7 @@ describe('lease show', () => {
     expect((await run(['lease', 'show', 'locked'], env)).stdout).toContain('state\tlocked: `holdfast lock show`')
     await holder.leases.with('kept', { minHold: '1h' }, () => {})
     const { stdout } = await run(['lease', 'show', 'kept'], env)
-    expect(stdout).toContain('state\tkept taken: the lease was released, and its minimum hold has not ended\n')
+    expect(stdout).toContain('state\tblocked: the lease was released, but its minimum hold has not ended\n')
     expect(stdout).toMatch(/^was leased by\t/m)
     await run(['lease', 'expire', 'kept', '--yes'], env)
   })
@@ -187,7 +187,7 @@ describe('the verbs of locks', () => {
     expect(stdout).toContain('state\tleased\n')
     expect(stdout).toMatch(/^leased by\t/m)
     const { stderr } = await run(['lock', 'ls'], env)
-    expect(stderr).toBe('No name is locked.\n1 name is leased: `holdfast lease ls` lists them.\n')
+    expect(stderr).toBe('No name is locked.\n1 name is leased. Run `holdfast lease ls` to list them.\n')
   })
 
   test('instance ls counts leases', async () => {
@@ -229,9 +229,9 @@ describe('lock run --lease', () => {
   })
 
   test.each([
-    [['--ttl', '5s'], 'Expected --lease together with --ttl: a lock has no --ttl'],
-    [['--min-hold', '5s'], 'Expected --lease together with --min-hold: a lock has no --min-hold'],
-    [['--lease', '--shared'], 'Expected --lease or --shared, got both: a lease has one holder'],
+    [['--ttl', '5s'], 'Expected --lease together with --ttl: locks do not support --ttl'],
+    [['--min-hold', '5s'], 'Expected --lease together with --min-hold: locks do not support --min-hold'],
+    [['--lease', '--shared'], 'Expected --lease or --shared, got both: a lease has only one holder'],
     [['--lease', '--ttl', '5ms'], 'Expected --ttl to be a duration of at least 1s, such as 30s or 5m, got "5ms"'],
   ])('%j is a usage error', async (options, complaint) => {
     const { status, stderr } = await run(['lock', 'run', ...options, 'name', '--', 'true'], env)

@@ -58,8 +58,8 @@ describe('limit ls', () => {
       run(['limit', 'ls', '--state', 'fulll'], env),
     ])
     expect(free).toMatchObject([{ name: 'idle', max: null, holders: 0 }])
-    expect(none).toEqual({ status: 0, stdout: '', stderr: 'There is no such limit.\n' })
-    expect(few).toMatchObject({ status: 0, stderr: 'There may be more than these 1: --limit shows more.\n' })
+    expect(none).toEqual({ status: 0, stdout: '', stderr: 'No limits found.\n' })
+    expect(few).toMatchObject({ status: 0, stderr: 'Only the first 1 limits are shown. Use --limit to show more.\n' })
     expect(wrong).toMatchObject({ status: 2, stderr: expect.stringContaining('Did you mean full?') })
   })
 
@@ -97,18 +97,18 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
   expect(told.stdout).toContain(`instance ${apart.id}`)
   const second = await holder.limits.acquire('gpu', { max: 8 })
   const { stdout } = await run(['limit', 'show', 'gpu', '--limit', '1'], env)
-  expect(stdout).toContain('held by\t… and 1 more: --limit shows more\n')
+  expect(stdout).toContain('held by\t… and 1 more (use --limit to show more)\n')
   await second.release()
 })
 
 describe('limit reset', () => {
   test('must be confirmed', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'export:42'], env)
-    expect(stderr).toContain('Takes 1 permit of "export:42".')
+    expect(stderr).toContain('Revokes 1 permit of "export:42".')
     expect(stderr).toContain('Nothing was done: resetting a limit must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['limit', 'reset', 'export:42'], env)
-    await asked.says(/Reset it\? \[y\/N\]/)
+    await asked.says(/Reset this limit\? \[y\/N\]/)
     asked.type('\r')
     expect(await asked.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
     expect(permit.held).toBe(true)
@@ -150,7 +150,7 @@ describe('limit reset', () => {
 
   test('of what is not in use is exit code 3', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'idle', '--yes'], env)
-    expect(stderr).toBe('No permit of "idle" is held and its rate is full: there is nothing to reset.\n')
+    expect(stderr).toBe('No permit of "idle" is held, and its rate is full: there is nothing to reset.\n')
     expect(status).toBe(3)
   })
 })

@@ -59,7 +59,9 @@ test('hosts whose clocks are quick, slow and wrong by hours run a command once p
   expect(quick.filter(({ status }) => status === 0 || status === 124)).toHaveLength(3)
   // These are late, and it is over.
   const late = await Promise.all(hosts.map((host) => cron(rule, 'report', says, host)))
-  expect(late).toEqual(Array(3).fill({ status: 0, stdout: '', stderr: `holdfast: "report" has run for ${tick}\n` }))
+  expect(late).toEqual(
+    Array(3).fill({ status: 0, stdout: '', stderr: `holdfast: "report" has already run for ${tick}\n` }),
+  )
   const silenced = [...words(rule, 'report', '--quiet', '--busy-exit', '9'), ...says]
   expect(await run(silenced, env)).toEqual({ status: 9, stdout: '', stderr: '' })
   // Another name has ticks of its own, here those of another zone.
@@ -71,7 +73,7 @@ test('the status of the command is that of the tick; nobody runs it again, also 
   const failing = [...words('365d', 'fails', '--lease'), ...script('process.exit(3)')]
   expect((await run(failing, env)).status).toBe(3)
   const { status, stderr } = await run(failing, env)
-  expect(stderr).toMatch(/^holdfast: "fails" has run for \S+Z, and ended with 3\n$/)
+  expect(stderr).toMatch(/^holdfast: "fails" has already run for \S+Z, and exited with 3\n$/)
   expect(status).toBe(0)
   // What was never started has not run.
   expect((await run([...words('365d', 'missing'), '--', 'no-such-command'], env)).status).toBe(127)
@@ -85,7 +87,7 @@ test('a host is killed in mid-run: one that waits runs the tick again, and so do
   expect(await cron('365d', 'killed', says)).toMatchObject({
     status: 124,
     stdout: '',
-    stderr: expect.stringMatching(/^holdfast: "killed" runs for \S+Z elsewhere\n$/),
+    stderr: expect.stringMatching(/^holdfast: "killed" is already running for \S+Z in another process\n$/),
   })
   const second = start([...words('365d', 'killed', '--wait', '30s'), ...idle], env)
   await killed(first)

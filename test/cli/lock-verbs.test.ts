@@ -152,7 +152,7 @@ describe('lock release', () => {
     const client = await stranger('strange')
     const { status, stderr } = await run(['lock', 'release', 'strange'], env)
     await client.end()
-    expect(stderr).toContain('without Holdfast')
+    expect(stderr).toContain('without using Holdfast')
     expect(status).toBe(3)
   })
 })
@@ -194,13 +194,13 @@ describe('lock break', () => {
   test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
     const lock = await holder.locks.acquire('asked')
     const refused = startOnTerminal(['lock', 'break', 'asked'], env)
-    await refused.says(/End every session that holds it\? \[y\/N\]/)
+    await refused.says(/End every session that holds this lock\? \[y\/N\]/)
     refused.type('\r')
     expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
     expect(lock.held).toBe(true)
 
     const agreed = startOnTerminal(['lock', 'break', 'asked'], env)
-    await agreed.says(/End every session that holds it\? \[y\/N\]/)
+    await agreed.says(/End every session that holds this lock\? \[y\/N\]/)
     agreed.type('y\r')
     expect((await agreed.ended).status).toBe(0)
     await eventually(() => lock.held).toBe(false)
@@ -210,7 +210,7 @@ describe('lock break', () => {
 describe('graph', () => {
   test('is empty when nobody waits', async () => {
     await holder.locks.acquire('alone')
-    expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nothing waits.\n' })
+    expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nothing is waiting.\n' })
   })
 
   test('shows who waits for whom, the root holder first', async () => {

@@ -58,7 +58,7 @@ test('with only functions pending, --check is 3, and migrate applies those of th
   expect(await migrate('--check')).toMatchObject({
     status: 3,
     stdout: 'functions\tjobs\n',
-    stderr: 'The functions of 1 room to apply to the schema functions.\n',
+    stderr: 'The functions of 1 module to apply to the schema functions.\n',
   })
   const { stdout: script } = await migrate('--show-sql')
   expect(script).toContain('create or replace function "functions".job_claim(')

@@ -80,7 +80,7 @@ describe('queue ls', () => {
   })
 
   test('says on stderr that there is nothing', async () => {
-    expect(await run(['queue', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No queue was ever used.\n' })
+    expect(await run(['queue', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No queue has been used yet.\n' })
   })
 
   test.runIf(process.platform === 'linux')('is a table on a terminal', async () => {
@@ -98,7 +98,7 @@ describe('queue pause and queue resume', () => {
     expect(await run(['queue', 'pause', 'post'], env)).toEqual({
       status: 0,
       stdout: '',
-      stderr: 'Paused "post": none of its jobs is claimed until it is resumed.\n',
+      stderr: 'Paused "post". Workers claim none of its jobs until the queue is resumed.\n',
     })
     expect((await run(['queue', 'pause', 'post'], env)).stderr).toBe('"post" was already paused.\n')
     expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: expect.any(String) }])
@@ -114,10 +114,10 @@ describe('queue pause and queue resume', () => {
 
   test('a name that nobody has used may be a slip', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
-    const slip = 'The queue "psot" was never used. Did you mean "post"?\n'
+    const slip = 'The queue "psot" has never been used. Did you mean "post"?\n'
     expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
     const { status, stderr } = await run(['queue', 'pause', 'psot'], env)
-    expect(stderr).toBe(`Paused "psot": none of its jobs is claimed until it is resumed. ${slip}`)
+    expect(stderr).toBe(`Paused "psot". Workers claim none of its jobs until the queue is resumed. ${slip}`)
     expect(status).toBe(0)
   })
 })
@@ -129,7 +129,7 @@ describe('queue redrive', () => {
     const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
     expect(stderr).toContain('Lets 2 buried jobs of "post" run again')
     expect(stderr).toMatch(
-      /\nholdfast: Nothing was done: bringing jobs back must be confirmed\nAdd --yes to confirm without a terminal\.\n$/,
+      /\nholdfast: Nothing was done: redriving a queue must be confirmed\nAdd --yes to confirm without a terminal\.\n$/,
     )
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 0, buried: 2 }])
@@ -153,7 +153,9 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
     expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toMatchObject({
       status: 3,
-      stderr: expect.stringMatching(/\nNo job of "post" could be redriven: other jobs have their unique keys\.\n$/),
+      stderr: expect.stringMatching(
+        /\nNo job of "post" could be redriven, because other jobs have the same unique keys\.\n$/,
+      ),
     })
   })
 
@@ -161,12 +163,12 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueue(fail, 1)
     await drain(holdfast, [fail])
     const refused = startOnTerminal(['queue', 'redrive', 'post'], env)
-    await refused.says(/Let them run again\? \[y\/N\]/)
+    await refused.says(/Let these jobs run again\? \[y\/N\]/)
     refused.type('\r')
     expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
     const agreed = startOnTerminal(['queue', 'redrive', 'post'], env)
-    await agreed.says(/Let them run again\? \[y\/N\]/)
+    await agreed.says(/Let these jobs run again\? \[y\/N\]/)
     agreed.type('y\r')
-    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job of "post" may run') })
+    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job of "post" can run') })
   })
 })

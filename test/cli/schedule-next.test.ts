@@ -78,7 +78,7 @@ describe('schedule next', () => {
   })
 
   test.each([
-    [[], 'Expected a cron expression or --every, got neither', 'Write: holdfast schedule next "0 3 * * *"'],
+    [[], 'Expected a cron expression or --every, got neither', 'For example: holdfast schedule next "0 3 * * *"'],
     [['@daily', '--every', '5m'], 'Expected a cron expression or --every, got both'],
     [['0', '3', '*'], "too many arguments for 'next'"],
     [['0 25 * * *'], 'Expected the hour of cron to be 0 to 23'],
@@ -87,7 +87,7 @@ describe('schedule next', () => {
     [['--every', '5m', '--timezone', 'UTC'], 'Expected timezone only together with cron'],
     [['--every', '0.5s'], 'Expected --every to be a duration of at least 1s'],
     [['@daily', '--count', '0'], 'Expected --count to be a whole number between 1 and 1000, got "0"'],
-    [['@daily', '--from', '2026-03-29T00:00'], 'Expected --from to be a time with its zone, such as'],
+    [['@daily', '--from', '2026-03-29T00:00'], 'Expected --from to be a time with a time zone, such as'],
     [['@daily', '--from', '2026-13-01'], 'Expected --from to be a time'],
   ])('%j is refused', async (args, message, hint = '') => {
     const { status, stdout, stderr } = await run(['schedule', 'next', ...args])

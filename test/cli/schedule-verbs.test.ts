@@ -26,7 +26,7 @@ test('ls and show tell rules, members, and what is unusual', async () => {
   expect(await run(['schedule', 'ls'], env)).toEqual({
     status: 0,
     stdout: '',
-    stderr: 'There is no schedule in this namespace.\n',
+    stderr: 'There are no schedules in this namespace.\n',
   })
   const gone = add(holdfast, 'gone', { every: '15m' })
   add(holdfast, 'nightly', { cron: '0 3 * * *', timezone: 'Europe/London' })
@@ -76,13 +76,14 @@ test('run asks for a run, and says when there can be none', async () => {
   add(holdfast, 'asked', { every: '7d' }, () => end.opened)
   await untilMember(holdfast, 'asked')
   const { status, stderr } = await run(['schedule', 'run', 'asked'], env)
-  expect(stderr).toMatch(/^Requested a run of "asked" \(\S+Z\): a member starts it\.\n$/)
+  expect(stderr).toMatch(/^Requested a run of "asked" \(\S+Z\)\. A member will start the run\.\n$/)
   expect(status).toBe(0)
   await untilRuns(holdfast, 'asked', ['running'])
   expect(await run(['schedule', 'run', 'asked', '--json'], env)).toEqual({
     status: 3,
     stdout: '{\n  "tick": null\n}\n',
-    stderr: 'No run of "asked" was requested: another run exists, and the overlap policy allows no more.\n',
+    stderr:
+      'No run of "asked" was requested, because another run exists and the overlap policy does not allow a second run.\n',
   })
   end.open()
 })
@@ -91,11 +92,11 @@ test('pause and resume', async () => {
   add(holdfast, 'paused', { every: '7d' })
   await untilMember(holdfast, 'paused')
   const said = async (verb: string) => (await run(['schedule', verb, 'paused'], env)).stderr
-  expect(await said('pause')).toBe('Paused "paused": no tick starts until it is resumed.\n')
+  expect(await said('pause')).toBe('Paused "paused". Its ticks do not run until the schedule is resumed.\n')
   expect(await said('pause')).toBe('"paused" was already paused.\n')
   expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
   const { stdout } = await run(['schedule', 'show', 'paused'], env)
-  expect(stdout).toContain('\nstate\tpaused: no run starts until it is resumed\n')
+  expect(stdout).toContain('\nstate\tpaused: ticks do not run until the schedule is resumed\n')
   expect(await said('resume')).toMatch(/^Resumed "paused": its next tick is at \S+ \S+ UTC\.\n$/)
   expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
     status: 3,
@@ -109,7 +110,7 @@ test('override gives another rule, which deployments leave alone, until it is cl
   await untilMember(holdfast, 'invoices')
   const override = (...words: string[]) => run(['schedule', 'override', 'invoices', ...words], env)
   expect((await override('--cron', '0 6 * * MON', '--timezone', 'Europe/London')).stderr).toBe(
-    '"invoices" ticks by 0 6 * * MON Europe/London, even after a deployment, until the override is cleared (rule in the code: every 15m).\n',
+    '"invoices" now follows the rule 0 6 * * MON Europe/London until the override is cleared, even after a deployment (rule in the code: every 15m).\n',
   )
   await deployed.close()
   add(holdfast, 'invoices', { every: '30m' })
@@ -118,10 +119,10 @@ test('override gives another rule, which deployments leave alone, until it is cl
   const { stdout } = await run(['schedule', 'ls'], env)
   expect(stdout).toMatch(/^invoices\t0 6 \* \* MON Europe\/London\t\t1\tpaused, overridden\n$/)
   const { stdout: shown } = await run(['schedule', 'show', 'invoices'], env)
-  expect(shown).toContain('\nstate\toverridden: it follows the rule of an operator\n')
+  expect(shown).toContain('\nstate\toverridden: an operator has replaced the rule in the code\n')
   expect(shown).toContain('\nrule in the code\tevery 30m\n')
   const cleared = await override('--clear', '--json')
-  expect(cleared.stderr).toBe('"invoices" ticks by the rule in the code again: every 30m.\n')
+  expect(cleared.stderr).toBe('"invoices" follows the rule in the code again: every 30m.\n')
   expect(fits('schedule-override', JSON.parse(cleared.stdout))).toEqual({
     schedule: 'invoices',
     rule: { every: 1_800_000 },

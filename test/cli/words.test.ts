@@ -67,7 +67,7 @@ describe('words that make no command', () => {
     [['lock', 'show'], "missing required argument 'name'", 'Add --help to see the commands and options.'],
     [['dev', '--port', '99999'], 'Expected --port to be a whole number between 0 and 65535, got "99999"'],
     [['lock', 'show', ''], 'Expected name to be a string of 1 to 500 characters'],
-    [['lock', 'show', '--key', '99999999999999999999'], 'Expected a key of 64 bits in decimal'],
+    [['lock', 'show', '--key', '99999999999999999999'], 'Expected a 64-bit key in decimal'],
     [['lock', 'ls', '--url', 'mysql://h/d'], 'Expected --url to be a URL like'],
   ])('%j', async (args, ...complaint) => {
     const { status, stdout, stderr } = await run(args, { DATABASE_URL: database.url })

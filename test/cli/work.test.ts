@@ -102,7 +102,7 @@ describe('what it works on', () => {
     const running = start(['work', file('jobs.js'), file('jobs.cjs'), '--concurrency', '7'], env)
     await tells(
       running,
-      /^holdfast: works on the queues "numbers", "default", 7 jobs at once: double, slow, fail, triple \(instance \w+\)\n/,
+      /^holdfast: working on the queues "numbers", "default", up to 7 jobs at a time: double, slow, fail, triple \(instance \w+\)\n/,
     )
     const { id } = await holdfast.jobs.enqueue(double, 21)
     expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', result: 42 })
@@ -110,14 +110,16 @@ describe('what it works on', () => {
     expect(await jobEnded(holdfast, other.id)).toMatchObject({ state: 'done', result: 21 })
     running.process.kill('SIGTERM')
     const { status, stdout, stderr } = await running.ended
-    expect(stderr).toMatch(/^holdfast: SIGTERM: claims no more jobs; none runs\nholdfast: stopped\n$/m)
+    expect(stderr).toMatch(
+      /^holdfast: received SIGTERM: claiming no more jobs; nothing is running\nholdfast: stopped\n$/m,
+    )
     expect({ status, stdout }).toEqual({ status: 0, stdout: '' })
   })
 
   test('only the queues that it is told to', async () => {
     const words = ['work', '--queue', 'numbers', '--queue', 'more', file('jobs.js')]
     const running = start(words, env)
-    await tells(running, /^holdfast: works on the queues "numbers", "more", 10 jobs at once: /)
+    await tells(running, /^holdfast: working on the queues "numbers", "more", up to 10 jobs at a time: /)
     const passedOver = await holdfast.jobs.enqueue(slow, { until: directory })
     const { id } = await holdfast.jobs.enqueue(double, 1)
     expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done' })
@@ -131,7 +133,7 @@ describe('what it works on', () => {
     await tells(
       running,
       new RegExp(
-        `holdfast: fail ${id}: attempt 1 failed, it will be retried: TypeError: broken 1\n` +
+        `holdfast: fail ${id}: attempt 1 failed, the job will be retried: TypeError: broken 1\n` +
           `holdfast: fail ${id}: attempt 2 failed, the job is buried: TypeError: broken 2\n$`,
       ),
     )
@@ -141,7 +143,7 @@ describe('what it works on', () => {
 
 test('schedules tick, enqueue, fail and are drained', async () => {
   const running = start(['work', file('schedules.js'), '--drain', '200ms'], env)
-  await tells(running, /^holdfast: takes part in counts, long, fails \(instance \w+\)\n$/)
+  await tells(running, /^holdfast: running the schedules counts, long, fails \(instance \w+\)\n$/)
   const { schedules } = holdfast
   const isMember = async (name: string) => ((await schedules.find(name))?.members.length ?? 0) > 0
   for (const name of ['fails', 'counts', 'long']) await eventually(() => isMember(name)).toBe(true)
@@ -153,8 +155,12 @@ test('schedules tick, enqueue, fail and are drained', async () => {
   await tells(running, /began in/)
   running.process.kill('SIGTERM')
   const { status, stderr } = await running.ended
-  expect(stderr).toContain('\nholdfast: SIGTERM: claims no more ticks; 1 run may take 200ms to end\n')
-  expect(stderr).toContain('\nholdfast: timed out; 1 run told to stop, and returned to the queue\nholdfast: stopped\n')
+  expect(stderr).toContain(
+    '\nholdfast: received SIGTERM: claiming no more ticks; 1 run may take up to 200ms to finish\n',
+  )
+  expect(stderr).toContain(
+    '\nholdfast: the drain timed out; asking 1 run to stop and returning the work to the queue\nholdfast: stopped\n',
+  )
   expect(status).toBe(0)
   expect(await schedules.runs('long')).toMatchObject([{ state: 'waiting', attempt: 1 }])
 })
@@ -171,7 +177,7 @@ describe('what it refuses', () => {
     [
       ['nothing.js'],
       2,
-      /^holdfast: Expected files that export definitions made by defineJob or defineSchedule, got none\nSuch as: export/,
+      /^holdfast: Expected files that export definitions made by defineJob or defineSchedule, got none\nFor example: export/,
     ],
     [['missing.js'], 2, /^holdfast: There is no file "\S*missing\.js" in \//],
     [
@@ -206,12 +212,12 @@ describe('what it refuses', () => {
   const readsTypeScript = Boolean((process.features as { typescript?: unknown }).typescript)
   test.runIf(readsTypeScript)('TypeScript works where Node.js reads it', async () => {
     const running = start(['work', file('typed.ts')], env)
-    await tells(running, /at once: typed /)
+    await tells(running, /at a time: typed /)
   })
   test.skipIf(readsTypeScript)('TypeScript where Node.js does not read it, with the way out', async () => {
     const { status, stderr } = await run(['work', file('typed.ts')], env)
     expect(stderr).toMatch(
-      /typed\.ts cannot be imported: Node\.js v\d+\S* does not read TypeScript\nUse Node\.js 22\.18 /,
+      /typed\.ts cannot be imported: Node\.js v\d+\S* does not support TypeScript files\nUse Node\.js 22\.18 /,
     )
     expect(status).toBe(1)
   })
@@ -224,7 +230,7 @@ describe('how it ends', () => {
     const { id } = await holdfast.jobs.enqueue(slow, { until })
     await tells(running, new RegExp(`began ${id} `))
     running.process.kill('SIGTERM')
-    await tells(running, /SIGTERM: claims no more jobs; 1 job may take 20s to end/)
+    await tells(running, /received SIGTERM: claiming no more jobs; 1 job may take up to 20s to finish/)
     const late = await holdfast.jobs.enqueue(slow, { until: directory })
     writeFileSync(until, '')
     const { status, stderr } = await running.ended
@@ -240,8 +246,8 @@ describe('how it ends', () => {
     await tells(running, new RegExp(`began ${id} `))
     running.process.kill('SIGINT')
     const { status, stderr } = await running.ended
-    expect(stderr).toContain('SIGINT: claims no more jobs; 1 job may take 200ms to end\n')
-    expect(stderr).toContain('timed out; 1 job told to stop, and returned to the queue\n')
+    expect(stderr).toContain('received SIGINT: claiming no more jobs; 1 job may take up to 200ms to finish\n')
+    expect(stderr).toContain('the drain timed out; asking 1 job to stop and returning the work to the queue\n')
     expect(status).toBe(0)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', failed: 0, crashes: 0 })
   })
@@ -254,10 +260,10 @@ describe('how it ends', () => {
     const { id } = await holdfast.jobs.enqueue(slow, { until: never })
     await tells(running, new RegExp(`began ${id} `))
     running.process.kill(signal)
-    await tells(running, /1 job may take 20s to end/)
+    await tells(running, /1 job may take up to 20s to finish/)
     running.process.kill(signal)
     const { status, stderr } = await running.ended
-    expect(stderr).toContain(`${signal} again: exiting now`)
+    expect(stderr).toContain(`received ${signal} again, exiting now`)
     expect(status).toBe(code)
   })
 
@@ -267,7 +273,7 @@ describe('how it ends', () => {
     const { id } = await holdfast.jobs.enqueue(slow, { until })
     await tells(first, new RegExp(`began ${id} attempt 1`))
     const second = start(['work', file('jobs.js')], env)
-    await tells(second, /works on the queues/)
+    await tells(second, /working on the queues/)
     first.process.kill('SIGKILL')
     await tells(second, new RegExp(`began ${id} attempt 2 in ${second.pid}`))
     writeFileSync(until, '')
@@ -276,7 +282,7 @@ describe('how it ends', () => {
 
   test.runIf(process.platform === 'linux')('Ctrl-C on a terminal', async () => {
     const running = startOnTerminal(['work', file('jobs.js')], env)
-    await running.says(/works on the queues/)
+    await running.says(/working on the queues/)
     running.type('\x03')
     expect(await running.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('holdfast: stopped') })
   })

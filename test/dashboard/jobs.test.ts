@@ -106,11 +106,11 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
 
   // Acts: what they would do, and that they do it, once.
   const of = { namespace: 'shop', name: 'mail' }
-  expect((await post('pause-queue', of, true)).consequence.text).toContain('2 running jobs continue')
+  expect((await post('pause-queue', of, true)).consequence.text).toContain('2 running jobs will run')
   expect((await post('pause-queue', of)).outcome.done).toBe(true)
   expect((await post('pause-queue', of)).outcome).toEqual({
     done: true,
-    text: '"mail" was already paused. 2 running jobs continue to the end.',
+    text: '"mail" was already paused. 2 running jobs will run to completion.',
   })
   const { consequence } = await post('redrive-queue', of, true)
   expect(consequence).toMatchObject({
@@ -122,23 +122,23 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
     ],
   })
   expect(consequence.text).toContain('The queue is paused')
-  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, text: '1 job of "mail" may run again.' })
+  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, text: '1 job of "mail" can run again.' })
   expect((await post('redrive-queue', of)).outcome.done).toBe(false)
   expect((await get(`job?id=${failed.id}`)).data.job).toMatchObject({ state: 'ready', waitsFor: { reason: 'pause' } })
-  expect((await post('cancel-job', { id: failed.id }, true)).consequence.text).toContain('does not run')
+  expect((await post('cancel-job', { id: failed.id }, true)).consequence.text).toContain('will not run')
   expect((await post('cancel-job', { id: failed.id })).outcome.text).toBe(`Cancelled job ${failed.id}.`)
   expect((await post('resume-queue', of)).outcome.done).toBe(true)
   expect((await post('retry-job', { id: failed.id }, true)).consequence).toMatchObject({ dangerous: false })
   expect((await post('retry-job', { id: failed.id })).outcome).toEqual({
     done: true,
-    text: `Job ${failed.id} may run now.`,
+    text: `Job ${failed.id} can run now.`,
   })
   expect((await post('cancel-job', { id: held.id }, true)).consequence.text).toContain('Asks job')
   expect((await post('cancel-job', { id: held.id })).outcome.text).toContain('to stop')
   expect((await post('cancel-job', { id: first.id }, true)).consequence.text).toContain(
-    '1 job that waited for it is cancelled',
+    '1 job that waits for this job will also be cancelled',
   )
-  expect((await post('retry-job', { id: later.id }, true)).consequence.text).toMatch(/may run now, instead of in 59m/)
+  expect((await post('retry-job', { id: later.id }, true)).consequence.text).toMatch(/can run now instead of in 59m/)
   expect((await post('retry-job', { id: finished.id })).outcome).toEqual({
     done: false,
     text: `Job ${finished.id} is already done.`,
@@ -191,7 +191,7 @@ test('a million in the history and ten thousand buried: a look stays short, and 
     (await sql<{ n: string }>(url, `select count(*) as n from holdfast.job_history where state = 'buried'`))[0]!.n,
   )
   expect(left).toBeLessThan(many / 2)
-  if (left > 0) expect(outcome.text).toContain('redrive again')
+  if (left > 0) expect(outcome.text).toContain('Redrive the queue again')
 })
 
 test('the graph names a job that has ended as a blocker only while others wait for its retry', {

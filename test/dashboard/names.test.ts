@@ -64,7 +64,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
 
   expect(await preview('expire-lease', { key: keyOf('etl report') })).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining(`with its fence ${lease.fence} are refused`),
+    text: expect.stringContaining(`with its fence ${lease.fence} are rejected`),
   })
   expect(await act('expire-lease', { key: keyOf('etl report') })).toMatchObject({ done: true })
   await until('the lease is lost', () => lease.signal.aborted)
@@ -72,7 +72,10 @@ test('names are seen with who has them and who waits, are searched, released, ex
 
   // The hard way: with the session goes all that it holds.
   const consequence = await preview('break-lock', { key: keyOf('report:day') })
-  expect(consequence).toMatchObject({ dangerous: true, text: expect.stringContaining('To ask the holder instead') })
+  expect(consequence).toMatchObject({
+    dangerous: true,
+    text: expect.stringContaining('To ask the holder to stop instead'),
+  })
   expect(consequence.facts[0][1]).toContain('which also holds other')
   expect(await act('break-lock', { key: keyOf('report:day') })).toMatchObject({ done: true })
   await (await waiting).release()
@@ -111,10 +114,10 @@ test('limits are seen with who has the permits and who waits, and are reset', as
   })
   expect(await preview('reset-limit', params)).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining('Takes 1 permit of "export:42"'),
+    text: expect.stringContaining('Revokes 1 permit of "export:42"'),
     facts: [[expect.stringContaining(`process ${process.pid}`), expect.stringContaining('weight 2 of 2')]],
   })
-  expect(await act('reset-limit', params)).toEqual({ done: true, text: 'Took 1 permit of "export:42".' })
+  expect(await act('reset-limit', params)).toEqual({ done: true, text: 'Revoked 1 permit of "export:42".' })
   await until('the holder is told', () => permit.signal.aborted)
   await (await waiting).release()
   expect(await act('reset-limit', params)).toMatchObject({ done: false })

@@ -64,19 +64,21 @@ test('schedules are run, paused and resumed, each after it was said what that do
 
   const before = await act('run-schedule', { namespace, name }, true)
   expect(before.consequence).toMatchObject({ dangerous: false })
-  expect(before.consequence.text).toMatch(/Its only member starts a run of "report" now, in addition to the rule/)
+  expect(before.consequence.text).toMatch(/Its only member will start an additional run of "report" now/)
   const { outcome } = await act('run-schedule', { namespace, name })
   expect(outcome).toMatchObject({ done: true })
   await until('it runs', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'running'))
 
   // It would not be there twice, and whoever asks all the same is told.
-  expect((await act('run-schedule', { namespace, name }, true)).consequence.text).toMatch(/Nothing happens: .* runs it/)
+  expect((await act('run-schedule', { namespace, name }, true)).consequence.text).toMatch(
+    /Nothing will happen: .* is running it/,
+  )
   expect((await act('run-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
   await act('run-schedule', { namespace, name: 'mails' })
   await until('mails runs', async () => (await runsOf(holdfast, 'mails')).some(({ state }) => state === 'running'))
   const replaced = await act('run-schedule', { namespace, name: 'mails' }, true)
   expect(replaced.consequence).toMatchObject({ dangerous: true })
-  expect(replaced.consequence.text).toMatch(/Asks the run of .* to stop/)
+  expect(replaced.consequence.text).toMatch(/Asks .* to stop the current run/)
   await act('run-schedule', { namespace, name: 'mails' })
   await until('the run before was told', () => stopped[0] === 'RunReplacedError')
 
@@ -108,7 +110,7 @@ test('schedules are run, paused and resumed, each after it was said what that do
   const rule = { namespace, name, every: 3_600_000 }
   expect((await act('override-schedule', rule, true)).consequence).toMatchObject({
     applies: true,
-    text: expect.stringContaining('ticks by every 1h from now on'),
+    text: expect.stringContaining('will follow the rule every 1h until the override is cleared'),
   })
   expect((await act('override-schedule', rule)).outcome).toMatchObject({ done: true })
   expect((await act('override-schedule', { namespace, name }, true)).consequence).toMatchObject({ applies: true })
@@ -169,7 +171,7 @@ test('an instance is drained, after it was said what runs there', async () => {
   const { consequence } = await act('drain-instance', { id: one.id }, true)
   expect(consequence).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining('Running there now: 1 run of a schedule.'),
+    text: expect.stringContaining('Currently running there: 1 run of a schedule.'),
   })
   expect(consequence.facts).toContainEqual(['Holds', 'etl'])
   expect((await act('drain-instance', { id: one.id, within: 60 })).outcome).toMatchObject({ done: true })

@@ -97,7 +97,7 @@ test('each ends by itself: results, outcomes and errors', async () => {
   expect(await state(1, 'done')).toMatchObject({ result: 'at last', failed: 0 })
   expect((await state(2, 'buried')).failures.map(({ message }) => message)).toEqual(['no 1', 'no 2'])
   expect(await state(3, 'done')).toMatchObject({ result: 'then', failed: 1 })
-  expect((await state(4, 'buried')).error!.message).toContain('Expected a result that JSON can carry')
+  expect((await state(4, 'buried')).error!.message).toContain('Expected a result that JSON can represent')
   expect((await state(5, 'cancelled')).error!.message).toBe('unwanted')
   expect((await state(6, 'discarded')).error!.message).toBe('gone')
   expect(told.sort()).toEqual([

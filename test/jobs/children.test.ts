@@ -79,7 +79,7 @@ test('mistakes are refused, and the attempt fails of them', async () => {
     'job.enqueue has no option "tx"': (enqueue) => enqueue(child as never, 1 as never, { tx: {} } as never),
     'Expected delay or runAt, got both': (enqueue) =>
       enqueue(child as never, 1 as never, { delay: 1, runAt: new Date() } as never),
-    'Expected an input that JSON can carry': (enqueue) => enqueue(child as never, 1n as never),
+    'Expected an input that JSON can represent': (enqueue) => enqueue(child as never, 1n as never),
   }
   const parent = defineJob('parent', {
     retry: { attempts: 1 },

@@ -424,7 +424,7 @@ test('mistakes are refused', async () => {
   await refused('Expected max to be a whole number between 1 and 1000000, got 0', () =>
     defineJob('x', { lanes: { max: 0 }, run() {} }),
   )
-  await refused('lanes has no option "maximum": it takes max, rate, burst', () =>
+  await refused('lanes has no option "maximum": its options are max, rate, burst', () =>
     defineJob('x', { lanes: { maximum: 2 } as never, run() {} }),
   )
   await refused('Expected rate to be a count and a time', () => defineJob('x', { lanes: { rate: 'often' }, run() {} }))

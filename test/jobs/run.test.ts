@@ -145,7 +145,7 @@ describe.each(claimModes)('claims by $name', ({ name: way, anchor, jobs: setting
     const [one, other] = await holdfast.jobs.enqueueMany(never, [false, true])
     await expect(holdfast.jobs.result(one!.id, wait)).rejects.toThrow('was buried: no such user')
     await expect(holdfast.jobs.result(other!.id, wait)).rejects.toThrow(
-      'Expected a result that JSON can carry, got 1 (bigint)',
+      'Expected a result that JSON can represent, got 1 (bigint)',
     )
     expect(runs).toBe(2)
   })
@@ -656,7 +656,9 @@ test('mistakes are refused at the door', async () => {
     jobs.enqueue(job, 1, { priority: 6 }),
   )
   await refused('Expected delay or runAt, got both', () => jobs.enqueue(job, 1, { delay: 1, runAt: new Date() }))
-  await refused('Expected an input that JSON can carry, got 1 (bigint) at input.n', () => jobs.enqueue(job, { n: 1n }))
+  await refused('Expected an input that JSON can represent, got 1 (bigint) at input.n', () =>
+    jobs.enqueue(job, { n: 1n }),
+  )
   await refused('Expected a list of definitions made by defineJob, got an empty array', () => jobs.work([]))
   await refused('Two definitions are named "job"', () => jobs.work([job, job]))
   await refused('Expected the id of a job, a whole number, got "1" (string)', () => jobs.find('1' as never))

@@ -164,7 +164,7 @@ test.each<[object, string]>([
   [{ minHold: -1 }, 'Expected minHold to be a duration of at least 0ms and at most 24d, got -1 (number)'],
   [{ spread: '25d' }, 'Expected spread to be a duration of at least 0ms and at most 24d, got "25d" (string)'],
   [{ wait: null }, 'Expected wait to be a duration of at least 0ms and at most 24d, got null'],
-  [{ token: '' }, 'Expected token to be a string that is not empty, got "" (string)'],
+  [{ token: '' }, 'Expected token to be a non-empty string, got "" (string)'],
   [{ signal: {} }, 'Expected signal to be an AbortSignal, got an object (Object)'],
   [{ tll: '30s' }, 'leases.acquire has no option "tll": did you mean "ttl"?'],
 ])('the options %j are a mistake, and nothing is leased', async (options, message) => {

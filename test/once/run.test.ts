@@ -268,7 +268,7 @@ test.each<[string, unknown, string]>([
       { failures },
     )
     const error = await caught(UsageError, running)
-    expect(error.message).toContain(`Expected an answer that JSON can carry, ${message}`)
+    expect(error.message).toContain(`Expected an answer that JSON can represent, ${message}`)
     expect(await deliveries(fresh.url, key)).toEqual([])
     expect(await countEffects(fresh.url, key)).toBe(0)
   }

@@ -80,7 +80,7 @@ const post = () => new Request('http://x/', { method: 'POST', body: '{}', header
 
 test.each(Object.entries(rooms))('%s refuses a name with a part that is undefined', async (_, call) => {
   const error = await caught(UsageError, async () => call())
-  expect(error.message).toContain('its part "undefined" means that the template literal interpolated')
+  expect(error.message).toContain('the part "undefined" shows that a template literal interpolated')
 })
 
 test.each([Number.NaN, {}, Promise.resolve(1), new Date('soon')])(

@@ -8,8 +8,10 @@ function refusal(value: unknown): string {
     return `written as ${toJson(value, 'an input')}`
   } catch (error) {
     expect(error).toBeInstanceOf(UsageError)
-    expect((error as UsageError).hint).toMatch(/^Give plain data: .* Convert the rest first, such as by \[\.\.\.set\]/)
-    return (error as UsageError).message.replace('Expected an input that JSON can carry, got ', '')
+    expect((error as UsageError).hint).toMatch(
+      /^Pass plain data: .* Convert other values first, for example with \[\.\.\.set\]/,
+    )
+    return (error as UsageError).message.replace('Expected an input that JSON can represent, got ', '')
   }
 }
 

@@ -42,7 +42,7 @@ describe('pairs', () => {
     [0, Number.NaN, 'object'],
     ['1' as unknown as number, 0, 'class'],
   ])('refuses (%s, %s)', (classId, objectId, wrong) => {
-    expect(() => pairKey(classId, objectId)).toThrow(`Expected ${wrong} to be a whole number of 32 bits, got `)
+    expect(() => pairKey(classId, objectId)).toThrow(`Expected ${wrong} to be a 32-bit integer, got `)
   })
 })
 
@@ -83,29 +83,25 @@ describe('names', () => {
 
 describe('parts of names', () => {
   test.each([
-    ['stripe:undefined', 'undefined', 'a value that is undefined'],
-    ['undefined', 'undefined', 'a value that is undefined'],
-    ['undefined:42', 'undefined', 'a value that is undefined'],
-    ['user:undefined:export', 'undefined', 'a value that is undefined'],
-    ...[...'/.#|,;=&?@+ \t(["'].map((separator) => [
-      `a${separator}undefined`,
-      'undefined',
-      'a value that is undefined',
-    ]),
-    ['row:NaN', 'NaN', 'a number that is NaN'],
+    ['stripe:undefined', 'undefined', 'an undefined value'],
+    ['undefined', 'undefined', 'an undefined value'],
+    ['undefined:42', 'undefined', 'an undefined value'],
+    ['user:undefined:export', 'undefined', 'an undefined value'],
+    ...[...'/.#|,;=&?@+ \t(["'].map((separator) => [`a${separator}undefined`, 'undefined', 'an undefined value']),
+    ['row:NaN', 'NaN', 'the number NaN'],
     ['order:[object Object]', '[object Object]', 'an object instead of one of its properties'],
     ['[object Object]', '[object Object]', 'an object instead of one of its properties'],
     ['user-[object Object]-export', '[object Object]', 'an object instead of one of its properties'],
     ['tenant:[object Promise]', '[object Promise]', 'a promise that was not awaited'],
     ['x:[object Map]', '[object Map]', 'an object'],
-    ['day:Invalid Date', 'Invalid Date', 'a date that is invalid'],
+    ['day:Invalid Date', 'Invalid Date', 'an invalid date'],
   ] as [string, string, string][])('%j is refused, and the message names the part', (name, part, origin) => {
     const error = thrownBy(() => checkName(name, 'key'))
     expect(error).toBeInstanceOf(UsageError)
     expect(error.message).toBe(
-      `Expected key to have a value in every part, got ${JSON.stringify(name)} (string): its part "${part}" means that the template literal interpolated ${origin}`,
+      `Expected key to have a value in every part, got ${JSON.stringify(name)} (string): the part "${part}" shows that a template literal interpolated ${origin}`,
     )
-    expect(error.hint).toContain('every caller without it would share this name')
+    expect(error.hint).toContain('all callers without a value would share this name')
   })
 
   test.each([

@@ -39,7 +39,7 @@ function complaint(given: unknown): string {
 test('a duration that does not fit is told with the right form', () => {
   expect(() => read({ wait: '5 secs' })).toThrow(
     expect.objectContaining({
-      hint: "Write a number of milliseconds, or a text such as '250ms', '5s', '1m30s' or '2h'.",
+      hint: "Use a number of milliseconds, or a string such as '250ms', '5s', '1m30s' or '2h'.",
     }),
   )
 })
@@ -83,7 +83,7 @@ test.each<[unknown, string]>([
   [{ waitConnections: '3' }, 'Expected waitConnections to be a whole number between 1 and 100, got "3" (string)'],
   [{ attempts: 0 }, 'Expected attempts to be a whole number of at least 1, got 0 (number)'],
   [{ migrate: 'no' }, 'Expected migrate to be true or false, got "no" (string)'],
-  [{ schema: '' }, 'Expected schema to be a string that is not empty, got "" (string)'],
+  [{ schema: '' }, 'Expected schema to be a non-empty string, got "" (string)'],
   [{ signal: {} }, 'Expected signal to be an AbortSignal, got an object (Object)'],
   [{ pool: null }, 'Expected pool to be a pool, got null'],
   [{ pool: { connct() {} } }, 'Expected pool to be a pool, got an object (Object)'],
@@ -99,7 +99,7 @@ describe('unknown options', () => {
 
   test('get the list when none is', () => {
     expect(complaint({ frobnicate: 1 })).toBe(
-      'locks.acquire has no option "frobnicate": it takes wait, ttl, mode, waitConnections, attempts, migrate, schema, signal, pool',
+      'locks.acquire has no option "frobnicate": its options are wait, ttl, mode, waitConnections, attempts, migrate, schema, signal, pool',
     )
   })
 

@@ -284,7 +284,7 @@ describe('what is no rule', () => {
     [{ every: 1_000.5 }, 'Expected every to be whole milliseconds, got 1000.5'],
     [{ at: '2026-01-01' }, 'Expected at to be a Date of the years 1000 to 9999, got "2026-01-01" (string)'],
     [{ at: new Date('never') }, 'Expected at to be a Date'],
-    [{ cron: 5 }, 'Expected cron to be a string that is not empty, got 5 (number)'],
+    [{ cron: 5 }, 'Expected cron to be a non-empty string, got 5 (number)'],
     [{ cron: '0 0 * *' }, 'Expected cron to have five fields'],
     [{ cron: '* * * * * * 2027' }, 'or six with seconds in front', 'Leave out the year'],
     [{ cron: '2027-01-01T00:00:00' }, 'Expected cron to have five fields'],

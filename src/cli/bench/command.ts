@@ -6,11 +6,11 @@ export function addBench(program: Command): void {
   addVerb(program, 'bench', ['holdfast bench', 'holdfast bench --seconds 5 --yes --json'])
     .summary('measure how fast Holdfast is on your database')
     .description(
-      'Measures locks, leases, limits, once-only effects and jobs on your database from this machine, next to plain SQL. ' +
-        'Uses its own schema, holdfast_bench, and drops it at the end; your tables are not touched. It keeps the server ' +
-        'busy, so it asks for confirmation, unless the database is on this machine.',
+      'Measures locks, leases, limits, idempotency keys and jobs on your database from this machine, in comparison with plain SQL. ' +
+        'Creates its own schema, holdfast_bench, and drops it at the end. Your tables are not touched. ' +
+        'The benchmark keeps the server busy, so it asks for confirmation unless the database is on this machine.',
     )
-    .addOption(new EnvOption('--seconds <number>', 'duration of each measurement (default: 1)'))
+    .addOption(new EnvOption('--seconds <number>', 'duration of each measurement in seconds (default: 1)'))
     .addOption(yesOption())
     .action(runs(async (settings) => (await import('./run.js')).bench(settings)))
 }

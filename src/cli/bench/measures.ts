@@ -18,11 +18,15 @@ const manyCallers = 64
 const workers = 100
 const pollEveryMs = 5
 const batchSize = 1_000
-/** Maximum number of jobs, because the last measure drains all of them. */
+/**
+ * Maximum number of jobs that are enqueued. The number is limited because the last measurement runs all of these jobs.
+ */
 const maxJobs = 200_000
 const warmUps = 3
 
-/** Returns the measures in order: the last measure drains the jobs that the previous measure enqueued. */
+/**
+ * Returns the measurements in their order. The last measurement runs the jobs that the previous measurement enqueued.
+ */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [
@@ -68,7 +72,7 @@ function once(atOnce: number) {
     repeat(context, atOnce, () => context.holdfast.once.run(`bench ${atOnce} ${runs++}`, () => 1))
 }
 
-/** Measures from the call that enqueues a job to the start of its handler, on an idle worker. */
+/** Measures the time from the call that enqueues a job until an idle worker starts its handler. */
 async function latency(context: BenchContext): Promise<Sample> {
   let onStarted = () => {}
   const job = defineJob('bench-latency', { queue: 'bench-latency', run: () => onStarted() })
@@ -86,7 +90,7 @@ async function latency(context: BenchContext): Promise<Sample> {
   }
 }
 
-/** Enqueues no-op jobs as fast as possible, then runs them. */
+/** Enqueues jobs that do nothing as fast as possible, and then runs them. */
 function backlog() {
   let waiting = 0
   let done = 0
@@ -110,7 +114,7 @@ function backlog() {
     const began = performance.now()
     const worker = holdfast.jobs.work([job], { concurrency: workers })
     while (done < waiting && performance.now() - began < ms && !signal.aborted) await pause(pollEveryMs)
-    // Closing the worker records the finished jobs.
+    // Closing the worker records the jobs that have finished.
     await worker.close()
     signal.throwIfAborted()
     return { perSecond: perSecond(done, performance.now() - began), p50Ms: null, p99Ms: null }
@@ -118,14 +122,14 @@ function backlog() {
   return { enqueue, drain }
 }
 
-/** Runs an operation in a loop for `ms`, with `atOnce` concurrent callers. */
+/** Runs an operation in a loop for `ms` milliseconds with `atOnce` concurrent callers. */
 async function repeat(
   { ms, signal }: BenchContext,
   atOnce: number,
   operation: (caller: number) => Promise<unknown>,
 ): Promise<Sample> {
   const all = Array.from({ length: atOnce }, (_, caller) => caller)
-  // Opens the connections and prepares the statements before the measurement.
+  // Opens the connections and prepares the statements before the measurement starts.
   for (let times = 0; times < warmUps; times++) await Promise.all(all.map(operation))
   const took: number[] = []
   const began = performance.now()

@@ -16,7 +16,7 @@ import { type BenchContext, makeMeasures } from './measures.js'
 const schema = 'holdfast_bench'
 const connections = 10
 
-/** Measures the database from this machine, and drops its schema afterwards. */
+/** Measures the database from this machine. Drops the benchmark's schema afterwards. */
 export async function bench(settings: Settings): Promise<void> {
   const ms = (settings.number('seconds', 0.1, 600) ?? 1) * 1_000
   const { pool, database } = connect(settings, connections)
@@ -46,7 +46,7 @@ export async function bench(settings: Settings): Promise<void> {
   }
 }
 
-/** Returns true if all hosts are this machine, by address or by socket. */
+/** Returns true if every configured host is this machine, either by address or by Unix socket. */
 function isLocal(url: string | undefined): boolean {
   const hosts =
     url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map((one) => hostOf(new URL(one)))
@@ -64,17 +64,20 @@ function hostOf(url: URL): string {
 function warning(address: string, ms: number): string {
   const seconds = Math.round((makeMeasures().length * ms) / 1_000)
   return [
-    `This measures ${address}, which is not on this machine:`,
-    `for about ${seconds} s it keeps up to ${connections + 3} connections busy, and writes some 100 MB to the schema ${schema},`,
-    'which it drops at the end. Other users of that server may notice.',
+    `The benchmark will measure ${address}, which is not on this machine.`,
+    `For about ${seconds} seconds, the benchmark keeps up to ${connections + 3} connections busy and writes about 100 MB to the schema ${schema}.`,
+    'The benchmark drops this schema at the end. Other users of the server may notice the load.',
   ].join('\n')
 }
 
-/** Allows one measurement at a time, because two would disturb each other and drop each other's tables. */
+/**
+ * Ensures that only one benchmark runs at a time. Two benchmarks would distort each other's results and drop each
+ * other's tables.
+ */
 async function acquireBenchLock(client: PoolClient): Promise<void> {
   const { key } = hashedKey(schema, 'bench')
   const { rows } = await client.query<{ ours: boolean }>('select pg_try_advisory_lock($1::bigint) as ours', [key])
-  if (!rows[0]!.ours) conditionNotMet('Another measurement already runs on this database.')
+  if (!rows[0]!.ours) conditionNotMet('Another benchmark is already running on this database.')
 }
 
 async function measure(
@@ -94,7 +97,7 @@ async function measure(
     using progress = new Progress(settings)
     const all = makeMeasures()
     for (const [at, { run, ...what }] of all.entries()) {
-      progress.show(`${at + 1} of ${all.length}: ${what.name}, ${what.atOnce} at once, on ${address}`)
+      progress.show(`${at + 1} of ${all.length}: ${what.name}, ${what.atOnce} concurrent, on ${address}`)
       const sample = await run(context)
       const roundTripMs = measured[0]?.p50Ms ?? sample.p50Ms
       const isAlone = what.atOnce === 1 && sample.p50Ms !== null && roundTripMs !== null

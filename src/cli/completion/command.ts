@@ -7,14 +7,14 @@ export function addCompletion(program: Command): void {
     'source <(holdfast completion zsh)',
     'holdfast completion fish | source',
   ])
-    .summary('print a script that completes words in a shell')
+    .summary('print a completion script for your shell')
     .description(
-      'Prints a completion script for bash, zsh or fish. It completes nouns, verbs, options and their values, and the ' +
-        'names of locks, queues and other objects from the database.',
+      'Prints a completion script for bash, zsh or fish. ' +
+        'The script completes commands, options and their values, and the names of locks, queues and other objects in the database.',
     )
     .argument('<shell>', 'bash, zsh or fish')
     .action(async (shell: string) => (await import('./scripts.js')).printScript(shell))
-  // The scripts pass the words after `holdfast`. The last word may be incomplete.
+  // The shell scripts pass all words after `holdfast`. The last word may be incomplete.
   program
     .command('__complete', { hidden: true })
     .argument('[words...]')

@@ -5,26 +5,27 @@ import { EnvOption } from '../options.js'
 import { write } from '../output.js'
 import { shells } from './scripts.js'
 
-/** A word that completes the input, and its description. */
+/** A word that can complete the input, with its description. */
 interface Candidate {
   readonly word: string
   readonly meaning: string
 }
 
-/** Kind of the expected word: one of these words, a name that `GROUP ls` lists, or a file. */
+/** Kind of word that is expected next: one of the given words, a name from the output of `GROUP ls`, or a file. */
 type ExpectedWord =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'names'; readonly noun: string }
   | { readonly kind: 'file' }
 
-/** Maximum time that a user waits for a completion. */
+/** Maximum time that a completion may take. */
 const timeoutMs = 3_000
 
 const nothing: ExpectedWord = { kind: 'words', candidates: [] }
 
 /**
- * Prints the candidates for the last word, one per line: the word, a tab, its description. Exits with 3 if a file is
- * expected. The shell then completes the file name. All words come from the definitions of the commands.
+ * Prints the candidates for the last word. Each line contains a word, a tab and the word's description. Exits with 3 if
+ * a file name is expected, so that the shell completes the file name. All words come from the definitions of the
+ * commands.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<void> {
   const typed = words.at(-1) ?? ''
@@ -37,9 +38,9 @@ export async function printCandidates(program: Command, words: readonly string[]
 
 interface CompletionContext {
   readonly expected: ExpectedWord
-  /** Part of the word before the value: `--state=`. */
+  /** Part of the word before the option's value, such as `--state=`. */
   readonly prefix: string
-  /** Program options in the input, such as the database and the namespace. */
+  /** Program options that the input already contains, such as the database and the namespace. */
   readonly given: readonly string[]
 }
 
@@ -58,7 +59,7 @@ function contextOf(program: Command, words: readonly string[]): CompletionContex
     if (word.startsWith('-')) option = word.includes('=') ? undefined : takesValue(command, word)
     else if (command.commands.length > 0) {
       const next = command.commands.find((inner) => inner.name() === word)
-      // `holdfast help lock` has the same completions as `holdfast lock`.
+      // `holdfast help lock` offers the same completions as `holdfast lock`.
       if (!next) return { expected: nothing, prefix: '', given }
       if (next.name() !== 'help') command = next
     } else args++
@@ -118,14 +119,14 @@ function wordsFor(values: readonly string[]): ExpectedWord {
   return { kind: 'words', candidates: values.map((word) => ({ word, meaning: '' })) }
 }
 
-/** Returns the first column of `holdfast GROUP ls`. Empty if the database is unreachable. */
+/** Returns the first column of the output of `holdfast GROUP ls`. Returns no names if the database is unreachable. */
 async function listedNames(program: Command, noun: string, given: readonly string[]): Promise<Candidate[]> {
   const listed = await capturedOutput(() => program.parseAsync([noun, 'ls', ...given], { from: 'user' }))
   const names = listed.split('\n').map((line) => line.split('\t')[0]!)
   return [...new Set(names)].filter((name) => name !== '').map((word) => ({ word, meaning: '' }))
 }
 
-/** Captures stdout while `work` runs. Runs in this process, because a second process would double the delay. */
+/** Captures stdout while `work` runs. `work` runs in this process, because a second process would double the delay. */
 async function capturedOutput(work: () => Promise<unknown>): Promise<string> {
   const { stdout, stderr } = process
   const writes = [stdout.write, stderr.write] as const
@@ -136,7 +137,7 @@ async function capturedOutput(work: () => Promise<unknown>): Promise<string> {
   }
   stderr.write = () => true
   try {
-    // An unreachable database has no candidates.
+    // If the database is unreachable, there are no candidates.
     await Promise.race([work(), pause(timeoutMs)]).catch(() => {})
   } finally {
     stdout.write = writes[0]

@@ -4,13 +4,14 @@ import { EnvOption } from '../options.js'
 
 export function addDashboard(program: Command): void {
   addVerb(program, 'dashboard', ['holdfast dashboard', 'holdfast dashboard --port 8080 --read-only'])
-    .summary('serve the dashboard to this machine')
+    .summary('serve the dashboard on this machine')
     .description(
-      'Serves the dashboard until interrupted, and prints its address. The dashboard has no authentication, so it responds ' +
-        'only to this machine. Mount it in your own server to show it to others.',
+      'Serves the dashboard until interrupted, and prints its address. ' +
+        'The dashboard has no authentication, so it accepts connections only from this machine. ' +
+        'To show the dashboard to other people, mount it in your own server.',
     )
-    .addOption(new EnvOption('--port <port>', 'the port (default: 7777; 0 for a free port)'))
-    .addOption(new EnvOption('--host <address>', 'the address of this machine to listen on (default: 127.0.0.1)'))
-    .addOption(new EnvOption('--read-only', 'refuse every action'))
+    .addOption(new EnvOption('--port <port>', 'port to listen on (default: 7777; 0 for any free port)'))
+    .addOption(new EnvOption('--host <address>', 'address of this machine to listen on (default: 127.0.0.1)'))
+    .addOption(new EnvOption('--read-only', 'reject every action'))
     .action(runs(async (settings) => (await import('./run.js')).runDashboard(settings)))
 }

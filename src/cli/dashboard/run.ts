@@ -21,11 +21,13 @@ export async function runDashboard(settings: Settings): Promise<void> {
     server = await serve({ pool, schema, readOnly }, port, settings.text('host'))
     if (settings.flag('json')) printJson<'dashboard'>({ url: server.url, readOnly })
     else write([server.url])
-    printMessage(`Shows ${database.address}${readOnly ? ', and changes nothing' : ''}. Stop it with Ctrl-C.`)
+    printMessage(`Showing ${database.address}${readOnly ? ' (read-only)' : ''}. Press Ctrl-C to stop.`)
     await interrupted
   } catch (error) {
     if (!isPortTaken(error)) throw error
-    printMessage(`holdfast: Port ${port} is taken\nChoose another port with --port, or 0 for a free port.`)
+    printMessage(
+      `holdfast: Port ${port} is already in use\nChoose another port with --port, or use 0 for any free port.`,
+    )
     throw new Exit(exitCode.failed)
   } finally {
     // An unresponsive database must not delay the exit.

@@ -5,7 +5,7 @@ import { EnvOption } from '../options.js'
 const states = ['in-flight', 'lost', 'done', 'failed']
 
 export function addDelivery(program: Command): void {
-  const delivery = addNoun(program, 'delivery', 'list, show and forget deliveries that run once', [
+  const delivery = addNoun(program, 'delivery', 'list, show and forget deliveries (idempotency keys)', [
     'holdfast delivery ls --state failed',
     'holdfast delivery show stripe:evt_42',
     'holdfast delivery forget stripe:evt_42',
@@ -17,12 +17,16 @@ export function addDelivery(program: Command): void {
   ])
     .summary('list deliveries')
     .description(
-      'Lists deliveries, the latest first, or in the order of their keys with --prefix. Covers all namespaces, unless ' +
-        '--namespace is given. With --state or --namespace, searches the latest 20,000 deliveries, or the first 20,000 ' +
-        'with the prefix.',
+      'Lists deliveries, the latest first, or in the order of their keys if --prefix is given. ' +
+        'Covers all namespaces, unless --namespace is given. ' +
+        'With --state or --namespace, searches only the latest 20,000 deliveries, or the first 20,000 deliveries with the prefix.',
     )
-    .addOption(new EnvOption('--prefix <text>', 'only keys that begin with this text'))
-    .addOption(new EnvOption('--state <state>', 'only this state: in-flight, lost, done or failed').oneOf(...states))
+    .addOption(new EnvOption('--prefix <text>', 'list only keys that begin with this text'))
+    .addOption(
+      new EnvOption('--state <state>', 'list only deliveries in this state: in-flight, lost, done or failed').oneOf(
+        ...states,
+      ),
+    )
     .addOption(new EnvOption('--limit <number>', 'maximum number of deliveries (default: 50)'))
     .action(runs(async (settings) => (await import('./ls.js')).deliveryLs(settings)))
 
@@ -32,20 +36,20 @@ export function addDelivery(program: Command): void {
   ])
     .summary('show a delivery and its answer')
     .description(
-      'Shows the state of a delivery, the instance that ran it, and up to 64 KiB of the answer that its duplicates get.',
+      'Shows the state of a delivery, the instance that ran it, and up to 64 KiB of the answer that duplicates receive.',
     )
-    .argument('<key>', 'the key of the delivery')
+    .argument('<key>', 'key of the delivery')
     .action(runs(async (settings, key: string) => (await import('./show.js')).deliveryShow(settings, key)))
 
   addVerb(delivery, 'forget', [
     'holdfast delivery forget stripe:evt_42',
     'holdfast delivery forget --yes stripe:evt_42',
   ])
-    .summary('let a delivery run again')
+    .summary('delete a delivery, so that its key can run again')
     .description(
-      'Forgets a delivery and its answer. The next delivery with the key runs again. Refuses while the delivery runs.',
+      'Deletes a delivery and its answer, so that the next delivery with this key runs again. Fails while the delivery is running.',
     )
-    .argument('<key>', 'the key of the delivery')
+    .argument('<key>', 'key of the delivery')
     .addOption(yesOption())
     .action(runs(async (settings, key: string) => (await import('../act.js')).forgetDelivery(settings, key)))
 }

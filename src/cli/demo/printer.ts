@@ -51,7 +51,7 @@ export class DemoPrinter implements DemoReporter {
   }
 
   #isOmitted(event: DemoEventKind): boolean {
-    // Errors are expected when instances are killed and frozen. Only `--jsonl` prints them.
+    // Errors are expected when instances are killed or frozen, so only `--jsonl` prints them.
     if (event === 'trouble') return true
     return this.#settings.flag('quiet') && !['proof', 'violation', 'died', 'ended'].includes(event)
   }

@@ -11,7 +11,7 @@ import { onSignals, stopSignals } from '../signals.js'
 import { DemoPrinter } from './printer.js'
 
 const defaultExpiryMs = 4_000
-/** Longest duration that a timer supports. */
+/** Maximum duration of the demo, because a timer supports no longer delay. */
 const longestSeconds = 2_000_000
 
 /**
@@ -23,10 +23,11 @@ export async function demo(settings: Settings): Promise<void> {
   const seed = settings.wholeNumber('seed', 0, 2 ** 32 - 1) ?? randomInt(1_000_000)
   const instances = settings.wholeNumber('instances', 2, 20) ?? 5
   const expiryMs = settings.durationMs('expiry', 2_000) ?? defaultExpiryMs
-  // Ignores DATABASE_URL, so that the demo does not run by accident in the database that the other commands use.
+  // Ignores DATABASE_URL, so that the demo does not accidentally run in the database that other commands use.
   const url = settings.fromCommandLine('url')
   const urls = url === undefined ? undefined : { url, directUrl: settings.fromCommandLine('directUrl') }
-  // Listens for signals before the start, so that a signal during the start does not leave a server running.
+  // Listens for signals before the database server starts, so that a signal during the start does not leave the server
+  // running.
   const interrupted = abortOnSignal()
 
   await using database = await openDemoDatabase(urls, (message) => printMessage(`holdfast: ${message}`))

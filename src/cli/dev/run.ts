@@ -5,14 +5,14 @@ import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
 
 /**
- * Runs a PostgreSQL server for development until a signal arrives. Prints the URL including the password. This is safe
- * and necessary: the URL is useless without the password, the password is random, and the server listens only on
+ * Runs a PostgreSQL server for development until a signal arrives. Prints the URL including the password, because the
+ * URL is useless without the password. This is safe because the password is random and the server listens only on
  * 127.0.0.1.
  */
 export async function dev(settings: Settings): Promise<void> {
   const port = settings.wholeNumber('port', 0, 65_535)
   const dataDir = settings.text('dataDir')
-  // Listens for signals before the start, so that a signal during the start does not leave a server running.
+  // Listens for signals before the server starts, so that a signal during the start does not leave the server running.
   const interrupted = new Promise<void>((resolve) => {
     onSignals(stopSignals, () => resolve())
   })
@@ -23,7 +23,7 @@ export async function dev(settings: Settings): Promise<void> {
     if (!printDocument<'dev'>(settings, { url: server.url, port: server.port, dataDir: server.dataDir }))
       write([server.url])
     printMessage(
-      `PostgreSQL ${server.version} runs with its data in ${server.dataDir}${dataDir ? '' : ', for this run only'}.`,
+      `PostgreSQL ${server.version} is running with its data in ${server.dataDir}${dataDir ? '' : ', which is deleted at the end'}.`,
     )
     printMessage('Stop it with Ctrl-C.')
     await interrupted

@@ -35,7 +35,8 @@ export async function doctor(settings: Settings): Promise<void> {
     else printFindings(settings, diagnosis)
     printMessage(summaryText(diagnosis))
     const fixable = diagnosis.findings.filter((finding) => finding.fix.fixable).length
-    if (fixable > 0 && !settings.flag('fix')) printMessage(`\`holdfast doctor --fix\` fixes ${fixable} of them.`)
+    if (fixable > 0 && !settings.flag('fix'))
+      printMessage(`Run \`holdfast doctor --fix\` to fix ${fixable} of these findings.`)
     if (diagnosis.findings.some(needsAction)) throw new Exit(exitCode.conditionNotMet)
   } finally {
     await database.close()
@@ -58,12 +59,12 @@ function summaryText({ checks, findings }: Diagnosis): string {
 async function applyFixes(settings: Settings, options: ExamineOptions, { findings }: Diagnosis): Promise<FixAttempt[]> {
   const fixable = findings.filter((finding) => finding.fix.fixable)
   if (fixable.length === 0) {
-    printMessage('Nothing can be fixed with --fix.')
+    printMessage('None of the findings can be fixed with --fix.')
     return []
   }
-  printMessage('This fixes:')
+  printMessage('This will fix:')
   for (const finding of fixable) printMessage(`  ${titleOf(finding)}\n${shortFix(finding.fix, '    ').join('\n')}`)
-  await requireConfirmation(settings, 'fixing', 'Do it?')
+  await requireConfirmation(settings, 'fixing', 'Apply these fixes?')
   const fixed: FixAttempt[] = []
   for (const finding of fixable) {
     const failure = await tryFix(settings, options, finding)
@@ -73,7 +74,7 @@ async function applyFixes(settings: Settings, options: ExamineOptions, { finding
   return fixed
 }
 
-/** Applies a fix and shows its progress. Returns the reason why the fix failed, or null. */
+/** Applies a fix and shows its progress. Returns the reason why the fix failed, or null if the fix succeeded. */
 async function tryFix(settings: Settings, options: ExamineOptions, finding: Finding): Promise<string | null> {
   using progress = new Progress(settings)
   return await fix(options, finding, (progressText) => progress.show(`${titleOf(finding)}: ${progressText}`)).then(

@@ -3,11 +3,11 @@ import { type Colour, type Column, paint, printRows, visible, write } from '../o
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
 
-/** Longer lines of prose are hard to read. */
+/** Maximum line width of prose, because longer lines are hard to read. */
 const maxWidth = 100
 const indent = 2
 const labelWidth = 8
-/** Maximum lines of a statement. JSON contains all lines. */
+/** Maximum number of lines that are printed of a statement. The JSON output contains all lines. */
 const maxLines = 4
 const maxStatements = 6
 
@@ -18,7 +18,7 @@ const headings: Record<Severity, { title: string; colour: Colour }> = {
   note: { title: 'NOTE', colour: 'dim' },
 }
 
-/** Prints findings: grouped by severity on a terminal, one per line in a pipe. */
+/** Prints the findings: grouped by severity on a terminal, or one finding per line in a pipe. */
 export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   if (settings.flag('jsonl') || !process.stdout.isTTY) {
     printRows<'doctor'>(settings, diagnosis.findings, columns)
@@ -43,7 +43,7 @@ const columns: Column<Finding>[] = [
   { title: 'FIX', value: ({ fix }) => [...fix.commands, ...fix.sql].join('; ') || fix.text },
 ]
 
-/** `dead-rows: job` */
+/** Returns the title of a finding, such as `dead-rows: job`. */
 export function titleOf({ id, subject }: Finding): string {
   return visible(subject === null ? id : `${id}: ${subject}`)
 }
@@ -60,24 +60,24 @@ function linesOf(settings: Settings, finding: Finding): string[] {
     titleOf(finding),
     ...field('found', `${seen}.`),
     ...field('why', why),
-    ...field('fix', `${fix.text}${fix.fixable ? ' (--fix does it)' : ''}`),
+    ...field('fix', `${fix.text}${fix.fixable ? ' (use --fix to apply)' : ''}`),
     ...shortFix(fix, ' '.repeat(labelWidth + 2)),
   ]
   return lines.map((line) => ' '.repeat(indent) + line)
 }
 
-/** Returns commands and statements, ready to copy. Cuts long statements. */
+/** Returns commands and SQL statements that users can copy. Shortens long statements. */
 export function shortFix({ commands, sql }: Fix, indent: string): string[] {
   const more = sql.length - maxStatements
   return [
     ...commands,
     ...sql.slice(0, maxStatements).flatMap(shortenStatement),
-    ...(more > 0 ? [`-- … and ${more} more statements, in full with --json`] : []),
+    ...(more > 0 ? [`-- … and ${more} more statements (use --json to see all)`] : []),
   ].map((line) => indent + visible(line))
 }
 
 function shortenStatement(statement: string): string[] {
   const lines = statement.split('\n')
   if (lines.length <= maxLines) return [...lines.slice(0, -1), `${lines.at(-1)};`]
-  return [...lines.slice(0, maxLines - 1), `-- … ${lines.length - maxLines + 1} more lines, in full with --json`]
+  return [...lines.slice(0, maxLines - 1), `-- … ${lines.length - maxLines + 1} more lines (use --json to see all)`]
 }

@@ -5,7 +5,9 @@ import { EnvOption } from '../options.js'
 export function addGraph(program: Command): void {
   addVerb(program, 'graph', ['holdfast graph', 'holdfast graph --format dot | dot -Tsvg > graph.svg'])
     .summary('show who waits for whom')
-    .description('Shows which instances, sessions and jobs wait for each other. Those that block others come first.')
+    .description(
+      'Shows which instances, sessions and jobs are waiting for each other. Participants that block others come first.',
+    )
     .addOption(new EnvOption('--format <format>', 'tree, json or dot (default: tree)').oneOf('tree', 'dot', 'json'))
     .action(runs(async (settings) => (await import('./show.js')).showGraph(settings)))
 }

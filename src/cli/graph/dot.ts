@@ -2,7 +2,8 @@ import type { WaitGraph } from '../../observe/index.js'
 import { nameText, participantText } from './texts.js'
 
 /**
- * Draws the graph for Graphviz: waiter → name → holder. Certain deadlocks are red, possible deadlocks are dashed red.
+ * Returns the graph in the format of Graphviz, with edges from waiter to name to holder. Certain deadlocks are drawn in
+ * red, and possible deadlocks in dashed red.
  */
 export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
   const styles = new Map<string, string>()

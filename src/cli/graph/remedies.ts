@@ -4,8 +4,8 @@ import { commandForName, commandOptions } from '../labels.js'
 import type { Settings } from '../settings.js'
 
 /**
- * Returns commands that unblock the waiters of a name, the least disruptive first. Empty if only waiting or starting a
- * worker helps.
+ * Returns commands that unblock the waiters of a name, the least disruptive first. Returns nothing if the only remedy
+ * is to wait or to start a worker.
  */
 export function remedyCommands(
   settings: Settings,

@@ -16,9 +16,9 @@ export async function showGraph(settings: Settings): Promise<void> {
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
   if (format === 'json') return printJson<'graph'>(documentOf(settings, graph))
   write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))
-  if (graph.names.length === 0) printMessage('Nothing waits.')
+  if (graph.names.length === 0) printMessage('Nothing is waiting.')
   if (graph.isPartial)
-    printMessage('The graph is incomplete: `holdfast limit ls` and `holdfast queue ls` show the totals.')
+    printMessage('The graph is incomplete. Run `holdfast limit ls` and `holdfast queue ls` to see the totals.')
 }
 
 function documentOf(settings: Settings, { participants, names, cycles, roots, isPartial }: WaitGraph): GraphDocument {

@@ -3,7 +3,10 @@ import type { ContendedName, CycleSide, Holding, Participant, Wait, WaitGraph } 
 import { graphParticipantLabel } from '../labels.js'
 import { visible } from '../output.js'
 
-/** `lock invoice:42`, `limit gpu (8 of 8)`, `lane london of queue mail (1 of 1)`, `job 12 (send-email)`. */
+/**
+ * Describes a name, for example as `lock invoice:42`, `limit gpu (8 of 8)`, `lane london of queue mail (1 of 1)` or
+ * `job 12 (send-email)`.
+ */
 export function nameText({ kind, key, label, queue, max, inUse }: ContendedName): string {
   const places = max === null ? '' : ` (${inUse} of ${max})`
   if (kind === 'job') return visible(`job ${key} (${label})`)
@@ -29,13 +32,13 @@ export function holdingText(holding: Holding | undefined): string {
     case 'lease':
       return `leased${since}`
     case 'min-hold':
-      return `released, kept taken for ${leftText} more`
+      return `released, but blocked by its minimum hold for another ${leftText}`
     case 'rate':
-      return `its rate admits the next call in ${leftText}`
+      return `the rate allows the next call in ${leftText}`
     case 'permit':
       return `${weight === 1 ? 'a permit' : `permits for ${weight}`}${since}`
     case 'place':
-      return `job ${job} has a place${since}`
+      return `job ${job} has a slot${since}`
     case 'job':
       return `running${since}`
   }
@@ -53,7 +56,7 @@ export function waitText(wait: Wait, byId: ReadonlyMap<string, Participant>): st
   return `waits${since}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}${after}`
 }
 
-/** Describes one participant of a cycle: the name that it holds, and the name that it waits for. */
+/** Describes one participant of a cycle with the name that the participant holds and the name that it waits for. */
 export function cycleSideText(
   { participants, names }: WaitGraph,
   { participant, holds, waitsFor, forMs }: CycleSide,

@@ -5,7 +5,7 @@ import { displayWidth } from '../table.js'
 import { remedyCommands } from './remedies.js'
 import { cycleSideText, holdingText, nameText, participantText, waitText } from './texts.js'
 
-/** Maximum number of shown waiters that block no other participant. */
+/** Maximum number of waiters to show if they do not block other participants. */
 const maxShown = 10
 
 interface Part {
@@ -13,7 +13,7 @@ interface Part {
   readonly colour?: Colour
 }
 
-/** A line that may be wrapped between its parts, and the branches below it. */
+/** A line of the tree with the branches below it. The line may be wrapped between its parts. */
 interface Branch {
   readonly parts: readonly Part[]
   readonly below: readonly Branch[]
@@ -23,8 +23,8 @@ interface DrawContext {
   readonly settings: Settings
   readonly byId: ReadonlyMap<string, Participant>
   /**
-   * Holders in a cycle, as `participant name`. They get remedies like the roots, because one of them must release its
-   * name.
+   * Holders in a cycle, as strings of the form `participant name`. Remedies are shown for these holders, as for the
+   * roots, because one of the holders must release its name.
    */
   readonly inCycle: ReadonlySet<string>
 }
@@ -41,11 +41,11 @@ export function linesOf(settings: Settings, graph: WaitGraph): string[] {
 function cycleBranches(graph: WaitGraph): Branch[] {
   return graph.cycles.map(({ isCertain, sides }) => ({
     parts: isCertain
-      ? [{ text: 'Deadlock: each waits for what the next one has.', colour: 'red' }]
+      ? [{ text: 'Deadlock: each participant is waiting for a name that the next one holds.', colour: 'red' }]
       : [
-          { text: 'This may be a deadlock:', colour: 'yellow' },
-          { text: ' each waits for what the next one has,' },
-          { text: ' if it is one call that has and waits.' },
+          { text: 'Possible deadlock:', colour: 'yellow' },
+          { text: ' each participant is waiting for a name that the next one holds.' },
+          { text: ' It is a deadlock if the same call holds one name and waits for the other.' },
         ],
     below: sides.map((side) => ({ parts: cycleSideText(graph, side).map((text) => ({ text })), below: [] })),
   }))
@@ -68,7 +68,7 @@ function nameBranch(
   isRoot: boolean,
 ): Branch {
   const namespace = name.namespace && name.namespace !== 'default' ? ` in ${visible(name.namespace)}` : ''
-  // The line above already names the job.
+  // The parent line already names the job.
   const isOwnJob = holding?.how === 'job' && participant.job !== null
   const leaves = waiters.filter(({ blocked, isRepeated }) => blocked.length === 0 && !isRepeated)
   const hidden = new Set(leaves.slice(maxShown))
@@ -93,7 +93,7 @@ function nameBranch(
 
 function moreText(kind: string, more: number, shown: number): string {
   if (kind === 'election') return countText(more, 'candidate')
-  return `${shown > 0 ? 'and ' : ''}${more} more ${more === 1 ? 'waits' : 'wait'}`
+  return `${shown > 0 ? 'and ' : ''}${more} more waiting`
 }
 
 function leaf(part: Part): Branch {
@@ -113,7 +113,8 @@ function drawBranch(settings: Settings, branch: Branch, first = '', rest = ''): 
 }
 
 /**
- * Wraps the parts to the width of the terminal. A command is one part. It is never wrapped, so that users can copy it.
+ * Wraps the parts to the width of the terminal. A command is a single part and is therefore never wrapped, so that
+ * users can copy it.
  */
 function layOutParts(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
   const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY

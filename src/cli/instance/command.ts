@@ -15,8 +15,8 @@ export function addInstance(program: Command): void {
 
   addVerb(instance, 'show', ['holdfast instance show 4f1c09aa52be', 'holdfast instance show 4f1c09aa52be --json'])
     .summary('show one instance')
-    .description('Shows the state of an instance, and everything that it holds, waits for and runs.')
-    .argument('<id>', 'the id that `holdfast instance ls` shows')
+    .description('Shows the state of an instance, and everything that the instance holds, waits for or is running.')
+    .argument('<id>', 'instance ID, as shown by `holdfast instance ls`')
     .action(runs(async (settings, id: string) => (await import('./show.js')).instanceShow(settings, id)))
 
   addVerb(instance, 'drain', [
@@ -25,12 +25,13 @@ export function addInstance(program: Command): void {
   ])
     .summary('stop an instance from starting new work')
     .description(
-      'Drains an instance for a graceful shutdown: it starts no new work, and its running work may finish. Work that ' +
-        'exceeds the time limit is told to stop, and other instances take it over. A drained instance never starts work ' +
-        'again. Its process lives until its own code ends it; `holdfast work` exits.',
+      'Drains an instance for a graceful shutdown: the instance starts no new work, and its running work may finish. ' +
+        'Work that exceeds the time limit is asked to stop, and other instances take it over. ' +
+        'A drained instance never starts work again. ' +
+        'The process of a drained instance keeps running until its own code ends it. `holdfast work` exits.',
     )
-    .argument('<id>', 'the id that `holdfast instance ls` shows')
-    .addOption(new EnvOption('--within <duration>', 'how long running work may take (default: 30s)'))
+    .argument('<id>', 'instance ID, as shown by `holdfast instance ls`')
+    .addOption(new EnvOption('--within <duration>', 'time that running work has to finish (default: 30s)'))
     .addOption(new EnvOption('--wait', 'wait until the instance is drained', 'HOLDFAST_WAIT_DRAINED'))
     .action(runs(async (settings, id: string) => (await import('./drain.js')).instanceDrain(settings, id)))
 }

@@ -7,7 +7,7 @@ import type { Settings } from '../settings.js'
 
 const pollEveryMs = 100
 
-/** Drains an instance. With `--wait`, also waits until the instance's work has ended. */
+/** Drains an instance. With `--wait`, also waits until all work of the instance has ended. */
 export async function instanceDrain(settings: Settings, id: string): Promise<void> {
   const withinMs = settings.durationMs('within', 0, maxTimerMs)
   await withActs(settings, async (context) => {
@@ -24,7 +24,7 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     const state = await untilDrained(find, before)
     printDocument<'instance-drain'>(settings, { instance: id, state })
     if (state === 'drained') return printMessage('The instance is drained.')
-    printMessage('The instance is gone: its process ended before it was drained.')
+    printMessage('The instance is gone: its process ended before the instance was drained.')
     throw new Exit(exitCode.failed)
   })
 }
@@ -41,11 +41,13 @@ async function untilDrained(
     // An instance that closes cleanly deletes its own row. Other instances delete the row of a dead instance.
     if (!found) return latest.alive ? 'drained' : 'gone'
     if (found.alive) aliveAt = now
-    // While an instance reconnects, it briefly does not count as alive.
+    // While an instance is reconnecting, it is briefly not considered alive.
     else if (now - aliveAt > found.expiryMs) return 'gone'
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {
-      printMessage(`It starts no new work. It holds ${countText(found.held, 'name')} and ${found.leased} by lease.`)
+      printMessage(
+        `The instance starts no new work. It still holds ${countText(found.held, 'lock')} and ${countText(found.leased, 'lease')}.`,
+      )
     }
     latest = found
     await pause(pollEveryMs)

@@ -14,7 +14,7 @@ export async function instanceLs(settings: Settings): Promise<void> {
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
   if (instances.length === 0) printMessage('There are no instances.')
-  if (severalVersions) printMessage('The instances run several versions of Holdfast.')
+  if (severalVersions) printMessage('The instances run different versions of Holdfast.')
 }
 
 const colourOfState = {

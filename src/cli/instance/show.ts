@@ -44,8 +44,8 @@ type InstanceDetails = NonNullable<Awaited<ReturnType<typeof readInstance>>>
 
 const stateTexts: Record<string, string> = {
   'drain-requested': 'asked to drain: the instance has not received the request yet',
-  draining: 'draining: it starts no new work, and its running work may finish',
-  drained: 'drained: none of its work is left, and its process still runs',
+  draining: 'draining: the instance starts no new work, and its running work may finish',
+  drained: 'drained: all its work has ended, and its process is still running',
 }
 
 function factsOf(details: InstanceDetails, now: Date): Fact[] {
@@ -64,7 +64,10 @@ function factsOf(details: InstanceDetails, now: Date): Fact[] {
         (reconnects > 0 ? `, reconnected ${reconnects === 1 ? 'once' : `${reconnects} times`}` : ''),
     ],
     ['version', `${version}${node ? `, Node.js ${node}` : ''}`],
-    ['anchor', pid === null ? `none: it renews its row within ${formatDuration(expiryMs)}` : `session ${pid}`],
+    [
+      'anchor',
+      pid === null ? `none: the instance renews its row at least every ${formatDuration(expiryMs)}` : `session ${pid}`,
+    ],
     ['pooler', pooler],
     ...details.holds.map((lock): Fact => ['holds', `${nameLabel(lock)}, ${lock.mode}${since(lock.forMs)}`]),
     ...details.waits.map((lock): Fact => ['waits for', `${nameLabel(lock)}, ${lock.mode}${since(lock.forMs)}`]),

@@ -7,7 +7,7 @@ import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
 const noHandler = () => {
-  throw new Error('Only a worker has the handler of this job')
+  throw new Error('The handler of this job is available only in a worker')
 }
 
 export async function jobAdd(settings: Settings, queue: string, kind: string, inputText = 'null'): Promise<void> {
@@ -19,7 +19,7 @@ export async function jobAdd(settings: Settings, queue: string, kind: string, in
   const input = parseInput(inputText === '-' ? await readAll(process.stdin) : inputText)
   const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
   if (!printDocument<'job-add'>(settings, { id })) write([String(id)])
-  if (process.stderr.isTTY) printMessage(`Enqueued job ${id}: \`holdfast job show ${id}\` shows its state.`)
+  if (process.stderr.isTTY) printMessage(`Enqueued job ${id}. Run \`holdfast job show ${id}\` to see its state.`)
 }
 
 function parseInput(text: string): unknown {
@@ -29,7 +29,7 @@ function parseInput(text: string): unknown {
     const start = text.length > 60 ? `${text.slice(0, 57)}…` : text
     throw new UsageError(
       `Expected the payload to be JSON, got ${JSON.stringify(start)}: ${(error as Error).message}`,
-      `Quote it for the shell: '{"to": "ada@example.com"}', or a text as '"ada"'; - reads it from stdin.`,
+      `Quote the payload for the shell, such as '{"to": "ada@example.com"}' or '"ada"', or use - to read it from stdin.`,
     )
   }
 }

@@ -17,25 +17,26 @@ export function addJob(program: Command): void {
   ])
     .summary('list jobs')
     .description(
-      'Lists running jobs, then ready jobs in their order, then waiting jobs (the next due first), then ended jobs (the ' +
-        'newest first). Covers all namespaces, unless --namespace is given. Of a large queue it reads only a part: with ' +
-        '--kind, the first 20,000 jobs of each state; with --queue and --state done, the last 100,000 jobs.',
+      'Lists running jobs, then ready jobs in their order, then waiting jobs (next due first), then ended jobs (newest first). ' +
+        'Covers all namespaces, unless --namespace is given. ' +
+        'With --kind, only the first 20,000 jobs of each state are read. ' +
+        'With --queue and --state done, only the last 100,000 jobs are read.',
     )
-    .addOption(new EnvOption('--queue <name>', 'only jobs of this queue'))
+    .addOption(new EnvOption('--queue <name>', 'list only jobs of this queue'))
     .addOption(
       new EnvOption(
         '--state <state>',
-        'only this state: ready, running, waiting, done, cancelled, discarded or buried',
+        'list only jobs in this state: ready, running, waiting, done, cancelled, discarded or buried',
       ).oneOf(...states),
     )
-    .addOption(new EnvOption('--kind <name>', 'only jobs of this definition'))
+    .addOption(new EnvOption('--kind <name>', 'list only jobs of this kind'))
     .addOption(new EnvOption('--limit <number>', 'maximum number of jobs (default: 50)'))
     .action(runs(async (settings) => (await import('./ls.js')).jobLs(settings)))
 
   addVerb(job, 'show', ['holdfast job show 42', 'holdfast job show 42 --json'])
     .summary('show one job')
-    .description('Shows the state of a job, why it waits, the errors of its attempts, and its result.')
-    .argument('<id>', 'the id of the job')
+    .description('Shows the state of a job, why the job is waiting, the errors of its attempts, and its result.')
+    .argument('<id>', 'ID of the job')
     .action(runs(async (settings, id: string) => (await import('./show.js')).jobShow(settings, id)))
 
   addVerb(job, 'add', [
@@ -44,13 +45,15 @@ export function addJob(program: Command): void {
     'jq -c . input.json | holdfast job add default import -',
   ])
     .summary('enqueue a job')
-    .description('Enqueues a job of any kind, and prints its id. The input is JSON; - reads it from stdin.')
-    .argument('<queue>', 'the queue of the job')
-    .argument('<kind>', 'the name of its definition')
-    .argument('[json]', 'its input, or - (default: null)')
-    .addOption(new EnvOption('--delay <duration>', 'earliest start, as a time from now'))
-    .addOption(new EnvOption('--run-at <moment>', 'earliest start, such as 2030-01-31T18:00Z'))
-    .addOption(new EnvOption('--priority <number>', 'from -5 to 5, larger runs first (default: 0)'))
+    .description('Enqueues a job of any kind and prints its ID. The input is JSON, or - to read JSON from stdin.')
+    .argument('<queue>', 'queue of the job')
+    .argument('<kind>', 'kind of the job, which is the name of its definition')
+    .argument('[json]', 'input of the job as JSON, or - to read stdin (default: null)')
+    .addOption(new EnvOption('--delay <duration>', 'time from now until the earliest start, such as 10m'))
+    .addOption(new EnvOption('--run-at <moment>', 'time of the earliest start, such as 2030-01-31T18:00Z'))
+    .addOption(
+      new EnvOption('--priority <number>', 'priority from -5 to 5; jobs with a larger number run first (default: 0)'),
+    )
     .action(
       runs(async (settings, queue: string, kind: string, json: string | undefined) =>
         (await import('./add.js')).jobAdd(settings, queue, kind, json),
@@ -64,30 +67,33 @@ export function addJob(program: Command): void {
   ])
     .summary('move the pending jobs of another library to Holdfast')
     .description(
-      'Moves pending jobs from the tables of pg-boss or graphile-worker in this database. One transaction enqueues a job ' +
-        'here and removes it there. So no job is lost, and no job runs on both sides, even while workers of the other ' +
-        'library still run. Prints how many jobs stay there, and why.',
+      'Moves pending jobs from the tables of pg-boss or graphile-worker in this database. ' +
+        'Each job is enqueued in Holdfast and removed from the other library in the same transaction. ' +
+        'Therefore no job is lost or runs in both libraries, even while workers of the other library are still running. ' +
+        'Prints how many jobs were not moved, and why.',
     )
     .argument('<library>', 'pg-boss or graphile-worker')
-    .addOption(new EnvOption('--from-schema <name>', 'schema of the library (default: "pgboss", "graphile_worker")'))
-    .addOption(new EnvOption('--kind <name>', 'only this queue of pg-boss, or this task of graphile-worker'))
+    .addOption(
+      new EnvOption('--from-schema <name>', 'schema of the other library (default: "pgboss" or "graphile_worker")'),
+    )
+    .addOption(new EnvOption('--kind <name>', 'move only jobs of this pg-boss queue or graphile-worker task'))
     .addOption(new EnvOption('--into <queue>', 'queue for the imported jobs (default: "default")'))
-    .addOption(new EnvOption('--dry-run', 'only print what would be done'))
+    .addOption(new EnvOption('--dry-run', 'print what would be done, but change nothing'))
     .addOption(yesOption())
     .action(runs(async (settings, library: string) => (await import('./import.js')).jobImport(settings, library)))
 
   addVerb(job, 'retry', ['holdfast job retry 42', 'holdfast job retry 42 43 44'])
     .summary('let jobs run again')
     .description('Lets cancelled, discarded and buried jobs run again, and lets waiting jobs run now.')
-    .argument('<id...>', 'the ids of the jobs')
+    .argument('<id...>', 'IDs of the jobs')
     .action(runs(async (settings, ids: string[]) => (await import('../act.js')).actOnJobs(settings, 'retry-job', ids)))
 
   addVerb(job, 'cancel', ['holdfast job cancel 42', "holdfast job cancel 42 43 --reason 'the order was withdrawn'"])
     .summary('cancel jobs')
     .description(
-      'Cancels jobs. A waiting job ends immediately. A running job is notified by its signal, and ends when its handler ends.',
+      'Cancels jobs. A waiting job ends immediately. A running job is notified through its signal, and ends when its handler finishes.',
     )
-    .argument('<id...>', 'the ids of the jobs')
-    .addOption(new EnvOption('--reason <text>', 'reason to record and to pass to the handler'))
+    .argument('<id...>', 'IDs of the jobs')
+    .addOption(new EnvOption('--reason <text>', 'reason that is recorded and passed to the handler'))
     .action(runs(async (settings, ids: string[]) => (await import('../act.js')).actOnJobs(settings, 'cancel-job', ids)))
 }

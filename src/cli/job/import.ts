@@ -15,7 +15,7 @@ export async function jobImport(settings: Settings, word: string): Promise<void>
     const planned = dryRun || needsConfirmation ? await jobs.importFrom(from, { ...options, dryRun: true }) : undefined
     if (needsConfirmation && planned!.imported.length > 0) {
       printMessage(
-        `This moves ${countText(total(planned!), 'job')} of ${from} here, and removes them there: ${kindList(planned!)}.`,
+        `This will move ${countText(total(planned!), 'job')} from ${from} to Holdfast, and remove them from ${from}: ${kindList(planned!)}.`,
       )
       await requireConfirmation(settings, 'moving jobs', 'Move them?')
     }
@@ -24,20 +24,20 @@ export async function jobImport(settings: Settings, word: string): Promise<void>
     const verb = dryRun ? 'Would move' : 'Moved'
     printMessage(
       total(done) === 0
-        ? `No job of ${from} can be moved.`
-        : `${verb} ${countText(total(done), 'job')} of ${from}: ${kindList(done)}.`,
+        ? `No job can be moved from ${from}.`
+        : `${verb} ${countText(total(done), 'job')} from ${from}: ${kindList(done)}.`,
     )
     for (const { reason, jobs } of done.skipped)
-      printMessage(`${countText(jobs, 'job')} ${jobs === 1 ? 'stays' : 'stay'} there: ${reasons[reason]}.`)
+      printMessage(`${countText(jobs, 'job')} not moved: ${reasons[reason]}.`)
   })
 }
 
 const reasons: Record<SkipReason, string> = {
-  running: 'workers run them; jobs that fail there and are retried can be imported then',
-  ended: 'they have ended, or failed for good',
-  locked: 'another session had locked them, or they are new; import again',
-  key: 'another job has their unique key here',
-  busy: 'their queue runs one job at a time, and one runs there now; import again',
+  running: 'they are running; jobs that fail and wait for a retry can be imported later',
+  ended: 'they have ended, or have failed permanently',
+  locked: 'they were locked by another session, or they are new; run the import again',
+  key: 'another job in Holdfast has the same unique key',
+  busy: 'their queue runs one job at a time, and one is running; run the import again',
   linked: 'they wait for other jobs, or other jobs wait for them',
   flags: 'they have flags that select workers, which Holdfast does not support',
   large: 'an input is larger than 1,000,000 bytes, or a name is longer than 500 characters',

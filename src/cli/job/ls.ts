@@ -14,8 +14,11 @@ export async function jobLs(settings: Settings): Promise<void> {
     new Observer(database, schema).jobs.search(search, { namespace, limit }),
   )
   printRows<'job-ls'>(settings, rows, columns(rows))
-  if (rows.length === 0) printMessage('There is no such job.')
-  if (hasMore) printMessage(`There are more than these ${limit}: --limit shows more, \`holdfast queue ls\` counts.`)
+  if (rows.length === 0) printMessage('No jobs found.')
+  if (hasMore)
+    printMessage(
+      `Only the first ${limit} jobs are shown. Use --limit to show more, or \`holdfast queue ls\` to count jobs.`,
+    )
   if (searchedRows !== null) printMessage(`Only the first ${searchedRows} jobs of each state were searched.`)
 }
 

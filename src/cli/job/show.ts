@@ -24,15 +24,15 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     ['id', String(job.id)],
     ['kind', job.kind],
     ['queue', job.queue],
-    ['state', waitsFor ? `${state}: it waits for ${waitsFor.text}` : state],
+    ['state', waitsFor ? `${state}: the job is waiting for ${waitsFor.text}` : state],
     runAt && ['runs at', timeText(runAt)],
-    cancelling !== undefined && ['told to stop', cancelling],
+    cancelling !== undefined && ['asked to stop', cancelling],
     job.priority !== 0 && ['priority', String(job.priority)],
     ['enqueued', timeText(job.enqueuedAt)],
     claimedAt && ['claimed', timeText(claimedAt) + (instance ? ` by instance ${instance}` : '')],
     endedAt && ['ended', timeText(endedAt)],
     failed > 0 && ['failed', timesText(failed)],
-    crashes > 0 && ['crashes', `${timesText(crashes)} a worker died while it ran the job`],
+    crashes > 0 && ['crashes', `a worker died ${timesText(crashes)} while it was running the job`],
     progress !== undefined && ['progress', String(progress)],
     ['input', JSON.stringify(job.input)],
     job.result !== undefined && ['result', JSON.stringify(job.result)],
@@ -50,7 +50,7 @@ function errorText({ name, message, code }: { name: string; message: string; cod
   return `${name}: ${message}${code ? ` (${code})` : ''}`
 }
 
-/** Returns the stack of the last failure. Earlier stacks rarely differ, and --json contains them. */
+/** Returns the stack trace of the last failure. Earlier stack traces rarely differ, and `--json` prints all of them. */
 function stackOf(failure: { stack?: string | undefined } | undefined): string[] {
   const lines = failure?.stack?.split('\n') ?? []
   return lines.filter((line) => /^\s+at /.test(line)).map((line) => line.trim())

@@ -10,14 +10,14 @@ export function addLease(program: Command): void {
   addVerb(lease, 'ls', ['holdfast lease ls', 'holdfast lease ls --namespace billing --json'])
     .summary('list the leases')
     .description(
-      'Lists the leased names with their holders, and the names that a minimum hold keeps taken. Covers all namespaces, ' +
-        'unless --namespace is given.',
+      'Lists the leased names with their holders, and the names that are blocked by a minimum hold. ' +
+        'Covers all namespaces, unless --namespace is given.',
     )
     .action(runs(async (settings) => (await import('./ls.js')).leaseLs(settings)))
 
   addVerb(lease, 'show', ['holdfast lease show etl', 'holdfast lease show --key 42'])
-    .summary('show who holds a name by lease, and until when')
-    .description('Shows who holds a name by lease, since when, and when the name becomes free.')
+    .summary('show the holder and the expiry of a lease')
+    .description('Shows who holds the lease on a name, for how long, and when the name becomes free.')
     .argument('<name>', 'the name')
     .addOption(keyOption())
     .action(runs(async (settings, name: string) => (await import('./show.js')).leaseShow(settings, name)))
@@ -25,7 +25,7 @@ export function addLease(program: Command): void {
   addVerb(lease, 'expire', ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
     .summary('end a lease')
     .description(
-      'Ends the lease of a name, or its minimum hold. The name is free immediately. The holder is notified and fenced off.',
+      'Ends the lease or the minimum hold on a name. The name becomes free immediately. The holder is notified, and its guarded writes fail.',
     )
     .argument('<name>', 'the name')
     .addOption(keyOption())

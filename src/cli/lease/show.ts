@@ -33,7 +33,7 @@ export async function leaseShow(settings: Settings, name: string): Promise<void>
 
 const stateTexts: Record<LeaseShow['state'], string> = {
   leased: 'leased',
-  'min-hold': 'kept taken: the lease was released, and its minimum hold has not ended',
+  'min-hold': 'blocked: the lease was released, but its minimum hold has not ended',
   locked: 'locked: `holdfast lock show` shows the holder',
   free: 'free',
 }
@@ -41,10 +41,10 @@ const stateTexts: Record<LeaseShow['state'], string> = {
 export function factsOf(lease: ObservedLease): Fact[] {
   const { instance, fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
   const holder = `${participantLabel(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
-  const renewed = held ? `, unless it is renewed, for ${formatDuration(ttlMs)} each time` : ''
+  const left = formatDuration(expiresInMs)
   return [
     [held ? 'leased by' : 'was leased by', holder],
-    ['free in', `${formatDuration(expiresInMs)}${renewed}`],
+    ['free in', held ? `${left}, unless the holder renews the lease for another ${formatDuration(ttlMs)}` : left],
     ...(hasWaiters ? [['has waiters', 'yes'] as const] : []),
   ]
 }

@@ -17,31 +17,31 @@ export function addLimit(program: Command): void {
   ])
     .summary('list the limits')
     .description(
-      'Lists the concurrency limits that are in use and the rate limits that are partly spent. Limits with waiters come ' +
-        'first, then the fullest limits, then the rates that take longest to refill. Covers all namespaces, unless ' +
-        '--namespace is given. Reads the first 20,000 limits of each kind.',
+      'Lists the concurrency limits that are in use and the rate limits that are partly spent. ' +
+        'Limits with waiters come first, then the fullest limits, then the rates that take longest to refill. ' +
+        'Covers all namespaces, unless --namespace is given. Reads the first 20,000 limits of each kind.',
     )
-    .addOption(new EnvOption('--prefix <text>', 'only names that begin with this text'))
+    .addOption(new EnvOption('--prefix <text>', 'list only names that begin with this text'))
     .addOption(
-      new EnvOption('--state <state>', 'only this state: full, used, free, spent or refilled').oneOf(...states),
+      new EnvOption('--state <state>', 'list only limits in this state: full, used, free, spent or refilled').oneOf(
+        ...states,
+      ),
     )
     .addOption(new EnvOption('--limit <number>', 'maximum number of limits (default: 50)'))
     .action(runs(async (settings) => (await import('./ls.js')).limitLs(settings)))
 
   addVerb(limit, 'show', ['holdfast limit show export:42', 'holdfast limit show export:42 --json'])
     .summary('show the holders, the waiters and the rate of a limit')
-    .description(
-      'Shows who holds permits of a limit, who waits for a permit in which order, and when its rate is refilled.',
-    )
+    .description('Shows the holders of a limit, the waiters in their order, and when the rate will be fully refilled.')
     .argument('<name>', 'the name')
-    .addOption(new EnvOption('--limit <number>', 'maximum number of holders and of waiters (default: 100)'))
+    .addOption(new EnvOption('--limit <number>', 'maximum number of holders, and of waiters, to show (default: 100)'))
     .action(runs(async (settings, name: string) => (await import('./show.js')).limitShow(settings, name)))
 
   addVerb(limit, 'reset', ['holdfast limit reset export:42', 'holdfast limit reset --yes api:key'])
     .summary('revoke all permits of a limit, and refill its rate')
     .description(
       'Revokes all permits of a limit, notifies their holders, and refills the rate, as if nothing were in use or spent. ' +
-        'Waiters are admitted.',
+        'Calls that are waiting for a permit are then admitted.',
     )
     .argument('<name>', 'the name')
     .addOption(yesOption())

@@ -14,10 +14,10 @@ export async function limitLs(settings: Settings): Promise<void> {
     return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.hasMore()] as const
   })
   printRows<'limit-ls'>(settings, limits, columns(limits))
-  if (limits.length === 0) printMessage(state || only.prefix ? 'There is no such limit.' : 'No limit is in use.')
-  if (limits.length === limit) printMessage(`There may be more than these ${limit}: --limit shows more.`)
+  if (limits.length === 0) printMessage(state || only.prefix ? 'No limits found.' : 'No limit is in use.')
+  if (limits.length === limit) printMessage(`Only the first ${limit} limits are shown. Use --limit to show more.`)
   else if (areMore)
-    printMessage(`There may be more: only the first ${maxLimitsSearched} limits of each kind were searched.`)
+    printMessage(`Only the first ${maxLimitsSearched} limits of each kind were searched, so there may be more.`)
 }
 
 const colourOfState: Record<LimitState, Colour | undefined> = {

@@ -27,10 +27,7 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
     ...moreFact('held by', holding - holders.length),
     ...waiters.map((waiter) => ['waits', permitText(waiter)] as const),
     ...moreFact('waits', waiting - waiters.length),
-    [
-      'rate',
-      rate ? `full again in ${formatDuration(rate.refilledInMs)}, if nothing more is spent` : 'nothing is spent',
-    ],
+    ['rate', rate ? `full again in ${formatDuration(rate.refilledInMs)} if nothing more is spent` : 'nothing is spent'],
   ])
 }
 
@@ -42,5 +39,5 @@ function permitText(permit: ObservedPermit): string {
 }
 
 function moreFact(field: string, count: number): Fact[] {
-  return count > 0 ? [[field, `… and ${count} more: --limit shows more`]] : []
+  return count > 0 ? [[field, `… and ${count} more (use --limit to show more)`]] : []
 }

@@ -17,25 +17,28 @@ export function addLock(program: Command): void {
   ])
     .summary('run a command while holding a name')
     .description(
-      'Runs a command while holding a name: flock(1) for a fleet. Waits for the name without limit, unless --wait or ' +
-        '--no-wait is given. The command gets stdin, stdout, stderr and signals, and HOLDFAST_NAME and HOLDFAST_FENCE in ' +
-        'its environment. With --tick in the crontab of every host, one host runs the command once for each tick of a ' +
-        'rule: for the tick that is nearest to the clock of the database. HOLDFAST_TICK contains the tick.',
+      'Runs a command while holding a name, like flock(1) for a fleet. ' +
+        'Waits for the name without a limit, unless --wait or --no-wait is given. ' +
+        'The command inherits stdin, stdout and stderr, receives signals, and has HOLDFAST_NAME and HOLDFAST_FENCE in its environment. ' +
+        'With --tick in the crontab of every host, one host runs the command once for each tick of a rule. ' +
+        'The command runs for the tick that is nearest to the database clock, and HOLDFAST_TICK contains that tick.',
     )
     .argument('<name>', 'the name to hold')
-    .argument('[command...]', 'after --, the command and its arguments')
+    .argument('[command...]', 'command and its arguments, after --')
     .usage('[options] <name> -- <command...>')
     .addOption(new EnvOption('--wait <duration>', 'maximum time to wait for the name'))
     .addOption(new EnvOption('--no-wait', 'do not wait for the name'))
-    .addOption(new EnvOption('--shared', 'hold the name together with other shared holders'))
-    .addOption(new EnvOption('--lease', 'hold the name by lease, which works through a transaction pooler'))
-    .addOption(new EnvOption('--ttl <duration>', 'how long the lease lasts without a renewal (default: 30s)'))
-    .addOption(new EnvOption('--min-hold <duration>', 'minimum time that the leased name stays taken'))
+    .addOption(new EnvOption('--shared', 'hold the name in shared mode, together with other shared holders'))
+    .addOption(new EnvOption('--lease', 'hold the name as a lease, which works through a transaction pooler'))
+    .addOption(
+      new EnvOption('--ttl <duration>', 'time after which the lease expires unless it is renewed (default: 30s)'),
+    )
+    .addOption(new EnvOption('--min-hold <duration>', 'minimum time for which the lease blocks the name'))
     .addOption(
       new EnvOption(
         '--tick <rule>',
-        'run once for each tick of a cron expression or an interval; does not wait without --wait',
-        // HOLDFAST_TICK is the variable that the command gets.
+        'run once for each tick of a cron expression or an interval; waits only with --wait',
+        // The name HOLDFAST_TICK is already used for the variable that the command receives.
         'HOLDFAST_TICK_RULE',
       ),
     )
@@ -58,7 +61,7 @@ export function addLock(program: Command): void {
     })
     .action(async (name: string, command: string[], _options, self: Command) => {
       if (command.length > 0 && !process.argv.includes('--')) {
-        self.error('error: the command must stand after --\n(Write: holdfast lock run NAME -- COMMAND …)')
+        self.error('error: the command must follow --\n(Use: holdfast lock run NAME -- COMMAND …)')
       }
       const { lockRun } = await import('./run.js')
       await lockRun(await settingsOf(self), name, command)
@@ -79,7 +82,7 @@ export function addLock(program: Command): void {
   addVerb(lock, 'release', ['holdfast lock release invoice:42'])
     .summary('ask the holder to release a name')
     .description(
-      'Asks the holder of a name to release it: the signal of its handle aborts. The holder decides when to stop.',
+      'Asks the holder of a name to release it, by aborting the signal of its handle. The holder decides when to stop.',
     )
     .argument('<name>', 'the name')
     .addOption(keyOption())

@@ -14,7 +14,7 @@ export async function lockLs(settings: Settings): Promise<void> {
   printRows<'lock-ls'>(settings, locks, columns(locks))
   if (locks.length === 0) printMessage('No name is locked.')
   if (leases > 0)
-    printMessage(`${leases} ${leases === 1 ? 'name is' : 'names are'} leased: \`holdfast lease ls\` lists them.`)
+    printMessage(`${leases} ${leases === 1 ? 'name is' : 'names are'} leased. Run \`holdfast lease ls\` to list them.`)
 }
 
 function columns(locks: readonly ObservedLock[]): Column<ObservedLock>[] {

@@ -12,7 +12,7 @@ import { noticeWhenWaiting } from './wait-notice.js'
 
 const closeMs = 5_000
 
-/** Runs a command while a name is held: flock(1) for a fleet. */
+/** Runs a command while holding a name, like flock(1) for a fleet. */
 export async function lockRun(settings: Settings, name: string, command: readonly string[]): Promise<void> {
   let status: number
   try {
@@ -29,7 +29,7 @@ interface LockRunOptions {
   readonly name: string
   readonly command: readonly [string, ...string[]]
   readonly rule: TickRule | undefined
-  /** Maximum wait. Undefined: no limit. */
+  /** Maximum time to wait for the name. Undefined: no limit. */
   readonly waitMs: number | undefined
   readonly busyExit: number | undefined
   readonly expiryMs: number | undefined
@@ -45,12 +45,12 @@ function readOptions(settings: Settings, name: string, [program, ...args]: reado
   }
   const rule = readTick(settings)
   const isShared = settings.flag('shared')
-  if (rule && isShared) throw new UsageError('Expected --tick or --shared, got both: one host runs a tick')
+  if (rule && isShared) throw new UsageError('Expected --tick or --shared, got both: only one host runs each tick')
   const lease = settings.flag('lease') ? leaseOptions(settings) : undefined
   const leaseOnly = { ttl: '--ttl', minHold: '--min-hold' }
   for (const [option, flag] of Object.entries(leaseOnly)) {
     if (!lease && settings.text(option))
-      throw new UsageError(`Expected --lease together with ${flag}: a lock has no ${flag}`)
+      throw new UsageError(`Expected --lease together with ${flag}: locks do not support ${flag}`)
   }
   return {
     name,
@@ -95,7 +95,10 @@ async function run(settings: Settings, name: string, command: readonly string[])
   }
 }
 
-/** Signals end the wait for the name. After the child has started, they are forwarded to the child. */
+/**
+ * Handles signals. Before the child starts, a signal ends the wait for the name. After that, signals are forwarded to
+ * the child.
+ */
 class Signals {
   readonly #giveUp = new AbortController()
   #child: Child | undefined
@@ -119,20 +122,20 @@ class Signals {
   }
 }
 
-/** Runs the command while the name is held. Returns null if the name is taken. */
+/** Runs the command while the name is held. Returns null if another holder has the name. */
 async function runUnderLock(
   { locks, leases }: Holdfast,
   { name, command, killAfterMs, mode, lease, log }: LockRunOptions,
   signals: Signals,
   { waitMs, env, otherSignal }: CommandRun,
 ): Promise<CommandResult | null> {
-  const cancelNotice = noticeWhenWaiting(`for "${name}"; \`holdfast lock show\` shows who holds it`)
+  const cancelNotice = noticeWhenWaiting(`waiting for "${name}". Run \`holdfast lock show\` to see who holds it.`)
   const signal = signals.giveUp
   const acquiring = lease
     ? acquireFrom(leases, name, { ...lease, signal }, waitMs)
     : acquireFrom(locks, name, { mode, signal }, waitMs)
   const lock = await acquiring.finally(cancelNotice)
-  // A signal may arrive together with the grant.
+  // A signal may arrive at the same time as the name is granted.
   signal.throwIfAborted()
   if (lock === null) {
     log(`holdfast: "${name}" is taken${waitMs ? ' and the wait timed out' : ''}`)
@@ -141,12 +144,13 @@ async function runUnderLock(
   const child = new Child(command, { HOLDFAST_NAME: name, HOLDFAST_FENCE: String(lock.fence), ...env })
   signals.forwardTo(child)
   const ended = await supervise(child, command[0], lock, killAfterMs, otherSignal)
-  // The signal was meant for this process. If the command fails after the signal, its work may be incomplete.
+  // If the command fails after a forwarded signal, its work may be incomplete.
   return signals.hasForwarded && ended.status !== 0 ? { ...ended, ranToEnd: false } : ended
 }
 
 function leaseOptions(settings: Settings): LeaseOptions {
-  if (settings.flag('shared')) throw new UsageError('Expected --lease or --shared, got both: a lease has one holder')
+  if (settings.flag('shared'))
+    throw new UsageError('Expected --lease or --shared, got both: a lease has only one holder')
   return { ttl: settings.durationMs('ttl', 1_000), minHold: settings.durationMs('minHold') }
 }
 
@@ -155,7 +159,7 @@ interface Acquirer<Options, Held> {
   tryAcquire(name: string, options: Options & { wait: number }): Promise<Held | null>
 }
 
-/** Waits without a limit if no maximum wait is given. */
+/** Acquires the name. Waits without a limit if no maximum wait is given. */
 function acquireFrom<Options, Held>(
   acquirer: Acquirer<Options, Held>,
   name: string,

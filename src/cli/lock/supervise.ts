@@ -4,14 +4,17 @@ import type { HoldfastError, Lease, Lock } from '../../index.js'
 import type { Child } from '../child.js'
 import { printMessage } from '../failure.js'
 
-/** Exit codes of `lock run` in addition to those of the child. The last three are the codes of env(1), nice(1) and timeout(1). */
+/**
+ * Exit codes of `lock run` in addition to the child's own exit codes. The last three codes have the same meaning as in
+ * env(1), nice(1) and timeout(1).
+ */
 export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
 
 export interface CommandRun {
-  /** Maximum wait for the name. Undefined: no limit. */
+  /** Maximum time to wait for the name. Undefined: no limit. */
   readonly waitMs: number | undefined
   readonly env?: NodeJS.ProcessEnv
-  /** Another signal that stops the command, in addition to the signal of the lock. */
+  /** Signal that also stops the command, in addition to the signal of the lock. */
   readonly otherSignal?: AbortSignal
 }
 
@@ -21,7 +24,7 @@ export interface CommandResult {
   readonly ranToEnd: boolean
 }
 
-/** Waits for the end of the child, and stops the child when the lock or the other signal is lost. */
+/** Waits until the child has ended. Stops the child if the lock is lost or the other signal aborts. */
 export async function supervise(
   child: Child,
   command: string,
@@ -42,12 +45,11 @@ export async function supervise(
     (error) => ({ status: notStarted(command, error), ranToEnd: false }),
   )
   held.removeEventListener('abort', stop)
-  // Descendants of the child may outlive it, but not the lock.
+  // The child's descendants may run longer than the child, but they must not run longer than the lock is held.
   await stopped
-  // Checks the lock and not its signal: after a freeze of this process, the abort event may not have fired yet.
+  // Checks the lock instead of its signal, because the abort event may not have fired yet if this process was frozen.
   if (!lock.held || otherSignal?.aborted) return { status: runExitCode.lost, ranToEnd: false }
-  // A release request stops the command even if the lock was held until the end. In that case the work may be
-  // incomplete.
+  // A release request stops the command while the lock is still held. The command's work may then be incomplete.
   return stopped && ended.status !== 0 ? { ...ended, ranToEnd: false } : ended
 }
 

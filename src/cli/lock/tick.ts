@@ -9,7 +9,7 @@ import { noticeWhenWaiting } from './wait-notice.js'
 const dayMs = 86_400_000
 const minRetainMs = 7 * dayMs
 
-/** The rule of `--tick`: a cron expression, or an interval. */
+/** Reads the rule of the option `--tick`, which is a cron expression or an interval. */
 export function readTick(settings: Settings): TickRule | undefined {
   const given = settings.text('tick')
   const timezone = settings.text('timezone')
@@ -18,14 +18,17 @@ export function readTick(settings: Settings): TickRule | undefined {
     return ruleFromOptions('--tick', every === undefined ? { cron: given, timezone } : { every, timezone })
   }
   if (timezone === undefined) return undefined
-  throw new UsageError('Expected --tick together with --timezone', 'It is the time zone of the cron expression.')
+  throw new UsageError(
+    'Expected --tick together with --timezone',
+    '--timezone is the time zone of the cron expression in --tick.',
+  )
 }
 
 export interface TickRun {
   readonly holdfast: Holdfast
   readonly name: string
   readonly rule: TickRule
-  /** Maximum wait while a different host is running the command for the tick. */
+  /** Maximum time to wait while a different host is running the command for the tick. */
   readonly waitMs: number
   readonly giveUp: AbortSignal
   /** Exit code if a different host has already run the tick. */
@@ -38,16 +41,18 @@ export interface TickRun {
 /**
  * Runs the command for the nearest tick, unless a different host has already run that tick. A delivery records the run.
  * The delivery's key contains the name and the tick. While the command runs, the delivery belongs to this instance's
- * epoch, so that a different host can run the tick if this host dies. `work` returns null if the name is taken.
+ * epoch, so that a different host can run the tick if this host dies. `work` returns null if another holder has the
+ * name.
  */
 export async function oncePerTick(
   { holdfast, name, rule, waitMs, giveUp, alreadyRunExit, busyExit, log }: TickRun,
   work: (run: CommandRun) => Promise<CommandResult | null>,
 ): Promise<number> {
   const until = performance.now() + waitMs
-  const cancelNotice = noticeWhenWaiting('for the next tick')
+  const cancelNotice = noticeWhenWaiting('waiting for the next tick')
   const tick = await holdfast.schedules.untilNearest(rule, giveUp).finally(cancelNotice)
-  if (tick === null) throw new UsageError('Expected --tick to be a rule with a recent or a near tick')
+  if (tick === null)
+    throw new UsageError('Expected --tick to be a rule with a tick in the recent past or the near future')
   const tickText = tick.toISOString()
   let ended: CommandResult | null = null
   try {
@@ -64,11 +69,11 @@ export async function oncePerTick(
     if (outcome.status === 'done') return outcome.value
     if (outcome.status === 'replayed') {
       log(
-        `holdfast: "${name}" has run for ${tickText}${outcome.value === 0 ? '' : `, and ended with ${outcome.value}`}`,
+        `holdfast: "${name}" has already run for ${tickText}${outcome.value === 0 ? '' : `, and exited with ${outcome.value}`}`,
       )
       return alreadyRunExit
     }
-    log(`holdfast: "${name}" runs for ${tickText} elsewhere`)
+    log(`holdfast: "${name}" is already running for ${tickText} in another process`)
     return busyExit
   } catch (error) {
     if (error instanceof NotRunError) return ended === null ? busyExit : (ended as CommandResult).status
@@ -79,10 +84,13 @@ export async function oncePerTick(
   }
 }
 
-/** Error that prevents the tick from counting as run. */
+/** Thrown so that the tick is not recorded as having run. */
 class NotRunError extends Error {}
 
-/** Keeps the record until one day after the next tick, so that operators can inspect it. */
+/**
+ * Returns the retention time of the record. The record is kept until at least one day after the next tick, so that
+ * operators can inspect it.
+ */
 function retainMs(rule: TickRule, tick: Date): number {
   const next = rule.next(tick)
   return Math.max(minRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)

@@ -2,10 +2,10 @@ import { printMessage } from '../failure.js'
 
 const noticeAfterMs = 1_000
 
-/** Prints a notice on a terminal if the wait takes longer than a second. Returns a function that cancels the notice. */
-export function noticeWhenWaiting(reason: string): () => void {
+/** Prints a notice on the terminal if a wait takes longer than 1 second. Returns a function that cancels the notice. */
+export function noticeWhenWaiting(notice: string): () => void {
   const timer = setTimeout(() => {
-    if (process.stderr.isTTY) printMessage(`holdfast: waiting ${reason}`)
+    if (process.stderr.isTTY) printMessage(`holdfast: ${notice}`)
   }, noticeAfterMs)
   return () => clearTimeout(timer)
 }

@@ -25,7 +25,7 @@ export async function migrateSchema(settings: Settings): Promise<void> {
   try {
     const state = await schemaState(database, schema)
     const upToDate = isUpToDate(state)
-    // If no step is pending, the check can only fail because the schema is too new for this version of Holdfast.
+    // If no step is pending, this check fails only if the schema is too new for this version of Holdfast.
     if (upToDate) checkSchema(state, schema)
     const grants = await planGrants(database, schema, readGrantees(settings))
     if (settings.flag('showSql')) {
@@ -59,7 +59,7 @@ export async function migrateSchema(settings: Settings): Promise<void> {
   }
 }
 
-/** Applies the pending steps. The progress skips the steps that another process applies at the same time. */
+/** Applies the pending steps. The displayed progress skips steps that another process applies at the same time. */
 async function apply(settings: Settings, database: Database, schema: string, all: number): Promise<Applied> {
   using progress = new Progress(settings)
   return await migrate(database, schema, ({ version, name }, pending) =>
@@ -86,9 +86,9 @@ const step = ({ version, name }: MigrationStep): MigrationStep => ({ version, na
 const roomList = (functions: readonly RoomFunctions[]) => functions.map(({ room }) => room)
 const isUpToDateText = (schema: string) => `The schema ${schema} is up to date.`
 
-/** "1 migration and the functions of 7 rooms", at the beginning of a sentence. */
+/** Returns the beginning of a sentence, such as "1 migration and the functions of 7 modules". */
 function counted(migrations: readonly unknown[], rooms: readonly unknown[]): string {
-  const functions = `functions of ${countText(rooms.length, 'room')}`
+  const functions = `functions of ${countText(rooms.length, 'module')}`
   if (migrations.length === 0) return `The ${functions}`
   return countText(migrations.length, 'migration') + (rooms.length === 0 ? '' : ` and the ${functions}`)
 }

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { addNoun, addVerb, runs, yesOption } from '../command.js'
 
 export function addQueue(program: Command): void {
-  const queue = addNoun(program, 'queue', 'list, pause and resume queues; let buried jobs run again', [
+  const queue = addNoun(program, 'queue', 'list, pause, resume and redrive queues', [
     'holdfast queue ls',
     'holdfast queue pause mail',
     'holdfast queue redrive mail',
@@ -10,7 +10,7 @@ export function addQueue(program: Command): void {
   addVerb(queue, 'ls', ['holdfast queue ls', 'holdfast queue ls --namespace billing --json'])
     .summary('list the queues')
     .description(
-      'Lists the queues with their number of jobs in each state, counted up to 10,000, and their number of workers. ' +
+      'Lists the queues with the number of jobs in each state (counted up to 10,000) and the number of workers. ' +
         'Covers all namespaces, unless --namespace is given.',
     )
     .action(runs(async (settings) => (await import('./ls.js')).queueLs(settings)))
@@ -33,7 +33,7 @@ export function addQueue(program: Command): void {
 
   addVerb(queue, 'redrive', ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
     .summary('let the buried jobs of a queue run again')
-    .description('Lets all buried jobs (dead letters) of a queue run again. Each job gets all its attempts again.')
+    .description('Lets all buried jobs (dead letters) of a queue run again. Each job gets the full number of attempts.')
     .argument('<name>', 'the queue')
     .addOption(yesOption())
     .action(

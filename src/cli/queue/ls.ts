@@ -11,7 +11,7 @@ export async function queueLs(settings: Settings): Promise<void> {
     new Observer(database, schema).jobs.queues({ namespace }),
   )
   printRows<'queue-ls'>(settings, queues, columns(queues))
-  if (queues.length === 0) printMessage('No queue was ever used.')
+  if (queues.length === 0) printMessage('No queue has been used yet.')
 }
 
 function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
@@ -40,7 +40,7 @@ function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
   ]
 }
 
-/** `10000+`: the count stops at 10,000. */
+/** Formats a count, such as `10000+`. Counting stops at 10,000. */
 export function formatCount(jobs: number): string | number {
   return jobs > maxCounted ? `${maxCounted}+` : jobs
 }

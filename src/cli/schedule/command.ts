@@ -6,7 +6,7 @@ export function addSchedule(program: Command): void {
   const schedule = addNoun(
     program,
     'schedule',
-    'list, show, run, pause, resume and override schedules; list ticks of a rule',
+    'list, show, run, pause, resume and override schedules; list the ticks of a rule',
     [
       'holdfast schedule ls',
       'holdfast schedule pause invoices',
@@ -15,12 +15,12 @@ export function addSchedule(program: Command): void {
   )
   addVerb(schedule, 'ls', ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
     .summary('list the schedules')
-    .description('Lists the schedules of a namespace with their rules, their next ticks, and their number of members.')
+    .description('Lists the schedules of a namespace with their rules, next ticks and numbers of members.')
     .action(runs(async (settings) => (await import('./ls.js')).scheduleLs(settings)))
 
   addVerb(schedule, 'show', ['holdfast schedule show invoices', 'holdfast schedule show invoices --limit 100 --json'])
     .summary('show one schedule')
-    .description('Shows the rule, the members and the recent runs of a schedule, and the ticks without a run and why.')
+    .description('Shows the rule, the members and the recent runs of a schedule, and why some ticks did not run.')
     .argument('<name>', 'the schedule')
     .addOption(new EnvOption('--limit <number>', 'maximum number of runs and gaps (default: 10)'))
     .action(runs(async (settings, name: string) => (await import('./show.js')).scheduleShow(settings, name)))
@@ -37,7 +37,7 @@ export function addSchedule(program: Command): void {
 
   addVerb(schedule, 'pause', ['holdfast schedule pause invoices'])
     .summary('pause a schedule')
-    .description('Pauses a schedule until it is resumed, whatever is deployed. A run in progress continues.')
+    .description('Pauses a schedule until it is resumed, even across deployments. A run in progress continues.')
     .argument('<name>', 'the schedule')
     .action(
       runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'pause-schedule', name)),
@@ -45,7 +45,7 @@ export function addSchedule(program: Command): void {
 
   addVerb(schedule, 'resume', ['holdfast schedule resume invoices'])
     .summary('resume a paused schedule')
-    .description('Resumes a paused schedule. The ticks of the pause are recorded as gaps.')
+    .description('Resumes a paused schedule. Ticks that were due during the pause do not run and are recorded as gaps.')
     .argument('<name>', 'the schedule')
     .action(
       runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'resume-schedule', name)),
@@ -58,14 +58,14 @@ export function addSchedule(program: Command): void {
   ])
     .summary('replace the rule of a schedule')
     .description(
-      'Replaces the rule in the code of a schedule, whatever is deployed, until the override is cleared. Ticks that are ' +
-        'already due are settled by the previous rule.',
+      'Replaces the rule that the code of a schedule defines, until the override is cleared, even across deployments. ' +
+        'The previous rule still applies to ticks that are already due.',
     )
     .argument('<name>', 'the schedule')
     .addOption(new EnvOption('--cron <cron>', 'a cron expression, in quotes'))
     .addOption(new EnvOption('--timezone <zone>', 'time zone of the cron expression (default: UTC)'))
     .addOption(new EnvOption('--every <duration>', 'an interval instead of a cron expression'))
-    .addOption(new EnvOption('--clear', 'return to the rule in the code'))
+    .addOption(new EnvOption('--clear', 'clear the override and return to the rule in the code'))
     .action(runs(async (settings, name: string) => (await import('./override.js')).scheduleOverride(settings, name)))
 
   addVerb(schedule, 'next', [
@@ -75,9 +75,12 @@ export function addSchedule(program: Command): void {
   ])
     .summary('list the next ticks of a rule')
     .description(
-      'Lists the next ticks of a cron expression or an interval, and the effects of clock changes. Needs no database.',
+      'Lists the next ticks of a cron expression or an interval, and the effects of clock changes. Does not need a database.',
     )
-    .argument('[cron]', 'five fields, six with seconds in front, or a nickname such as @daily; in quotes')
+    .argument(
+      '[cron]',
+      'cron expression in quotes: five fields, six fields starting with seconds, or a nickname such as @daily',
+    )
     .addOption(new EnvOption('--timezone <zone>', 'time zone of the cron expression (default: UTC)'))
     .addOption(new EnvOption('--every <duration>', 'an interval instead of a cron expression'))
     .addOption(new EnvOption('--count <number>', 'number of ticks (default: 10)'))

@@ -9,7 +9,7 @@ import type { Settings } from '../settings.js'
 export async function scheduleLs(settings: Settings): Promise<void> {
   const schedules = await withHoldfast(settings, ({ schedules }) => schedules.list())
   printRows<'schedule-ls'>(settings, schedules, columns)
-  if (schedules.length === 0) printMessage('There is no schedule in this namespace.')
+  if (schedules.length === 0) printMessage('There are no schedules in this namespace.')
 }
 
 const columns: Column<ScheduleStatus>[] = [

@@ -6,13 +6,13 @@ import { formatSeconds } from '../format-time.js'
 import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** Computes ticks from the rule, without a database. */
+/** Computes the next ticks of a rule without using a database. */
 export function scheduleNext(settings: Settings, cron: string | undefined): void {
   const every = settings.durationMs('every', 1_000)
   if ((cron === undefined) === (every === undefined)) {
     throw new UsageError(
       `Expected a cron expression or --every, got ${cron === undefined ? 'neither' : 'both'}`,
-      'Write: holdfast schedule next "0 3 * * *" --timezone Europe/London',
+      'For example: holdfast schedule next "0 3 * * *" --timezone Europe/London',
     )
   }
   const timezone = settings.text('timezone')

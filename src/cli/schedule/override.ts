@@ -14,7 +14,7 @@ export async function scheduleOverride(settings: Settings, word: string): Promis
   if (clears === (rule.cron !== undefined || rule.every !== undefined)) {
     throw new UsageError(
       `Expected a rule (--cron or --every) or --clear, got ${clears ? 'both' : 'neither'}`,
-      `Write: holdfast schedule override ${name} --every 1h`,
+      `For example: holdfast schedule override ${name} --every 1h`,
     )
   }
   // Reports an invalid rule before the command connects to the database.

@@ -22,9 +22,9 @@ export async function scheduleShow(settings: Settings, word: string): Promise<vo
 
 function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {
   const states = [
-    pausedAt && 'paused: no run starts until it is resumed',
-    members.length === 0 && 'orphan: no live instance has it in its code',
-    override && 'overridden: it follows the rule of an operator',
+    pausedAt && 'paused: ticks do not run until the schedule is resumed',
+    members.length === 0 && 'orphan: no live instance defines this schedule in its code',
+    override && 'overridden: an operator has replaced the rule in the code',
   ].filter((state) => typeof state === 'string')
   return (states.length > 0 ? states : ['it ticks']).map((state) => ['state', state])
 }

@@ -12,9 +12,9 @@ export function addTop(program: Command): void {
   ])
     .summary('watch the fleet on the terminal')
     .description(
-      'Shows instances, locks, leases, schedules, queues and recent failures, and refreshes them; ? shows the keys. Covers ' +
-        'all namespaces, unless --namespace is given. Without a terminal it prints one report; with --jsonl, one overview ' +
-        'per line.',
+      'Shows instances, locks, leases, schedules, queues and recent failures, and refreshes the display. Press ? to see the keys. ' +
+        'Covers all namespaces, unless --namespace is given. ' +
+        'Without a terminal, prints one report. With --jsonl, prints one overview per line.',
     )
     .addOption(new EnvOption('--interval <duration>', 'time between two refreshes (default: 2s)'))
     .addOption(new EnvOption('--once', 'print one report, then exit'))

@@ -1,4 +1,4 @@
-// Computes the lines of the screen from the view and the size of the terminal. Has no side effects.
+// Computes the lines of the screen from the view and the size of the terminal. This file has no side effects.
 import { formatDuration } from '../../base/index.js'
 import { displayWidth, gap, shorten, widthsFor, wrap } from '../table.js'
 import type { Panel, PanelRow, Style } from './panel.js'
@@ -26,9 +26,9 @@ const panelColumns = [
 ] as const
 /** Width of the marker before a row, and of the number before a title. */
 const gutter = 2
-/** Minimum number of rows of a panel, if it has that many. */
+/** Minimum number of rows to show in a panel that has at least that many rows. */
 const minRows = 2
-/** Minimum text width. If texts would become narrower, columns are hidden first. */
+/** Minimum width of text columns. Before text columns become narrower than this, other columns are hidden. */
 const readableWidth = 20
 
 /** Returns the lines of the whole screen. */
@@ -96,12 +96,15 @@ function stackPanels(view: View, which: Iterable<number>, room: number, columns:
   const wantedRows = shown.map((panel) => rowsOf(view, panel).length)
   const at = shown.indexOf(view.focus)
   const rows = divideRows(room - shown.length, wantedRows, at)
-  // The screen has too few lines for all titles. Shows only the focused panel.
+  // If the screen has too few lines for all titles, only the focused panel is shown.
   if (rows === undefined) return panelLines(view, at < 0 ? shown[0]! : view.focus, room, columns)
   return shown.flatMap((panel, place) => panelLines(view, panel, rows[place]! + 1, columns))
 }
 
-/** Divides rows among panels: first the minimum, then the focused panel, then the others. Undefined: too few rows. */
+/**
+ * Divides rows among the panels: first the minimum for each panel, then more rows for the focused panel, then for the
+ * others. Returns undefined if there are too few rows.
+ */
 function divideRows(rows: number, wanted: readonly number[], focused: number): number[] | undefined {
   if (rows < 0) return undefined
   let left = rows
@@ -115,7 +118,7 @@ function divideRows(rows: number, wanted: readonly number[], focused: number): n
   const order = [...wanted.keys()].sort((a, b) => Number(b === focused) - Number(a === focused))
   for (let height = 1; height <= minRows; height++)
     for (const panel of order) grow(panel, Math.min(height, wanted[panel]!))
-  // The focused panel gets at most half of the rest, so that the other panels keep some rows.
+  // The focused panel gets at most half of the remaining rows, so that the other panels also get some.
   if (focused >= 0) grow(focused, Math.min(wanted[focused]!, rowsOfPanel[focused]! + Math.ceil(left / 2)))
   let hasGrown = true
   while (left > 0 && hasGrown) {
@@ -125,7 +128,7 @@ function divideRows(rows: number, wanted: readonly number[], focused: number): n
   return rowsOfPanel
 }
 
-/** Returns the title and the rows of a panel, at most `lines` lines. */
+/** Returns the title and the rows of a panel in at most `lines` lines. */
 function panelLines(view: View, at: number, lines: number, columns: number): Line[] {
   if (lines < 1) return []
   const panel = panels[at]!
@@ -134,7 +137,7 @@ function panelLines(view: View, at: number, lines: number, columns: number): Lin
   const all = rowsOf(view, at)
   const room = lines - 1
   const place = placeOf(panelState, all)
-  // Scrolls to the selected row.
+  // Scrolls the panel so that the selected row is visible.
   const first = isFocused ? Math.max(0, Math.min(place - Math.floor(room / 2), all.length - room)) : 0
   const rows = all.slice(first, first + room)
   const total = panelState.filter === '' ? Math.max(panel.total(view.overview), all.length) : all.length
@@ -164,7 +167,7 @@ function styleLine(line: Line, style: Style): Line {
     : [{ text: textOf(line), style }]
 }
 
-/** Lays out titles and rows, in the columns that fit. */
+/** Lays out the titles and the rows with the columns that fit. */
 function table(
   panel: Panel,
   all: readonly PanelRow[],
@@ -190,7 +193,9 @@ function table(
   return { heading: lineOf(titles.map((text) => ({ text }))), lines: rows.map(({ cells }) => lineOf(cells)) }
 }
 
-/** Selects columns. Hides the namespace if it is the same in all rows, then the columns that are least important. */
+/**
+ * Selects the columns to show. Hides the namespace if it is the same in all rows, and then the least important columns.
+ */
 function fittingColumns(
   panel: Panel,
   all: readonly PanelRow[],
@@ -249,10 +254,10 @@ const help: readonly Line[] = [
   '',
   ' Numbers',
   '',
-  '  ~12k   estimated from planner statistics      1000+   not counted further',
-  '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute, or the',
-  '  latest thousands of them: rate, and median/99th percentile of the time before',
-  '  and after their claim. TROUBLE covers the last hour.',
+  '  ~12k   estimated from planner statistics      1000+   counting stopped at 1000',
+  '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute.',
+  '  Busy queues count only the latest thousands of jobs. TROUBLE covers one hour.',
+  '  WAITED and TOOK show the median/99th percentile before/after the claim.',
 ].map((text) => [{ text, style: /^ \w/.test(text) ? 'bold' : undefined }])
 
 function padLine(line: Line, columns: number): Line {

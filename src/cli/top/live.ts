@@ -7,7 +7,7 @@ import { layOut } from './layout.js'
 import { Screen } from './screen.js'
 import { firstView, type Key, press } from './view.js'
 
-/** Maximum time until the next attempt while the database does not respond. */
+/** Maximum pause between attempts while the database does not respond. */
 const retryMs = 2_000
 
 interface LiveOptions {
@@ -20,7 +20,7 @@ interface LiveOptions {
 
 /** Shows the overview on the terminal until the user quits. Rejects with `Exit` after a signal. */
 export async function runLive({ read, address, schema, intervalMs, hasColours }: LiveOptions): Promise<void> {
-  // Runs before the screen opens, so that the first error is printed like any command's error.
+  // The first query runs before the screen opens, so that its error is printed like the error of any other command.
   let view = firstView(await read(), address, schema, intervalMs)
   let goneSince: number | undefined
   let timer: NodeJS.Timeout | undefined

@@ -17,34 +17,35 @@ export interface Panel {
 
 interface Heading {
   readonly title: string
-  /** Alignment: numbers are aligned to the right. */
+  /** Whether the column contains numbers, which are aligned to the right. */
   readonly isNumber: boolean
   /**
-   * If there is not enough space, columns with the largest number are hidden first. Columns with 0 are never hidden.
+   * Order in which columns are hidden if space is short: the column with the largest number first. A column with 0 is
+   * never hidden.
    */
   readonly spare: number
-  /** Minimum width, so that changing values do not move the next columns. */
+  /** Minimum width of the column, so that changing values do not move the next columns. */
   readonly least: number
 }
 
 export interface PanelRow {
-  /** ID that finds the same row in the next overview. */
+  /** ID that identifies the same row in the next overview. */
   readonly id: string
   readonly cells: readonly Cell[]
-  /** The row's details, and the command that shows more. */
+  /** Returns the row's details, and the command that shows more. */
   facts(schema: string): readonly Fact[]
 }
 
 export interface Cell {
   readonly text: string
-  /** Sort key: larger numbers first, texts in alphabetical order, null last. */
+  /** Sort key of a cell. Larger numbers come first, strings are in alphabetical order, and null comes last. */
   readonly order: number | string | null
   readonly style: Style | undefined
 }
 
 export interface Column<Row> {
   title: string
-  /** Label in the details of a row. Default: the title in lower case. */
+  /** Label of the column in the details of a row. Default: the title in lower case. */
   label?: string
   text: (row: Row) => string
   order?: (row: Row) => number | string | null
@@ -60,7 +61,9 @@ interface Definition<Row> {
   rows: (overview: Overview) => readonly Row[]
   total?: (overview: Overview) => number
   id: (row: Row) => string
-  /** Details in addition to the columns. A detail with the label of a column replaces it. */
+  /**
+   * Details that are shown in addition to the columns. A detail with the same label as a column replaces that column.
+   */
   details?: (row: Row, schema: string) => [string, string | number | null | undefined][]
   listedBy: string
 }
@@ -96,7 +99,7 @@ export function count<Row>(title: string, of: (row: Row) => number, more: Partia
   return { title, text: (row) => String(of(row)), order: of, isNumber: true, ...more }
 }
 
-/** A column of durations, such as an age or the time until an event. */
+/** Returns a column of durations, such as an age or the time until an event. */
 export function time<Row>(
   title: string,
   of: (row: Row) => number | null,

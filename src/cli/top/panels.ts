@@ -271,7 +271,7 @@ const troubleTitles: Record<Trouble['kind'], string> = {
 
 export const panels: readonly Panel[] = [instances, locks, leases, schedules, queues, trouble]
 
-/** `1.2M`: two digits are enough for an estimate. */
+/** Formats an estimate, such as `1.2M`, because two digits are enough for an estimate. */
 function shortNumber(many: number): string {
   if (many < 1e4) return String(Number(many.toPrecision(2)))
   return many < 1e6 ? `${Number((many / 1e3).toPrecision(2))}k` : `${Number((many / 1e6).toPrecision(2))}M`

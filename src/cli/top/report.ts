@@ -7,7 +7,7 @@ import { panels } from './panels.js'
 /** Maximum number of rows of a panel. */
 const maxRows = 20
 
-/** Prints the overview as plain text: a table for each panel, cut to the width of the terminal. */
+/** Prints the overview as plain text with one table for each panel. Lines are cut to the width of the terminal. */
 export function printReport(settings: Settings, overview: Overview, address: string): void {
   const room = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   write([`${address}, PostgreSQL ${overview.server}, ${overview.at.toISOString()}`])

@@ -11,7 +11,10 @@ const minIntervalMs = 250
 const queryTimeoutMs = 10_000
 const closeMs = 200
 
-/** Shows the overview: live on a terminal, as one report without a terminal or with --once. */
+/**
+ * Shows the overview. On a terminal, the overview is refreshed continuously. Without a terminal or with `--once`,
+ * prints one report.
+ */
 export async function top(settings: Settings): Promise<void> {
   const intervalMs = settings.durationMs('interval', minIntervalMs, maxTimerMs) ?? defaultIntervalMs
   const namespace = settings.name('namespace')

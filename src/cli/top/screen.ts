@@ -4,15 +4,18 @@ import { type Line, type Size, textOf } from './layout.js'
 import type { Style } from './panel.js'
 import type { Key } from './view.js'
 
-// Alternate screen, hidden cursor, no line wrapping.
+// Switches to the alternate screen, hides the cursor and disables line wrapping.
 const enterScreen = '\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J'
 const leaveScreen = '\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l'
 const plain = '\x1b[0m'
 const codes: Record<Style, number> = { bold: 1, dim: 2, reverse: 7, red: 31, yellow: 33, green: 32 }
 const colours: readonly Style[] = ['red', 'yellow', 'green']
-/** Rewriting a gap of this length is cheaper than moving the cursor. */
+/**
+ * Maximum length of an unchanged gap that is rewritten, because rewriting a short gap is cheaper than moving the
+ * cursor.
+ */
 const maxRewrittenGap = 6
-/** Characters that take one column on every terminal, and that do not change the writing direction. */
+/** Matches characters that occupy one column on every terminal and do not change the writing direction. */
 const singleWidth = /^[\x20-\x7e│…↑↓]*$/
 
 interface ScreenCell {
@@ -22,13 +25,13 @@ interface ScreenCell {
 
 interface ScreenEvents {
   key(key: Key): void
-  /** The size has changed, or the screen was restored. Everything must be drawn again. */
+  /** Called when the whole screen must be redrawn, because its size has changed or it was restored. */
   changed(): void
-  /** The terminal was closed. */
+  /** Called when the terminal has been closed. */
   closed(): void
 }
 
-/** The terminal in full-screen mode. `draw` writes only the differences. */
+/** The terminal in full-screen mode. `draw` writes only the parts of the screen that have changed. */
 export class Screen {
   readonly #input: ReadStream
   readonly #output: WriteStream
@@ -87,7 +90,7 @@ export class Screen {
     if (changes !== '') this.#output.write(changes)
   }
 
-  /** Suspends the process group, like Ctrl-Z in cooked mode. `fg` continues it. */
+  /** Suspends the process group, like Ctrl-Z in cooked mode. The shell command `fg` resumes the process group. */
   suspend(): void {
     process.kill(0, 'SIGTSTP')
   }
@@ -132,7 +135,7 @@ export class Screen {
     const to = this.#cellsOf(after)
     const isSame = (at: number) => from[at]?.sign === to[at]?.sign && from[at]?.style === to[at]?.style
     if (from.length === to.length && to.every((_, at) => isSame(at))) return ''
-    // Erases before it writes: after the last column, the cursor stays on that column.
+    // Erases before writing, because the cursor stays on the last column after writing that column.
     if (!singleWidth.test(old) || !singleWidth.test(now)) return `${goTo(row, 0)}\x1b[K${writeCells(to)}`
     const changes: string[] = []
     for (let at = 0; at < to.length; at++) {

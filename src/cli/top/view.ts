@@ -8,7 +8,7 @@ export interface View {
   /** Address of the database. */
   readonly address: string
   readonly schema: string
-  /** Reason for and duration of an outage. Undefined while the database responds. */
+  /** Reason and duration of an outage. Undefined while the database responds. */
   readonly outage: { readonly reason: string; readonly forMs: number } | undefined
   readonly intervalMs: number
   readonly isPaused: boolean
@@ -23,16 +23,16 @@ export interface View {
 }
 
 export interface PanelState {
-  /** Selected row, by id. If the id is no longer listed, `at` is the index. */
+  /** Selected row, identified by its ID. If that ID is no longer listed, `at` is the index of the selected row. */
   readonly row: { readonly id: string; readonly at: number } | undefined
-  /** Index of the sort column. Undefined: the order of the overview. */
+  /** Index of the column to sort by. Undefined: the rows keep the order of the overview. */
   readonly sortedBy: number | undefined
   readonly isReversed: boolean
   readonly filter: string
 }
 
 export interface Key {
-  /** Name from node:readline, such as `tab`, `up` or `z`. */
+  /** Name of the key in node:readline, such as `tab`, `up` or `z`. */
   readonly name?: string | undefined
   readonly ctrl?: boolean | undefined
   readonly shift?: boolean | undefined
@@ -40,7 +40,7 @@ export interface Key {
   readonly text?: string | undefined
 }
 
-/** Effect of a key in addition to a new view. */
+/** Effect that a key has in addition to changing the view. */
 type ViewRequest = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
 
 const intervalsMs = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
@@ -119,7 +119,7 @@ function moveTo(view: View, key: Key): View {
     return withPanelState(view, { row: rows[place] && { id: rows[place].id, at: place } })
   }
   const at = placeOf(state, rows)
-  // With Shift, a letter is a different key, and Tab moves backwards.
+  // A letter with Shift is a different key, and Tab with Shift moves backwards.
   switch (key.shift && key.name !== 'tab' ? key.text : key.name) {
     case 'up':
     case 'k':

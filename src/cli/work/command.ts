@@ -10,12 +10,13 @@ export function addWork(program: Command): void {
   ])
     .summary('run the jobs and schedules that files define')
     .description(
-      'Runs the jobs and schedules that files define with defineJob and defineSchedule. A file exports its definitions ' +
-        'one by one, in a list or as the default export. SIGTERM or SIGINT starts a graceful shutdown: no new work ' +
-        'starts, and running work may finish. A second signal ends the process immediately. `holdfast instance drain` ' +
-        'starts the same shutdown from outside.',
+      'Runs the jobs and schedules that files define with defineJob and defineSchedule. ' +
+        'A file exports its definitions individually, in an array or as the default export. ' +
+        'SIGTERM or SIGINT starts a graceful shutdown: no new work starts, and running work may finish. ' +
+        'A second signal ends the process immediately. ' +
+        '`holdfast instance drain` starts the same shutdown from another process.',
     )
-    .argument('<file...>', 'modules, relative to the working directory; TypeScript if Node.js supports it')
+    .argument('<file...>', 'files to import, relative to the working directory; TypeScript if Node.js supports it')
     .addOption(new EnvOption('--concurrency <number>', 'maximum number of jobs at the same time (default: 10)'))
     .addOption(
       repeated(
@@ -26,6 +27,8 @@ export function addWork(program: Command): void {
         ),
       ),
     )
-    .addOption(new EnvOption('--drain <duration>', 'how long running work may take after a signal (default: 20s)'))
+    .addOption(
+      new EnvOption('--drain <duration>', 'time that running work has to finish after a signal (default: 20s)'),
+    )
     .action(runs(async (settings, files: string[]) => (await import('./run.js')).work(settings, files)))
 }

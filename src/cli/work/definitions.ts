@@ -2,7 +2,7 @@ import { UsageError } from '../../base/index.js'
 import type { JobDefinition, ScheduleDefinition } from '../../index.js'
 import type { ExportedValue } from './exports.js'
 
-// biome-ignore lint/suspicious/noExplicitAny: the handler may take and return any types
+// biome-ignore lint/suspicious/noExplicitAny: a handler may accept and return values of any type
 export type Job = JobDefinition<any, any, any>
 
 export interface Definitions {
@@ -10,14 +10,14 @@ export interface Definitions {
   readonly schedules: readonly ScheduleDefinition[]
 }
 
-/** Finds the definitions among the exports of the files. */
+/** Finds job and schedule definitions among the exports of the files. */
 export function findDefinitions(exported: readonly ExportedValue[]): Definitions {
   const jobs = byName(exported, isJob, ({ kind }) => kind)
   const schedules = byName(exported, isSchedule, ({ name }) => name)
   if (jobs.length + schedules.length > 0) return { jobs, schedules }
   throw new UsageError(
     'Expected files that export definitions made by defineJob or defineSchedule, got none',
-    "Such as: export const sendEmail = defineJob('send-email', { run: async (input) => { … } })",
+    "For example: export const sendEmail = defineJob('send-email', { run: async (input) => { … } })",
   )
 }
 
@@ -42,7 +42,7 @@ function byName<T>(
   return [...found.values()].map(({ value }) => value)
 }
 
-/** Checks members instead of the class, because the file may import a different copy of this package. */
+/** Checks the members instead of the class, because the user's file may import a different copy of this package. */
 function isJob(value: unknown): value is Job {
   const { kind, queue, attempts, run } = (value ?? {}) as Partial<Job>
   return (

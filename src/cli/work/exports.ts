@@ -14,7 +14,7 @@ export async function loadExports(files: readonly string[]): Promise<ExportedVal
     if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)} in ${process.cwd()}`)
   }
   const exported: ExportedValue[] = []
-  // Imports one file after another, so that output and errors can be attributed to a file.
+  // The files are imported one after another, so that output and errors can be attributed to a file.
   for (const file of files) {
     const values = valuesOf(await load(file))
     exported.push(...[...new Set(values)].map((value) => ({ file, value })))
@@ -23,8 +23,8 @@ export async function loadExports(files: readonly string[]): Promise<ExportedVal
 }
 
 /**
- * Returns each export, each element of an exported array, and the members of `module.exports` that Node.js does not
- * detect.
+ * Returns each export, each element of an exported array, and those members of `module.exports` that Node.js does not
+ * detect as exports.
  */
 function valuesOf(module: Record<string, unknown>): unknown[] {
   const members = isPlainObject(module.default) ? Object.values(module.default) : []
@@ -49,10 +49,10 @@ async function load(file: string): Promise<Record<string, unknown>> {
 
 class TypeScriptError extends HoldfastError {
   constructor(file: string) {
-    super(`${file} cannot be imported: Node.js ${process.version} does not read TypeScript`, {
+    super(`${file} cannot be imported: Node.js ${process.version} does not support TypeScript files`, {
       code: 'IMPORT_FAILED',
       retryable: false,
-      hint: 'Use Node.js 22.18 or later, or NODE_OPTIONS="--import tsx", or pass the compiled file.',
+      hint: 'Use Node.js 22.18 or later, set NODE_OPTIONS="--import tsx", or pass the compiled file.',
     })
   }
 }
@@ -60,7 +60,7 @@ class TypeScriptError extends HoldfastError {
 class ImportError extends HoldfastError {
   constructor(file: string, cause: unknown) {
     const { stack = errorLine(cause) } = toRecordedError(cause)
-    // The stack frames below this one show only how Node.js imported the file.
+    // The stack frames after this point show only how Node.js imported the file.
     const [userStack] = stack.split(/\n\s+at .*node:internal\//)
     super(`${file} cannot be imported: ${userStack}`, { code: 'IMPORT_FAILED', retryable: false, cause })
   }

@@ -9,7 +9,7 @@ import { onSignals, stopSignals } from '../signals.js'
 import { type Definitions, findDefinitions } from './definitions.js'
 import { loadExports } from './exports.js'
 
-/** Connections of the instance in addition to the transactions of the handlers. */
+/** Number of connections that the instance needs in addition to those for the transactions of the handlers. */
 const reservedConnections = 5
 const closeMs = 5_000
 
@@ -24,7 +24,8 @@ export async function work(settings: Settings, files: readonly string[]): Promis
   const concurrency = settings.wholeNumber('concurrency', 1, 10_000) ?? 10
   const queues = settings.list('queue')
   const definitions = findDefinitions(await loadExports(files))
-  // Each handler may use one connection for its transaction. The instance needs others to record the results.
+  // Each handler may use one connection for its transaction. The instance needs further connections to record the
+  // results.
   const { pool, schema } = connect(settings, concurrency + definitions.schedules.length + reservedConnections)
   const signaled = firstSignal()
   // Keeps the process running while the database is unreachable.
@@ -46,7 +47,8 @@ export async function work(settings: Settings, files: readonly string[]): Promis
     else await drainOnRequest(holdfast, started, signaled, drainMs)
   } finally {
     clearInterval(keepAliveTimer)
-    // A handler that ignores its signal may keep a connection open. This connection must not keep the process running.
+    // A handler that ignores its signal may keep a connection open. Such a connection must not keep the process
+    // running.
     const closed = (holdfast?.close() ?? Promise.resolve()).then(() => pool.end())
     await Promise.race([closed, pause(closeMs)])
   }
@@ -67,10 +69,13 @@ function start(
     )
     const kinds = definitions.jobs.map(({ kind }) => kind).join(', ')
     const where = `the ${queues.length === 1 ? 'queue' : 'queues'} ${queues.join(', ')}`
-    parts.push(`works on ${where}, ${countText(concurrency, 'job')} at once: ${kinds}`)
+    parts.push(`working on ${where}, up to ${countText(concurrency, 'job')} at a time: ${kinds}`)
   }
   const added = definitions.schedules.map((definition) => schedules.add(definition))
-  if (added.length > 0) parts.push(`takes part in ${added.map(({ name }) => name).join(', ')}`)
+  if (added.length > 0)
+    parts.push(
+      `running the ${added.length === 1 ? 'schedule' : 'schedules'} ${added.map(({ name }) => name).join(', ')}`,
+    )
   for (const part of parts) printMessage(`holdfast: ${part} (instance ${id})`)
   return { worker, schedules: added }
 }
@@ -81,7 +86,7 @@ function firstSignal(): Promise<NodeJS.Signals> {
     let isStopping = false
     onSignals(stopSignals, (signal) => {
       if (isStopping) {
-        printMessage(`holdfast: ${signal} again: exiting now`)
+        printMessage(`holdfast: received ${signal} again, exiting now`)
         process.exit(statusOfSignal(signal))
       }
       isStopping = true
@@ -103,9 +108,11 @@ async function drainOnRequest(
   drainMs: number,
 ): Promise<void> {
   const running = runningText(started)
-  printMessage(`holdfast: asked to drain: claims no more ${kindsText(started)}; ${running ?? 'none'} may finish`)
+  printMessage(
+    `holdfast: drain requested: claiming no more ${kindsText(started)}; ${running ? `${running} may finish` : 'nothing is running'}`,
+  )
   const signalTimeout = stopped.then((signal) => {
-    printMessage(`holdfast: ${signal}: running work may take ${formatDuration(drainMs)} more`)
+    printMessage(`holdfast: received ${signal}: running work has ${formatDuration(drainMs)} to finish`)
     return pause(drainMs)
   })
   await Promise.race([drained, signalTimeout])
@@ -115,10 +122,12 @@ async function drainOnRequest(
 async function drain(started: StartedWork, signal: NodeJS.Signals, drainMs: number): Promise<void> {
   const { worker, schedules } = started
   const running = runningText(started)
-  const deadlineText = running ? `${running} may take ${formatDuration(drainMs)} to end` : 'none runs'
-  printMessage(`holdfast: ${signal}: claims no more ${kindsText(started)}; ${deadlineText}`)
+  const deadlineText = running ? `${running} may take up to ${formatDuration(drainMs)} to finish` : 'nothing is running'
+  printMessage(`holdfast: received ${signal}: claiming no more ${kindsText(started)}; ${deadlineText}`)
   const timer = setTimeout(() => {
-    printMessage(`holdfast: timed out; ${runningText(started) ?? 'none'} told to stop, and returned to the queue`)
+    printMessage(
+      `holdfast: the drain timed out; asking ${runningText(started) ?? 'the work'} to stop and returning the work to the queue`,
+    )
   }, drainMs)
   await Promise.all([
     worker?.close({ within: drainMs }),
@@ -143,7 +152,7 @@ function runningText({ worker, schedules }: StartedWork): string | undefined {
 }
 
 function printFailedJob({ kind, id, attempt, state, error }: HoldfastEvents['job.failed']): void {
-  const next = state === 'retried' ? 'it will be retried' : 'the job is buried'
+  const next = state === 'retried' ? 'the job will be retried' : 'the job is buried'
   printMessage(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${errorLine(error)}`)
 }
 

@@ -21,7 +21,7 @@ describe('schedule next', () => {
         local: '2026-03-08 03:00:00',
         offset: '-04:00',
         timezone: 'America/New_York',
-        note: 'clocks forward, for 02:30',
+        note: 'clock change: replaces 02:30',
       },
     ]
     const document = await run([...args, '--json'], nowhere)
@@ -40,7 +40,7 @@ describe('schedule next', () => {
       '-04:00',
       'America/New_York',
       '2026-03-08T07:00:00.000Z',
-      'clocks forward, for 02:30',
+      'clock change: replaces 02:30',
     ])
   })
 
@@ -48,7 +48,7 @@ describe('schedule next', () => {
     const { stdout } = await startOnTerminal([...forward, '--no-color']).ended
     const lines = stdout.trimEnd().split(/\r?\n/)
     expect(lines[0]).toMatch(/^LOCAL TIME +OFFSET +UTC +NOTE$/)
-    expect(lines[2]).toBe('2026-03-08 03:00:00  -04:00  2026-03-08 07:00:00  clocks forward, for 02:30')
+    expect(lines[2]).toBe('2026-03-08 03:00:00  -04:00  2026-03-08 07:00:00  clock change: replaces 02:30')
     expect(lines).toHaveLength(11)
   })
 

@@ -20,10 +20,10 @@ export const tables: Check = {
         severity: 'risky',
         subject: table,
         text: `The table ${table} (${size}) contains ${dead.toLocaleString('en-US')} dead rows and ${living.toLocaleString('en-US')} live rows. It was ${vacuumed ? `last vacuumed ${vacuumed}` : 'never vacuumed'}`,
-        why: 'Every scan of the table reads the dead rows too.',
+        why: 'Every scan of the table also reads the dead rows.',
         facts: { table, dead, living, vacuumed, size },
         fix: {
-          text: 'Vacuum the table. If that removes no rows, something holds vacuum back: see the other findings.',
+          text: 'Vacuum the table. If this removes no rows, something prevents vacuum from removing them. See the other findings.',
           sql: [`vacuum (analyze) ${context.qualifiedName(table)}`],
           fixable: true,
         },

@@ -41,7 +41,7 @@ function clockOffset(where: string, aheadMs: number, when: string): Finding | un
     severity: byMs < riskyClockSkewMs ? 'note' : 'risky',
     subject: where,
     text: `The clock of ${where} is ${formatDuration(byMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the database clock, ${when}`,
-    why: 'Locks, leases and ticks do not depend on this clock. However, the times in logs and the times that your code computes, such as a job's runAt, are wrong by this amount.',
+    why: "Locks, leases and ticks do not depend on this clock. However, the times in logs and the times that your code computes, such as a job's runAt, are wrong by this amount.",
     facts: { where, ahead_ms: Math.round(aheadMs) },
     fix: { text: 'Synchronize the clock, and reopen the instance.', commands: ['timedatectl set-ntp true'] },
   })

@@ -73,7 +73,9 @@ async function transactionPooler(context: DoctorContext, message: string): Promi
   return finding({
     id: 'transaction-pooler',
     severity: isMeant ? 'note' : 'wrong',
-    text: isMeant ? `${message}. All live instances were opened with anchor: "none" and do not need a dedicated session` : message,
+    text: isMeant
+      ? `${message}. All live instances were opened with anchor: "none" and do not need a dedicated session`
+      : message,
     why: 'Session locks need a dedicated session. Instances with an anchor cannot open, and `lock run` fails.',
     facts: { direct_url_given: context.direct !== undefined, server_address: address, server_port: port },
     fix: {
@@ -100,7 +102,7 @@ function sessionPooler(): Finding {
     id: 'session-pooler',
     severity: 'note',
     text: 'The connection goes through a pooler in session mode. Session locks work',
-    why: 'If the pooler keeps a dead client's session, the locks of a killed process are released after the expiry instead of within milliseconds.',
+    why: "If the pooler keeps a dead client's session, the locks of a killed process are released after the expiry instead of within milliseconds.",
     fix: { text: 'No action is required. A direct URL that bypasses the pooler makes takeovers faster.' },
   })
 }

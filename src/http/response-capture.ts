@@ -7,7 +7,7 @@ type Callback = (error?: Error | null) => void
 
 const overriddenMembers = ['writeHead', 'flushHeaders', 'write', 'end', 'headersSent', 'writableEnded'] as const
 
-/** Time after the client disconnects. A response that has not ended by then is considered endless. */
+/** Time that a response may take to end after the client has disconnected. Then the response is considered endless. */
 const maxOpenMs = 60_000
 
 /**
@@ -45,7 +45,7 @@ export class ResponseCapture {
     })
   }
 
-  /** Discards the captured response, so that the framework can send another. */
+  /** Discards the captured response, so that the framework can send a different response. */
   discard(): void {
     this.#restore()
     for (const name of this.#res.getHeaderNames()) this.#res.removeHeader(name)

@@ -33,7 +33,7 @@ export class Calendar {
   readonly #timesPerDay: number
   readonly #masks = new Map<number, number>()
   /**
-   * Whether the expression names fixed times of day, as `30 2 * * *` does. False if the seconds, minutes or hours contain `*` or a step.
+   * Whether the expression names fixed times of day, such as 02:30. False if the seconds, minutes or hours contain an asterisk or a step.
    */
   readonly hasFixedTimes: boolean
 

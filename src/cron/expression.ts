@@ -30,7 +30,7 @@ export function readCron(given: string): { text: string; calendar: Calendar } {
   const { text, calendar } = normalize(given, words[0]!.startsWith('@') ? expandNickname(given, words) : words)
   if (!calendar.matchesAnyDate) {
     throw new UsageError(
-      `Expected cron to name a date that exists, got ${describe(given)}`,
+      `Expected cron to match at least one date, got ${describe(given)}`,
       'The schedule would never tick, because none of its months has such a day.',
     )
   }
@@ -72,7 +72,7 @@ function fieldError(given: string, words: string[], parts: string[]): UsageError
   const at = parts.findIndex((part, index) => !tryParse(parts.map((_, other) => (other === index ? part : '*'))))
   const { name, takes } = fields.slice(-parts.length)[at]!
   return new UsageError(
-    `Expected the ${name} of cron to be ${takes}, got ${describe(words[at])} in ${describe(given)}`,
+    `Expected the ${name} field of cron to be ${takes}, got ${describe(words[at])} in ${describe(given)}`,
     fieldHint(parts[at]!),
   )
 }

@@ -43,7 +43,7 @@ export interface RuleOptions {
   cron?: string | undefined
   /**
    * A fixed interval of at least 1 s, as a duration or in milliseconds. The schedule ticks at whole multiples of the interval since
-   * 1970-01-01T00:00:00Z, no matter when it was added.
+   * 1970-01-01T00:00:00Z, regardless of the time when the schedule was added.
    */
   every?: Duration | undefined
   /** Time of the rule's only tick. */

@@ -18,7 +18,7 @@ const rules = {
   } as OptionRule<object>,
   preview: flag,
   reason: {
-    expected: `a text of at most ${maxReasonLength} characters`,
+    expected: `a string of at most ${maxReasonLength} characters`,
     read: (given) => (typeof given === 'string' && given.length <= maxReasonLength ? given : undefined),
   } as OptionRule<string>,
 }

@@ -59,11 +59,11 @@ function requireLoopback(request: Request, { remoteAddress }: RequestSource): vo
   if (proxy) throw refusal(`. This request came through a proxy (it has the header ${proxy})`)
   // Any site can resolve its own name to this machine. The browser would then treat this page as part of that site.
   if (!isLoopbackName(hostOf(request)))
-    throw refusal('. The host name of the request must be a name such as localhost or 127.0.0.1')
+    throw refusal('. The host of the request must be localhost or a loopback address such as 127.0.0.1')
   // Some proxies add no header, but the browser still sends the address of the visited site as the origin.
   const origin = request.headers.get('origin')
   if (origin !== null && !isLoopbackName(originHost(origin) ?? '')) {
-    throw refusal(`. This request comes from ${describe(origin)}`)
+    throw refusal(`. This request comes from the origin ${describe(origin)}`)
   }
 }
 

@@ -85,8 +85,8 @@ export class Hub {
       let latest: LiveMessage
       const stop = this.subscribe(request, (message) => {
         latest = message
-        // subscribe() can call the listener before it returns `stop`. It can also call the listener twice, with a
-        // snapshot and then with a failure.
+        // subscribe() can call the listener before it returns `stop`, and can call the listener twice: with a snapshot
+        // and then with a failure.
         queueMicrotask(() => {
           stop()
           resolve(latest)
@@ -181,7 +181,7 @@ export class Hub {
 function unansweredError({ message, cause }: Error): ErrorBody {
   return {
     code: 'UNANSWERED',
-    message: `The database is reachable, but this query got no response: ${cause instanceof Error ? cause.message : message}`,
+    message: `The database is reachable, but this query received no response: ${cause instanceof Error ? cause.message : message}`,
     hint: 'The dashboard retries the query automatically.',
   }
 }

@@ -13,8 +13,8 @@ export type { Outcome } from './wire.js'
 /** Request handlers of the dashboard for several web frameworks. */
 export interface Dashboard {
   /**
-   * Handles a Fetch API request under any path. Without `auth`, the option `remoteAddress` is required. It contains the
-   * client's IP address.
+   * Handles a Fetch API request under any path. Without `auth`, you must pass the client's IP address as
+   * `remoteAddress`.
    *
    * @example
    * app.all('/admin/holdfast/*', (c) => board.fetch(c.req.raw)) // Hono

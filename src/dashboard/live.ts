@@ -69,8 +69,8 @@ export class Streams {
 }
 
 /**
- * Event stream of one page. A view's newer message replaces its unsent older message, so a slow page is at most one
- * message per view behind.
+ * Event stream of one page. A new message of a view replaces an older message that has not been sent yet, so a slow
+ * page is at most one message per view behind.
  */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>

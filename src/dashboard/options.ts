@@ -17,7 +17,7 @@ export interface Visitor {
 
 /**
  * Authenticates a request. Returns the visitor, or null to refuse the request. `incoming` is the original Node.js
- * request, if there is one. It includes properties that middleware has added, such as a session.
+ * request, if there is one, with the properties that middleware has added, such as a session.
  */
 export type Auth = (request: Request, incoming?: IncomingMessage) => Visitor | null | Promise<Visitor | null>
 

@@ -204,7 +204,9 @@ export class DemoRunner {
   #reportThaw(victim: Member, ms: number): void {
     this.#takeovers.instanceThawed(victim)
     const isLong = ms > this.#options.expiryMs
-    const effect = isLong ? ', gives up everything that it held, and starts again.' : ', before its locks expire.'
+    const effect = isLong
+      ? '. The instance gives up everything that it held, and starts again.'
+      : ', before its locks expire.'
     this.#report('thawed', `${victim.name} thaws after ${formatSeconds(ms)}${effect}`, { instance: victim.name, ms })
   }
 

@@ -9,9 +9,9 @@ const attempts = 5
 export const clocks: Check = {
   name: 'clocks',
   async run(context) {
-    const here = clockOffset('this machine', await aheadHere(context), 'just now')
+    const here = clockOffset('this machine', await aheadHere(context), 'now')
     const instances = (await context.aliveInstances()).map(({ id, host, clockAhead }) =>
-      clockOffset(`${host} (instance ${id})`, clockAhead ?? 0, 'when it opened'),
+      clockOffset(`${host} (instance ${id})`, clockAhead ?? 0, 'when the instance opened'),
     )
     return [here, ...instances]
   },
@@ -40,7 +40,7 @@ function clockOffset(where: string, aheadMs: number, when: string): Finding | un
     id: 'clock-offset',
     severity: byMs < riskyClockSkewMs ? 'note' : 'risky',
     subject: where,
-    text: `The clock of ${where} is ${formatDuration(byMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the database clock, ${when}`,
+    text: `The clock of ${where} is ${formatDuration(byMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the database clock (measured ${when})`,
     why: "Locks, leases and ticks do not depend on this clock. However, the times in logs and the times that your code computes, such as a job's runAt, are wrong by this amount.",
     facts: { where, ahead_ms: Math.round(aheadMs) },
     fix: { text: 'Synchronize the clock, and reopen the instance.', commands: ['timedatectl set-ntp true'] },

@@ -117,7 +117,7 @@ where datname = current_database()
 order by 1
 
 -- name: search_path
--- A pool session's search path. This statement runs with that path, so it qualifies every name.
+-- A pool session's search path. This statement itself runs with that search path, so it qualifies every name.
 select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas
 
 -- name: untrusted_schemas

@@ -138,7 +138,7 @@ async function unchecked(context: DoctorContext, { name }: Check, error: unknown
     severity: 'unchecked',
     subject: name,
     text: `Could not check ${name}: ${error.message}`,
-    why: 'The check did not run, so the problems that it looks for may exist.',
+    why: 'The doctor cannot rule out the problems that this check looks for.',
     facts: { check: name, code: error.code },
     fix: {
       text: error.hint ?? 'Run the doctor again. If the check times out again, find the session that locks the tables.',

@@ -17,8 +17,8 @@ export const drift: Check = {
   async run(context) {
     const expected = expectedSchema(context.schema, context.version)
     const actual = await context.query<CatalogObject>('catalog', [context.quotedSchema])
-    // Compares functions only if this version of Holdfast applied them. Otherwise the schema version check reports
-    // pending functions.
+    // Compares functions only if this version of Holdfast applied them. Otherwise, the check of the schema version
+    // reports the pending functions.
     return [
       tables(expected, actual),
       columns(context, expected, actual),
@@ -101,7 +101,7 @@ function sequences(expected: ExpectedSchema, actual: readonly CatalogObject[]): 
     id: 'sequences-missing',
     severity: 'wrong',
     text: `${theNamesAre('sequence', names)} missing`,
-    why: 'No lock can be granted, and no job can be enqueued. The numbers must not repeat, because a later fencing token must be larger.',
+    why: 'No lock can be granted, and no job can be enqueued. The sequences must continue above all numbers in use, because fencing tokens and job ids must never repeat.',
     facts: { sequences: names.join(', ') },
     fix: {
       text: 'Create the sequences, and set each sequence to a value far above the largest number in use: fence above all fences in fence_guard, lease and job_history, job_number above all job ids.',

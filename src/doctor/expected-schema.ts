@@ -57,8 +57,8 @@ function statementsOf(sql: string): string[] {
 function addStatement(expected: ExpectedSchema, statement: string, schema: string): void {
   const here = inSchema(statement, schema)
   const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
-  // Matches statements that change a function's rights or planner settings. They must run again, because `create or
-  // replace` removes the function's settings.
+  // Matches statements that change a function's rights or planner settings. Such a statement must run again after
+  // `create or replace`, which removes the function's settings.
   const [, adjusted] = /^(?:revoke execute on|alter) function holdfast\.(\w+)/.exec(statement) ?? []
   const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
   if (kind === 'table') expected.tables.set(name!, readTable(statement, here))

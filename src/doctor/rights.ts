@@ -99,7 +99,7 @@ function cannotEnd({ server }: DoctorContext, others: readonly { role: string; i
     fix:
       superusers.length > 0
         ? {
-            text: `Use one role for the whole fleet, and do not use a superuser. Only a superuser can end the sessions of ${formatList(superusers)}.`,
+            text: `Connect the whole fleet with one role that is not a superuser. Only a superuser can end the sessions of ${formatList(superusers)}.`,
           }
         : {
             text: 'As a superuser, grant the right to end the sessions of other roles:',

@@ -15,9 +15,7 @@ const numbersOf: Record<string, string> = {
   audit_number: 'audit ids',
 }
 
-/**
- * Finds sequences that are behind their tables, for example because someone copied the tables without the sequences.
- */
+/** Finds sequences that are behind their tables, for example because the tables were copied without the sequences. */
 export const sequences: Check = {
   name: 'the sequences',
   needsSchema: true,

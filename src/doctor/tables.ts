@@ -19,7 +19,7 @@ export const tables: Check = {
         id: 'dead-rows',
         severity: 'risky',
         subject: table,
-        text: `The table ${table} (${size}) contains ${dead.toLocaleString('en-US')} dead rows and ${living.toLocaleString('en-US')} live rows. It was ${vacuumed ? `last vacuumed ${vacuumed}` : 'never vacuumed'}`,
+        text: `The table ${table} (${size}) contains ${dead.toLocaleString('en-US')} dead rows and ${living.toLocaleString('en-US')} live rows. The table was ${vacuumed ? `last vacuumed ${vacuumed}` : 'never vacuumed'}`,
         why: 'Every scan of the table also reads the dead rows.',
         facts: { table, dead, living, vacuumed, size },
         fix: {

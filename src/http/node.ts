@@ -73,7 +73,7 @@ export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   }
 }
 
-/** Whether the value has a type whose values all produce the same JSON, such as streams, Map and FormData. */
+/** Whether JSON does not distinguish the values of this type. Examples are streams, Map and FormData. */
 function isOpaque(parsed: unknown): boolean {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false
   if ('pipe' in parsed || 'getReader' in parsed) return true
@@ -91,8 +91,8 @@ function unknownBody(got: string, reason: string): UsageError {
 }
 
 /**
- * Reads an unread body and puts it back into the stream. This works because a stream emits `end` one turn of the event
- * loop after its last byte was read, and only if nothing has been put back by then.
+ * Reads an unread body and puts it back into the stream. A stream emits `end` one turn of the event loop after its last
+ * byte was read, and only if nothing has been put back by then. Therefore the body can be put back in time.
  */
 export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
   if (!hasBody(req)) return Promise.resolve(Buffer.alloc(0))

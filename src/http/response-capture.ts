@@ -7,7 +7,10 @@ type Callback = (error?: Error | null) => void
 
 const overriddenMembers = ['writeHead', 'flushHeaders', 'write', 'end', 'headersSent', 'writableEnded'] as const
 
-/** Time that a response may take to end after the client has disconnected. Then the response is considered endless. */
+/**
+ * Maximum time that a response may remain open after the client has disconnected. A longer response is considered
+ * endless.
+ */
 const maxOpenMs = 60_000
 
 /**

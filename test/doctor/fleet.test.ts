@@ -227,7 +227,7 @@ test('clocks that are wrong', async () => {
   const [finding] = await found(url, 'clock-offset').finally(() => vi.restoreAllMocks())
   expect(finding).toMatchObject({
     severity: 'note',
-    text: 'The clock of this machine is 5s ahead of the database clock, just now',
+    text: 'The clock of this machine is 5s ahead of the database clock (measured now)',
   })
   await isGone(url, 'clock-offset')
 })

@@ -6,7 +6,7 @@ import { Refusal } from './refusal.js'
 
 export type AuthenticatedVisitor = NonNullable<ReturnType<typeof readVisitor>>
 
-/** Information about the sender of a request that does not come from the request's headers. */
+/** Information about a request's sender, taken from the connection and not from the request's headers. */
 export interface RequestSource {
   /** IP address of the connection's peer. */
   readonly remoteAddress?: string | undefined

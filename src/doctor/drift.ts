@@ -144,7 +144,7 @@ function indexes(context: DoctorContext, expected: ExpectedSchema, actual: reado
   ]
 }
 
-/** A partitioned table. PostgreSQL cannot create an index on it concurrently. */
+/** Partitioned table, on which PostgreSQL cannot create an index concurrently. */
 const history = 'job_history'
 
 function missingIndexes(

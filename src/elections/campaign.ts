@@ -31,8 +31,8 @@ export interface CampaignOptions {
   preferred?: boolean | undefined
   /**
    * Returns whether this instance may lead now. Holdfast calls this function before the candidacy, and every 2 s while
-   * the instance is a candidate or the leader. If the function returns false, the instance steps down. Once it returns
-   * true, the instance becomes a candidate again.
+   * the instance is a candidate or the leader. If the function returns false, the instance steps down. When the
+   * function returns true again, the instance becomes a candidate again.
    */
   eligible?: (() => boolean | Promise<boolean>) | undefined
 }

@@ -105,7 +105,7 @@ export class EmbeddedServer implements AsyncDisposable {
     return restart
   }
 
-  /** Creates a database, as a copy of `template` if given. Returns its URL. */
+  /** Creates a database, as a copy of `template` if given. Returns the URL of the new database. */
   async createDatabase(name: string, options: { template?: string | undefined } = {}): Promise<string> {
     const client = new pg.Client({ connectionString: this.url })
     client.on('error', () => {}) // The failing statement reports the error.

@@ -73,7 +73,7 @@ export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   }
 }
 
-/** Whether JSON does not distinguish the values of this type. Examples are streams, Map and FormData. */
+/** Whether JSON cannot represent the values of this type, such as streams, Map and FormData. */
 function isOpaque(parsed: unknown): boolean {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false
   if ('pipe' in parsed || 'getReader' in parsed) return true

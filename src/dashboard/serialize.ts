@@ -28,5 +28,5 @@ export function toJson(data: unknown): string {
 function truncate(text: string): string {
   if (text.length <= maxTextLength) return text
   const half = maxTextLength / 2
-  return `${text.slice(0, half)} … (${text.length - maxTextLength} characters omitted) …  ${text.slice(-half)}`.toWellFormed()
+  return `${text.slice(0, half)} … (${text.length - maxTextLength} characters omitted) … ${text.slice(-half)}`.toWellFormed()
 }

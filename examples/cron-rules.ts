@@ -24,7 +24,7 @@ for (const [rule, timezone, from] of rules) {
 // prints:
 // 30 1 * * * in Europe/London
 //   2026-03-28 01:30:00 +00:00
-//   2026-03-29 02:00:00 +01:00, clocks forward, for 01:30
+//   2026-03-29 02:00:00 +01:00, clock change: replaces 01:30
 //   2026-03-30 01:30:00 +01:00
 // 0 9 * * FRI#L in Europe/London
 //   2026-05-29 09:00:00 +01:00

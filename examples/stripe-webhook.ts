@@ -70,5 +70,5 @@ await withDatabase(async (url) => {
 // another event: 200 {"received":"evt_2"}
 // forged: 400 The signature is not valid
 // two contents under stripe:evt_1
-// another content: 422 Another event has this key
+// another content: 422 A different event has the same key
 // payments: in_1 in_2

@@ -1,6 +1,7 @@
 /**
- * The local times that a cron expression selects, without time zones: every day has 86,400 seconds. The calendar counts and searches with
- * arithmetic, so counting the seconds of a week costs no more than counting those of a day.
+ * Finds and counts the local times that a cron expression matches. Ignores time zones, so every day has 86,400 seconds. Within a day, the
+ * calendar counts and searches by arithmetic, so an expression that ticks every second costs no more than an expression that ticks once a
+ * day.
  */
 import { CronPattern } from 'croner'
 
@@ -8,8 +9,8 @@ const day = 86_400
 const lastOfMonth = 0b100000
 
 /**
- * The fields of croner's parsed pattern that the calendar reads. croner exports `CronPattern` but does not document its fields, so
- * any release may rename them. Therefore package.json names one exact version, and `test/unit/croner.test.ts` checks the fields.
+ * The fields of croner's parsed pattern that the calendar reads. croner exports `CronPattern` but does not document its fields, so any
+ * release may rename them. Therefore package.json pins croner to one exact version, and `test/unit/croner.test.ts` checks the fields.
  */
 type Dates = Pick<
   CronPattern,
@@ -31,24 +32,26 @@ export class Calendar {
   readonly #seconds: IndexedField
   readonly #timesPerDay: number
   readonly #masks = new Map<number, number>()
-  /** Whether the expression selects fixed times of day, such as `30 2 * * *`. False with a `*` or a step in seconds, minutes or hours. */
+  /**
+   * Whether the expression names fixed times of day, such as 02:30. False if the seconds, minutes or hours contain an asterisk or a step.
+   */
   readonly hasFixedTimes: boolean
 
-  /** Throws the parser's errors. */
+  /** Throws the parser's error if the expression is invalid. */
   constructor(cron: string) {
     const pattern = new CronPattern(cron, undefined, { mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard' })
     this.hasFixedTimes = pattern.isFixedTime
     this.#hours = new IndexedField(pattern.hour)
     this.#minutes = new IndexedField(pattern.minute)
     this.#seconds = new IndexedField(pattern.second)
-    // The pattern itself is not kept, because it contains an array of 10,000 years, and there may be thousands of rules.
+    // Does not keep the whole pattern, because each pattern contains an array of 10,000 years, and there may be thousands of rules.
     const { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic } =
       pattern
     this.#dates = { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic }
     this.#timesPerDay = this.#hours.values.length * this.#minutes.values.length * this.#seconds.values.length
   }
 
-  /** Whether any date matches (30 February never does). Checks every possible length of each month with every first weekday. */
+  /** Whether the expression matches any date (30 February never exists). Checks each month with every possible length and first weekday. */
   get matchesAnyDate(): boolean {
     return this.#dates.month.some(
       (wanted, month) =>
@@ -61,7 +64,7 @@ export class Calendar {
     )
   }
 
-  /** Returns the first selected second at or after `from`. */
+  /** Returns the first matching second at or after `from`. */
   first(from: number): number {
     const date = Math.floor(from / day)
     const rank = this.#matches(date) ? this.#rank(from - date * day) : this.#timesPerDay
@@ -69,7 +72,7 @@ export class Calendar {
     return this.#nextDay(date) * day + this.#secondAt(0)
   }
 
-  /** Returns the last selected second before `before`. */
+  /** Returns the last matching second before `before`. */
   last(before: number): number {
     const date = Math.floor(before / day)
     const rank = this.#matches(date) ? this.#rank(before - date * day) : 0
@@ -77,7 +80,7 @@ export class Calendar {
     return this.#previousDay(date) * day + this.#secondAt(this.#timesPerDay - 1)
   }
 
-  /** Counts the selected seconds from `from` (inclusive) to `to` (exclusive). */
+  /** Counts the matching seconds from `from` (inclusive) to `to` (exclusive). */
   count(from: number, to: number): number {
     let total = 0
     for (let date = Math.floor(from / day); date * day < to; date++) {
@@ -87,7 +90,7 @@ export class Calendar {
     return total
   }
 
-  /** Counts the selected times of day before this second of the day. */
+  /** Counts the matching times of day before the given second of the day. */
   #rank(second: number): number {
     const { countBelow: hoursBelow } = this.#hours
     const { countBelow: minutesBelow, values: minutes } = this.#minutes
@@ -101,7 +104,7 @@ export class Calendar {
     return this.#minutes.has(minute) ? rank + secondsBelow[second % 60]! : rank
   }
 
-  /** Returns the selected second of the day with this rank. */
+  /** Returns the matching second of the day that has `rank` matching seconds before it. */
   #secondAt(rank: number): number {
     const seconds = this.#seconds.values
     const minutes = this.#minutes.values
@@ -167,7 +170,8 @@ export class Calendar {
     for (let date = 1; date <= length; date++) {
       const byDate = this.#matchesDate(date, length, firstWeekday)
       const byWeekday = this.#matchesWeekday(date, length, firstWeekday)
-      // If both day fields are given, one match is enough, unless the expression has a +. Other cron implementations do the same.
+      // If both day fields are restricted, a date needs to match only one of them, as in other cron implementations. If the expression
+      // contains a +, the date must match both fields.
       const both = useAndLogic || starDOM || starDOW
       if (both ? byDate && byWeekday : byDate || byWeekday) mask |= 1 << (date - 1)
     }
@@ -191,7 +195,7 @@ export class Calendar {
   }
 }
 
-/** The selected values of a field, and the number of selected values below each value. */
+/** The allowed values of a cron field, and for each value the number of allowed values below it. */
 class IndexedField {
   readonly values: number[] = []
   readonly countBelow: number[] = []
@@ -207,7 +211,7 @@ class IndexedField {
   }
 }
 
-/** Returns the day from Monday to Friday that is nearest to a date, within its month. */
+/** Returns the weekday (Monday to Friday) that is nearest to a date and in the same month. */
 function nearestWorkday(date: number, length: number, firstWeekday: number): number {
   const weekday = (firstWeekday + date - 1) % 7
   if (weekday === 6) return date === 1 ? 3 : date - 1

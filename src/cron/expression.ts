@@ -16,19 +16,22 @@ const fields = [
   { name: 'second', takes: '0 to 59, such as "0", "*/10" or "0,30"' },
   { name: 'minute', takes: '0 to 59, such as "0", "*/10" or "0,30"' },
   { name: 'hour', takes: '0 to 23, such as "3", "9-17", "*/2" or "8,20"' },
-  { name: 'day of the month', takes: '1 to 31, "L" for the last or "15W" for the workday nearest to the 15th' },
+  { name: 'day of the month', takes: '1 to 31, "L" for the last day, or "15W" for the weekday nearest to the 15th' },
   { name: 'month', takes: '1 to 12 or JAN to DEC, such as "1", "*/3" or "JAN,JUL"' },
   { name: 'day of the week', takes: '0 to 7 or SUN to SAT, such as "MON-FRI", "FRI#2" or "FRI#L"' },
 ]
 
-/** Normalizes an expression: expands nicknames, uses single spaces and capitals, replaces `?` with `*`, and omits seconds that are 0. */
+/**
+ * Normalizes an expression: expands nicknames, uses single spaces and capital letters, replaces `?` with `*`, and omits a seconds field
+ * that is 0.
+ */
 export function readCron(given: string): { text: string; calendar: Calendar } {
   const words = given.trim().split(/\s+/)
   const { text, calendar } = normalize(given, words[0]!.startsWith('@') ? expandNickname(given, words) : words)
   if (!calendar.matchesAnyDate) {
     throw new UsageError(
-      `Expected cron to name a date that exists, got ${describe(given)}`,
-      'The schedule would never tick, because none of the months has such a day.',
+      `Expected cron to match at least one date, got ${describe(given)}`,
+      'The schedule would never tick, because none of its months has such a day.',
     )
   }
   return { text, calendar }
@@ -46,7 +49,7 @@ function expandNickname(given: string, words: string[]): string[] {
 
 function nicknameHint(word: string): string | undefined {
   if (word === '@every') return "Use the option every: '5m'."
-  if (word === '@reboot') return 'Work that runs once at the start of a process needs no schedule.'
+  if (word === '@reboot') return 'Work that runs once when a process starts does not need a schedule.'
   const meant = suggest(word, Object.keys(nicknames))
   return meant && `Did you mean "${meant}"?`
 }
@@ -54,8 +57,8 @@ function nicknameHint(word: string): string | undefined {
 function normalize(given: string, words: string[]): { text: string; calendar: Calendar } {
   if (words.length < 5 || words.length > 6) {
     throw new UsageError(
-      `Expected cron to have five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front, got ${describe(given)}`,
-      words.length === 7 ? 'Leave out the year. For a single tick, use `at`.' : undefined,
+      `Expected cron to have five fields (minute, hour, day of the month, month, day of the week), or six fields with the seconds first, got ${describe(given)}`,
+      words.length === 7 ? 'Remove the year. For a single tick, use `at`.' : undefined,
     )
   }
   const parts = words.map((word) => word.toUpperCase().replaceAll('?', '*'))
@@ -64,12 +67,12 @@ function normalize(given: string, words: string[]): { text: string; calendar: Ca
   return { text: (parts.length === 6 && /^0+$/.test(parts[0]!) ? parts.slice(1) : parts).join(' '), calendar }
 }
 
-/** Returns an error about the first invalid field. */
+/** Returns an error that names the first invalid field. */
 function fieldError(given: string, words: string[], parts: string[]): UsageError {
   const at = parts.findIndex((part, index) => !tryParse(parts.map((_, other) => (other === index ? part : '*'))))
   const { name, takes } = fields.slice(-parts.length)[at]!
   return new UsageError(
-    `Expected the ${name} of cron to be ${takes}, got ${describe(words[at])} in ${describe(given)}`,
+    `Expected the ${name} field of cron to be ${takes}, got ${describe(words[at])} in ${describe(given)}`,
     fieldHint(parts[at]!),
   )
 }
@@ -82,9 +85,10 @@ function tryParse(parts: string[]): Calendar | undefined {
   }
 }
 
-/** Returns a hint for notations that other cron implementations use. */
+/** Returns a hint if the field uses a notation that only other cron implementations accept. */
 function fieldHint(part: string): string | undefined {
-  if (/^\d*\/\d+$/.test(part)) return `Write "*${part.slice(part.indexOf('/'))}", or a range before the slash.`
-  if (/^\w+-\w+$/.test(part)) return 'A range must ascend. Split a range that wraps around: "22-23,0-3".'
+  if (/^\d*\/\d+$/.test(part)) return `Use "*${part.slice(part.indexOf('/'))}", or write a range before the slash.`
+  if (/^\w+-\w+$/.test(part))
+    return 'A range must not end before it starts. Split a range that wraps around, such as "22-23,0-3".'
   return undefined
 }

@@ -1,20 +1,21 @@
 /**
- * Tick rules of schedules. A rule is a pure function of its text: it does not depend on the machine's clock or time zone, so every instance
- * of a fleet computes the same ticks.
+ * Implements the rules that determine when a schedule ticks. A rule's ticks depend only on the rule's text, not on the machine's clock or
+ * time zone, so every instance of a fleet computes the same ticks.
  *
- * `every` ticks at whole multiples of its interval since the epoch. `at` ticks once. `cron` ticks at local times in a time zone. At a clock
- * change, a `cron` rule behaves like Vixie cron:
+ * An `every` rule ticks at whole multiples of its interval since the Unix epoch. An `at` rule ticks once. A `cron` rule ticks at local
+ * times in a time zone. When the clocks change, a `cron` rule behaves like Vixie cron:
  *
  * | expression                                       | skipped local time                 | repeated local time  |
  * | ------------------------------------------------ | ---------------------------------- | -------------------- |
  * | fixed times: `30 2 * * *`, `0 9,17 * * *`        | ticks once, after the clock change | ticks the first time |
  * | `*` or a step in seconds, minutes or hours       | does not tick                      | ticks both times     |
  *
- * So a daily rule still ticks once a day, and a rule for every ten minutes still ticks every ten minutes. All times that one clock change
- * skips become a single tick. If a zone skips a whole day, there are no ticks for that day.
+ * So a daily rule still ticks once a day, and a rule for every ten minutes still ticks every ten minutes. All local times that one clock
+ * change skips become a single tick. If a zone skips a whole day, there are no ticks for that day.
  *
  * Holdfast uses croner only as the parser. Holdfast searches and counts ticks itself, because it may have to count missed ticks over a
- * week, second by second. Our code does this in milliseconds, and croner in minutes. The tests compare the results of both.
+ * week, second by second. Holdfast needs milliseconds for this count, and croner needs minutes. The tests compare the results of both
+ * implementations.
  */
 import {
   type Duration,
@@ -35,22 +36,25 @@ import { isZone, type OffsetPeriod, type Zone, zoneNames, zoneOf } from './zone.
 
 /** Options of a rule: exactly one of `cron`, `every` and `at`. */
 export interface RuleOptions {
-  /** Five fields (minute, hour, day of the month, month, day of the week), six with seconds in front, or a nickname. */
+  /**
+   * Cron expression with five fields (minute, hour, day of the month, month, day of the week), or six fields with the seconds first, or a
+   * nickname such as `@daily`.
+   */
   cron?: string | undefined
   /**
    * A fixed interval of at least 1 s, as a duration or in milliseconds. The schedule ticks at whole multiples of the interval since
-   * 1970-01-01T00:00:00Z, no matter when it was added.
+   * 1970-01-01T00:00:00Z, regardless of the time when the schedule was added.
    */
   every?: Duration | undefined
-  /** The point in time of a single tick. */
+  /** Time of the rule's only tick. */
   at?: Date | undefined
-  /** For `cron`: time zone of the local time, such as `Europe/London`. Default `UTC`. */
+  /** Time zone of a `cron` rule, such as `Europe/London`. Default: `UTC`. */
   timezone?: string | undefined
 }
 
-/** When a schedule ticks. */
+/** Rule that determines when a schedule ticks. */
 export interface TickRule {
-  /** Normalized text of the rule: equal rules have equal texts. `ruleFromText` parses it. */
+  /** Normalized text of the rule, which `ruleFromText` parses. Equal rules have equal texts. */
   readonly text: string
   /** Returns the first tick after this time (exclusive). */
   next(after: Date): Date | null
@@ -58,7 +62,7 @@ export interface TickRule {
   previous(before: Date): Date | null
   /** Counts the ticks after `from`, up to and including `to`. */
   count(from: Date, to: Date): number
-  /** Returns the latest ticks after `from`, up to and including `to`: at most `max`, the oldest first. */
+  /** Returns the last `max` ticks after `from`, up to and including `to`, oldest first. */
   between(from: Date, to: Date, max: number): Date[]
   /** Converts a tick to local time in the rule's time zone. */
   local(tick: Date): LocalTick
@@ -69,7 +73,7 @@ export interface LocalTick {
   readonly time: string
   /** Local time minus UTC, such as `+01:00`. */
   readonly offset: string
-  /** Effect of a clock change on this tick, for people. */
+  /** Readable description of a clock change that affects this tick, or null. */
   readonly note: string | null
 }
 
@@ -80,7 +84,7 @@ const minSecond = Date.UTC(1000, 0) / 1_000
 const maxSecond = Date.UTC(10_000, 0) / 1_000
 
 const dateRule: OptionRule<Date> = {
-  expected: 'a Date of the years 1000 to 9999',
+  expected: 'a Date in the years 1000 to 9999',
   read: (given) => (given instanceof Date && isInRange(given.getTime() / 1_000) ? given : undefined),
 }
 
@@ -100,14 +104,14 @@ export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
   if (kindsGiven.length !== 1) {
     const got = kindsGiven.length === 0 ? 'none' : kindsGiven.join(' and ')
     throw new UsageError(
-      `Expected ${where} to be given one of cron, every and at, got ${got}`,
+      `Expected exactly one of cron, every and at for ${where}, got ${got}`,
       "For example { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
     )
   }
   if (timezone !== undefined && cron === undefined) {
     throw new UsageError(
-      `Expected timezone only together with cron, got it with ${kindsGiven[0]}`,
-      'Leave it out: an interval and a point in time are the same in every zone.',
+      `Expected timezone only together with cron, got timezone with ${kindsGiven[0]}`,
+      'Remove timezone. An interval or a point in time is the same in every time zone.',
     )
   }
   if (every !== undefined) return new IntervalRule(checkWholeMs(every))
@@ -128,14 +132,14 @@ export function ruleFromText(text: string): TickRule {
   } catch (error) {
     throw new UsageError(
       `Expected the text of a rule, got ${describe(text)}: ${messageOf(error)}`,
-      'A newer version of Holdfast may have written it. Upgrade all instances.',
+      'A newer version of Holdfast may have written the rule. Upgrade all instances.',
     )
   }
 }
 
 /**
- * Describes a rule for people: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`. Null means a rule that this version
- * cannot parse, because a newer version wrote it.
+ * Returns a readable description of a rule, such as `0 3 * * * Europe/London`, `every 15m` or `at 2030-01-31T18:00:00.000Z`. Null stands
+ * for a rule that a newer version of Holdfast wrote and this version cannot parse.
  *
  * @example
  * describeRule({ every: 900_000 }) // every 15m
@@ -144,23 +148,23 @@ export function describeRule(rule: RuleOptions | null): string {
   const { cron, every, at, timezone } = rule ?? {}
   if (cron !== undefined) return !timezone || timezone === 'UTC' ? cron : `${cron} ${timezone}`
   if (every !== undefined) return `every ${formatDuration(parseDuration(every)!)}`
-  return at === undefined ? 'a rule of a newer version' : `at ${at.toISOString()}`
+  return at === undefined ? 'a rule from a newer version' : `at ${at.toISOString()}`
 }
 
 function checkWholeMs(every: number): number {
   if (Number.isInteger(every)) return every
-  throw new UsageError(`Expected every to be whole milliseconds, got ${every}`)
+  throw new UsageError(`Expected every to be a whole number of milliseconds, got ${every}`)
 }
 
 function readZone(name: string): string {
-  // Only the exact spelling is accepted: the same zone with different capitals would be a different rule.
+  // Accepts only the exact spelling, because the same zone with different capitals would be a different rule.
   if (isZone(name)) return name
   const meant = suggest(name, zoneNames())
   throw new UsageError(
     `Expected timezone to be an IANA time zone such as "Europe/London", or "UTC", got ${describe(name)}`,
     meant
       ? `Did you mean "${meant}"?`
-      : 'Use the name of a place: an offset or an abbreviation does not define when the clocks change.',
+      : 'Use the name of a place. An offset or an abbreviation does not define when the clocks change.',
   )
 }
 
@@ -186,7 +190,7 @@ abstract class Rule implements TickRule {
   }
 }
 
-/** Ticks at whole multiples since the epoch. */
+/** Ticks at whole multiples of an interval since the Unix epoch. */
 class IntervalRule extends Rule {
   readonly text: string
   readonly #everyMs: number
@@ -257,7 +261,8 @@ class CronRule extends Rule {
         const tick = this.#firstIn(period, from)
         if (tick !== undefined) return new Date(tick * 1_000)
       }
-      // Skip to the day before the next matching date: no zone differs from UTC by more than a day, and no zone skips more than a day.
+      // Skips to the day before the next matching date. No tick is missed, because no zone differs from UTC by more than a day, and no zone
+      // skips more than a day.
       const end = (number + 1) * day
       from = Math.max(end, this.#calendar.first(end - 2 * day) - day)
     }
@@ -324,8 +329,8 @@ class CronRule extends Rule {
   }
 
   /**
-   * Counts the skipped times that the tick in the first second of a period replaces. Only times on the period's own day count, because a
-   * skipped day never existed.
+   * Counts the skipped local times that a tick in the period's first second replaces. Ignores times on an earlier day, because a day that a
+   * zone skips entirely has no ticks.
    */
   #countSkipped(period: OffsetPeriod): number {
     if (period.skipped === 0 || !this.#calendar.hasFixedTimes) return 0
@@ -341,7 +346,7 @@ class CronRule extends Rule {
     const skipped = this.#skippedPeriodBefore(second)
     if (!skipped) return null
     const hasSkipped = skipped.from === second && this.#countSkipped(skipped) > 0
-    return `clocks forward, ${hasSkipped ? 'for' : 'no'} ${this.#describeSkipped(skipped)}`
+    return `clock change: ${hasSkipped ? 'replaces' : 'skips'} ${this.#describeSkipped(skipped)}`
   }
 
   #isRepeatedLater(second: number, local: number): boolean {
@@ -353,7 +358,8 @@ class CronRule extends Rule {
   }
 
   /**
-   * Returns the period since the previous tick that begins with times that the rule selects but the clock change skips, if there is one.
+   * Returns a period that began after the previous tick and whose clock change skipped local times that the rule matches. Returns undefined
+   * if there is no such period.
    */
   #skippedPeriodBefore(second: number): OffsetPeriod | undefined {
     const since = this.previous(new Date(second * 1_000))

@@ -1,6 +1,6 @@
 /**
- * A period of a time zone with a constant offset from UTC, in whole seconds. This file reads the runtime's time zone tables, but never its
- * clock or its own time zone.
+ * Period in which a time zone has a constant UTC offset. All values are whole seconds. This file reads the runtime's time zone tables, but
+ * neither the runtime's clock nor its local time zone.
  */
 export interface OffsetPeriod {
   /** Start in seconds since the epoch (inclusive). `to` is the end (exclusive). */
@@ -10,12 +10,12 @@ export interface OffsetPeriod {
   readonly offset: number
   /** Seconds of local time that are skipped at `from` because the clocks go forward. Usually 0. */
   readonly skipped: number
-  /** Whether the clocks went back, so that every local time in this period has occurred before. */
+  /** Whether every local time in this period has already occurred, because the clocks went back. */
   readonly isRepeated: boolean
 }
 
 const day = 86_400
-/** Maximum number of cached days per zone. At this number the cache is cleared. */
+/** Maximum number of cached days per zone. When a cache reaches this size, it is cleared. */
 const maxCachedDays = 4_096
 const zones = new Map<string, Zone>()
 
@@ -54,7 +54,7 @@ export function zoneNames(): string[] {
 /** A clock change: the clocks go forward and local times are skipped, or the clocks go back and local times occur twice. */
 export interface ClockChange {
   readonly at: Date
-  /** End of the repeated local times. For skipped times the same as `at`. */
+  /** End of the repeated local times. Equal to `at` if local times are skipped. */
   readonly until: Date
   readonly kind: 'skipped' | 'twice'
   /** The affected local times, such as `01:00:00` to `02:00:00`. */
@@ -74,7 +74,7 @@ export function clockChanges(timezone: string, from: Date, to: Date): ClockChang
   let before: OffsetPeriod | undefined
   for (let number = Math.floor(first / day); number * day < end; number++) {
     for (const period of zone.day(number)) {
-      // A period that spans midnight is split between two days.
+      // `Zone.day` returns a period that spans midnight in two parts, one for each day.
       const isNew = period.skipped > 0 || (period.isRepeated && !before?.isRepeated)
       before = period
       if (!isNew || period.from < first || period.from >= end) continue
@@ -105,7 +105,7 @@ export class Zone {
     this.#format = new Intl.DateTimeFormat('en-US', { timeZone: name, timeZoneName: 'longOffset' })
   }
 
-  /** Returns the periods of one UTC day (days since the epoch), in order and without gaps. */
+  /** Returns the periods of one UTC day, in order and without gaps. Days are counted from the Unix epoch. */
   day(number: number): readonly OffsetPeriod[] {
     const known = this.#periods.get(number)
     if (known) return known
@@ -122,7 +122,7 @@ export class Zone {
   #periodsOf(number: number): OffsetPeriod[] {
     const first = number * day
     const last = first + day
-    // A clock change on the previous day matters, too, because its local times may be repeated today.
+    // Also reads the clock changes of the previous day, because the repeated local times may extend into this day.
     const changes = [...this.#changes(first - day, first), ...this.#changes(first, last)]
     if (changes.length === 0) {
       return [{ from: first, to: last, offset: this.#offsetAt(last - 1), skipped: 0, isRepeated: false }]
@@ -145,10 +145,10 @@ export class Zone {
     })
   }
 
-  /** Returns the changes in the UTC offset at or after `from` and before `to`. Both must be midnight in UTC. */
+  /** Returns the changes in the UTC offset at or after `from` and before `to`. `from` and `to` must be midnight in UTC. */
   #changes(from: number, to: number): { at: number; gained: number }[] {
     const changes: { at: number; gained: number }[] = []
-    // A change exactly at midnight belongs to the day that begins then.
+    // A change at exactly midnight belongs to the day that begins at that time.
     let known = from - 1
     let offset = this.#offsetAt(known)
     while (offset !== this.#offsetAt(to - 1)) {
@@ -171,7 +171,7 @@ export class Zone {
     const known = this.#offsets.get(second)
     if (known !== undefined) return known
     const offset = this.#readOffset(second)
-    // Only the ends of days are read more than once.
+    // Caches only the last second of each day, because other seconds are not read more than once.
     if (second % day === day - 1 || second % day === -1) {
       if (this.#offsets.size >= maxCachedDays) this.#offsets.clear()
       this.#offsets.set(second, offset)

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { escapeHtml, headersWith, htmlResponse } from './headers.js'
 import { Refusal } from './refusal.js'
 
-/** Location of the page in the package, and its location if the source files run directly. */
+/** Locations of the built page: one in the package, and one for running the source files directly. */
 const directories = ['./ui/', '../../dist/dashboard/ui/'].map((path) => new URL(path, import.meta.url))
 
 const types: Record<string, string> = {
@@ -29,7 +29,7 @@ function builtPage() {
 function loadPage() {
   const directory = directories.find((one) => existsSync(new URL('index.html', one)))
   if (directory === undefined) {
-    throw new Refusal(500, 'NOT_BUILT', 'The page of the dashboard was not built', 'Run `npm run build`.')
+    throw new Refusal(500, 'NOT_BUILT', 'The dashboard page has not been built', 'Run `npm run build`.')
   }
   const assets = new Map<string, Asset>()
   for (const name of readdirSync(new URL('assets/', directory))) {
@@ -42,7 +42,7 @@ function loadPage() {
 }
 
 /**
- * Returns the page. The base URL of the page is relative: only the last segment of the path. The base URL is therefore
+ * Returns the page. The page's base URL is relative and contains only the last segment of the path, so the base URL is
  * also correct behind a proxy that removes a path prefix.
  */
 export function pageResponse(path: string): Response {

@@ -1,9 +1,9 @@
--- The audit of the dashboard.
+-- Statements for the dashboard's audit log.
 
 -- name: begin
 -- Records an act before it runs ($1 visitor, $2 act, $3 subject, $4 parameters, $5 consequence, $6 reason). Deletes up to 1,000 entries
--- older than 90 days. Logical replication copies the audit without its sequence. Only roles that may write to the audit may advance the
--- sequence, so this statement advances the sequence past the copied entries. Relies on audit_at.
+-- older than 90 days. Logical replication copies the entries but not their sequence, so this statement first advances the sequence past the
+-- copied entries. Only roles that may write to the audit may advance the sequence. Relies on audit_at.
 with caught_up as materialized (
   select holdfast.catch_up_sequences()
 ),
@@ -23,7 +23,7 @@ from caught_up
 returning id::text as id
 
 -- name: latest
--- The latest $1 entries. Relies on audit_at.
+-- Returns the latest $1 entries. Relies on audit_at.
 select
   id::text as id,
   (extract(epoch from at) * 1000)::float8 as at_ms,

@@ -2,7 +2,7 @@ import type { Consequence } from '../acts/index.js'
 import { clip } from '../base/index.js'
 import { type Executor, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 
-/** Record of an act. */
+/** Audit entry for one act. */
 export interface AuditEntry {
   readonly id: string
   readonly at: Date
@@ -11,9 +11,12 @@ export interface AuditEntry {
   readonly subject: string
   /** Reason that the visitor gave. */
   readonly reason: string | null
-  /** Text of the preview, read immediately before the act. */
+  /** Text of the preview, which is computed immediately before the act. */
   readonly consequence: string
-  /** Null if the dashboard crashed or lost its database connection before it could record the outcome. */
+  /**
+   * Time when the act ended. Null if the dashboard crashed or lost its database connection before it could record the
+   * outcome.
+   */
   readonly endedAt: Date | null
   readonly outcome: string | null
   readonly error: string | null

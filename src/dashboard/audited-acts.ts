@@ -8,7 +8,7 @@ import { errorDetails } from './views/jobs.js'
 import type { ActResponse, PreviewResponse } from './wire.js'
 
 const maxReasonLength = 1_000
-/** Time limit for an act with many steps, because a visitor waits for the response. */
+/** Time limit for an act with many steps, because a visitor is waiting for the response. */
 const budgetMs = 15_000
 
 const rules = {
@@ -18,12 +18,12 @@ const rules = {
   } as OptionRule<object>,
   preview: flag,
   reason: {
-    expected: `a text of at most ${maxReasonLength} characters`,
+    expected: `a string of at most ${maxReasonLength} characters`,
     read: (given) => (typeof given === 'string' && given.length <= maxReasonLength ? given : undefined),
   } as OptionRule<string>,
 }
 
-/** Runs the acts of visitors and records them in the audit. */
+/** Runs visitors' acts and records each act in the audit log. */
 export class AuditedActs {
   readonly #context: DashboardContext
   readonly #readOnly: boolean
@@ -46,11 +46,16 @@ export class AuditedActs {
       throw new UsageError(`There is no act ${describe(name)}`, meant && `Did you mean ${meant}?`)
     }
     if (this.#readOnly) {
-      throw new Refusal(403, 'READ_ONLY', 'This dashboard is read-only', 'It was created with the option readOnly.')
+      throw new Refusal(
+        403,
+        'READ_ONLY',
+        'This dashboard is read-only',
+        'The dashboard was created with the option readOnly.',
+      )
     }
     if (!visitor.rights.includes(name as ActName)) {
-      const hint = 'The function auth grants the rights.'
-      throw new Refusal(403, 'FORBIDDEN', `${visitor.name} has no right to ${name}`, hint)
+      const hint = 'The auth function must grant this right to the visitor.'
+      throw new Refusal(403, 'FORBIDDEN', `${visitor.name} does not have the right ${name}`, hint)
     }
     const act = acts[name as ActName] as AnyAct
     if (typeof body !== 'object' || body === null) throw new UsageError(`Expected an object, got ${describe(body)}`)
@@ -83,7 +88,7 @@ export class AuditedActs {
       await this.#context.viewContext.audit.end(entry, null, `${code}: ${message}`).catch(() => {})
       throw error
     }
-    // The act is done, even if the audit can no longer be written.
+    // The act has already run, so a failure to write the audit entry is ignored.
     await this.#context.viewContext.audit.end(entry, outcome.text, null).catch(() => {})
     return outcome
   }

@@ -2,7 +2,10 @@ import { Refusal } from './refusal.js'
 
 const maxBytes = 16_384
 
-/** Reads the body as JSON. Accepts no other content type, because a form on a different site cannot send JSON. */
+/**
+ * Reads the body as JSON. Rejects every other content type, because forms on other sites can send those content types
+ * but not JSON.
+ */
 export async function readJson(request: Request): Promise<unknown> {
   const [type = ''] = (request.headers.get('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() !== 'application/json') {
@@ -12,7 +15,7 @@ export async function readJson(request: Request): Promise<unknown> {
   try {
     return JSON.parse(text)
   } catch {
-    throw new Refusal(400, 'NOT_JSON', 'Expected a body that is JSON')
+    throw new Refusal(400, 'NOT_JSON', 'Expected a body that is valid JSON')
   }
 }
 

@@ -1,4 +1,4 @@
-/** Tolerance for ages, because the ages in one snapshot come from several statements. */
+/** Tolerance for ages, because the ages in one snapshot come from statements that run one after the other. */
 const toleranceMs = 400
 
 /**

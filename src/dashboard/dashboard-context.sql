@@ -1,7 +1,7 @@
--- Statements of the dashboard itself. The views use the statements of the observer.
+-- Statements of the dashboard itself. The views use the observer's statements.
 
 -- name: database_info
--- Version of the server, time of its clock, and the namespaces in use.
+-- Returns the server version, the time of the database clock, and the namespaces in use.
 select
   current_setting('server_version') as server,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
@@ -19,5 +19,5 @@ select
   ) as namespaces
 
 -- name: clock
--- Time of the database clock.
+-- Returns the time of the database clock.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms

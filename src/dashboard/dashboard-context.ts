@@ -20,11 +20,14 @@ import type { ViewContext } from './view.js'
 
 const maxConnections = 5
 const queryTimeoutMs = 10_000
-/** Timeout of the clock query. A database that exceeds it counts as unreachable. */
+/** Timeout of the clock query. If the clock query times out, the database counts as unreachable. */
 const pingTimeoutMs = 2_000
-/** Idle time after which a member is closed. An open member costs one row, which it renews regularly. */
+/**
+ * Idle time after which a fleet member is closed. An open member has one row in the database, which it renews
+ * regularly.
+ */
 const memberIdleMs = 60_000
-/** Maximum number of members. Exceeded only while all of them are in use. */
+/** Maximum number of open fleet members. The dashboard exceeds this number only while all members are in use. */
 const maxMembers = 5
 /** Time for which a measured clock offset is valid. Clocks drift by less than 1 ms in this time. */
 const offsetTtlMs = 60_000
@@ -36,7 +39,7 @@ interface Member {
   lastUsedAt: number
 }
 
-/** Owns the connections and the fleet members of the dashboard. Both open on first use. */
+/** Owns the dashboard's connections and fleet members, which are opened on first use. */
 export class DashboardContext {
   readonly viewContext: ViewContext
   readonly #pool: PgPool
@@ -106,8 +109,8 @@ export class DashboardContext {
   }
 
   /**
-   * Whether the database responds at all. Called after a query got no response. Discards the schema check and the clock
-   * offset, because the next response may come from another server.
+   * Whether the database responds at all. Called after a query has received no response. Discards the schema check and
+   * the clock offset, because the next response may come from another server.
    */
   async isReachable(): Promise<boolean> {
     this.#schemaCheck = undefined
@@ -143,7 +146,7 @@ export class DashboardContext {
     const { schema } = this.viewContext
     const pool = this.#pool
     const holdfast = withoutRecording(() => Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
-    // The caller counts as a use while the member opens, so no other member can replace it in the map.
+    // While the member is opening, its caller counts as a use, so no other member can have replaced it in the map.
     holdfast.catch(() => this.#members.delete(namespace))
     const member = { holdfast, uses: 0, lastUsedAt: performance.now() }
     this.#members.set(namespace, member)
@@ -151,7 +154,7 @@ export class DashboardContext {
     return member
   }
 
-  /** Members that are not in use, the longest idle first. */
+  /** Returns the members that are not in use, longest idle first. */
   #idleMembers(): { readonly namespace: string; readonly lastUsedAt: number }[] {
     return [...this.#members]
       .filter(([, { uses }]) => uses === 0)
@@ -168,7 +171,7 @@ export class DashboardContext {
   async #closeMember(namespace: string): Promise<void> {
     const member = this.#members.get(namespace)
     this.#members.delete(namespace)
-    // If the member cannot delete its row, the row expires.
+    // If the member fails to delete its database row, the row expires.
     await member?.holdfast.then((holdfast) => holdfast.close()).catch(() => {})
   }
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** Subset of Fastify that the plugin uses. */
+/** Subset of Fastify's API that the plugin uses. */
 export interface FastifyLike {
   addHook(
     name: 'onRequest',

@@ -6,11 +6,11 @@ import { Refusal } from './refusal.js'
 
 export type AuthenticatedVisitor = NonNullable<ReturnType<typeof readVisitor>>
 
-/** Origin of a request, independent of its headers. */
+/** Information about a request's sender, taken from the connection and not from the request's headers. */
 export interface RequestSource {
-  /** IP address of the peer of the connection. */
+  /** IP address of the connection's peer. */
   readonly remoteAddress?: string | undefined
-  /** Request object of Node.js. */
+  /** Original request object of Node.js. */
   readonly incoming?: IncomingMessage | undefined
 }
 
@@ -28,40 +28,42 @@ export async function authenticate(
   try {
     visitor = readVisitor(await auth(request, from.incoming))
   } catch (error) {
-    // An error that auth throws may contain secrets, and the client is not authenticated yet. Errors of readVisitor are
-    // safe.
+    // Shows only Holdfast's own errors, such as those of readVisitor. Other errors that auth throws may contain
+    // secrets, and the client is not authenticated.
     const [message, hint] = isInstance(error, HoldfastError) ? [error.message, error.hint] : ['auth threw an error']
-    throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Check the function auth that was passed to dashboard().')
+    throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Check the auth function that you passed to dashboard().')
   }
-  if (visitor === null) throw new Refusal(403, 'FORBIDDEN', 'You may not see this dashboard', 'Sign in first.')
+  if (visitor === null)
+    throw new Refusal(403, 'FORBIDDEN', 'You do not have access to this dashboard', 'Sign in first.')
   return visitor
 }
 
 const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']
-const loopbackOnly = 'This dashboard has no auth, so it accepts only requests from its own machine'
+const loopbackOnly = 'This dashboard has no auth function, so it accepts only requests from its own machine'
 const authHint = 'Pass a function that authenticates visitors: dashboard({ auth }).'
 
 /**
- * Without auth: refuses requests that come from a different machine or through a proxy, or whose host name belongs to a
- * different machine.
+ * Checks requests to a dashboard without `auth`. Refuses a request if it comes from a different machine or through a
+ * proxy, or if its host name belongs to a different machine.
  */
 function requireLoopback(request: Request, { remoteAddress }: RequestSource): void {
   const refusal = (reason = '', hint = '') => new Refusal(403, 'AUTH_REQUIRED', loopbackOnly + reason, authHint + hint)
   if (remoteAddress === undefined) {
     throw refusal(
-      '. The address of the client is unknown',
-      ' Or pass the address of the client: board.fetch(request, { remoteAddress }).',
+      ". The client's address is unknown",
+      " Or pass the client's address: board.fetch(request, { remoteAddress }).",
     )
   }
   if (!isLoopbackAddress(remoteAddress)) throw refusal()
   const proxy = proxyHeaders.find((name) => request.headers.has(name))
   if (proxy) throw refusal(`. This request came through a proxy (it has the header ${proxy})`)
-  // Any site can resolve its name to this machine. The browser would then treat this page as part of that site.
-  if (!isLoopbackName(hostOf(request))) throw refusal(', for a host name such as localhost or 127.0.0.1')
-  // Some proxies add no header. But the browser still sends the address of the visited site as the origin.
+  // Any site can resolve its own name to this machine. The browser would then treat this page as part of that site.
+  if (!isLoopbackName(hostOf(request)))
+    throw refusal('. The host of the request must be localhost or a loopback address such as 127.0.0.1')
+  // Some proxies add no header, but the browser still sends the address of the visited site as the origin.
   const origin = request.headers.get('origin')
   if (origin !== null && !isLoopbackName(originHost(origin) ?? '')) {
-    throw refusal(`. This request comes from ${describe(origin)}`)
+    throw refusal(`. This request comes from the origin ${describe(origin)}`)
   }
 }
 
@@ -74,14 +76,16 @@ function isLoopbackName(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || isLoopbackAddress(name)
 }
 
-/** Host of the request, without a default port. */
+/** Returns the host of the request, without a default port. */
 function hostOf({ headers, url }: Request): string {
   const { protocol, host } = new URL(url)
   const address = `${protocol}//${headers.get('host') ?? host}`
   return URL.canParse(address) ? new URL(address).host : ''
 }
 
-/** Refuses a request that a different site sends through a visitor's browser, with the visitor's rights. */
+/**
+ * Refuses cross-site requests, which a different site sends through a visitor's browser to use the visitor's rights.
+ */
 export function refuseCrossSite(request: Request): void {
   const site = request.headers.get('sec-fetch-site')
   const origin = request.headers.get('origin')

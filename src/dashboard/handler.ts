@@ -17,7 +17,7 @@ import { errorBody } from './serialize.js'
 import { parseViewRequest, viewRequest } from './view-requests.js'
 import type { ErrorBody, Me } from './wire.js'
 
-/** Only the end of the path matters. The prefix depends on where the dashboard is mounted. */
+/** Matches only the end of the path, because the prefix depends on where the dashboard is mounted. */
 const apiPath = /\/api\/(?:(me|live)|(view|sql|act)\/([^/]+))$/
 const assetPath = /\/assets\/([^/]+)$/
 
@@ -118,7 +118,7 @@ function requireMethod(request: Request, ...methods: string[]): void {
   }
 }
 
-/** Decodes a segment of a path. Returns an empty name, which does not exist, if the encoding is invalid. */
+/** Decodes a path segment. If the encoding is invalid, returns an empty name, which matches nothing. */
 function decodeName(part: string | undefined): string {
   try {
     return decodeURIComponent(part ?? '')

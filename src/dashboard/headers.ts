@@ -20,7 +20,10 @@ const always = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 }
 
-/** Headers of a response. Responses are not cached unless `more` overrides it. */
+/**
+ * Returns the headers of a response. Responses are not cached unless `more` contains a different `cache-control`
+ * header.
+ */
 export function headersWith(more: Record<string, string>): Headers {
   return new Headers({ ...always, 'cache-control': 'no-store', ...more })
 }

@@ -17,7 +17,7 @@ export type LiveMessage =
 
 /** A view with its parameters. */
 export interface ViewRequest {
-  /** Key that is equal for requests with the same view and parameters. */
+  /** Key that is the same for all requests with the same view and parameters. */
   readonly id: string
   readonly view: AnyView
   readonly params: Parameters<AnyView['read']>[1]
@@ -27,14 +27,15 @@ interface Subscription {
   readonly request: ViewRequest
   readonly listeners: Set<(message: LiveMessage) => void>
   dueAt: number
-  /** Latest published snapshot. The next one is published only if it differs. */
+  /** Latest published snapshot. The next snapshot is published only if its data differs. */
   snapshot: { readonly message: LiveMessage & { kind: 'snapshot' }; readonly data: unknown } | undefined
   failure: ErrorBody | undefined
 }
 
 /**
- * Polls the views that pages subscribe to: each distinct request once per interval, one request at a time, so that the
- * database receives no bursts. Publishes changed data to the subscribers. Without subscribers, it runs no queries.
+ * Polls the views that pages subscribe to. Runs each distinct request once per interval, and only one request at a
+ * time, so that the database receives no bursts of queries. Publishes changed data to the subscribers. Runs no queries
+ * while there are no subscribers.
  */
 export class Hub {
   readonly #context: DashboardContext
@@ -59,7 +60,7 @@ export class Hub {
     let subscription = this.#subscriptions.get(request.id)
     if (subscription === undefined) {
       if (this.#subscriptions.size >= maxSubscriptions) {
-        throw new Refusal(503, 'TOO_MANY_VIEWS', `${maxSubscriptions} views are watched already`, 'Close some pages.')
+        throw new Refusal(503, 'TOO_MANY_VIEWS', `${maxSubscriptions} views are already open`, 'Close some pages.')
       }
       const dueAt = performance.now()
       subscription = { request, listeners: new Set(), dueAt, snapshot: undefined, failure: undefined }
@@ -78,15 +79,14 @@ export class Hub {
     }
   }
 
-  /**
-   * Returns one message: the current one if the request already has subscribers, otherwise the result of the next poll.
-   */
+  /** Returns the current message if the request already has subscribers, and otherwise the result of the next poll. */
   read(request: ViewRequest): Promise<LiveMessage> {
     return new Promise((resolve) => {
       let latest: LiveMessage
       const stop = this.subscribe(request, (message) => {
         latest = message
-        // subscribe() can call the listener before it returns `stop`, and with a snapshot followed by a later failure.
+        // subscribe() can call the listener before it returns `stop`, and can call the listener twice: with a snapshot
+        // and then with a failure.
         queueMicrotask(() => {
           stop()
           resolve(latest)
@@ -148,7 +148,10 @@ export class Hub {
     }
   }
 
-  /** Fails all subscriptions. Only the first one that is due tries the database again. */
+  /**
+   * Publishes the failure to all subscriptions. Afterwards, only the subscription that is due first tries the database
+   * again.
+   */
   #publishUnreachable(subscription: Subscription, body: ErrorBody): void {
     const again = performance.now() + retryMs
     subscription.dueAt = again
@@ -174,12 +177,12 @@ export class Hub {
   }
 }
 
-/** The error of a view whose query gets no response, even though the database responds to other queries. */
+/** Returns the error for a view whose query receives no response although the database responds to other queries. */
 function unansweredError({ message, cause }: Error): ErrorBody {
   return {
     code: 'UNANSWERED',
-    message: `The database is reachable, but this query got no response: ${cause instanceof Error ? cause.message : message}`,
-    hint: 'The dashboard repeats the query automatically.',
+    message: `The database is reachable, but this query received no response: ${cause instanceof Error ? cause.message : message}`,
+    hint: 'The dashboard retries the query automatically.',
   }
 }
 

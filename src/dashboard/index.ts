@@ -13,8 +13,8 @@ export type { Outcome } from './wire.js'
 /** Request handlers of the dashboard for several web frameworks. */
 export interface Dashboard {
   /**
-   * Handles a Fetch API request, under any path. Without `auth`, `remoteAddress` is required: the IP address of the
-   * client.
+   * Handles a Fetch API request under any path. Without `auth`, you must pass the client's IP address as
+   * `remoteAddress`.
    *
    * @example
    * app.all('/admin/holdfast/*', (c) => board.fetch(c.req.raw)) // Hono
@@ -39,8 +39,8 @@ export interface Dashboard {
 }
 
 /**
- * Creates a dashboard for the fleet. It connects on the first request. While no page is open, it runs no queries.
- * Without `auth`, it accepts only requests from its own machine.
+ * Creates a dashboard for the fleet. The dashboard connects on the first request, and runs no queries while no page is
+ * open. Without `auth`, the dashboard accepts only requests from its own machine.
  *
  * @example
  * const board = dashboard({ url: process.env.DATABASE_URL, auth: (request) => visitorOf(request) })

@@ -4,16 +4,16 @@ import { Refusal } from './refusal.js'
 
 const maxStreams = 100
 const maxViews = 16
-/** Interval between keep-alive comments. They are necessary because proxies close silent connections. */
+/** Interval between keep-alive comments, which prevent proxies from closing idle connections. */
 const keepAliveMs = 15_000
 /**
- * Maximum lifetime of a stream. Afterwards the browser reconnects, and the server refuses a visitor who has lost
- * access.
+ * Maximum lifetime of a stream. When the stream ends, the browser reconnects, and the server refuses visitors who have
+ * lost access.
  */
 const maxStreamMs = 600_000
 const bufferBytes = 65_536
 
-/** A view of a stream, and its spelling in the URL. */
+/** View of a stream, and its text exactly as written in the URL. */
 export interface StreamedView {
   readonly spec: string
   readonly request: ViewRequest
@@ -39,7 +39,7 @@ export class Streams {
       throw new Refusal(400, 'USAGE', `Expected 1 to ${maxViews} views, got ${views.length}`)
     }
     if (this.#open.size >= maxStreams) {
-      throw new Refusal(503, 'TOO_MANY_STREAMS', `${maxStreams} pages are open already`, 'Close some of them.')
+      throw new Refusal(503, 'TOO_MANY_STREAMS', `${maxStreams} pages are already open`, 'Close some of the pages.')
     }
     const stream = new Stream(() => {
       this.#open.delete(stream)
@@ -56,7 +56,7 @@ export class Streams {
     signal.addEventListener('abort', () => stream.end(), { once: true })
     const headers = headersWith({
       'content-type': 'text/event-stream; charset=utf-8',
-      // Compression and proxies would buffer the events.
+      // Prevents compression and proxies from buffering the events.
       'cache-control': 'no-store, no-transform',
       'x-accel-buffering': 'no',
     })
@@ -69,8 +69,8 @@ export class Streams {
 }
 
 /**
- * Stream of one page. A newer message of a view replaces the unsent message, so a slow page is never more than one
- * message per view behind.
+ * Event stream of one page. A new message of a view replaces an older message that has not been sent yet, so a slow
+ * page is at most one message per view behind.
  */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>

@@ -8,7 +8,7 @@ type ParsedRequest = IncomingMessage & { body?: unknown; originalUrl?: string }
 
 type Handle = (request: Request, from: RequestSource) => Promise<Response>
 
-/** Handles a request of Node.js with a handler for Fetch API requests. */
+/** Passes a Node.js request to a Fetch API handler, and sends the handler's response. */
 export async function handleNode(handle: Handle, incoming: ParsedRequest, outgoing: ServerResponse): Promise<void> {
   const closed = new AbortController()
   outgoing.once('close', () => closed.abort())
@@ -34,9 +34,9 @@ function requestOf(incoming: ParsedRequest, signal: AbortSignal): Request {
   for (const [name, value] of Object.entries(headers)) {
     if (value !== undefined && !name.startsWith(':')) given.set(name, Array.isArray(value) ? value.join(', ') : value)
   }
-  // A request without a host must not count as a request to this machine.
+  // A request without a host name must not count as a request to this machine.
   const host = headers.host ?? String(headers[':authority'] ?? 'unknown.invalid')
-  // Assigned as a path, because a path that begins with two slashes would otherwise be parsed as another host.
+  // Assigns the path separately, because a path that begins with two slashes would otherwise be parsed as a host name.
   const address = new URL(`${protocol}://${host}`)
   const [path = '/', ...search] = (originalUrl ?? url).split('?')
   address.pathname = path
@@ -50,7 +50,7 @@ function requestOf(incoming: ParsedRequest, signal: AbortSignal): Request {
   })
 }
 
-/** The raw body, or the body that a parser has already read. */
+/** Returns the raw body, or the body that a parser has already read. */
 function bodyOf(incoming: ParsedRequest): ReadableStream | Uint8Array<ArrayBuffer> | string {
   const { body } = incoming
   if (body === undefined) return chunksOf(incoming)
@@ -58,7 +58,7 @@ function bodyOf(incoming: ParsedRequest): ReadableStream | Uint8Array<ArrayBuffe
   return typeof body === 'string' ? body : JSON.stringify(body)
 }
 
-/** Streams the body on demand, because most refused requests are refused before their body is read. */
+/** Streams the body on demand, because the dashboard refuses most invalid requests before it reads their body. */
 function chunksOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   const pieces = incoming.iterator({ destroyOnReturn: false })
   return new ReadableStream<Uint8Array>(

@@ -6,28 +6,34 @@ import type { Redact } from './redact.js'
 
 /** A person who may see the dashboard. */
 export interface Visitor {
-  /** Name of the visitor in the audit. */
+  /** Name of the visitor in the audit log. */
   readonly name: string
-  /** Rights of the visitor: `read` (default) permits no acts, `all` permits all acts, a list permits these acts. */
+  /**
+   * Rights of the visitor: `read` (default) permits no acts, `all` permits all acts, and a list permits the listed
+   * acts.
+   */
   readonly rights?: 'all' | 'read' | readonly ActName[] | undefined
 }
 
 /**
- * Authenticates a request: returns the visitor, or null to refuse. `incoming` is the original request if it came
- * through Node.js, including properties that middleware has added, such as a session.
+ * Authenticates a request. Returns the visitor, or null to refuse the request. `incoming` is the original Node.js
+ * request, if there is one, with the properties that middleware has added, such as a session.
  */
 export type Auth = (request: Request, incoming?: IncomingMessage) => Visitor | null | Promise<Visitor | null>
 
 export interface DashboardOptions {
   /** Connection URL, such as `postgres://user:password@host:5432/database`. Required unless `pool` is set. */
   readonly url?: string | undefined
-  /** Your own node-postgres pool. The dashboard never closes it. */
+  /** Your own node-postgres pool. The dashboard never closes this pool. */
   readonly pool?: PgPool | undefined
   /** Schema that contains the tables of Holdfast. Default `holdfast`. */
   readonly schema?: string | undefined
-  /** Authenticates visitors and grants their rights. Without it, only requests from the same machine are accepted. */
+  /**
+   * Authenticates visitors and grants their rights. Without `auth`, the dashboard accepts only requests from the same
+   * machine.
+   */
   readonly auth?: Auth | undefined
-  /** Refuses every act, for all visitors. */
+  /** Whether the dashboard refuses every act, for all visitors. Default false. */
   readonly readOnly?: boolean | undefined
   /** Removes confidential data from inputs, results, answers, errors and log lines. */
   readonly redact?: Redact | undefined
@@ -52,11 +58,13 @@ export function readSettings(options: DashboardOptions) {
   if (pool !== undefined && url === undefined) return { database: { pool }, ...rest }
   throw new UsageError(
     `Expected exactly one of url and pool, got ${url === undefined ? 'none' : 'both'}`,
-    'For example dashboard({ url: process.env.DATABASE_URL }), with the variable set.',
+    'Use dashboard({ url: process.env.DATABASE_URL }), for example, and check that the variable is set.',
   )
 }
 
-/** Reads the return value of `auth`. An invalid value throws, so that a mistake in `auth` grants nothing. */
+/**
+ * Checks the return value of `auth`. Throws if the value is invalid, so that a mistake in `auth` never grants a right.
+ */
 export function readVisitor(
   given: Visitor | null,
 ): { readonly name: string; readonly rights: readonly ActName[] } | null {
@@ -68,7 +76,7 @@ export function readVisitor(
   if (rights === 'all') return { name, rights: actNames }
   if (rights === 'read') return { name, rights: [] }
   if (!Array.isArray(rights)) {
-    throw new UsageError(`Expected rights to be "all", "read" or names of acts, got ${describe(rights)}`)
+    throw new UsageError(`Expected rights to be "all", "read" or an array of act names, got ${describe(rights)}`)
   }
   for (const right of rights) {
     if (actNames.includes(right)) continue

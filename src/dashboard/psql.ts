@@ -2,7 +2,7 @@ import { statementByText } from '../postgres/index.js'
 import type { RecordedQuery } from './record-queries.js'
 import type { StatementList } from './wire.js'
 
-/** Prepares recorded queries for psql: each statement once, with its values as literals. */
+/** Prepares recorded queries for psql. Each statement appears once, with its values as literals. */
 export function statementListOf(queries: readonly RecordedQuery[]): StatementList {
   const statements = queries.map(({ text, values }) => ({
     purpose: statementByText(text)?.purpose ?? '',
@@ -11,10 +11,13 @@ export function statementListOf(queries: readonly RecordedQuery[]): StatementLis
   return { statements: [...new Map(statements.map((one) => [one.text, one])).values()] }
 }
 
-/** Matches strings, quoted names, comments and function bodies, which stay unchanged, and parameters such as $1. */
+/**
+ * Matches parameters such as $1. Also matches strings, quoted names, comments and function bodies, because their
+ * content must not change.
+ */
 const tokens = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$\$[\s\S]*?\$\$|\$(\d+)/g
 
-/** Replaces the parameters of the statement by literals. */
+/** Replaces the statement's parameters with literals. */
 export function withValues(text: string, values: readonly unknown[]): string {
   return text.replace(tokens, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
 }
@@ -45,7 +48,10 @@ function arrayOf(values: readonly unknown[]): string {
   return `{${items.join(',')}}`
 }
 
-/** Invisible and direction-changing characters. They are escaped, because people paste the statement. */
+/**
+ * Invisible and direction-changing characters. These characters are escaped, because people copy and paste the
+ * statement.
+ */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 
 function quote(text: string): string {

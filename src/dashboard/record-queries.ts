@@ -9,7 +9,7 @@ export interface RecordedQuery {
 
 const recordings = new AsyncLocalStorage<RecordedQuery[] | undefined>()
 
-/** Wraps a pool so that `recordQueries` sees its queries. */
+/** Wraps a pool so that `recordQueries` can record the pool's queries. */
 export function recordingPool(pool: PgPool): PgPool {
   return {
     query: recordingQuery(pool),
@@ -39,7 +39,7 @@ function recordingQuery(target: Pick<PgPoolClient, 'query'>): PgPoolClient['quer
   }
 }
 
-/** Runs the work and returns the queries that it sent. */
+/** Runs the given work and returns the queries that the work sent. */
 export async function recordQueries(work: () => Promise<unknown>): Promise<RecordedQuery[]> {
   const queries: RecordedQuery[] = []
   await recordings.run(queries, work)

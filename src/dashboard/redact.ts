@@ -16,7 +16,7 @@ export interface Payload {
 /** Removes confidential data from a payload and returns the value to show. */
 export type Redact = (payload: unknown, about: Payload) => unknown
 
-/** Wraps the user's hook. If the hook throws, the payload is not shown. */
+/** Wraps the user's `redact` function. If the function throws, the payload is not shown. */
 export function redactWith(hook: Redact | undefined): Redact {
   if (hook === undefined) return (payload) => payload
   return (payload, about) => {

@@ -1,4 +1,4 @@
-/** Refuses a request, with the HTTP status, the reason and a hint. */
+/** Error that refuses a request with an HTTP status, a reason and a hint. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,

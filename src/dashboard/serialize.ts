@@ -4,7 +4,7 @@ import type { ErrorBody } from './wire.js'
 const maxTextLength = 8_000
 const maxJsonLength = 2_000_000
 
-/** Converts an error for the page. Omits the stack, because it contains file names. */
+/** Converts an error for the page. Omits the stack trace, because the stack trace contains file names. */
 export function errorBody(error: unknown): ErrorBody {
   if (isInstance(error, HoldfastError))
     return { code: error.code, message: truncate(error.message), hint: error.hint ?? null }
@@ -15,15 +15,18 @@ export function errorBody(error: unknown): ErrorBody {
 export function toJson(data: unknown): string {
   const json = JSON.stringify(data ?? null, (_, value) => (typeof value === 'string' ? truncate(value) : value))
   if (json.length <= maxJsonLength) return json
-  throw new HoldfastError(`Expected at most ${maxJsonLength} characters for this view, got ${json.length}`, {
-    code: 'TOO_LARGE',
-    retryable: false,
-    hint: 'Select a namespace, or use the command line.',
-  })
+  throw new HoldfastError(
+    `Expected the data of this view to have at most ${maxJsonLength} characters, got ${json.length}`,
+    {
+      code: 'TOO_LARGE',
+      retryable: false,
+      hint: 'Select a namespace, or use the command line.',
+    },
+  )
 }
 
 function truncate(text: string): string {
   if (text.length <= maxTextLength) return text
   const half = maxTextLength / 2
-  return `${text.slice(0, half)} … ${text.length - maxTextLength} characters … ${text.slice(-half)}`.toWellFormed()
+  return `${text.slice(0, half)} … (${text.length - maxTextLength} characters omitted) … ${text.slice(-half)}`.toWellFormed()
 }

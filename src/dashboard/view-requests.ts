@@ -17,7 +17,8 @@ export function viewRequest(name: string, search: URLSearchParams): ViewRequest 
   if (given.length > maxParams) throw new UsageError(`Expected at most ${maxParams} parameters, got ${given.length}`)
   const names = given.map(([param]) => param)
   const twice = names.find((param, at) => names.indexOf(param) !== at)
-  if (twice !== undefined) throw new UsageError(`Expected ${JSON.stringify(twice.slice(0, 80))} once, got it twice`)
+  if (twice !== undefined)
+    throw new UsageError(`Expected the parameter ${JSON.stringify(twice.slice(0, 80))} only once, got it twice`)
   const params = readParams(`the view ${name}`, Object.fromEntries(given), view)
   const sorted = Object.entries(params).sort(([one], [other]) => (one < other ? -1 : 1))
   return { id: `${name} ${JSON.stringify(sorted)}`, view, params }

@@ -11,7 +11,7 @@ export interface ViewContext {
   readonly observer: Observer
   readonly schema: string
   /**
-   * Runs `work` with a fleet member that holds nothing. The member opens on first use and closes after an idle period.
+   * Runs `work` with a fleet member that holds no locks. The member opens on first use and closes after an idle period.
    */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   readonly audit: Audit
@@ -25,12 +25,12 @@ interface ViewDefinition<Needs extends ParamKinds, Params extends ParamKinds, Da
 }
 
 /**
- * A dashboard query, which runs every `intervalMs` while a page subscribes to it. Pages receive the data when it has
- * changed.
+ * Query of the dashboard, which runs every `intervalMs` while at least one page subscribes to it. The pages receive the
+ * data whenever the data has changed.
  *
- * - The data is bounded: at most 200 rows per list. Long texts are truncated.
- * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. If such a
- *   number has only followed the clock, the data counts as unchanged.
+ * - Each list contains at most 200 rows, and long texts are truncated.
+ * - Dates come from the database clock. Ages and remaining times (`…Ms`) are relative to the time of the snapshot. If
+ *   such a number has changed only by the elapsed time, the data counts as unchanged.
  */
 export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data>
   extends ViewDefinition<Needs, Params, Data> {
@@ -41,7 +41,7 @@ export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data>
 export type AnyView = View<ParamKinds, ParamKinds, unknown>
 
 /**
- * Defines a view. `needs` are the required parameters, `params` the optional ones.
+ * Defines a view. `needs` lists the required parameters, and `params` lists the optional parameters.
  *
  * @example
  * const lock = view({

@@ -10,9 +10,9 @@ import {
 } from '../observe/index.js'
 
 const maxNames = 60
-/** Maximum number of holders, and of waiters, per name. */
+/** Maximum number of holders per name, and of waiters per name. */
 const maxPerName = 20
-/** Maximum number of rows of the tree. */
+/** Maximum number of rows in the tree. */
 const maxRows = 200
 
 /** Wait graph in the form that the page draws. */
@@ -20,8 +20,8 @@ export interface WaitGraphView {
   /** Number of waiting calls. */
   readonly calls: number
   /**
-   * Participants that block others and do not wait themselves, the largest blocker first. Includes one participant of
-   * each cycle.
+   * Participants that block others without waiting themselves, and one participant of each cycle. The participant that
+   * blocks the most others is first.
    */
   readonly roots: readonly { readonly participant: string; readonly blocks: number }[]
   readonly cycles: WaitGraph['cycles']
@@ -51,15 +51,16 @@ export type DrawnWait = Pick<
 >
 
 /**
- * Row in the tree: a participant with the name that it waits for, or (with `has`) a name that the participant holds.
+ * Row in the tree. Without `has`, the row shows a participant and the name that the participant waits for. With `has`,
+ * the row shows a name that the participant holds.
  */
 export interface TreeRow {
   readonly depth: number
   readonly participant: string
   readonly has: boolean
-  /** Null for a root. */
+  /** Null for a root of the tree. */
   readonly name: string | null
-  /** Whether the rows below it appear elsewhere in the tree. */
+  /** Whether the rows below this row appear elsewhere in the tree. */
   readonly isRepeated: boolean
 }
 
@@ -123,7 +124,7 @@ function relevantNames({ names, cycles }: WaitGraph): ContendedName[] {
     .map((name) => ({ ...name, holders: limited(name.holders), waits: limited(name.waits) }))
 }
 
-/** Number of participants that wait for this one, directly or indirectly. */
+/** Returns the number of participants that wait for the given participant, directly or indirectly. */
 function blockedBy(id: string, names: readonly ContendedName[]): number {
   const found = new Set([id])
   for (const one of found) {
@@ -135,7 +136,7 @@ function blockedBy(id: string, names: readonly ContendedName[]): number {
 }
 
 function drawName(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
-  // Each permit, and each wait for a permit, is a separate row. Merge the rows of one participant.
+  // Merges the rows of one participant, because each permit and each wait for a permit is a separate row.
   const holders = mergeBy(
     name.holders,
     ({ participant, job }) => `${participant} ${job}`,

@@ -1,10 +1,10 @@
-// Types of the messages between the server and the page. The page imports these types and no code of the server.
+// Types of the messages between the server and the page. The page imports only these types, and no server code.
 import type { ActName, Acts, Consequence, Outcome as FullOutcome, ParsedParams } from '../acts/index.js'
 import type { ViewName, Views } from './views/index.js'
 
 export type { ActName, Consequence, ViewName }
 
-/** Type of a value after serialization to JSON and back. */
+/** Type of a value that was serialized to JSON and parsed again. */
 export type Wire<T> = unknown extends T
   ? T
   : T extends Date
@@ -46,17 +46,17 @@ export interface Me {
   readonly namespaces: readonly string[]
   /** Time of the database clock. Null while the database is unreachable. */
   readonly now: string | null
-  /** Reason why the database is unreachable. */
+  /** Error of the attempt to read from the database. Null if the database is reachable. */
   readonly error: ErrorBody | null
 }
 
 /**
- * Response to `GET api/view/NAME?params`, and data of `event: view`, where `view` is `NAME?params` as the page wrote
- * it.
+ * Response to `GET api/view/NAME?params`, and data of `event: view`. The field `view` contains `NAME?params` exactly as
+ * the page sent it.
  */
 export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
-  /** Time of the database clock from which ages and remaining times count. */
+  /** Time of the snapshot by the database clock. Ages and remaining times are relative to this time. */
   readonly at: string
   readonly data: ViewData<Name>
 }
@@ -85,7 +85,7 @@ export interface PreviewResponse {
   readonly consequence: Consequence
 }
 
-/** Outcome of an act, without the result for programs. */
+/** Outcome of an act, without the machine-readable result. */
 export type Outcome = Omit<FullOutcome, 'result'>
 
 export interface ActResponse {

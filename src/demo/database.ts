@@ -15,13 +15,14 @@ export interface DemoDatabase extends AsyncDisposable {
 type DatabaseUrls = { readonly url: string; readonly directUrl: string | undefined } | undefined
 
 /**
- * Opens a database for the demo. Without URLs, starts an embedded server and uses the default schema of Holdfast, so that other
- * commands need only the URL. `warn` receives errors of the cleanup.
+ * Opens a database for the demo. Without URLs, starts an embedded server and uses the default schema of Holdfast, so that other commands
+ * need only the URL. `warn` receives errors that occur during the cleanup.
  */
 export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: string) => void): Promise<DemoDatabase> {
   if (urls) return openOnServer(urls.url, urls.directUrl, warn)
   const server = await startEmbedded({
-    // The data does not outlive the demo, and killed processes cannot lose data that the operating system has yet to write.
+    // Flushing is unnecessary: the data does not outlive the demo, and a killed process does not lose data that the operating system has
+    // not written yet.
     settings: { fsync: 'off', full_page_writes: 'off', max_connections: '300' },
   })
   try {
@@ -33,7 +34,7 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
       directUrl: undefined,
       schema: 'holdfast',
       tables,
-      description: `The demo runs its own PostgreSQL ${server.version}, and keeps no data: ${url}`,
+      description: `The demo has started PostgreSQL ${server.version} and deletes all data at the end: ${url}`,
       [Symbol.asyncDispose]: () => server.stop(),
     }
   } catch (error) {
@@ -70,10 +71,10 @@ async function openOnServer(
       hashedKey(schema, 'demo').key,
     ])
     if (!rows[0].is_ours) {
-      throw new HoldfastError('Another demo already runs in this database', {
+      throw new HoldfastError('Another demo is already running in this database', {
         code: 'DEMO_RUNS',
         retryable: true,
-        hint: 'Wait until it ends, or choose another database. Without --url the demo starts its own server.',
+        hint: 'Wait until the other demo has ended, or choose another database. Without --url, the demo starts its own server.',
       })
     }
     await drop(lockClient)
@@ -87,10 +88,10 @@ async function openOnServer(
     directUrl,
     schema,
     tables,
-    description: `The demo runs in your database, in the schemas ${schema} and ${tables}, which it drops at its end.`,
+    description: `The demo is running in the schemas ${schema} and ${tables} of your database, and drops both schemas at the end.`,
     async [Symbol.asyncDispose]() {
       try {
-        // Opens a new session, because a server restart or failover has ended the session that held the lock.
+        // Opens a new session, because a server restart or failover may have ended the session that held the lock.
         const client = await connect()
         await drop(client).finally(() => client.end())
       } catch (error) {

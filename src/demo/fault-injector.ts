@@ -8,7 +8,7 @@ interface FaultListener {
   thawed(member: Member, afterMs: number): void
 }
 
-/** Kills and freezes instances at random times. Replaces killed instances, like a supervisor. */
+/** Kills and freezes instances at random times. Replaces killed instances, as a supervisor would. */
 export class FaultInjector {
   readonly #fleet: Fleet
   readonly #random: Random
@@ -30,9 +30,9 @@ export class FaultInjector {
       await pause(this.#random.between(4_000, 8_000), stop)
       if (stop.aborted) break
       const { open } = this.#fleet
-      // Keeps enough instances for takeovers.
+      // Keeps enough instances open for takeovers.
       if (open.length <= this.#instances / 2) continue
-      // The first fault is a kill and the second a freeze, so that a short demo shows both.
+      // The first fault is a kill and the second fault is a freeze, so that even a short demo shows both.
       const kills = round === 0 || (round > 1 && this.#random.chance(0.6))
       const victim = this.#random.pick(open)
       round++
@@ -51,7 +51,7 @@ export class FaultInjector {
     if (!stop.aborted) this.#fleet.start()
   }
 
-  /** Freezes an instance, usually for longer than its locks last, sometimes for less. */
+  /** Freezes an instance, usually until after its locks have expired, and sometimes for a shorter time. */
   async #freezeAndThaw(victim: Member, stop: AbortSignal): Promise<void> {
     const expiries = this.#random.chance(0.75) ? this.#random.between(1.3, 2) : 0.2
     const frozenAt = performance.now()

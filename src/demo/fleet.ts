@@ -5,10 +5,10 @@ import type { DemoDatabase } from './database.js'
 import type { InstanceMessage, InstanceOptions } from './messages.js'
 
 const program = fileURLToPath(new URL('./instance.js', import.meta.url))
-/** Time for running work to finish on a busy machine. */
+/** Maximum time for running work to finish, long enough for a busy machine. */
 const closeMs = 15_000
 
-// In alphabetical order, so that names show the order in which instances started.
+// The names are in alphabetical order, so that they show the order in which the instances started.
 const names =
   'Ada Ben Cleo Dan Eva Finn Gus Hana Ida Jo Kai Lea Max Nia Oto Pia Quin Rosa Sam Tess Uma Vic Wim Xia Yan Zoe'
 const firstNames = names.split(' ')
@@ -25,7 +25,7 @@ export class Member {
   /** Pieces of work that are running now. */
   readonly works = new Set<string>()
   state: 'opening' | 'open' | 'frozen' | 'gone' = 'opening'
-  /** Port of its web server. */
+  /** Port of the instance's web server. */
   port = 0
   /** True after the demo has killed or closed the instance. */
   isExpectedToEnd = false
@@ -63,8 +63,8 @@ export class Member {
 
   /**
    * Freezes the process, like a paused virtual machine. A helper process outside this process group thaws the frozen
-   * process when the helper's stdin closes: on `thaw`, and also when the demo is killed, because a frozen process
-   * cannot notice that the demo has ended.
+   * process when the helper's stdin closes. The stdin closes on `thaw`, and also if the demo is killed. The helper is
+   * necessary because a frozen process cannot notice that the demo has ended.
    */
   freeze(): void {
     this.state = 'frozen'
@@ -84,7 +84,7 @@ export class Member {
     if (this.state === 'frozen') this.state = 'open'
   }
 
-  /** Closes the instance cleanly. Kills it after a timeout. */
+  /** Closes the instance cleanly, or kills it after a timeout. */
   async close(): Promise<void> {
     await this.thaw()
     this.isExpectedToEnd = true
@@ -104,7 +104,7 @@ interface FleetListener {
   onEnded(member: Member, how: string): void
 }
 
-/** The instances of the demo, until their processes end. */
+/** The instances of the demo whose processes have not ended. */
 export class Fleet {
   readonly #database: DemoDatabase
   readonly #expiryMs: number
@@ -138,7 +138,10 @@ export class Fleet {
     return [...this.#members].filter(({ state }) => state === 'open')
   }
 
-  /** Instances that receive requests. Includes frozen instances, because a load balancer notices them late. */
+  /**
+   * Instances that receive requests. Includes frozen instances, because a load balancer does not notice a freeze
+   * immediately.
+   */
   get reachable(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'open' || state === 'frozen')
   }

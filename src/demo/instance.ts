@@ -6,7 +6,8 @@ import { type DepartmentContext, departments } from './company/index.js'
 import type { InstanceMessage, InstanceOptions } from './messages.js'
 import { WebServer } from './web-server.js'
 
-// A signal to the process group is for the demo, which then sends `close`. An instance exits when the demo has ended.
+// Ignores signals to the process group, because the demo handles them and then sends `close`. An instance also exits if
+// the demo has ended.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('disconnect', () => process.exit())
 
@@ -24,7 +25,7 @@ process.on('message', async (message: InstanceOptions | 'close') => {
 const failureEvents = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
 
 function send(message: InstanceMessage): void {
-  // The demo may have ended. In that case this process exits too.
+  // Sends nothing if the demo has ended, because this process is then exiting too.
   if (process.connected) process.send!(message, undefined, undefined, () => {})
 }
 

@@ -41,7 +41,7 @@ export class LoadGenerator {
     })
   }
 
-  /** Returns the deliveries and the refused exports since the last call. */
+  /** Returns the number of deliveries and of refused exports since the last call. */
   resetCounts(): { deliveries: number; refused: number } {
     const counts = { deliveries: this.#deliveries, refused: this.#refused }
     this.#deliveries = this.#refused = 0
@@ -54,8 +54,8 @@ export class LoadGenerator {
   }
 
   /**
-   * Delivers an event until its booking is acknowledged with 201. 202 means that a different delivery of the event is
-   * running.
+   * Repeats the delivery of an event until status 201 acknowledges the booking. Status 202 means that another delivery
+   * of the event is still running.
    */
   async #deliverPayment(event: string): Promise<void> {
     while (!this.#stopped.signal.aborted) {
@@ -79,7 +79,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Returns the status, or undefined if there was no response. */
+  /** Returns the status of the response, or undefined if there was no response. */
   async #post(path: string, body: object, headers: Record<string, string> = {}): Promise<number | undefined> {
     const member = this.#random.pick(this.#fleet.reachable)
     if (!member) return undefined

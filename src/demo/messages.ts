@@ -1,16 +1,16 @@
-/** Options of an instance, which it receives when it starts. */
+/** Options that an instance receives when it starts. */
 export interface InstanceOptions {
   readonly name: string
   readonly url: string
   readonly directUrl: string | undefined
   /** Schema of Holdfast. */
   readonly schema: string
-  /** Schema of the company. */
+  /** Schema that contains the company's tables. */
   readonly tables: string
   readonly expiryMs: number
 }
 
-/** Messages from an instance to the demo. They are only for the output. */
+/** Messages from an instance to the demo, which uses them only for its output. */
 export type InstanceMessage =
   | { readonly type: 'open'; readonly port: number }
   | { readonly type: 'work-started'; readonly kind: string; readonly subject: string }

@@ -1,5 +1,5 @@
--- Counts the violations in the company's data. Each row of the result is one Holdfast guarantee: the number of checked effects, the number
--- of violations, and an example. Must run in one snapshot.
+-- Counts the violations in the company's data. Each row of the result describes one guarantee of Holdfast: the number of checked effects,
+-- the number of violations, and an example. Must run in one snapshot.
 
 -- name: proof
 with
@@ -41,7 +41,7 @@ usage as (
   union all
   select 'mails to ' || domain, 2, began_at, ended_at, written_by from step where step = 'mail'
 ),
--- If one use ends at the same time as the next one begins, the end is counted first.
+-- If one export or mail ends at the same time as another export or mail begins, the end is counted first.
 changes as (
   select *, sum(change) over (partition by place order by at, change rows unbounded preceding) as in_use
   from (
@@ -99,14 +99,14 @@ checks (promise, wrong, example) as (
     format('%s: fence %s by %s after %s', place, fence, written_by, largest_before)
   from in_order
   union all
-  -- Two instances that read and write the books at the same time would break the numbers or the balances.
+  -- If two instances read and wrote the books at the same time, the numbers or the balances would be wrong.
   select
     2,
     number <> row_number() over (order by id) or balance <> sum(amount) over (order by id),
     format('entry %s of %s', number, written_by)
   from entry
   union all
-  -- Each night from the first report to the last has one report, a recorded gap, or a tick that is not done.
+  -- Each night from the first report to the last has one report, a recorded gap, or a tick that has not finished.
   select
     3,
     reports > 1
@@ -134,7 +134,7 @@ checks (promise, wrong, example) as (
   union all
   select 6, number <> place, format('%s has number %s at place %s, by %s', city, number, place, written_by) from numbered
   union all
-  -- Each job exists in exactly one table. Its effect exists exactly once when the job is done, and not before.
+  -- Each job exists in exactly one table. A job's effect exists exactly once after the job is done, and does not exist before.
   select
     7,
     jobs <> 1 or effects <> done,

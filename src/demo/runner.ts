@@ -10,7 +10,7 @@ import type { DemoEvent, DemoEventKind, DemoReporter } from './reporter.js'
 import { type Loss, Takeovers } from './takeovers.js'
 
 const proofEveryMs = 10_000
-/** Namespace of the instances. The proof reads its schedule. */
+/** Namespace of the instances. The proof checks a schedule in this namespace. */
 const namespace = 'default'
 
 interface DemoOptions {
@@ -25,7 +25,7 @@ interface DemoOptions {
 /** Result of a demo run. */
 export interface DemoOutcome {
   /**
-   * Duration in seconds, measured from the first line.
+   * Duration in seconds, measured from the first line of output.
    *
    * @fraction
    */
@@ -36,23 +36,29 @@ export interface DemoOutcome {
   readonly killed: LossSummary
   /** Instances that were frozen. */
   readonly frozen: LossSummary
-  /** Number of instances that exited on their own. The expected number is 0. */
+  /** Number of instances that exited unexpectedly. The expected number is 0. */
   readonly died: number
   /** Largest number of violations that one proof counted. */
   readonly violations: number
-  /** The last proof, after everything had ended. */
+  /** Result of the last proof, which runs after all work has ended. */
   readonly proof: readonly Verdict[]
 }
 
-/** Lost instances, and how soon their work ran elsewhere. */
+/** Lost instances, and the time until other instances took over their work. */
 export interface LossSummary {
   /** Number of lost instances. */
   readonly instances: number
-  /** Number of pieces of their work that other instances started again. */
+  /** Number of interrupted pieces of work that other instances started again. */
   readonly takeovers: number
-  /** Median time from the loss to that start, in milliseconds. Null if there was no such start. */
+  /**
+   * Median time from the loss of an instance until another instance started its work again, in milliseconds. Null if
+   * there was no takeover.
+   */
   readonly medianMs: number | null
-  /** Longest time from the loss to that start, in milliseconds. Null if there was no such start. */
+  /**
+   * Longest time from the loss of an instance until another instance started its work again, in milliseconds. Null if
+   * there was no takeover.
+   */
   readonly longestMs: number | null
 }
 
@@ -71,7 +77,10 @@ export class DemoRunner {
   #doneByKind = new Map<string, number>()
   readonly #lostInstances = { killed: 0, frozen: 0 }
   readonly #takeoverMs: Record<'killed' | 'frozen', number[]> = { killed: [], frozen: [] }
-  /** Largest count of one proof: violations stay in the tables, so the counts of several proofs overlap. */
+  /**
+   * Largest number of violations that one proof counted. The counts are not added up, because violations stay in the
+   * tables and every later proof counts them again.
+   */
   #violations = 0
   #endedByThemselves = 0
 
@@ -93,7 +102,7 @@ export class DemoRunner {
     })
   }
 
-  /** Runs until the interrupt, or for `durationMs` after all instances have opened. */
+  /** Runs the demo until it is interrupted, or until `durationMs` after all instances have opened. */
   async run(interrupted: AbortSignal, durationMs: number): Promise<DemoOutcome> {
     const { reporter, instances, seed } = this.#options
     try {
@@ -105,7 +114,7 @@ export class DemoRunner {
       await this.#runUntil(stop.signal)
       clearTimeout(timer)
       forget()
-      this.#report('closing', 'The company closes. Running work may finish.')
+      this.#report('closing', 'The company is closing. Running work can still finish.')
       this.#isClosing = true
     } finally {
       await this.#load.stop()
@@ -132,7 +141,7 @@ export class DemoRunner {
       await pause(proofEveryMs, stop)
       if (stop.aborted) break
       this.#reportWork()
-      // The user's server may be down for a while.
+      // The user's server may be temporarily unavailable.
       await this.#reportProof(false).catch((error) => this.#reportTrouble(error))
     }
     await faults
@@ -166,8 +175,8 @@ export class DemoRunner {
     if (this.#takeovers.workStarted(member, work)) return
     const { name } = member
     const about = { instance: name, works: [work] }
-    if (kind === 'report') this.#report('tick', `${name} starts the report of the night of ${subject}.`, about)
-    if (kind === 'index') this.#report('elected', `${name} is elected leader and fills the search index.`, about)
+    if (kind === 'report') this.#report('tick', `${name} starts the report for the night of ${subject}.`, about)
+    if (kind === 'index') this.#report('elected', `${name} has been elected leader and fills the search index.`, about)
   }
 
   #onWorkEnded(member: Member, kind: string, subject: string, isDone: boolean): void {
@@ -178,7 +187,7 @@ export class DemoRunner {
     this.#takeovers.workEnded(member, work)
     this.#doneByKind.set(kind, (this.#doneByKind.get(kind) ?? 0) + 1)
     if (kind !== 'report') return
-    this.#report('report', `${name} has finished the report of the night of ${subject}.`, {
+    this.#report('report', `${name} has finished the report for the night of ${subject}.`, {
       instance: name,
       works: [work],
     })
@@ -195,7 +204,9 @@ export class DemoRunner {
   #reportThaw(victim: Member, ms: number): void {
     this.#takeovers.instanceThawed(victim)
     const isLong = ms > this.#options.expiryMs
-    const effect = isLong ? ': it gives up everything that it held, and starts again.' : ', before its locks expire.'
+    const effect = isLong
+      ? '. The instance gives up everything that it held, and starts again.'
+      : ', before its locks expire.'
     this.#report('thawed', `${victim.name} thaws after ${formatSeconds(ms)}${effect}`, { instance: victim.name, ms })
   }
 
@@ -207,7 +218,8 @@ export class DemoRunner {
     const details = { instance: victim.name, works, ...(times.length > 0 && { ms: Math.max(...times) }) }
     if (parts.length > 0)
       this.#report('taken-over', `Other instances continue the work of ${victim.name}: ${formatList(parts)}.`, details)
-    if (left.size > 0) this.#report('taken-over', `Work of ${victim.name} that still waits: ${formatList([...left])}.`)
+    if (left.size > 0)
+      this.#report('taken-over', `Work of ${victim.name} that no instance has continued yet: ${formatList([...left])}.`)
   }
 
   #reportDeath(member: Member, how: string): void {
@@ -226,7 +238,7 @@ export class DemoRunner {
     const count = (...kinds: string[]) => kinds.reduce((sum, kind) => sum + (this.#doneByKind.get(kind) ?? 0), 0)
     const { deliveries, refused } = this.#load.resetCounts()
     const parts = [
-      `${count('payment')} payments of ${deliveries} deliveries`,
+      `${count('payment')} payments from ${deliveries} deliveries`,
       `${count('export')} exports, ${refused} refused`,
       `${count('invoice')} invoices`,
       `${count('account', 'contract', 'mail', 'call')} steps for new customers`,
@@ -243,22 +255,21 @@ export class DemoRunner {
     this.#violations = Math.max(this.#violations, violations)
     const effects = proof.reduce((sum, { checked }) => sum + checked, 0)
     const lines = isLast ? proof.map(({ invariant, checked }) => `${invariant.padEnd(28)}${checked}`) : []
-    const text = [`${violations} violations in ${effects} checks of the written data${isLast ? ':' : '.'}`, ...lines]
+    const text = [`${violations} violations in ${effects} checks of the company's data${isLast ? ':' : '.'}`, ...lines]
     this.#report('proof', text.join('\n'), { proof })
     for (const { invariant, violations, example } of proof) {
-      if (violations > 0) this.#report('violation', `${invariant}: broken ${violations} times, such as ${example}`)
+      if (violations > 0)
+        this.#report('violation', `${invariant}: violated ${violations} times, for example: ${example}`)
     }
     return proof
   }
 
   #summaryText(seconds: number): string {
-    const lines = [`${seconds} s with the seed ${this.#options.seed}: ${this.#violations} violations.`]
+    const lines = [`${seconds} s with seed ${this.#options.seed}: ${this.#violations} violations.`]
     for (const how of ['killed', 'frozen'] as const) {
       const { instances, takeovers, medianMs, longestMs } = this.#lossSummary(how)
       const times = takeovers === 0 ? '' : `, median ${formatSeconds(medianMs!)}, longest ${formatSeconds(longestMs!)}`
-      lines.push(
-        `Instances ${how}: ${instances}; pieces of their work that other instances continued: ${takeovers}${times}.`,
-      )
+      lines.push(`Instances ${how}: ${instances}; pieces of work that other instances took over: ${takeovers}${times}.`)
     }
     return lines.join('\n')
   }
@@ -280,7 +291,7 @@ export class DemoRunner {
   }
 }
 
-/** Joins the first `max` parts. */
+/** Joins the first `max` parts and states how many parts were omitted. */
 function formatList(parts: readonly string[], max = 5): string {
   const shown = parts.slice(0, max).join(', ')
   return parts.length > max ? `${shown} and ${parts.length - max} more` : shown

@@ -1,10 +1,10 @@
 import type { Member } from './fleet.js'
 
-/** A piece of work that a different instance has started again. */
+/** Piece of a lost instance's work that a different instance has started again. */
 interface Takeover {
   readonly work: string
   readonly by: string
-  /** Time from the kill or freeze to that start. */
+  /** Time from the kill or freeze until the work was started again. */
   readonly afterMs: number
 }
 
@@ -14,7 +14,7 @@ export interface Loss {
   readonly how: 'killed' | 'frozen'
   readonly at: number
   readonly takeovers: Takeover[]
-  /** Work that no instance has started again. */
+  /** Work that no other instance has started again. */
   readonly left: Set<string>
 }
 
@@ -26,7 +26,9 @@ export class Takeovers {
   readonly #losses = new Set<Loss>()
   readonly #onComplete: (loss: Loss) => void
 
-  /** Calls `onComplete` when all work of a lost instance was taken over, or will not be. */
+  /**
+   * Calls `onComplete` when all work of a lost instance has been taken over, or when no further takeover is expected.
+   */
   constructor(onComplete: (loss: Loss) => void) {
     this.#onComplete = onComplete
   }
@@ -38,7 +40,7 @@ export class Takeovers {
     setTimeout(() => this.#complete(loss), takeoverTimeoutMs).unref()
   }
 
-  /** Returns true if this is work of a lost instance. */
+  /** Returns true if the work belonged to a lost instance. */
   workStarted(by: Member, work: string): boolean {
     let isTakeover = false
     for (const loss of this.#losses) {
@@ -50,14 +52,14 @@ export class Takeovers {
     return isTakeover
   }
 
-  /** The lost instance had finished the work before it was lost, but its message arrived late. */
+  /** Handles a late message: the lost instance had finished the work before it was lost. */
   workEnded(victim: Member, work: string): void {
     for (const loss of this.#losses) {
       if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#complete(loss)
     }
   }
 
-  /** The instance is running again and keeps the work that no other instance has taken over. */
+  /** Handles a thaw: the instance is running again and keeps the work that no other instance has taken over. */
   instanceThawed(victim: Member): void {
     for (const loss of this.#losses) {
       if (loss.victim !== victim) continue

@@ -23,7 +23,7 @@ export class WebServer {
     return (this.#server.address() as AddressInfo).port
   }
 
-  /** Waits for the running requests. */
+  /** Stops the server after all running requests have finished. */
   async close(): Promise<void> {
     await new Promise((resolve) => {
       this.#server.close(resolve)

@@ -37,11 +37,11 @@ function lockTable({ used, advisory, each, budget }: LockTable): Finding | undef
   return finding({
     id: 'lock-table-full',
     severity,
-    text: `The lock table contains ${used.toLocaleString('en-US')} locks of at most ${budget.toLocaleString('en-US')}. ${advisory.toLocaleString('en-US')} of them are advisory locks`,
-    why: 'When the lock table is full, every statement that needs a lock fails, in all databases (SQLSTATE 53200).',
+    text: `The lock table contains ${used.toLocaleString('en-US')} of at most ${budget.toLocaleString('en-US')} locks, including ${advisory.toLocaleString('en-US')} advisory locks`,
+    why: 'When the lock table is full, every statement that needs a lock fails, in all databases of the server (SQLSTATE 53200).',
     facts: { used, advisory, budget, max_locks_per_transaction: each },
     fix: {
-      text: 'Increase max_locks_per_transaction and restart the server. Or hold fewer locks at a time. Leases and limits are rows and use no entry of the lock table.',
+      text: 'Increase max_locks_per_transaction and restart the server. Or hold fewer locks at a time. Leases and limits are stored in rows and do not use the lock table.',
       sql: [`alter system set max_locks_per_transaction = ${Math.ceil((each * used * 4) / budget / 64) * 64}`],
     },
   })
@@ -58,8 +58,8 @@ function connectionsShort(
     id: 'connections-short',
     severity,
     subject: name ?? limited,
-    text: `${place} has ${used} of at most ${max} connections. ${ours} of them belong to the fleet`,
-    why: 'At the limit, an instance that has lost its session cannot reconnect, and no new instance can open.',
+    text: `${place} has ${used} of at most ${max} connections, including ${ours} connections of the fleet`,
+    why: 'When the limit is reached, an instance that has lost its session cannot reconnect, and no new instance can open.',
     facts: { limited, name, used, fleet: ours, most: max },
     fix: moreConnections(context, limited, name, used),
   })
@@ -77,6 +77,6 @@ function moreConnections(
     database: `alter database ${quoteIdentifier(server.database)} connection limit ${limit}`,
     role: `alter role ${quoteIdentifier(name ?? '')} connection limit ${limit}`,
   }
-  const text = `Reduce the size of pools, or increase the limit${limited === 'server' ? ' and restart the server' : ''}.`
+  const text = `Reduce the pool sizes, or increase the limit${limited === 'server' ? ' and restart the server' : ''}.`
   return { text, sql: [statements[limited]] }
 }

@@ -9,17 +9,17 @@ const attempts = 5
 export const clocks: Check = {
   name: 'clocks',
   async run(context) {
-    const here = clockOffset('this machine', await aheadHere(context), 'just now')
+    const here = clockOffset('this machine', await aheadHere(context), 'now')
     const instances = (await context.aliveInstances()).map(({ id, host, clockAhead }) =>
-      clockOffset(`${host} (instance ${id})`, clockAhead ?? 0, 'when it opened'),
+      clockOffset(`${host} (instance ${id})`, clockAhead ?? 0, 'when the instance opened'),
     )
     return [here, ...instances]
   },
 }
 
 /**
- * Offset of this machine's clock, measured with the fastest of several queries. The error is at most half of that
- * query's duration.
+ * Returns the offset of this machine's clock, measured with the fastest of several queries. The error is at most half
+ * of that query's duration.
  */
 async function aheadHere(context: DoctorContext): Promise<number> {
   let [shortestMs, aheadMs] = [Infinity, 0]
@@ -40,8 +40,8 @@ function clockOffset(where: string, aheadMs: number, when: string): Finding | un
     id: 'clock-offset',
     severity: byMs < riskyClockSkewMs ? 'note' : 'risky',
     subject: where,
-    text: `The clock of ${where} is ${formatDuration(byMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's, ${when}`,
-    why: 'Locks, leases and ticks do not depend on this clock. But times that your code computes, such as the runAt of a job, and times in logs are wrong by this amount.',
+    text: `The clock of ${where} is ${formatDuration(byMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the database clock (measured ${when})`,
+    why: "Locks, leases and ticks do not depend on this clock. However, the times in logs and the times that your code computes, such as a job's runAt, are wrong by this amount.",
     facts: { where, ahead_ms: Math.round(aheadMs) },
     fix: { text: 'Synchronize the clock, and reopen the instance.', commands: ['timedatectl set-ntp true'] },
   })

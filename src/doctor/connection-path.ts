@@ -12,7 +12,7 @@ const receivedWithinMs = 5_000
  * name.
  */
 export const connectionPath: Check = {
-  name: 'the path to the server',
+  name: 'the connection to the server',
   async run(context) {
     const { database, direct, schema, expiryMs } = context
     const anchor = new Anchor({
@@ -57,7 +57,7 @@ async function unfit(context: DoctorContext, error: SessionLocksUnavailableError
     return finding({
       ...common,
       id: 'read-replica',
-      why: 'Coordination needs writes, which a replica does not accept.',
+      why: 'Holdfast has to write to the database, and a replica does not accept writes.',
     })
   }
   return finding({ ...common, id: 'session-locks', why: 'Two instances could hold the same lock at the same time.' })
@@ -73,13 +73,15 @@ async function transactionPooler(context: DoctorContext, message: string): Promi
   return finding({
     id: 'transaction-pooler',
     severity: isMeant ? 'note' : 'wrong',
-    text: isMeant ? `${message}. All live instances were opened with anchor: "none" and need no session` : message,
-    why: 'Session locks need a session of their own. Opening with an anchor is refused, and so is `lock run`.',
+    text: isMeant
+      ? `${message}. All live instances were opened with anchor: "none" and do not need a dedicated session`
+      : message,
+    why: 'Session locks need a dedicated session. Instances with an anchor cannot open, and `lock run` fails.',
     facts: { direct_url_given: context.direct !== undefined, server_address: address, server_port: port },
     fix: {
       text: context.direct
-        ? 'The direct URL also leads through a pooler. Set it to the address of PostgreSQL itself, or to a pooler port in session mode.'
-        : 'Set the address that bypasses the pooler: as directUrl in Holdfast.open and in the environment of the command line. The command below contains the address that the server reports. Add the password. Alternatively, open with anchor: "none".',
+        ? 'The direct URL also connects through a pooler. Change the direct URL to the address of PostgreSQL itself, or to a pooler port in session mode.'
+        : 'Set the address that bypasses the pooler, both as directUrl in Holdfast.open and in the environment of the command line. The command below contains the address that the server reports. Add the password. Alternatively, open with anchor: "none".',
       commands: [`export HOLDFAST_DIRECT_URL=${shellQuote(direct)}`],
     },
   })
@@ -89,8 +91,8 @@ function wrongDirectUrl(message: string, hint: string | undefined): Finding {
   return finding({
     id: 'direct-url',
     severity: 'wrong',
-    text: `The direct URL does not lead to the database: ${message}`,
-    why: 'Locks would exclude no other instance, or could not be acquired.',
+    text: `The direct URL does not connect to this database: ${message}`,
+    why: 'Locks would not exclude other instances, or could not be acquired.',
     fix: { text: hint ?? 'Set the direct URL to the address of the same database without the pooler.' },
   })
 }
@@ -99,16 +101,16 @@ function sessionPooler(): Finding {
   return finding({
     id: 'session-pooler',
     severity: 'note',
-    text: 'The connection leads through a pooler in session mode. Session locks work',
-    why: 'If the pooler keeps the session of a dead client, the lock of a killed process is free after the expiry instead of within milliseconds.',
-    fix: { text: 'No action is required. A direct URL without the pooler makes takeovers faster.' },
+    text: 'The connection goes through a pooler in session mode. Session locks work',
+    why: "If the pooler keeps a dead client's session, the locks of a killed process are released after the expiry instead of within milliseconds.",
+    fix: { text: 'No action is required. A direct URL that bypasses the pooler makes takeovers faster.' },
   })
 }
 
 const explanations: Record<string, string> = {
   idle_session_timeout: 'A frozen or disconnected holder would keep its locks forever.',
   client_connection_check_interval:
-    'The lock of a process that dies during a statement is free only when the statement ends.',
+    'If a process dies during a statement, its locks are released only when the statement ends.',
   transaction_timeout: 'If the network fails during a statement, only TCP keepalives end the statement.',
 }
 
@@ -131,14 +133,14 @@ export function refusedSettingFindings(
       severity: name === 'idle_session_timeout' ? 'wrong' : isMissing ? 'note' : 'risky',
       subject: instance === null ? name : `${name} of ${instance}`,
       text: isMissing
-        ? `${who} needs the setting ${name}, which this server does not have`
+        ? `${who} needs the setting ${name}, which this server does not support`
         : `${who} set ${name} to ${wanted}, but its value is ${got}`,
-      why: explanations[name] ?? 'The server detects dead holders later.',
+      why: explanations[name] ?? 'The server takes longer to detect dead lock holders.',
       facts,
       fix: {
         text: isMissing
-          ? 'Newer versions of PostgreSQL have this setting.'
-          : 'A pooler or the operating system of the server prevents the setting. Connect directly, or see the documentation of your provider.',
+          ? 'Newer versions of PostgreSQL support this setting.'
+          : "A pooler or the server's operating system prevents the change. Connect directly, or see your provider's documentation.",
       },
     })
   })
@@ -165,10 +167,10 @@ async function lostNotifications(context: DoctorContext, session: Session): Prom
       text: sent
         ? `A notification could not be sent: ${sent.message}`
         : 'A test notification did not arrive within 5 s',
-      why: 'Notifications wake waiters for leases, jobs and permits. Without notifications, every waiter waits for its next poll.',
+      why: 'Notifications wake waiters for leases, jobs and permits. Without notifications, every waiter has to wait until its next poll.',
       facts: { error: sent?.message ?? null },
       fix: {
-        text: 'If the notification queue is full, end the transaction that blocks it (see notification-queue). Otherwise a pooler drops notifications: connect directly.',
+        text: 'If the notification queue is full, end the transaction that blocks the queue (see notification-queue). Otherwise, a pooler is dropping notifications. Connect directly.',
       },
     })
   } finally {

@@ -141,9 +141,9 @@ function quoteIfNecessary(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdentifier(name)
 }
 
-/** A check of the doctor. */
+/** A check that the doctor runs. */
 export interface Check {
-  /** Subject of the check, as it appears in messages. Example: "the path to the server". */
+  /** Subject of the check, as it appears in messages. Example: "the connection to the server". */
   readonly name: string
   /** Whether the check needs Holdfast's tables. Default: false. */
   readonly needsSchema?: boolean

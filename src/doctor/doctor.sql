@@ -1,4 +1,4 @@
--- Statements of the doctor. None of them writes. `notify` sends a notification on a channel that only the doctor listens to.
+-- Statements of the doctor. None of the statements writes data. `notify` sends a notification on a channel that only the doctor listens to.
 
 -- name: server
 -- Role, database and address of the server.
@@ -19,7 +19,7 @@ where name in (
 )
 
 -- name: lock_table_use
--- Number of entries in the shared lock table, and its capacity.
+-- Number of entries in the shared lock table, and the table's capacity.
 select
   (
     select count(*)
@@ -117,7 +117,7 @@ where datname = current_database()
 order by 1
 
 -- name: search_path
--- A pool session's search path. This statement runs with that path, so it qualifies every name.
+-- A pool session's search path. This statement itself runs with that search path, so it qualifies every name.
 select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas
 
 -- name: untrusted_schemas

@@ -131,15 +131,17 @@ async function applyFix({ database, schema }: DoctorContext, { id, fix }: Findin
 
 async function unchecked(context: DoctorContext, { name }: Check, error: unknown): Promise<Finding> {
   if (!(error instanceof HoldfastError)) throw error
-  // Rejects if the database is unreachable. Otherwise only the failed query was affected.
+  // This query rejects if the database is unreachable. Otherwise, the problem affects only the failed query.
   if (error instanceof DatabaseUnreachableError) await context.queryAsOthers('clock')
   return finding({
     id: 'unchecked',
     severity: 'unchecked',
     subject: name,
     text: `Could not check ${name}: ${error.message}`,
-    why: 'A problem that this check finds may exist.',
+    why: 'The doctor cannot rule out the problems that this check looks for.',
     facts: { check: name, code: error.code },
-    fix: { text: error.hint ?? 'Try again. If the check times out, find the session that locks the tables.' },
+    fix: {
+      text: error.hint ?? 'Run the doctor again. If the check times out again, find the session that locks the tables.',
+    },
   })
 }

@@ -17,7 +17,8 @@ export const drift: Check = {
   async run(context) {
     const expected = expectedSchema(context.schema, context.version)
     const actual = await context.query<CatalogObject>('catalog', [context.quotedSchema])
-    // The functions of a different Holdfast version may differ. The schema version check reports pending functions.
+    // Compares functions only if this version of Holdfast applied them. Otherwise, the check of the schema version
+    // reports the pending functions.
     return [
       tables(expected, actual),
       columns(context, expected, actual),
@@ -53,10 +54,10 @@ function tables(expected: ExpectedSchema, actual: readonly CatalogObject[]): Fin
     id: 'tables-missing',
     severity: 'wrong',
     text: `${theNamesAre('table', names)} missing`,
-    why: 'Their rows are lost, and statements that use them fail.',
+    why: 'The rows of a missing table are lost, and statements that use the table fail.',
     facts: { tables: names.join(', ') },
     fix: {
-      text: 'Restore them from a backup. Or create them empty, and grant the same rights as on the other tables.',
+      text: 'Restore the tables from a backup. Or create empty tables, and grant the same rights as on the other tables.',
       sql: [...lost.flatMap(([, { statements }]) => statements), ...itsIndexes.map(({ statement }) => statement)].map(
         withoutEnd,
       ),
@@ -80,10 +81,10 @@ function columns(
     id: 'columns-missing',
     severity: 'wrong',
     text: `${theNamesAre('column', names)} missing`,
-    why: 'Statements that use them fail.',
+    why: 'Statements that use a missing column fail.',
     facts: { columns: names.join(', ') },
     fix: {
-      text: 'Restore them from a backup. Or add them, if the table is empty or the column has a default.',
+      text: 'Restore the columns from a backup. Or add the columns, if the table is empty or the column has a default.',
       sql: lost.map(
         ({ table, column, definition }) =>
           `alter table ${context.qualifiedName(table)} add column ${column} ${definition}`,
@@ -100,10 +101,10 @@ function sequences(expected: ExpectedSchema, actual: readonly CatalogObject[]): 
     id: 'sequences-missing',
     severity: 'wrong',
     text: `${theNamesAre('sequence', names)} missing`,
-    why: 'No lock can be granted and no job enqueued. Numbers must not repeat: a later fencing token must be larger.',
+    why: 'No lock can be granted, and no job can be enqueued. The sequences must continue above all numbers in use, because fencing tokens and job ids must never repeat.',
     facts: { sequences: names.join(', ') },
     fix: {
-      text: 'Create them, and set each to a value far above the largest number in use: fence above all fences in fence_guard, lease and job_history, job_number above all job ids.',
+      text: 'Create the sequences, and set each sequence to a value far above the largest number in use: fence above all fences in fence_guard, lease and job_history, job_number above all job ids.',
       sql: lost.map(([, statement]) => withoutEnd(statement)),
     },
   })
@@ -120,10 +121,10 @@ function functions(expected: ExpectedSchema, actual: readonly CatalogObject[]): 
     id: 'functions-differ',
     severity: 'wrong',
     text: `Functions differ: ${[...describe(lost, 'missing'), ...describe(changed, 'changed')].join('; ')}`,
-    why: 'These functions implement the guarantees of Holdfast.',
+    why: 'The guarantees of Holdfast depend on these functions.',
     facts: { missing: lost.length, changed: changed.length },
     fix: {
-      text: 'Replace them with the original functions.',
+      text: 'Restore the original functions.',
       sql: [...lost, ...changed].flatMap(([, { statements }]) => statements.map(withoutEnd)),
       fixable: true,
     },
@@ -143,7 +144,7 @@ function indexes(context: DoctorContext, expected: ExpectedSchema, actual: reado
   ]
 }
 
-/** A partitioned table. PostgreSQL cannot create an index on it concurrently. */
+/** Partitioned table, on which PostgreSQL cannot create an index concurrently. */
 const history = 'job_history'
 
 function missingIndexes(
@@ -165,7 +166,7 @@ function missingIndexes(
     fix: {
       text: isConcurrent
         ? 'Create the index. Other sessions can still write.'
-        : 'Create the index at a time with little load: no job can end while it is created.',
+        : 'Create the index at a time with little load. No job can end while the index is being created.',
       sql: lost.map(([, { statement }]) =>
         withoutEnd(isConcurrent ? statement.replace(/ index /, ' index concurrently ') : statement),
       ),
@@ -176,14 +177,14 @@ function missingIndexes(
 
 function invalidIndexes(context: DoctorContext, expected: ExpectedSchema, invalid: readonly string[]) {
   if (invalid.length === 0) return undefined
-  // An interrupted `reindex concurrently` leaves an index with such a name.
+  // An interrupted `reindex concurrently` leaves an index whose name ends with `_ccnew` or `_ccold`.
   const isLeft = (name: string) => /_cc(new|old)\d*$/.test(name) && !expected.indexes.has(name)
   return finding({
     id: 'indexes-differ',
     severity: 'wrong',
     subject: 'invalid',
-    text: `${theNamesAre('index', invalid)} invalid: its creation was interrupted`,
-    why: 'Every write updates the index, but no query uses it.',
+    text: `${theNamesAre('index', invalid)} invalid, because index creation was interrupted`,
+    why: 'Every write updates an invalid index, but no query uses the index.',
     facts: { indexes: invalid.join(', ') },
     fix: {
       text: 'Rebuild the index. Other sessions can still write.',
@@ -215,7 +216,7 @@ function storage(context: DoctorContext, expected: ExpectedSchema, actual: reado
       severity: isOff ? 'risky' : 'note',
       subject: table,
       text: `Storage settings of the table ${table} differ: ${[...(isOff ? ['autovacuum is off'] : []), ...differences].join('; ')}`,
-      why: 'These settings keep tables that change often small.',
+      why: 'These settings prevent tables that change often from growing.',
       facts: { table, autovacuum: !isOff, changed: changed.map(([option]) => option).join(', ') },
       fix: {
         text: 'Restore the original settings.',

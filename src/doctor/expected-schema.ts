@@ -7,9 +7,12 @@ import { allMigrations, inSchema, roomFunctions } from '../postgres/index.js'
  */
 export interface ExpectedSchema {
   readonly tables: Map<string, ExpectedTable>
-  /** Index → its table and the statement that creates it. */
+  /** Maps each index to its table and to the statement that creates the index. */
   readonly indexes: Map<string, { table: string; statement: string }>
-  /** Function → its body, and the statements that create it, change its settings and grant its rights. */
+  /**
+   * Maps each function to its body, and to the statements that create the function, change its settings and grant its
+   * rights.
+   */
   readonly functions: Map<string, { body: string; statements: string[] }>
   readonly sequences: Map<string, string>
 }
@@ -17,7 +20,7 @@ export interface ExpectedSchema {
 export interface ExpectedTable {
   /** Statements that create and alter the table. */
   readonly statements: string[]
-  /** Column → its definition. */
+  /** Maps each column to its definition. */
   readonly columns: Map<string, string>
   /** Storage settings. */
   readonly options: Map<string, string>
@@ -54,7 +57,8 @@ function statementsOf(sql: string): string[] {
 function addStatement(expected: ExpectedSchema, statement: string, schema: string): void {
   const here = inSchema(statement, schema)
   const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
-  // Rights and planner settings. `create or replace` removes a function's settings.
+  // Matches statements that change a function's rights or planner settings. Such a statement must run again after
+  // `create or replace`, which removes the function's settings.
   const [, adjusted] = /^(?:revoke execute on|alter) function holdfast\.(\w+)/.exec(statement) ?? []
   const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
   if (kind === 'table') expected.tables.set(name!, readTable(statement, here))

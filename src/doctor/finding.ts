@@ -1,6 +1,6 @@
 /**
  * Severity of a finding. `wrong`: something does not work, or a guarantee is broken. `risky`: everything works now, but
- * a future event can break it. `unchecked`: the check could not run. `note`: worth knowing.
+ * a future event can break it. `unchecked`: the check could not run. `note`: for information only.
  */
 export type Severity = 'wrong' | 'risky' | 'unchecked' | 'note'
 
@@ -59,9 +59,9 @@ export type FindingId = (typeof findingIds)[number]
  */
 export type Fact = string | number | boolean | null
 
-/** How to fix a finding. Without SQL and commands, the text is the whole advice. */
+/** How to fix a finding. If there are no SQL statements and no commands, the text contains the complete advice. */
 export interface Fix {
-  /** The fix as a sentence. */
+  /** Description of the fix as a sentence. */
   readonly text: string
   /** Statements that fix the finding. Run them one at a time, in this order, outside a transaction. */
   readonly sql: readonly string[]
@@ -71,21 +71,22 @@ export interface Fix {
   readonly fixable: boolean
 }
 
-/** A finding of the doctor. */
+/** A problem or a note that the doctor reports. */
 export interface Finding {
   /** Kind of the finding. Each kind is explained in docs/operating/doctor.md. */
   readonly id: FindingId
   /** Severity of the finding. */
   readonly severity: Severity
   /**
-   * Subject of the finding, such as a session, a queue or a setting. Only set for kinds that can have several findings.
+   * Subject of the finding, such as a session, a queue or a setting. Null if the doctor reports this kind of finding at
+   * most once.
    */
   readonly subject: string | null
-  /** The finding as a sentence. */
+  /** Description of the finding as a sentence. */
   readonly text: string
   /** Why it matters. */
   readonly why: string
-  /** Numbers and names that the finding reports, for programs. */
+  /** Numbers and names that the finding reports, in machine-readable form. */
   readonly facts: Readonly<Record<string, Fact>>
   /** How to fix the finding. */
   readonly fix: Fix

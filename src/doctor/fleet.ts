@@ -23,10 +23,10 @@ function mixedVersions(instances: readonly FleetInstance[]): Finding | undefined
     id: 'mixed-versions',
     severity: 'note',
     text: `The instances run ${formatCount(versions.length, 'version')} of Holdfast: ${formatList(versions.map((version) => `${of(version)} with ${version}`))}`,
-    why: 'This is normal during a deployment. The versions work together as far as the schema allows.',
+    why: 'This is normal during a deployment. Different versions work together if they all support the schema.',
     facts: { versions: versions.join(', '), instances: instances.length },
     fix: {
-      text: 'If no deployment is in progress, update the older instances. This lists them:',
+      text: 'If no deployment is in progress, update the older instances. This command lists all instances and their versions:',
       commands: ['holdfast instance ls --json'],
     },
   })

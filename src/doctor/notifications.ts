@@ -32,12 +32,12 @@ export const notifications: Check = {
       text: `The notification queue is ${share} full${
         pid === null
           ? ''
-          : `. Session ${pid} (${sessionLabel(oldest)}) in ${oldest.database} has the oldest transaction, open for ${formatDuration(oldest.for_ms)}`
+          : `. Session ${pid} (${sessionLabel(oldest)}) in the database ${oldest.database} has the oldest transaction, which has been open for ${formatDuration(oldest.for_ms)}`
       }`,
-      why: 'A listening session has been in a transaction for too long. When the queue is full, every transaction that sends a notification fails at its commit, in all databases.',
+      why: 'A listening session has been in a transaction for too long. When the queue is full, every transaction that sends a notification fails when it commits, in all databases of the server.',
       facts: { used, pid, database: pid === null ? null : oldest.database },
       fix: {
-        text: 'End the oldest transaction. Ending the session rolls the transaction back:',
+        text: 'End the oldest transaction. This statement ends its session, which rolls the transaction back:',
         sql: pid === null ? [] : [endSession(pid, oldest.started)],
       },
     })

@@ -6,7 +6,7 @@ import { type Finding, finding, formatCount, maxListed } from './finding.js'
 const wrongMs = 3_600_000
 
 const why =
-  'Vacuum cannot remove rows that were deleted or changed since. Tables that change often, such as the jobs, grow and become slow.'
+  'Vacuum cannot remove rows that were recently deleted or changed. Tables that change often, such as the job table, grow and become slow.'
 
 /** Finds old snapshots, which prevent vacuum from removing dead rows. */
 export const openSnapshots: Check = {
@@ -41,18 +41,18 @@ async function transactions(context: DoctorContext): Promise<Finding[]> {
       id: 'long-transaction',
       severity: for_ms >= wrongMs ? 'wrong' : 'risky',
       subject: `session ${row.pid}`,
-      text: `Session ${row.pid} (${sessionLabel(row)}) has had a transaction open for ${formatDuration(for_ms)}, since ${row.since}, and is ${row.state}; its last statement: ${row.query}`,
+      text: `Session ${row.pid} (${sessionLabel(row)}) has had a transaction open for ${formatDuration(for_ms)}, since ${row.since}, and is ${row.state}. Its last statement was: ${row.query}`,
       why,
       facts: { ...row, for_ms: Math.round(for_ms) },
       fix: {
-        text: 'Commit the transaction in its application. Or end the session, which rolls the transaction back:',
+        text: 'Commit the transaction in the application that opened it. Or end the session, which rolls the transaction back:',
         sql: [endSession(row.pid, started)],
       },
     }),
   )
 }
 
-/** Also checks the start time, because a different session may have the same process ID by now. */
+/** Also checks the start time, because a newer session may have received the same process ID. */
 export function endSession(pid: number, started: string): string {
   return `select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = ${pid} and backend_start = ${quoteLiteral(started)}`
 }
@@ -71,11 +71,11 @@ async function preparedTransactions(context: DoctorContext): Promise<Finding[]> 
       id: 'prepared-transaction',
       severity: 'wrong',
       subject: gid,
-      text: `The transaction ${gid} of ${role} has been prepared for ${formatDuration(for_ms)}, since ${since}, and is neither committed nor rolled back`,
-      why: `${why} It also keeps its locks, even after a restart of the server.`,
+      text: `The transaction ${gid} of the role ${role} was prepared ${formatDuration(for_ms)} ago, at ${since}, and has been neither committed nor rolled back`,
+      why: `${why} The prepared transaction also keeps its locks, even after the server restarts.`,
       facts: { gid, role, since, for_ms: Math.round(for_ms) },
       fix: {
-        text: 'Find out whether the transaction should be committed. If not, roll it back as that role:',
+        text: 'Find out whether the transaction should be committed. If not, roll it back as the role that prepared it:',
         sql: [`rollback prepared ${quoteLiteral(gid)}`],
       },
     }),
@@ -95,7 +95,7 @@ async function slots(context: DoctorContext): Promise<Finding[]> {
       why,
       facts: { slot, transactions, since, wal },
       fix: {
-        text: 'Start the standby of the slot. If the standby no longer exists, drop the slot:',
+        text: 'Start the standby that uses the slot. If the standby no longer exists, drop the slot:',
         sql: [`select pg_drop_replication_slot(${quoteLiteral(slot)})`],
       },
     }),
@@ -108,11 +108,11 @@ function hiddenSessions({ server }: DoctorContext, sessions: number): Finding | 
     id: 'unchecked',
     severity: 'unchecked',
     subject: 'transactions of other roles',
-    text: `The role lacks the right to inspect ${formatCount(sessions, 'session')} of other roles`,
-    why: 'One of these sessions may hold vacuum back or hold the lock of a dead owner.',
+    text: `The current role may not inspect ${formatCount(sessions, 'session')} of other roles`,
+    why: 'One of these sessions may prevent vacuum from removing dead rows, or may hold the lock of a dead owner.',
     facts: { sessions },
     fix: {
-      text: 'Grant the right as a superuser:',
+      text: 'As a superuser, grant the right to inspect all sessions:',
       sql: [`grant pg_read_all_stats to ${quoteIdentifier(server.role)}`],
     },
   })

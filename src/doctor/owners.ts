@@ -18,10 +18,10 @@ interface Holder {
 }
 
 /**
- * Finds locks of dead owners. A live instance sends several heartbeats before it expires, so an instance session that
- * has been idle for longer has no owner. Other idle sessions may belong to a live script that is doing other work.
- * Behind a pooler in transaction mode, no such script exists: the lock belongs to the pooler's connection, and its
- * client has disconnected.
+ * Finds locks of dead owners. A live instance sends several heartbeats before it expires, so an instance's session that
+ * has been idle for longer than the expiry has no live owner. Other idle sessions may belong to a live script that is
+ * doing other work. Behind a pooler in transaction mode, no such script exists: the lock belongs to the pooler's
+ * connection, and its client has disconnected.
  */
 export const owners: Check = {
   name: 'locks of dead owners',
@@ -39,22 +39,22 @@ function orphanedLocks(context: DoctorContext, holder: Holder): Finding {
   const isPooled = context.path === 'transaction pooler' && holder.is_from_here
   const severity: Severity = holder.is_of_instance || isPooled ? 'wrong' : 'risky'
   const owner = holder.is_of_instance
-    ? `Its instance ${holder.instance} is gone`
+    ? `The instance ${holder.instance}, which opened the session, is no longer alive`
     : isPooled
-      ? 'It belongs to a pooler, whose client left without releasing the lock'
-      : 'It does not belong to an instance'
+      ? 'The session belongs to a pooler, and its client disconnected without releasing the lock'
+      : 'The session does not belong to an instance'
   return finding({
     id: 'lock-of-dead-owner',
     severity,
     subject: `session ${pid}`,
     text: `Session ${pid} (${sessionLabel({ application, role, address })}) has been idle for ${formatDuration(for_ms)} and holds ${formatCount(locks, 'lock')}: ${formatList(labels)}. ${owner}`,
-    why: 'Waiters for these names wait until the session ends, and the server does not end it.',
+    why: 'Calls that wait for these names keep waiting until the session ends. The server does not end the session by itself.',
     facts: { pid, role, application, address, locks, for_ms: Math.round(for_ms), labels: labels.join(', ') },
     fix: {
       text:
         severity === 'wrong'
           ? 'End the session.'
-          : 'If the program that acquired the lock has ended, end the session. A program that still runs would lose the lock.',
+          : 'If the program that acquired the lock has ended, end the session. A program that is still running would lose the lock.',
       sql: [endSession(pid, started)],
       fixable: severity === 'wrong',
     },

@@ -51,7 +51,7 @@ const formatJobs = (jobs: number, what: string) =>
 
 const facts = ({ name, namespace, key }: ObservedQueue) => ({ queue: name, namespace, key })
 
-/** The command is missing if the queue's name is unknown. */
+/** Returns the command for a queue. Returns no command if the queue's name is unknown. */
 function commands({ schema }: DoctorContext, command: string, { name, namespace }: ObservedQueue): string[] {
   return name === null ? [] : [commandLine(command, { namespace, schema }, name)]
 }
@@ -62,11 +62,11 @@ function queueUnattended(queue: ObservedQueue, late: readonly Unserved[]): Findi
     id: 'queue-unattended',
     severity: 'risky',
     subject: queue.name ?? queue.key,
-    text: `${queueLabel(queue)} has ${formatJobs(queue.ready, 'ready')}, the oldest for ${formatDuration(forMs)}, but no worker`,
-    why: 'The jobs wait until a worker serves the queue.',
+    text: `${queueLabel(queue)} has ${formatJobs(queue.ready, 'ready')} but no worker. The oldest job has been ready for ${formatDuration(forMs)}`,
+    why: 'The jobs do not run until a worker serves the queue.',
     facts: { ...facts(queue), ready: queue.ready, for_ms: Math.round(forMs) },
     fix: {
-      text: `Start a worker with the definitions of ${formatList(late.map(({ kind }) => kind))}: jobs.work([…]), or \`holdfast work FILE\`.`,
+      text: `Start a worker with the definitions of ${formatList(late.map(({ kind }) => kind))}. Use jobs.work([…]) or \`holdfast work FILE\`.`,
     },
   })
 }
@@ -77,8 +77,8 @@ function kindUnhandled(queue: ObservedQueue, late: readonly Unserved[]): Finding
     id: 'kind-unhandled',
     severity: 'risky',
     subject: queue.name ?? queue.key,
-    text: `${queueLabel(queue)} has jobs that none of its workers handles. They have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
-    why: 'No worker of the queue has a definition for these kinds. The jobs wait for such a worker.',
+    text: `${queueLabel(queue)} has jobs that none of its workers handles. These jobs have been ready for up to ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
+    why: "None of the queue's workers has a definition for these kinds of jobs. The jobs do not run until such a worker starts.",
     facts: { ...facts(queue), kinds: late.map(({ kind }) => kind).join(', '), for_ms: Math.round(late[0]!.for_ms) },
     fix: {
       text: `Add the definition of ${formatList(late.map(({ kind }) => kind))} to a worker. If the definition was permanently removed, cancel the jobs.`,
@@ -91,8 +91,8 @@ function pausedQueue(context: DoctorContext, queue: ObservedQueue): Finding {
     id: 'paused-queue',
     severity: 'note',
     subject: queue.name ?? queue.key,
-    text: `${queueLabel(queue)} has been paused for ${formatDuration(queue.pausedForMs!)}, with ${formatJobs(queue.ready + queue.waiting, 'waiting')} in it`,
-    why: 'The pause may have been forgotten.',
+    text: `${queueLabel(queue)} has been paused for ${formatDuration(queue.pausedForMs!)} and contains ${formatJobs(queue.ready + queue.waiting, 'waiting')}`,
+    why: 'Someone may have forgotten to resume the queue.',
     facts: { ...facts(queue), ready: queue.ready, waiting: queue.waiting, for_ms: queue.pausedForMs },
     fix: { text: 'Resume the queue.', commands: commands(context, 'queue resume', queue) },
   })
@@ -104,10 +104,10 @@ function buriedJobs(context: DoctorContext, queue: ObservedQueue): Finding {
     severity: 'note',
     subject: queue.name ?? queue.key,
     text: `${queueLabel(queue)} has ${formatJobs(queue.buried, 'buried')}`,
-    why: 'These jobs failed permanently. They are deleted when their retention time ends.',
+    why: 'These jobs have failed permanently. Holdfast deletes the jobs when their retention time ends.',
     facts: { ...facts(queue), buried: queue.buried },
     fix: {
-      text: 'Find the cause with `holdfast job ls --state buried`. When it is fixed, let the jobs run again.',
+      text: 'Find the cause with `holdfast job ls --state buried`. After the cause has been fixed, run the jobs again.',
       commands: commands(context, 'queue redrive --yes', queue),
     },
   })

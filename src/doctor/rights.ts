@@ -47,17 +47,20 @@ function missing({ server, schema }: DoctorContext, missingRights: readonly Miss
     severity: isObserver ? 'note' : 'wrong',
     text: isObserver ? `The role ${role} is read-only` : `The role ${role} lacks rights on ${formatList(things)}`,
     why: isObserver
-      ? 'This is correct for a role that only observes. No instance can open with it.'
-      : 'Statements of an instance with this role fail, some of them only later.',
+      ? 'This is correct for a role that only observes the fleet. An instance cannot open with this role.'
+      : 'An instance that connects as this role fails, either when it opens or later.',
     facts: { role, things: things.length },
     fix: {
-      text: `${isObserver ? 'If instances should connect as this role, grant' : 'Grant'} the rights as ${owner} (the owner of the schema) or as a superuser:`,
+      text: `${isObserver ? 'If instances should connect as this role, grant' : 'Grant'} the rights as ${owner} (the schema's owner) or as a superuser:`,
       sql: grantsFor({ role, as: 'application' }, schema, owner),
     },
   })
 }
 
-/** Reported only if migrations are pending. Otherwise a role that does not own the schema is good practice. */
+/**
+ * Reports a problem only if migrations are pending. Otherwise, it is good practice to connect as a role that does not
+ * own the schema.
+ */
 function cannotMigrate(context: DoctorContext, { may_migrate, owner, database_owner }: Owner): Finding | undefined {
   const { server } = context
   if (may_migrate || (owner !== null && context.pending === 0)) return undefined
@@ -67,18 +70,18 @@ function cannotMigrate(context: DoctorContext, { may_migrate, owner, database_ow
     severity: 'wrong',
     text:
       owner === null
-        ? `There is no schema ${context.schema}, and the role ${server.role} may not create it`
-        : `The schema needs a migration, but the role ${server.role} does not own it: ${owner} does`,
+        ? `The schema ${context.schema} does not exist, and the role ${server.role} may not create it`
+        : `The schema needs a migration, but the role ${server.role} does not own the schema. The owner is ${owner}`,
     why: 'An instance cannot open if the schema is missing or out of date.',
     facts: { role: server.role, owner },
     fix:
       owner === null
         ? {
-            text: `Grant the right as ${database_owner} (the owner of the database), or run \`holdfast migrate\` as that role.`,
+            text: `Grant the right as ${database_owner} (the database's owner), or run \`holdfast migrate\` as that role.`,
             sql: [`grant create on database ${quoteIdentifier(server.database)} to ${role}`],
           }
         : {
-            text: `Run \`holdfast migrate\` as ${owner}. Or, as ${owner} or a superuser, make the role ${server.role} its member:`,
+            text: `Run \`holdfast migrate\` as ${owner}. Or, as ${owner} or a superuser, make the role ${server.role} a member of ${owner}:`,
             sql: [`grant ${quoteIdentifier(owner)} to ${role}`],
           },
   })
@@ -90,16 +93,16 @@ function cannotEnd({ server }: DoctorContext, others: readonly { role: string; i
   return finding({
     id: 'cannot-end-sessions',
     severity: 'note',
-    text: `The role ${server.role} may not end the sessions of ${formatList(others.map(({ role }) => role))}, which instances of the fleet use`,
+    text: `Instances of the fleet connect as ${formatList(others.map(({ role }) => role))}, and the role ${server.role} may not end their sessions`,
     why: '`holdfast lock break` cannot end these sessions.',
     facts: { role: server.role, roles: formatCount(others.length, 'role') },
     fix:
       superusers.length > 0
         ? {
-            text: `Let the whole fleet connect with one role that is not a superuser. Only a superuser can end sessions of ${formatList(superusers)}.`,
+            text: `Connect the whole fleet with one role that is not a superuser. Only a superuser can end the sessions of ${formatList(superusers)}.`,
           }
         : {
-            text: 'Grant the right as a superuser:',
+            text: 'As a superuser, grant the right to end the sessions of other roles:',
             sql: [`grant pg_signal_backend to ${quoteIdentifier(server.role)}`],
           },
   })

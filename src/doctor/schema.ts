@@ -11,7 +11,7 @@ import type { Check, DoctorContext } from './doctor-context.js'
 import { type Finding, finding, formatCount, formatList } from './finding.js'
 
 export const schema: Check = {
-  name: 'the version of the schema',
+  name: 'the schema version',
   async run(context) {
     const state = await schemaState(context.executor, context.schema)
     const known = latestVersion(context.schema)
@@ -25,10 +25,10 @@ export const schema: Check = {
       id: 'migrations-pending',
       severity: 'wrong',
       text: pendingText(context.schema, state, known),
-      why: 'An instance of this version cannot open with migrate: false.',
+      why: 'Instances of this version of Holdfast cannot open with migrate: false.',
       facts: { version: state.version, needed: known },
       fix: {
-        text: 'Apply them. Running instances continue to work.',
+        text: 'Migrate the schema. Running instances continue to work.',
         commands: [migrateCommand(context)],
         fixable: true,
       },
@@ -38,10 +38,10 @@ export const schema: Check = {
 
 function pendingText(schema: string, { version, revision, pending, pendingFunctions }: SchemaState, known: number) {
   if (pending.length > 0) {
-    return `The schema ${schema} has version ${version}, and this version of Holdfast needs ${known}: ${formatCount(pending.length, 'migration')} not applied`
+    return `The schema ${schema} has version ${version}, but this version of Holdfast needs version ${known}. Pending: ${formatCount(pending.length, 'migration')}`
   }
   const rooms = formatList(pendingFunctions.map(({ room }) => room))
-  return `The functions of the schema ${schema} have revision ${revision}, and this version of Holdfast needs revision ${functionsRevision}. Functions that differ: ${rooms}`
+  return `The functions of the schema ${schema} have revision ${revision}, but this version of Holdfast needs revision ${functionsRevision}. Modules whose functions differ: ${rooms}`
 }
 
 function migrateCommand({ schema }: DoctorContext): string {
@@ -53,9 +53,9 @@ function notInstalled(context: DoctorContext): Finding {
     id: 'not-installed',
     severity: 'wrong',
     text: `Holdfast is not installed in the schema ${context.schema} of this database`,
-    why: 'Instances cannot open. If Holdfast should be installed, check that this is the right database.',
+    why: 'Instances cannot open. If you expected Holdfast to be installed, check that this is the right database.',
     facts: { schema: context.schema, database: context.server.database },
-    fix: { text: 'Install it.', commands: [migrateCommand(context)], fixable: true },
+    fix: { text: 'Install Holdfast.', commands: [migrateCommand(context)], fixable: true },
   })
 }
 
@@ -64,10 +64,10 @@ function newerSchema(context: DoctorContext, version: number, worksFrom: number,
   return finding({
     id: 'schema-newer',
     severity: works ? 'note' : 'wrong',
-    text: `The schema ${context.schema} has version ${version}. This version of Holdfast knows version ${known}${works ? ' and works with the newer schema' : ''}`,
+    text: `The schema ${context.schema} has version ${version}, but this version of Holdfast was built for version ${known}${works ? '. It also works with the newer schema' : ''}`,
     why: works
       ? 'This is normal during a deployment. The doctor does not check objects that the newer version added.'
-      : 'Instances of this version cannot open.',
+      : 'Instances of this version of Holdfast cannot open.',
     facts: { version, works_from: worksFrom, known },
     fix: {
       text: 'Use the version of Holdfast that the fleet runs.',

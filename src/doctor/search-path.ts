@@ -31,7 +31,7 @@ export async function searchPath(context: DoctorContext): Promise<Finding[]> {
       text: is_before_catalog
         ? `The schema ${schema} is searched before pg_catalog`
         : `Pool sessions search the schema ${schema}, and ${who} can create objects in it`,
-      why: 'A function or operator created there can replace the intended one and run with the rights of the caller.',
+      why: "A function or operator that is created in this schema can replace the intended one and run with the caller's rights.",
       facts: { schema, makers: isPublic ? 'everybody' : formatCount(creators.length, 'role') },
       fix: is_before_catalog
         ? { text: 'Remove pg_catalog from the setting search_path. PostgreSQL then searches pg_catalog first.' }

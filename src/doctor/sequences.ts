@@ -15,14 +15,12 @@ const numbersOf: Record<string, string> = {
   audit_number: 'audit ids',
 }
 
-/**
- * Finds sequences that are behind their tables, for example because someone copied the tables without the sequences.
- */
+/** Finds sequences that are behind their tables, for example because the tables were copied without the sequences. */
 export const sequences: Check = {
   name: 'the sequences',
   needsSchema: true,
   async run(context) {
-    // An older schema lacks some of the tables.
+    // Skips this check, because an older schema may lack some of the tables.
     if (context.pending > 0) return undefined
     const [generation] = await context.query<{ there: boolean }>('server_generation')
     const behind = await context.query<SequenceBehind>('sequences')
@@ -39,10 +37,10 @@ function sequenceBehind(context: DoctorContext, { sequence, reached, largest }: 
     severity: 'wrong',
     subject: sequence,
     text: `The sequence ${sequence} is at ${reached}, but the tables already contain ${largest}`,
-    why: `It would issue ${numbersOf[sequence]} a second time. This happens after logical replication or a restore of single tables, which do not copy sequences.`,
+    why: `The sequence would issue ${numbersOf[sequence]} a second time. This can happen after logical replication or after a restore of single tables, because neither copies sequences.`,
     facts: { sequence, reached, largest },
     fix: {
-      text: 'Advance the sequence beyond the largest number. The next instance that opens does this too.',
+      text: 'Advance the sequence beyond the largest number. The next instance that opens also advances the sequence.',
       sql: [`select ${context.qualifiedName('catch_up_sequences')}()`],
       fixable: true,
     },
@@ -54,7 +52,7 @@ function generationMissing(context: DoctorContext): Finding {
     id: 'server-generation-missing',
     severity: 'wrong',
     text: 'The table server_generation is empty',
-    why: 'Its only row identifies the server generation. Without the row, no lock is granted until an instance opens or reconnects, which inserts the row.',
+    why: 'The only row of this table identifies the server generation. Without the row, no lock is granted until an instance opens or reconnects and inserts the row.',
     fix: {
       text: 'Insert the row. This starts a new generation.',
       sql: [`select ${context.qualifiedName('advance_fence')}()`],

@@ -15,15 +15,17 @@ const effects: Record<string, string> = {
   lock_timeout: 'Statements that wait for another transaction to commit a row fail.',
   transaction_timeout: 'The server ends the transaction of a running handler, and the handler runs again.',
   idle_in_transaction_session_timeout:
-    'A handler that writes through its transaction and then waits loses the transaction and runs again.',
+    'If a handler writes through its transaction and then waits, the server ends the transaction, and the handler runs again.',
   idle_session_timeout:
     'The server closes connections before the pools do. The next statement on such a connection fails.',
 }
 
-/** Smallest harmless values in ms. For all other timeouts, this is the expiry of the instances. */
+/**
+ * Smallest safe values in milliseconds. For all other timeouts, the smallest safe value is the expiry of the instances.
+ */
 const minimums: Record<string, number> = { statement_timeout: 5_000, lock_timeout: 2_000 }
 
-/** Checks the default settings of pool sessions. Anchors set their own. */
+/** Checks the default settings of pool sessions. Anchors are not affected, because they override these settings. */
 export const settings: Check = {
   name: 'default settings of sessions',
   async run(context) {
@@ -42,7 +44,7 @@ function shortTimeout(context: DoctorContext, { name, setting, source }: Setting
   const ms = Number(setting)
   const minMs = minimums[name] ?? context.expiryMs
   if (!why || ms === 0 || ms >= minMs) return undefined
-  const advice = `Set it to ${formatDuration(minMs)} or more, or remove the setting.`
+  const advice = `Set the timeout to ${formatDuration(minMs)} or more, or remove the setting.`
   return finding({
     id: 'timeout-short',
     severity: 'risky',
@@ -72,9 +74,9 @@ function commitsNotFlushed(context: DoctorContext, { name, setting, source }: Se
     id: 'commits-not-flushed',
     severity: 'risky',
     text: `synchronous_commit is off, ${describeOrigin(source)}`,
-    why: 'A crash of the server loses recently enqueued jobs and recently recorded runs.',
+    why: 'If the server crashes, recently enqueued jobs and recently recorded runs can be lost.',
     facts: { source },
-    fix: unset(context, name, source, 'on', 'Turn it on. Leases are flushed in any case.'),
+    fix: unset(context, name, source, 'on', 'Turn synchronous_commit on. Leases are always flushed to disk.'),
   })
 }
 
@@ -88,7 +90,7 @@ function autovacuumOff({ name, setting }: Setting): Finding | undefined {
     why: 'Dead rows accumulate in tables that change often, and every scan takes longer.',
     facts: { setting: name },
     fix: {
-      text: 'Turn it on.',
+      text: 'Turn the setting on.',
       sql: [`alter system set ${name} = on`, 'select pg_reload_conf()'],
     },
   })
@@ -102,5 +104,5 @@ function unset({ server }: DoctorContext, name: string, source: string, value: s
   const change = settingChange(name, source, value, server)
   return change
     ? { text: advice, sql: [change] }
-    : { text: `${advice} It is set in the connection URL or in the options of the pool.` }
+    : { text: `${advice} The value comes from the connection URL or from the pool's options.` }
 }

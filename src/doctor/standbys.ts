@@ -17,10 +17,10 @@ export const standbys: Check = {
       id: 'history-not-replicated',
       severity: 'note',
       text: `No commit waits for a standby: ${formatList(streaming.map(({ name }) => name))} ${streaming.length === 1 ? 'replicates' : 'replicate'} asynchronously`,
-      why: 'A failover can lose the most recent jobs, deliveries and leases. Fencing tokens skip the range that can be lost.',
+      why: 'A failover can lose the most recent jobs, deliveries and leases. Fencing tokens still never repeat, because they skip the range that can be lost.',
       facts: { standbys: streaming.length },
       fix: {
-        text: 'If you cannot accept this loss, let commits wait for a standby. Each commit then takes one network round trip longer, and commits block while no standby is connected.',
+        text: 'If you cannot accept this loss, make commits wait for a standby. Each commit then takes one network round trip longer, and commits block while no standby is connected.',
         sql: ["alter system set synchronous_standby_names = 'ANY 1 (*)'", 'select pg_reload_conf()'],
       },
     })

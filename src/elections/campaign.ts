@@ -31,8 +31,8 @@ export interface CampaignOptions {
   preferred?: boolean | undefined
   /**
    * Returns whether this instance may lead now. Holdfast calls this function before the candidacy, and every 2 s while
-   * the instance is a candidate or the leader. If the function returns false, the instance steps down. Once it returns
-   * true, the instance becomes a candidate again.
+   * the instance is a candidate or the leader. If the function returns false, the instance steps down. When the
+   * function returns true again, the instance becomes a candidate again.
    */
   eligible?: (() => boolean | Promise<boolean>) | undefined
 }
@@ -58,13 +58,13 @@ interface CampaignContext extends ElectionsOptions {
 const pauseMs = 1_000
 const maxPauseMs = 60_000
 const recheckEveryMs = 2_000
-/** Maximum time by which an announcement may delay the leader. */
+/** Maximum time that an announcement may delay the start of a term. */
 const announceTimeoutMs = 1_000
 
 /**
- * Candidacy of one instance in an election, until it is closed. The instance waits for the name, leads for one term,
- * pauses, and waits again. The instance becomes a candidate again only after the last term's function has finished, so
- * its terms never overlap.
+ * One instance's participation in an election, until the campaign is closed. The instance waits for the name, leads for
+ * one term, pauses, and waits again. The instance becomes a candidate again only after the last term's function has
+ * finished, so its terms never overlap.
  *
  * @example
  * await using campaign = holdfast.elections.campaign('indexer', async ({ signal }) => index({ signal }))
@@ -81,13 +81,13 @@ export class Campaign {
   #candidacy: AbortController | undefined
   #leadership: Leadership | undefined
   #termEnding: Promise<void> = Promise.resolve()
-  /** Epoch number in the last announcement, and the announcement in progress. */
+  /** Epoch number in the last announcement. `#announcing` is the announcement in progress. */
   #announcedAs: number | undefined
   #announcing: Promise<unknown> = Promise.resolve()
-  /** Epoch number in the row of the table `candidate`, and the write in progress. */
+  /** Epoch number in this instance's row of the table `candidate`. `#enrolling` is the write in progress. */
   #enrolledAs: number | undefined
   #enrolling: Promise<void> = Promise.resolve()
-  /** Call of `eligible` in progress. */
+  /** Call of `eligible` that is in progress. */
   #checkingEligibility: Promise<boolean> | undefined
   #failure: { readonly error: unknown } | undefined
 
@@ -118,9 +118,9 @@ export class Campaign {
   }
 
   /**
-   * Requests that the function end. Resolves when the function has finished and the name is released. The instance
-   * becomes a candidate again after 1 s, behind the other candidates. Inside the function, use `leadership.stepDown`,
-   * which does not wait.
+   * Requests that this instance step down. Resolves when the function has finished and the name has been released. The
+   * instance becomes a candidate again after 1 s, behind the other candidates. Inside the function, use
+   * `leadership.stepDown`, which does not wait.
    *
    * @example
    * process.on('SIGUSR2', () => campaign.stepDown())
@@ -143,7 +143,7 @@ export class Campaign {
 
   /** @internal Failure because of which the campaign is pausing. */
   get trouble(): HealthReason | undefined {
-    const what = `The campaign for "${this.name}" pauses after a failure`
+    const what = `The campaign for "${this.name}" is pausing after a failure`
     return this.#failure && healthReasonOf('CAMPAIGN_FAILED', what, this.#failure.error)
   }
 
@@ -176,7 +176,7 @@ export class Campaign {
         await pause(backoffMs(failures++, pauseMs * 2, maxPauseMs), signal)
         this.#failure = undefined
       } else if (term?.hasYielded) await pause(backoffMs(yields++, 20, recheckEveryMs), signal)
-      // There is no pause after a loss, because other candidates are ahead in the queue anyway.
+      // No pause is needed after the name is lost, because other candidates are ahead in the queue.
       else if (term && !term.isLost) await pause(pauseMs, signal)
       if (term && !term.hasYielded) yields = 0
     }
@@ -293,7 +293,7 @@ export class Campaign {
     }
   }
 
-  /** Announces the term to followers. If the announcement fails, the next poll repeats it. */
+  /** Announces the term to followers. If the announcement fails, the next poll repeats the announcement. */
   #announce(heldName: Pick<HeldName, 'fence'>): Promise<'announced' | 'yields' | 'failed'> {
     const { database, presence, statements, namespace } = this.#context
     const number = presence.epoch?.number
@@ -322,7 +322,8 @@ export class Campaign {
     await this.#announcing
     this.#announcedAs = undefined
     const values = [namespace, this.name, term, ...this.#notification]
-    // After a failure, followers trust the row until the next term, or while this instance is present.
+    // If the statement fails, followers consider the row valid until the next term begins or this instance is no longer
+    // present.
     await database.query(statements.resign.text, values, announceTimeoutMs).catch(() => {})
   }
 
@@ -366,11 +367,11 @@ interface TermResult {
   readonly isLost: boolean
   readonly lastedMs: number
   /**
-   * Value that the function threw, unless that value is its signal's abort reason. The value is boxed, because any
-   * value can be thrown.
+   * Value that the function threw, unless the value is the abort reason of the function's signal. The value is wrapped
+   * in an object, because a function can throw any value, even undefined.
    */
   readonly failure?: { readonly error: unknown }
 }
 
-/** Ends the candidacy of an instance that is no longer eligible. */
+/** Error that ends the candidacy of an instance that is no longer eligible. */
 class NotEligible extends Error {}

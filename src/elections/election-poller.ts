@@ -6,9 +6,9 @@ import { electionKey } from './names.js'
 export interface Leader {
   /** Id of the leading instance (its `holdfast.id`). */
   readonly instance: string
-  /** Number of its term. */
+  /** Number of the leader's term. */
   readonly term: number
-  /** Start of the term, on the database's clock. */
+  /** Time when the term started, by the database clock. */
   readonly since: Date
 }
 
@@ -34,7 +34,10 @@ interface ElectionPollerOptions {
 
 const pollEveryMs = 2_000
 
-/** Polls all elections of this instance with one statement, every 2 s and after each notification of a change. */
+/**
+ * Polls all elections of this instance with one statement, every 2 s and after each notification that an election has
+ * changed.
+ */
 export class ElectionPoller {
   readonly #polls = new Batcher<string, ElectionState>((names) => this.#readAll(names))
   readonly #followers = new Map<string, Set<Follower>>()
@@ -54,7 +57,7 @@ export class ElectionPoller {
     return this.#polls.add(name)
   }
 
-  /** Passes the state from every poll to the follower, starting now. Returns a function that stops this. */
+  /** Passes the election's state to the follower after each poll, until the returned function is called. */
   follow(name: string, follower: Follower): () => void {
     const followers = this.#followers.get(name) ?? new Set()
     this.#followers.set(name, followers.add(follower))

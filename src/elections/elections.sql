@@ -1,6 +1,6 @@
 -- name: announce
--- Records the leader after its grant, and again when its epoch changes. Returns whether the leader must yield to a preferred
--- candidate. Never replaces a later term. Relies on candidate_pkey and election_pkey.
+-- Records the leader after it has been granted the name, and again when its epoch changes. Returns whether the leader must yield to a
+-- preferred candidate. Never replaces a later term. Relies on candidate_pkey and election_pkey.
 with candidates as materialized (
   select session
   from holdfast.candidate
@@ -33,7 +33,7 @@ select preferred.present as yields, (select count(*) from notified) as notified
 from preferred
 
 -- name: resign
--- Records the end of a term. Does not change a later term. Relies on election_pkey.
+-- Records the end of a term. Does not change the row of a later term. Relies on election_pkey.
 with written as (
   update holdfast.election
   set session = null

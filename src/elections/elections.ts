@@ -53,7 +53,8 @@ export class Elections {
    * Starts a campaign: runs `work` in each of this instance's terms, until the campaign or the instance is closed.
    *
    * - When `work` returns, the instance steps down and becomes a candidate again after 1 s.
-   * - When `work` throws, the pause grows from 2 s to 1 min, and the event `election.failed` is emitted.
+   * - When `work` throws, the event `election.failed` is emitted, and the instance becomes a candidate again after a
+   *   pause that grows from 2 s to 1 min.
    * - When `signal` aborts, `work` should stop. The instance becomes a candidate again only after `work` has finished.
    *   After a request to step down, the instance keeps the name until then, so that no other instance leads at the same
    *   time.
@@ -75,7 +76,7 @@ export class Elections {
     this.#draining.signal.throwIfAborted()
     if (this.#campaigns.has(name)) {
       throw new UsageError(
-        `This instance campaigns for "${name}" already`,
+        `This instance is already campaigning for "${name}"`,
         'Use the campaign that elections.campaign returned, or close it before you start another.',
       )
     }
@@ -87,7 +88,8 @@ export class Elections {
   }
 
   /**
-   * Returns the announced leader, or null. For followers only: work that requires leadership belongs inside a campaign.
+   * Returns the announced leader, or null if there is none. Use this method only in followers. Work that requires
+   * leadership belongs inside a campaign.
    *
    * @example
    * const leader = await holdfast.elections.leader('indexer')
@@ -99,8 +101,8 @@ export class Elections {
   }
 
   /**
-   * Yields the current leader and then every change (null: no leader). Skips intermediate changes while your loop body
-   * is running. Ends when the signal aborts or the instance closes.
+   * Yields the current leader and then every new leader, or null while there is no leader. Skips intermediate changes
+   * while your loop body is running. Ends when the signal aborts or the instance closes.
    *
    * @example
    * for await (const leader of holdfast.elections.watch('indexer', { signal })) route.to(leader?.instance)

@@ -1,6 +1,6 @@
 import { HoldfastError } from '../base/index.js'
 
-/** Reason for which a leader must step down. */
+/** Reason why a leader must step down. */
 export type StepDownReason = 'asked' | 'preferred' | 'not-eligible' | 'closing'
 
 const reasonTexts: Record<StepDownReason, string> = {
@@ -11,8 +11,8 @@ const reasonTexts: Record<StepDownReason, string> = {
 }
 
 /**
- * Reason of a leader's signal when the leader must step down. The instance remains the leader until its function has
- * finished.
+ * Abort reason of a leader's signal when the leader must step down. The instance remains the leader until its function
+ * has finished.
  */
 export class SteppedDownError extends HoldfastError {
   readonly election: string
@@ -23,7 +23,7 @@ export class SteppedDownError extends HoldfastError {
     super(`The leader of "${election}" must step down: ${reasonTexts[reason]}`, {
       code: 'STEPPED_DOWN',
       retryable: true,
-      hint: 'Finish or stop the work, then return. The next leader starts after that.',
+      hint: 'Finish or stop the work, then return. The next leader starts after your function has returned.',
     })
     this.election = election
     this.term = term

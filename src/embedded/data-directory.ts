@@ -19,10 +19,10 @@ export class DataDirectory {
   readonly temporary: boolean
   readonly path: string
   readonly #user: ServerUser
-  /** Contains the password for initdb. It is outside the data directory, because initdb requires an empty data directory. */
+  /** Contains the password for initdb. This directory is outside the data directory, because initdb requires an empty data directory. */
   readonly #initDirectory: string | undefined
 
-  /** Synchronous, so that the watchdog knows the directory before anything else happens. */
+  /** Runs synchronously, so that the watchdog knows the directory before anything else happens. */
   constructor(path: string | undefined, user: ServerUser) {
     this.#user = user
     this.temporary = path === undefined
@@ -44,14 +44,14 @@ export class DataDirectory {
    */
   async initialise(binDir: string, major: number, watchdog: Watchdog): Promise<string> {
     await checkReachable(this.path, this.#user)
-    // Written last, so its existence shows that the directory is complete.
+    // This file is written last, so its existence shows that the data directory is complete.
     const passwordFile = join(this.path, 'holdfast.password')
     if (this.#initDirectory === undefined) {
       return readFile(passwordFile, 'utf8').catch((cause) => {
         throw new EmbeddedError(
           'EMBEDDED_DATA_NOT_OURS',
           `${this.path} is neither empty nor a data directory of the embedded server`,
-          'If an interrupted start has left it, delete its content. Otherwise choose another directory.',
+          'If an interrupted start left this directory behind, delete its contents. Otherwise, choose another directory.',
           cause,
         )
       })
@@ -71,8 +71,8 @@ export class DataDirectory {
   }
 
   /**
-   * Opens the log. The log is a file and not a pipe, because the server must not wait until our process reads it. A log over 10 MB is
-   * truncated.
+   * Opens the log. The log is a file and not a pipe, because the server must not have to wait until our process reads the output. A log of
+   * more than 10 MB is truncated.
    */
   openLog(): number {
     const path = join(this.path, 'server.log')

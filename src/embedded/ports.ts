@@ -11,9 +11,9 @@ export function isPortFree(port: number): Promise<boolean> {
 }
 
 /**
- * Finds a free port outside the ephemeral range. A port in that range could cause this failure: the server stops for a restart. A client
- * reconnects, and the system assigns the server's port as the client's own local port. The client connects to itself, and the server cannot
- * listen on the port.
+ * Finds a free port outside the ephemeral range. With a port in that range, a restart can fail. While the server is stopped, a client tries
+ * to reconnect, and the system may assign the server's port to the client as its local port. The client then connects to itself, and the
+ * server cannot listen on the port.
  */
 export async function findFreePort(): Promise<number> {
   for (;;) {

@@ -10,9 +10,9 @@ import type { Watchdog } from './watchdog.js'
 export type StopMode = 'fast' | 'immediate' | 'smart'
 const signals = { smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' } as const
 
-/** Long enough to recover a large directory after a crash. */
+/** Maximum time for a start, long enough for the crash recovery of a large data directory. */
 const startTimeoutMs = 60_000
-/** Time after which a stop is escalated, because a backend may hang or be frozen. */
+/** Time after which a stop becomes more forceful, because a backend may hang or be frozen. */
 const stopTimeoutMs = 20_000
 
 /** The main PostgreSQL process. The server does not keep our process alive. When our process exits, the watchdog stops the server. */
@@ -27,7 +27,7 @@ export class Postmaster {
     const log = data.openLog()
     try {
       const stdio = ['ignore' as const, log, log]
-      // In its own session, so that Ctrl-C in a terminal reaches only our process, which may still need the database.
+      // Runs in its own session, so that Ctrl-C in a terminal reaches only our process, which may still need the database.
       this.#child = spawn(join(binDir, 'postgres'), ['-D', data.path, ...args], {
         ...spawnAs(user),
         detached: true,
@@ -68,7 +68,10 @@ export class Postmaster {
     return false
   }
 
-  /** Stops the server. Idempotent. If a fast stop times out, it becomes an immediate stop, and then a kill. A smart stop has no timeout. */
+  /**
+   * Stops the server. Can be called several times. If a fast stop times out, an immediate stop follows, and then a kill. A smart stop has
+   * no timeout.
+   */
   async stop(mode: StopMode): Promise<void> {
     this.#child.ref()
     const modes = mode === 'fast' ? (['fast', 'immediate'] as const) : [mode]
@@ -81,7 +84,10 @@ export class Postmaster {
     await this.#exited
   }
 
-  /** In a restarted container, our server may have the same process id as its predecessor in the lock file, so compare the time. */
+  /**
+   * Whether the lock file belongs to our server. Also compares the start time, because in a restarted container our server may have the
+   * process id that its predecessor wrote to the lock file.
+   */
   #isOurs(status: ServerStatus): boolean {
     return status.pid === this.#child.pid && status.startedMs > this.#spawnedMs - 2_000
   }

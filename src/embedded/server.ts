@@ -13,9 +13,9 @@ import { checkReachable, chooseUser, type ServerUser, spawnAs } from './user.js'
 import { Watchdog } from './watchdog.js'
 
 export interface EmbeddedOptions {
-  /** Data directory, which is kept after the stop. Default: a temporary directory, which is removed when the server stops. */
+  /** Data directory, which is kept when the server stops. Default: a temporary directory, which is removed when the server stops. */
   dataDir?: string | undefined
-  /** Port on 127.0.0.1. Default (and 0): a free port. */
+  /** Port on 127.0.0.1. By default, or if the value is 0, the server uses a free port. */
   port?: number | undefined
   /** PostgreSQL settings, such as `{ shared_preload_libraries: 'pg_stat_statements', fsync: 'off' }`. */
   settings?: Record<string, string> | undefined
@@ -23,9 +23,9 @@ export interface EmbeddedOptions {
   binDir?: string | undefined
 }
 
-/** Maximum time for repeated attempts to start. */
+/** Maximum total time of repeated start attempts. */
 const retryTimeoutMs = 1_000
-/** Maximum time for repeated attempts to start while an earlier server in the same data directory is stopping. */
+/** Maximum total time of repeated start attempts while an earlier server in the same data directory is stopping. */
 const predecessorTimeoutMs = 20_000
 
 /** A running PostgreSQL server. Created by `startEmbedded`. */
@@ -86,8 +86,8 @@ export class EmbeddedServer implements AsyncDisposable {
   }
 
   /**
-   * Stops the server and removes a temporary directory. `fast` ends all sessions and shuts down cleanly. `immediate` stops like a crash.
-   * `smart` waits until all clients have disconnected. Later calls wait for the first one.
+   * Stops the server and removes a temporary directory. `fast` ends all sessions and shuts down cleanly. `immediate` stops the server as a
+   * crash would. `smart` waits until all clients have disconnected. Later calls wait for the first call.
    */
   stop(mode: StopMode = 'fast'): Promise<void> {
     this.#stopped ??= this.#stop(mode)
@@ -105,7 +105,7 @@ export class EmbeddedServer implements AsyncDisposable {
     return restart
   }
 
-  /** Creates a database, as a copy of `template` if given. Returns its URL. */
+  /** Creates a database, as a copy of `template` if given. Returns the URL of the new database. */
   async createDatabase(name: string, options: { template?: string | undefined } = {}): Promise<string> {
     const client = new pg.Client({ connectionString: this.url })
     client.on('error', () => {}) // The failing statement reports the error.
@@ -138,7 +138,10 @@ export class EmbeddedServer implements AsyncDisposable {
     this.#password = await this.#data.initialise(this.#binDir, Number.parseInt(this.#version, 10), this.#watchdog)
   }
 
-  /** PostgreSQL checks whether the directory and the port are free. After a failure, this method determines which of them is not free. */
+  /**
+   * Starts the server. PostgreSQL itself checks whether the directory and the port are free. After a failure, this method determines which
+   * of the two is not free.
+   */
   async #launch(wantedPort: number | undefined): Promise<void> {
     const begin = Date.now()
     for (;;) {
@@ -162,18 +165,18 @@ export class EmbeddedServer implements AsyncDisposable {
 
   #startError(otherPid: number | undefined, isPortTaken: boolean): EmbeddedError {
     if (otherPid !== undefined) {
-      const message = `Process ${otherPid} already runs a server in ${this.dataDir}`
-      return new EmbeddedError('EMBEDDED_DATA_IN_USE', message, 'Stop it first, or choose another directory.')
+      const message = `Process ${otherPid} is already running a server in ${this.dataDir}`
+      return new EmbeddedError('EMBEDDED_DATA_IN_USE', message, 'Stop that server first, or choose another directory.')
     }
     if (isPortTaken) {
-      const message = `Another process listens on 127.0.0.1:${this.#port}`
+      const message = `Another process is already listening on 127.0.0.1:${this.#port}`
       return new EmbeddedError(
         'EMBEDDED_PORT_TAKEN',
         message,
         'Choose another port, or omit the port to use a free one.',
       )
     }
-    return new EmbeddedError('EMBEDDED_START_FAILED', `PostgreSQL did not start. Its log:\n${this.logTail()}`)
+    return new EmbeddedError('EMBEDDED_START_FAILED', `PostgreSQL did not start. The server log:\n${this.logTail()}`)
   }
 
   async #stop(mode: StopMode): Promise<void> {

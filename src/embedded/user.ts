@@ -7,7 +7,7 @@ import { EmbeddedError } from './errors.js'
 
 const run = promisify(execFile)
 
-/** The user that runs the server. Undefined: our own user. */
+/** The user that runs the server. Undefined means our own user. */
 export type ServerUser = { name: string; uid: number; gid: number } | undefined
 
 /** Returns the owner of an existing data directory, or else the least privileged user of the system. */
@@ -16,7 +16,8 @@ export async function chooseUser(dataDir: string | undefined): Promise<ServerUse
   const existing = dataDir && (await stat(join(dataDir, 'PG_VERSION')).catch(() => undefined))
   if (existing && existing.uid !== 0) return { name: `user ${existing.uid}`, uid: existing.uid, gid: existing.gid }
 
-  // `nobody` before `postgres`: `postgres` may own the data of another server, and an SQL superuser can run programs.
+  // Tries `nobody` before `postgres`, because `postgres` may own another server's data, and an SQL superuser can run
+  // programs.
   for (const name of ['nobody', 'postgres']) {
     try {
       const [uid, gid] = await Promise.all(['-u', '-g'].map((flag) => run('id', [flag, name])))
@@ -27,8 +28,8 @@ export async function chooseUser(dataDir: string | undefined): Promise<ServerUse
   }
   throw new EmbeddedError(
     'EMBEDDED_NO_USER',
-    'PostgreSQL cannot run as root, and this system has neither a user "nobody" nor "postgres"',
-    'Create one of them, or run as an ordinary user.',
+    'PostgreSQL cannot run as root, and this system has neither a user "nobody" nor a user "postgres"',
+    'Create one of these users, or start this process as an ordinary user.',
   )
 }
 
@@ -38,7 +39,7 @@ export function spawnAs(user: ServerUser) {
   for (const name of ['PATH', 'TZ', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH']) {
     if (process.env[name] !== undefined) env[name] = process.env[name]
   }
-  // Converted to signed numbers: macOS shows the id -2 of nobody as 4294967294.
+  // Converts the ids to signed numbers, because macOS shows nobody's id -2 as 4294967294.
   return { cwd: '/', env, ...(user && { uid: user.uid | 0, gid: user.gid | 0 }) }
 }
 
@@ -49,12 +50,17 @@ export async function checkReachable(path: string, user: ServerUser): Promise<vo
     await run('sh', ['-c', '[ -x "$1" ]', 'sh', path], spawnAs(user))
   } catch (cause) {
     if ((cause as { code?: unknown }).code !== 1) {
-      throw new EmbeddedError('EMBEDDED_NO_USER', `Cannot act as ${user.name}`, 'Run as an ordinary user.', cause)
+      throw new EmbeddedError(
+        'EMBEDDED_NO_USER',
+        `Cannot run programs as ${user.name}`,
+        'Start this process as an ordinary user.',
+        cause,
+      )
     }
     throw new EmbeddedError(
       'EMBEDDED_UNREACHABLE',
       `PostgreSQL cannot run as root, so it runs as ${user.name}, which has no access to ${path}`,
-      'Choose a path whose parent directories all users may enter. For temporary directories, set TMPDIR.',
+      'Choose a path whose parent directories all users can enter. To change the path of temporary directories, set TMPDIR.',
       cause,
     )
   }

@@ -1,12 +1,13 @@
-// Cleans up even after SIGKILL. A shell process holds one end of a pipe. The kernel closes our end when our process ends for any reason.
-// The shell has its own session, so that Ctrl-C in a terminal does not reach it.
+// Cleans up after our process, even if it is killed with SIGKILL. A shell process holds one end of a pipe. When our process ends for any
+// reason, the kernel closes the other end, and the shell starts the cleanup. The shell has its own session, so that Ctrl-C in a terminal
+// does not reach it.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { spawnAs } from './user.js'
 
 /**
- * The shell script's arguments are the signals to send, one after the other, and then the directories to remove. The script reads the
- * process id to watch from the pipe until the pipe closes: one line for each change, and an empty line for no process. A process that has
- * exited may remain a zombie, because the first process of a container may not reap it.
+ * The shell script's arguments are the signals to send, one after the other, and then the directories to remove. Until the pipe closes, the
+ * script reads the process id to watch from the pipe. Each line replaces the previous process id. An empty line means that there is no
+ * process to watch. A process that has exited may remain a zombie, because the first process of a container may not reap it.
  */
 const script = `
 pid=

@@ -13,7 +13,7 @@ export interface FastifyInstanceLike {
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage
   readonly body: unknown
-  /** Bytes of the body, set by plugins such as fastify-raw-body. */
+  /** Raw bytes of the body, which plugins such as fastify-raw-body set. */
   readonly rawBody?: unknown
   readonly originalUrl: string
   readonly log: { error(details: unknown, message: string): void }
@@ -38,7 +38,7 @@ export function protectFastify(once: Once, policy: Policy) {
             },
             fail(error, isHandled) {
               if (!isHandled) return reject(error)
-              // Fastify does not send a second response.
+              // Sends the response itself, because Fastify does not send a second response.
               sendRecorded(reply.raw, notRecordedResponse())
               request.log.error({ err: error }, 'The response could not be recorded and was not sent')
             },
@@ -46,7 +46,7 @@ export function protectFastify(once: Once, policy: Policy) {
         }),
     )
   }
-  // Fastify reads this symbol. It makes the hook apply to the registering instance and not only to a child instance.
+  // Because of this symbol, Fastify applies the hook to the registering instance and not only to a child instance.
   return Object.assign(plugin, { [Symbol.for('skip-override')]: true })
 }
 
@@ -54,7 +54,7 @@ function notRecordedResponse() {
   return problemResponse(
     503,
     'The response could not be recorded',
-    'Send the request again. It gets the response of this request, or is handled again.',
+    'Send the request again. You will receive the response to this request, or the request will be handled again.',
     { headers: { 'retry-after': '1' } },
   )
 }

@@ -17,29 +17,29 @@ import { readStringItem } from './string-item.js'
 
 export interface IdempotentOptions<Given = AnyRequest> {
   /**
-   * Returns an ID of the client, such as the user ID, so that clients never get each other's responses. `given` is the
-   * first argument of the framework's handlers.
+   * Returns an ID of the client, such as the user ID, so that clients never receive each other's responses. `given` is
+   * the first argument of the framework's handlers.
    */
   scope: (given: Given) => string | Promise<string>
   /**
-   * Whether a request without the header gets a 400 response. Default true. With false, the request is handled without
-   * protection.
+   * Whether a request without the header is refused with status 400. Default true. If false, such a request is handled
+   * without protection.
    */
   required?: boolean | undefined
   /** Whether keys without quotation marks are accepted. Many clients send such keys. Default false. */
   bare?: boolean | undefined
   /** Protected methods. Default `['POST', 'PATCH']`. Requests with other methods are not protected. */
   methods?: readonly string[] | undefined
-  /** Maximum time that a duplicate waits for the response of the request in flight. Default 0. */
+  /** Maximum time that a duplicate waits for the response to the first request. Default 0. */
   wait?: Duration | undefined
-  /** Time for which the response is kept. Document it for your clients. Default `7d`. */
+  /** Time for which a response is kept. Tell your clients about this time in your documentation. Default `7d`. */
   retain?: Duration | undefined
   /** URL of your documentation of the header, used as the `type` of problem responses. */
   docs?: string | undefined
 }
 
 const rules = {
-  scope: functionRule('a function that returns the caller'),
+  scope: functionRule('a function that returns an ID of the client'),
   required: flag,
   bare: flag,
   methods: {
@@ -58,9 +58,9 @@ const maxKeyLength = 255
 
 /**
  * Implements the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header): a repeated request takes effect
- * once and gets the first response. Responds with 400 if the key is missing, 409 while the first request is in flight,
- * and 422 if the key is reused with a different method, path or body. If the response is 500 or above, or the handler
- * throws, the key stays free.
+ * once and receives the first response. Responds with 400 if the key is missing, 409 while the first request is in
+ * flight, and 422 if the key is reused with a different method, path or body. If the response is 500 or above, or the
+ * handler throws, the key stays free.
  *
  * @example
  * const idempotency = idempotent(holdfast.once, { scope: (request) => request.user.id, retain: '24h' })
@@ -85,14 +85,14 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
       if (header === null) {
         return refuse(
           'Idempotency-Key is missing',
-          'Send a header such as Idempotency-Key: "8e03978e-40d5-43e8-bc93-6894a57f9324": a new key for each operation, and the same key for each retry.',
+          'Send a header such as Idempotency-Key: "8e03978e-40d5-43e8-bc93-6894a57f9324". Use a new key for each operation, and the same key for each retry.',
         )
       }
       const key = readStringItem(header, bare)
       if (key === undefined || key === '' || key.length > maxKeyLength) {
         return refuse(
           'Idempotency-Key is not valid',
-          `Expected one string in quotation marks, of 1 to ${maxKeyLength} printable ASCII characters.`,
+          `Expected one string of 1 to ${maxKeyLength} printable ASCII characters, in quotation marks.`,
         )
       }
       const missingValue = findMissingValue(key)
@@ -105,8 +105,8 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
       const caller = await scope(exchange.callbackArgument())
       if (typeof caller !== 'string' || caller === '') {
         throw new UsageError(
-          `Expected scope to return a string that is not empty, got ${describe(caller)}`,
-          'Return the caller, such as the ID of the user, or a constant such as "everybody" if all callers share their keys.',
+          `Expected scope to return a non-empty string, got ${describe(caller)}`,
+          'Return an ID of the client, such as the user ID. If all clients share their keys, return a constant such as "everybody".',
         )
       }
       checkNoMissingValue(caller, 'scope')
@@ -124,7 +124,7 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
       problem(
         422,
         'Idempotency-Key is already used',
-        'The key was used before for a request with another method, path or body. Use a new key for another operation.',
+        'This key was already used for a request with a different method, path or body. Use a new key for each operation.',
       ),
   }
   return new Protection(once, policy)

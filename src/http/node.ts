@@ -6,12 +6,13 @@ import { ResponseCapture, sendRecorded } from './response-capture.js'
 
 /** Operations that differ between Express and Fastify. */
 interface NodeHooks {
-  /** Starts the handler. The handler has ended when it ends the response. */
+  /** Starts the handler, which has finished when it ends the response. */
   proceed(): void
   /** Called before a response is sent without running the handler. */
   takeOver(): void
   /**
-   * Reports an error when no response was sent. `isHandled`: the handler has run, but its response must not be sent.
+   * Reports an error when no response was sent. If `isHandled` is true, the handler has run, but its response must not
+   * be sent.
    */
   fail(error: unknown, isHandled: boolean): void
 }
@@ -41,14 +42,15 @@ export async function protectNode(
       capture?.discard()
       hooks.fail(error, capture !== undefined)
     } catch {
-      // The framework or the connection failed too. The client must not wait forever.
+      // The framework or the connection has failed too. Closes the connection, so that the client does not wait
+      // forever.
       res.destroy()
     }
   }
 }
 
 export function headerOf(req: IncomingMessage, name: string): string | null {
-  // Node.js joins repeated headers with a comma. The parser rejects such a value.
+  // Node.js joins repeated headers with a comma. The header's parser rejects such a value.
   const value = req.headers[name]
   return value === undefined ? null : String(value)
 }
@@ -58,11 +60,11 @@ export function hasBody(req: IncomingMessage): boolean {
   return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length']) > 0
 }
 
-/** Returns deterministic bytes for a parsed body. `isExpected`: the client sent a body. */
+/** Returns deterministic bytes for a parsed body. `isExpected` is true if the client sent a body. */
 export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   if (parsed instanceof Uint8Array) return parsed
   if (typeof parsed === 'string') return Buffer.from(parsed)
-  if (parsed === undefined && isExpected) throw unknownBody('nothing', 'the body was read before and not kept')
+  if (parsed === undefined && isExpected) throw unknownBody('nothing', 'the body was already read and was not stored')
   if (isOpaque(parsed)) throw unknownBody(describe(parsed), 'JSON cannot represent it')
   try {
     return Buffer.from(JSON.stringify(parsed) ?? '')
@@ -71,7 +73,7 @@ export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   }
 }
 
-/** Whether all values of a type have the same JSON. Examples are streams, Map and FormData. */
+/** Whether JSON cannot represent the values of this type, such as streams, Map and FormData. */
 function isOpaque(parsed: unknown): boolean {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false
   if ('pipe' in parsed || 'getReader' in parsed) return true
@@ -83,14 +85,14 @@ function isOpaque(parsed: unknown): boolean {
 
 function unknownBody(got: string, reason: string): UsageError {
   return new UsageError(
-    `Expected the body of the request in request.rawBody or request.body, got ${got}: ${reason}`,
-    'The body is compared with the body of the first request. Set request.rawBody to the bytes, or pass the option `fingerprint` to webhooks.',
+    `Expected the request's body in request.rawBody or request.body, got ${got}: ${reason}`,
+    "Holdfast compares the body with the first request's body. Set request.rawBody to the body's bytes, or pass the option `fingerprint` to webhooks.",
   )
 }
 
 /**
- * Reads an unread body and puts it back into the stream. This works because a stream emits `end` one turn of the event
- * loop after its last byte was read, and only if nothing has been put back by then.
+ * Reads an unread body and puts it back into the stream. A stream emits `end` one turn of the event loop after its last
+ * byte was read, and only if nothing has been put back by then. Therefore the body can be put back in time.
  */
 export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
   if (!hasBody(req)) return Promise.resolve(Buffer.alloc(0))
@@ -103,7 +105,7 @@ export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
       stop()
       reject(error)
     }
-    const cut = () => fail(new Error('The request was cut before its end'))
+    const cut = () => fail(new Error('The connection was closed before the end of the request'))
     const read = () => {
       for (let chunk = req.read(); chunk !== null; chunk = req.read()) chunks.push(chunk as Buffer)
       if (!req.complete) return

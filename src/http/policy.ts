@@ -25,7 +25,7 @@ type Plan =
   | { readonly do: 'respond'; readonly response: RecordedResponse }
   | { readonly do: 'run'; readonly key: string; readonly options: OnceOptions }
 
-/** Differences between webhooks and idempotent requests. */
+/** Behavior that differs between webhooks and idempotent requests. */
 export interface Policy {
   readonly name: string
   plan(exchange: Exchange): Promise<Plan>
@@ -38,9 +38,9 @@ export interface Policy {
 const deliveries = new WeakMap<object, Delivery>()
 
 /**
- * Returns the delivery of a protected handler: `tx`, whose writes commit together with the recorded response, `signal`
- * and `fence`. Undefined if the request is not protected. Accepts a `Request`, a request of Express or Fastify, or a
- * Hono context.
+ * Returns the delivery of a protected handler, which contains `tx`, `signal` and `fence`. Writes through `tx` are
+ * committed together with the recorded response. Returns undefined if the request is not protected. Accepts a
+ * `Request`, a request of Express or Fastify, or a Hono context.
  *
  * @example
  * app.post('/invoices', idempotency.express(), async (request, response) => {
@@ -56,7 +56,7 @@ export function deliveryOf(request: object): Delivery | undefined {
 /** Thrown to keep the key free, so that the next attempt runs the handler again. */
 class NotRecordedSignal extends Error {
   constructor(readonly response: RecordedResponse) {
-    super('This response leaves the key free')
+    super('This response is not recorded, so the key stays free')
   }
 }
 

@@ -6,7 +6,7 @@ import { protectFetch } from './fetch.js'
 import { type HonoContext, protectHono } from './hono.js'
 import type { Policy } from './policy.js'
 
-/** Protects request handlers of several frameworks. Imports none of them. */
+/** Protects request handlers of several frameworks without importing any of these frameworks. */
 export class Protection {
   readonly #once: Once
   readonly #policy: Policy
@@ -31,7 +31,7 @@ export class Protection {
 
   /**
    * Returns middleware for Express 4 and 5, and for other frameworks that use `(request, response, next)`. Body parsers
-   * may come before or after it.
+   * may come before or after this middleware.
    *
    * @example
    * app.post('/webhooks/stripe', express.raw({ type: 'application/json' }), verify, events.express(), handler)
@@ -41,8 +41,8 @@ export class Protection {
   }
 
   /**
-   * Returns a plugin for Fastify 4 and 5. It protects all routes of the instance that registers it, and of its
-   * children.
+   * Returns a plugin for Fastify 4 and 5. The plugin protects all routes of the registering instance and of its child
+   * instances.
    *
    * @example
    * fastify.register(async (webhooks) => {

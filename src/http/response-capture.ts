@@ -7,7 +7,10 @@ type Callback = (error?: Error | null) => void
 
 const overriddenMembers = ['writeHead', 'flushHeaders', 'write', 'end', 'headersSent', 'writableEnded'] as const
 
-/** Time after the client disconnects. A response that has not ended by then is considered endless. */
+/**
+ * Maximum time that a response may remain open after the client has disconnected. A longer response is considered
+ * endless.
+ */
 const maxOpenMs = 60_000
 
 /**
@@ -45,7 +48,7 @@ export class ResponseCapture {
     })
   }
 
-  /** Discards the captured response, so that the framework can send another. */
+  /** Discards the captured response, so that the framework can send a different response. */
   discard(): void {
     this.#restore()
     for (const name of this.#res.getHeaderNames()) this.#res.removeHeader(name)

@@ -23,7 +23,7 @@ export const responseCodec: AnswerCodec<RecordedResponse> = {
     body,
   }),
   decode: ({ value, body }) => ({ ...JSON.parse(value!), body: body ?? new Uint8Array() }),
-  // A rejected request must have no effect: the response is recorded, and the handler's writes are rolled back.
+  // A rejected request must have no effect, so the handler's writes are rolled back although the response is recorded.
   keepsEffect: ({ status }) => status < 400,
 }
 

@@ -15,16 +15,18 @@ export interface WebhookOptions<Given = AnyRequest> {
    * body. Omit fields that the sender changes between deliveries, such as Stripe's `pending_webhooks`.
    */
   fingerprint?: ((given: Given) => string | Promise<string>) | undefined
-  /** Maximum time that a duplicate waits for the response of the delivery in flight. Default 0. */
+  /** Maximum time that a duplicate waits for the response to the first delivery. Default 0. */
   wait?: Duration | undefined
-  /** Time for which the response is kept. Must be longer than the period in which the sender retries. Default `7d`. */
+  /**
+   * Time for which a response is kept. Must be longer than the period during which the sender retries. Default `7d`.
+   */
   retain?: Duration | undefined
   /** Status for a duplicate while the first delivery is in flight. Default 202. */
   inFlight?: number | undefined
 }
 
 const rules = {
-  key: functionRule('a function that returns the key of the event'),
+  key: functionRule("a function that returns the event's key"),
   fingerprint: functionRule('a function that returns the content that is the same in each delivery of an event'),
   wait: waitRule,
   retain: retainRule,
@@ -32,15 +34,15 @@ const rules = {
 }
 
 const keyHint =
-  'Read the ID from the parsed event. In Express, `request.body` is undefined before a parser, and a Buffer after express.raw(). In a Request the body is a stream: `(await request.json()).id`. See docs/guides/stripe-webhooks.md.'
+  'Read the ID from the parsed event. In Express, `request.body` is undefined before a body parser has run, and a Buffer after express.raw(). The body of a Request is a stream, so use `(await request.json()).id`. See docs/guides/stripe-webhooks.md.'
 
 /**
- * Handles each webhook event once, even if it is delivered several times and to several processes. A duplicate gets the
- * first response, or 202 while the first delivery is in flight (after `wait`). After a response of 500 or above, or an
- * error, the sender's next attempt handles the event.
+ * Handles each webhook event once, even if it is delivered several times and to several processes. A duplicate receives
+ * the first response. If the first delivery is still in flight after `wait`, the duplicate receives status 202. After a
+ * response of 500 or above, or an error, the sender's next attempt handles the event.
  *
- * Each delivery is compared with the first delivery that has the same key. A delivery with a different body gets a 422
- * response and is not handled, and the event `once.mismatched` reports the key.
+ * Each delivery is compared with the first delivery that has the same key. A delivery with a different body receives
+ * status 422 and is not handled, and the event `once.mismatched` reports the key.
  *
  * @example
  * const events = webhooks(holdfast.once, {
@@ -73,8 +75,8 @@ export function webhooks<Given = AnyRequest>(once: Once, options: WebhookOptions
     mismatch: () =>
       problemResponse(
         422,
-        'Another event has this key',
-        'An event with the same key and another body was delivered before. This event was not handled.',
+        'A different event has the same key',
+        'An event with the same key but a different body was delivered earlier. This event was not handled.',
       ),
   }
   return new Protection(once, policy)
@@ -83,7 +85,7 @@ export function webhooks<Given = AnyRequest>(once: Once, options: WebhookOptions
 function checkContent(given: unknown): string {
   if (typeof given === 'string' && given !== '') return given
   throw new UsageError(
-    `Expected fingerprint to return a string that is not empty, got ${describe(given)}`,
+    `Expected fingerprint to return a non-empty string, got ${describe(given)}`,
     'Return content that is the same in each delivery of the event, such as JSON.stringify(request.body).',
   )
 }

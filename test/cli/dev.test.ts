@@ -64,7 +64,7 @@ describe('dev', () => {
     const running = start(['dev'])
     const [, port] = await running.says(/:(\d+)\/postgres\n$/)
     const { status, stdout, stderr } = await run(['dev', '--port', port!])
-    expect(stderr).toContain(`Another process listens on 127.0.0.1:${port}`)
+    expect(stderr).toContain(`Another process is already listening on 127.0.0.1:${port}`)
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' })
     running.process.kill('SIGINT')
     await running.ended

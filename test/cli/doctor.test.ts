@@ -114,6 +114,6 @@ test('its options are checked, and its way is told by the environment, too', asy
     stderr: 'holdfast: Expected HOLDFAST_PATIENCE to be a duration of at least 0ms, such as 30s or 5m, got "long"\n',
   })
   const direct = await doctor([], { HOLDFAST_DIRECT_URL: 'postgres://app:s3cret@127.0.0.1:1/app' })
-  expect(direct.stdout).toMatch(/^wrong\tdirect-url\t\tThe direct URL does not lead to the database: /)
+  expect(direct.stdout).toMatch(/^wrong\tdirect-url\t\tThe direct URL does not connect to this database: /)
   expect(direct.stdout + direct.stderr).not.toContain('s3cret')
 })

@@ -113,7 +113,7 @@ test('an earlier run is still at work: the tick is left alone, or waits for it',
 
 test('what cannot be meant is refused before anything runs', async () => {
   const cases: [string[], RegExp][] = [
-    [['--tick', '61 * * * *'], /Expected the minute of cron to be 0 to 59/],
+    [['--tick', '61 * * * *'], /Expected the minute field of cron to be 0 to 59/],
     [['--timezone', 'UTC'], /Expected --tick together with --timezone/],
     [['--tick', '15m', '--shared'], /Expected --tick or --shared, got both/],
   ]

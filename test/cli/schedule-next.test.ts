@@ -21,7 +21,7 @@ describe('schedule next', () => {
         local: '2026-03-08 03:00:00',
         offset: '-04:00',
         timezone: 'America/New_York',
-        note: 'clocks forward, for 02:30',
+        note: 'clock change: replaces 02:30',
       },
     ]
     const document = await run([...args, '--json'], nowhere)
@@ -40,7 +40,7 @@ describe('schedule next', () => {
       '-04:00',
       'America/New_York',
       '2026-03-08T07:00:00.000Z',
-      'clocks forward, for 02:30',
+      'clock change: replaces 02:30',
     ])
   })
 
@@ -48,7 +48,7 @@ describe('schedule next', () => {
     const { stdout } = await startOnTerminal([...forward, '--no-color']).ended
     const lines = stdout.trimEnd().split(/\r?\n/)
     expect(lines[0]).toMatch(/^LOCAL TIME +OFFSET +UTC +NOTE$/)
-    expect(lines[2]).toBe('2026-03-08 03:00:00  -04:00  2026-03-08 07:00:00  clocks forward, for 02:30')
+    expect(lines[2]).toBe('2026-03-08 03:00:00  -04:00  2026-03-08 07:00:00  clock change: replaces 02:30')
     expect(lines).toHaveLength(11)
   })
 
@@ -81,8 +81,8 @@ describe('schedule next', () => {
     [[], 'Expected a cron expression or --every, got neither', 'For example: holdfast schedule next "0 3 * * *"'],
     [['@daily', '--every', '5m'], 'Expected a cron expression or --every, got both'],
     [['0', '3', '*'], "too many arguments for 'next'"],
-    [['0 25 * * *'], 'Expected the hour of cron to be 0 to 23'],
-    [['0 0 30 2 *'], 'Expected cron to name a date that exists', 'The schedule would never tick'],
+    [['0 25 * * *'], 'Expected the hour field of cron to be 0 to 23'],
+    [['0 0 30 2 *'], 'Expected cron to match at least one date', 'The schedule would never tick'],
     [['@daily', '--timezone', 'Europe/Lodnon'], 'Expected timezone to be', 'Did you mean "Europe/London"?'],
     [['--every', '5m', '--timezone', 'UTC'], 'Expected timezone only together with cron'],
     [['--every', '0.5s'], 'Expected --every to be a duration of at least 1s'],

@@ -65,9 +65,9 @@ test('a rule that a newer version has written is called so', async () => {
   const [listed, shown, top, json] = await Promise.all(
     [['schedule', 'ls'], ['schedule', 'show', 'moons'], ['top'], ['top', '--json']].map((args) => run(args, env)),
   )
-  expect(listed!.stdout).toContain('moons\ta rule of a newer version\t')
-  expect(shown!.stdout).toContain('\nrule\ta rule of a newer version\n')
-  expect(top!.stdout).toMatch(/\nmoons .* a rule of a newer version /)
+  expect(listed!.stdout).toContain('moons\ta rule from a newer version\t')
+  expect(shown!.stdout).toContain('\nrule\ta rule from a newer version\n')
+  expect(top!.stdout).toMatch(/\nmoons .* a rule from a newer version /)
   expect(fits('top', JSON.parse(json!.stdout))).toMatchObject({ schedules: [{ name: 'moons', rule: null }] })
 })
 

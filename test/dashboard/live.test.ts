@@ -226,7 +226,7 @@ test('a view that fails, or says too much, is in trouble alone', async () => {
   const large = await hub.read(viewRequest('large', () => Array.from({ length: 2_000 }, () => 'x'.repeat(1_100))))
   expect(large).toMatchObject({ kind: 'failure', error: { code: 'TOO_LARGE' } })
   const long = await hub.read(viewRequest('long', () => `${'a'.repeat(9_000)}${'z'.repeat(9_000)}`))
-  expect(long).toMatchObject({ json: expect.stringMatching(/^"a{4000} … 10000 characters … z{4000}"$/) })
+  expect(long).toMatchObject({ json: expect.stringMatching(/^"a{4000} … \(10000 characters omitted\) … z{4000}"$/) })
   const count = fine.length
   await until('the other goes on', () => fine.length > count + 2)
   expect(fine.every(({ kind }) => kind === 'snapshot')).toBe(true)
@@ -275,7 +275,7 @@ test('who leaves is noticed, too many are refused, and closing ends them all', a
   await until('it is noticed', () => streams.size === 0 && hub.size === 0)
   const open = () => streams.open([{ spec: 'page', request: asked }], never())
   const bodies = Array.from({ length: 100 }, () => open().body!)
-  expect(open).toThrow('100 pages are open already')
+  expect(open).toThrow('100 pages are already open')
   expect(hub.size).toBe(1)
   const many = Array.from({ length: 16 }, (_, at) => ({ spec: `${at}`, request: viewRequest(`many ${at}`, () => at) }))
   await bodies[0]!.cancel()
@@ -289,7 +289,7 @@ test('who leaves is noticed, too many are refused, and closing ends them all', a
       () => {},
     ),
   )
-  expect(() => streams.open(many, never())).toThrow('100 views are watched already')
+  expect(() => streams.open(many, never())).toThrow('100 views are already open')
   expect(streams.size).toBe(0)
   for (const stop of stops) stop()
 })

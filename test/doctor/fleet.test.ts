@@ -36,7 +36,7 @@ test('a transaction that is open for long', async () => {
   const [finding] = await fixes(url, 'long-transaction', { toleranceMs: 100 })
   expect(finding).toMatchObject({ severity: 'risky', facts: { pid: rows[0].pid, state: 'idle in transaction' } })
   expect(finding!.text).toMatch(
-    /^Session \d+ \(forgotten from 127.0.0.1\) .* its last statement: select pg_backend_pid/,
+    /^Session \d+ \(forgotten from 127.0.0.1\) .* Its last statement was: select pg_backend_pid/,
   )
 })
 
@@ -47,7 +47,7 @@ test('a role without rights: what it lacks, and what it cannot see', { timeout: 
   expect(lacks!.text).toMatch(
     /^The role \w+ lacks rights on function job_roll_partitions, the schema itself, sequence fence, /,
   )
-  expect(idsOf(blind)).toContain('unchecked: the version of the schema')
+  expect(idsOf(blind)).toContain('unchecked: the schema version')
   for (const to of [poor, other]) {
     await applyFix(url, {
       ...lacks!,
@@ -63,7 +63,7 @@ test('a role without rights: what it lacks, and what it cannot see', { timeout: 
   await sql(url, 'update holdfast.applied_functions set revision = revision - 1')
   try {
     const [notOwner] = await fixes(poor, 'cannot-migrate', { as: url })
-    expect(notOwner!.text).toContain(`the role ${role} does not own it`)
+    expect(notOwner!.text).toContain(`the role ${role} does not own the schema`)
   } finally {
     await sql(url, 'update holdfast.applied_functions set revision = revision + 1')
   }
@@ -227,7 +227,7 @@ test('clocks that are wrong', async () => {
   const [finding] = await found(url, 'clock-offset').finally(() => vi.restoreAllMocks())
   expect(finding).toMatchObject({
     severity: 'note',
-    text: "The clock of this machine is 5s ahead of the database's, just now",
+    text: 'The clock of this machine is 5s ahead of the database clock (measured now)',
   })
   await isGone(url, 'clock-offset')
 })

@@ -110,7 +110,7 @@ test('a schema that is not there, or is of another time', { timeout: 60_000 }, a
   const [finding] = await fixes(url, 'migrations-pending', options)
   expect(finding!.facts).toEqual({ version: latestVersion('holdfast'), needed: latestVersion('holdfast') })
   expect(finding!.text).toBe(
-    'The functions of the schema of another time have revision 0, and this version of Holdfast needs revision 1. Functions that differ: postgres, leases, limits, once, jobs, schedules and 1 more',
+    'The functions of the schema of another time have revision 0, but this version of Holdfast needs revision 1. Modules whose functions differ: postgres, leases, limits, once, jobs, schedules and 1 more',
   )
 
   // Functions of another version of Holdfast may differ from ours.

@@ -104,10 +104,10 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast schedule next "0 3 * * *"': /T03:00:00/,
   'holdfast schedule next "0 3 * * *" --timezone Europe/London': /T0[23]:00:00/,
   'holdfast schedule next "*/10 2 * * *" --timezone America/New_York --from 2026-03-08T00:00:00Z':
-    /clocks forward, no 02:00–02:50$/m,
+    /clock change: skips 02:00–02:50$/m,
   'holdfast schedule next --every 15m --count 3 --json': /^\[(\s+\{[^}]*\},?){3}\s+\]/m,
   'holdfast schedule next "30 1 * * *" --timezone Europe/London --from 2026-03-28 --count 3':
-    /^2026-03-29 .*clocks forward/m,
+    /^2026-03-29 .*clock change/m,
 
   'holdfast instance ls': /\talive\t/,
   'holdfast instance ls --json': /"alive": true/,

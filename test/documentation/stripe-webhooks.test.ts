@@ -110,7 +110,7 @@ describe.each(Object.entries(programs))('the program for %s', { timeout: 60_000 
     expect(await deliver({ id: 'evt_3', invoice: 'in_3' })).toMatchObject({ status: 200, isReplayed: false })
     const other = await deliver({ id: 'evt_3', invoice: 'in_4' })
     expect(other.status).toBe(422)
-    expect(JSON.parse(other.body)).toMatchObject({ title: 'Another event has this key' })
+    expect(JSON.parse(other.body)).toMatchObject({ title: 'A different event has the same key' })
     expect(await payments()).toEqual(['in_3'])
   })
 })

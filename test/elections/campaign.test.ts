@@ -401,7 +401,7 @@ describe('mistakes', () => {
   test.each<[unknown[], string]>([
     [['', () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got "" (string)'],
     [[7, () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got 7 (number)'],
-    [['x'.repeat(495), () => {}], 'Expected the election, with its prefix, to be a string of 1 to 500'],
+    [['x'.repeat(495), () => {}], 'Expected the election name, including its prefix, to be a string of 1 to 500'],
     [['a'], 'Expected the second argument of elections.campaign to be a function, got undefined'],
     [['a', () => {}, { prefered: true }], 'elections.campaign has no option "prefered": did you mean "preferred"?'],
     [['a', () => {}, { preferred: 1 }], 'Expected preferred to be true or false, got 1 (number)'],
@@ -420,7 +420,7 @@ describe('mistakes', () => {
     const [a] = await fleet(1)
     const first = campaign(a!, 'twice')
     const error = await caught(UsageError, () => a!.elections.campaign('twice', () => {}))
-    expect(error.message).toBe('This instance campaigns for "twice" already')
+    expect(error.message).toBe('This instance is already campaigning for "twice"')
     await first.campaign.close()
     const second = campaign(a!, 'twice')
     await until('it leads', () => second.campaign.leads)

@@ -115,9 +115,9 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect(other.headers['content-type']).toBe('application/problem+json')
       expect(JSON.parse(other.body.toString())).toEqual({
         type: 'about:blank',
-        title: 'Another event has this key',
+        title: 'A different event has the same key',
         status: 422,
-        detail: 'An event with the same key and another body was delivered before. This event was not handled.',
+        detail: 'An event with the same key but a different body was delivered earlier. This event was not handled.',
       })
       expect(mismatched).toEqual(['event:m1'])
       expect((await event(url, 'm1', { amount: 1 })).headers['idempotent-replayed']).toBe('true')
@@ -511,7 +511,11 @@ describe('bad input', () => {
       'Expected key to be a function that returns the key of the event',
     ],
     ['a key that is no function', (once) => webhooks(once, { key: 'id' } as never), 'got "id" (string)'],
-    ['no scope', (once) => idempotent(once, {} as never), 'Expected scope to be a function that returns the caller'],
+    [
+      'no scope',
+      (once) => idempotent(once, {} as never),
+      'Expected scope to be a function that returns an ID of the client',
+    ],
     ['an unknown option', (once) => webhooks(once, { key: () => '', retian: 1 } as never), 'did you mean "retain"'],
     ['an odd wait', (once) => idempotent(once, { scope: () => '', wait: 'soon' }), 'Expected wait to be a duration'],
     [
@@ -552,7 +556,7 @@ describe('bad input', () => {
     const handler = webhooks(once, { key: (request) => `stripe:${request.body?.id}` }).fetch(() => new Response())
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST', body: '{"id":"a"}' })))
     expect(error.message).toContain('its part "undefined" means that')
-    expect(error.hint).toContain('In a Request the body is a stream: `(await request.json()).id`')
+    expect(error.hint).toContain('The body of a Request is a stream, so use `(await request.json()).id`')
   })
 
   test.each([
@@ -565,7 +569,7 @@ describe('bad input', () => {
       () => new Response(),
     )
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST' })))
-    expect(error.message).toBe(`Expected fingerprint to return a string that is not empty, ${message}`)
+    expect(error.message).toBe(`Expected fingerprint to return a non-empty string, ${message}`)
   })
 
   test('a fingerprint that is no function', async () => {
@@ -608,7 +612,7 @@ describe('bad input', () => {
       expect([status, handled]).toEqual([500, 0])
       expect(error).toBeInstanceOf(UsageError)
       expect(error!.message).toBe(
-        'Expected the body of the request in request.rawBody or request.body, got nothing: the body was read before and not kept',
+        "Expected the request's body in request.rawBody or request.body, got nothing: the body was already read and was not stored",
       )
       expect(error!.hint).toContain('Set request.rawBody to the bytes')
     })

@@ -137,7 +137,7 @@ function read({ cron, timezone }: { cron: string; timezone: string }): TickRule 
   try {
     return ruleFromOptions('the test', { cron, timezone })
   } catch (error) {
-    if (String(error).includes('to name a date that exists')) return undefined
+    if (String(error).includes('to match at least one date')) return undefined
     throw error
   }
 }

@@ -254,7 +254,7 @@ test('mistakes are told at once', async () => {
     /^Expected the name of the schedule to be a string of 1 to 500 characters/,
   )
   expect(await complaint(() => schedules.add('a', {}, work))).toBe(
-    'Expected schedules.add to be given one of cron, every and at, got none',
+    'Expected exactly one of cron, every and at for schedules.add, got none',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', overlaps: 'skip' } as object, work))).toBe(
     'schedules.add has no option "overlaps": did you mean "overlap"?',
@@ -317,7 +317,7 @@ test('what defineSchedule made can be added to each instance; what it cannot be 
     [() => defineSchedule('x', { every: '1' }, () => {}), /^Expected every to be a duration of at least 1s/],
     [
       () => defineSchedule('x', {}, () => {}),
-      /^Expected defineSchedule to be given one of cron, every and at, got none/,
+      /^Expected exactly one of cron, every and at for defineSchedule, got none/,
     ],
     [
       () => defineSchedule('x', { every: '1s' }, null as never),

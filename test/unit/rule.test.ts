@@ -18,11 +18,11 @@ describe('where the clocks go forward', () => {
   test('a fixed time that is skipped ticks when they have gone forward', () => {
     expect(ticks(cron('30 1 * * *', 'Europe/London'), '2026-03-28T00:00Z', 3)).toEqual([
       '2026-03-28T01:30 = 03-28 01:30 +00:00',
-      '2026-03-29T01:00 = 03-29 02:00 +01:00, clocks forward, for 01:30',
+      '2026-03-29T01:00 = 03-29 02:00 +01:00, clock change: replaces 01:30',
       '2026-03-30T00:30 = 03-30 01:30 +01:00',
     ])
     expect(ticks(cron('30 2,14 * * *', 'America/New_York'), '2026-03-08T00:00Z', 3)).toEqual([
-      '2026-03-08T07:00 = 03-08 03:00 -04:00, clocks forward, for 02:30',
+      '2026-03-08T07:00 = 03-08 03:00 -04:00, clock change: replaces 02:30',
       '2026-03-08T18:30 = 03-08 14:30 -04:00',
       '2026-03-09T06:30 = 03-09 02:30 -04:00',
     ])
@@ -32,28 +32,28 @@ describe('where the clocks go forward', () => {
     expect(ticks(cron('0,15 2 * * *', 'Australia/Lord_Howe'), '2026-10-03T00:00+11:00', 4)).toEqual([
       '2026-10-02T15:30 = 10-03 02:00 +10:30',
       '2026-10-02T15:45 = 10-03 02:15 +10:30',
-      '2026-10-03T15:30 = 10-04 02:30 +11:00, clocks forward, for 02:00–02:15',
+      '2026-10-03T15:30 = 10-04 02:30 +11:00, clock change: replaces 02:00–02:15',
       '2026-10-04T15:00 = 10-05 02:00 +11:00',
     ])
     const small = cron('0 1-3 * * *', 'America/New_York')
     expect(small.count(at('2026-03-08T05:00Z'), at('2026-03-09T04:00Z'))).toBe(2)
     expect(ticks(small, '2026-03-08T00:00Z', 3)).toEqual([
       '2026-03-08T06:00 = 03-08 01:00 -05:00',
-      '2026-03-08T07:00 = 03-08 03:00 -04:00, clocks forward, for 02:00',
+      '2026-03-08T07:00 = 03-08 03:00 -04:00, clock change: replaces 02:00',
       '2026-03-09T05:00 = 03-09 01:00 -04:00',
     ])
   })
 
   test('a skipped midnight is still of its day', () => {
     expect(ticks(cron('0 0 * * *', 'America/Sao_Paulo'), '2018-11-03T12:00Z', 2)).toEqual([
-      '2018-11-04T03:00 = 11-04 01:00 -02:00, clocks forward, for 00:00',
+      '2018-11-04T03:00 = 11-04 01:00 -02:00, clock change: replaces 00:00',
       '2018-11-05T02:00 = 11-05 00:00 -02:00',
     ])
   })
 
   test('at midnight of UTC', () => {
     expect(ticks(cron('30 0 * * *', 'Europe/Lisbon'), '1977-03-26T12:00Z', 2)).toEqual([
-      '1977-03-27T00:00 = 03-27 01:00 +01:00, clocks forward, for 00:30',
+      '1977-03-27T00:00 = 03-27 01:00 +01:00, clock change: replaces 00:30',
       '1977-03-27T23:30 = 03-28 00:30 +01:00',
     ])
   })
@@ -61,18 +61,18 @@ describe('where the clocks go forward', () => {
   test('a rhythm goes on in real time', () => {
     expect(ticks(cron('*/20 * * * *', 'Europe/London'), '2026-03-29T00:30Z', 3)).toEqual([
       '2026-03-29T00:40 = 03-29 00:40 +00:00',
-      '2026-03-29T01:00 = 03-29 02:00 +01:00, clocks forward, no 01:00–01:40',
+      '2026-03-29T01:00 = 03-29 02:00 +01:00, clock change: skips 01:00–01:40',
       '2026-03-29T01:20 = 03-29 02:20 +01:00',
     ])
     expect(ticks(cron('*/10 2 * * *', 'America/New_York'), '2026-03-08T06:00Z', 1)).toEqual([
-      '2026-03-09T06:00 = 03-09 02:00 -04:00, clocks forward, no 02:00–02:50',
+      '2026-03-09T06:00 = 03-09 02:00 -04:00, clock change: skips 02:00–02:50',
     ])
   })
 
   test('a whole skipped day never was', () => {
     expect(ticks(cron('0 9 * * *', 'Pacific/Apia'), '2011-12-29T00:00-10:00', 3)).toEqual([
       '2011-12-29T19:00 = 12-29 09:00 -10:00',
-      '2011-12-30T19:00 = 12-31 09:00 +14:00, clocks forward, no 2011-12-30',
+      '2011-12-30T19:00 = 12-31 09:00 +14:00, clock change: skips 2011-12-30',
       '2011-12-31T19:00 = 01-01 09:00 +14:00',
     ])
     expect(cron('0 9 30 12 *', 'Pacific/Apia').next(at('2011-01-01T00:00Z'))).toEqual(at('2012-12-29T19:00Z'))
@@ -134,7 +134,7 @@ describe('where the clocks go back', () => {
       '2026-02-16T02:30 = 02-16 02:30 +00:00',
     ])
     expect(ticks(rule, '2026-03-21T12:00Z', 2)).toEqual([
-      '2026-03-22T02:00 = 03-22 03:00 +01:00, clocks forward, for 02:30',
+      '2026-03-22T02:00 = 03-22 03:00 +01:00, clock change: replaces 02:30',
       '2026-03-23T01:30 = 03-23 02:30 +01:00',
     ])
   })
@@ -252,15 +252,15 @@ describe('the text', () => {
   })
 
   test.each([
-    ['{}', 'Expected the text of a rule, got "{}" (string): Expected a rule to be given one of cron, every and at'],
+    ['{}', 'Expected the text of a rule, got "{}" (string): Expected exactly one of cron, every and at for a rule'],
     ['0 3 * * *', 'Expected the text of a rule, got "0 3 * * *" (string): Unexpected'],
     ['null', 'got "null" (string): Expected the options of a rule to be an object, got null'],
-    ['{"at":"never"}', 'Expected at to be a Date of the years 1000 to 9999, got an object (Date)'],
+    ['{"at":"never"}', 'Expected at to be a Date in the years 1000 to 9999, got an object (Date)'],
     ['{"sun":"rise"}', 'a rule has no option "sun"'],
   ])('%s is none', (text, message) => {
     const complaint = refused(() => ruleFromText(text))
     expect(complaint.message).toContain(message)
-    expect(complaint.hint).toContain('A newer version of Holdfast may have written it')
+    expect(complaint.hint).toContain('A newer version of Holdfast may have written the rule')
   })
 })
 
@@ -276,44 +276,48 @@ function refused(call: () => unknown): UsageError {
 
 describe('what is no rule', () => {
   test.each<[unknown, string, string?]>([
-    [{}, 'Expected the test to be given one of cron, every and at, got none', "{ cron: '0 3 * * *' }"],
+    [{}, 'Expected exactly one of cron, every and at for the test, got none', "{ cron: '0 3 * * *' }"],
     [{ cron: '@daily', every: '5m' }, 'one of cron, every and at, got cron and every'],
     [{ corn: '@daily' }, 'the test has no option "corn": did you mean "cron"?'],
-    [{ every: '5m', timezone: 'UTC' }, 'Expected timezone only together with cron, got it with every', 'Leave it out'],
+    [
+      { every: '5m', timezone: 'UTC' },
+      'Expected timezone only together with cron, got timezone with every',
+      'Remove timezone',
+    ],
     [{ every: '500ms' }, 'Expected every to be a duration of at least 1s and at most 365d, got "500ms" (string)'],
-    [{ every: 1_000.5 }, 'Expected every to be whole milliseconds, got 1000.5'],
-    [{ at: '2026-01-01' }, 'Expected at to be a Date of the years 1000 to 9999, got "2026-01-01" (string)'],
+    [{ every: 1_000.5 }, 'Expected every to be a whole number of milliseconds, got 1000.5'],
+    [{ at: '2026-01-01' }, 'Expected at to be a Date in the years 1000 to 9999, got "2026-01-01" (string)'],
     [{ at: new Date('never') }, 'Expected at to be a Date'],
     [{ cron: 5 }, 'Expected cron to be a non-empty string, got 5 (number)'],
     [{ cron: '0 0 * *' }, 'Expected cron to have five fields'],
-    [{ cron: '* * * * * * 2027' }, 'or six with seconds in front', 'Leave out the year'],
+    [{ cron: '* * * * * * 2027' }, 'or six fields with the seconds first', 'Remove the year'],
     [{ cron: '2027-01-01T00:00:00' }, 'Expected cron to have five fields'],
     [{ cron: '@dayly' }, 'Expected cron to be a nickname (@yearly,', 'Did you mean "@daily"?'],
     [{ cron: '@every 5m' }, 'Expected cron to be a nickname', "every: '5m'"],
     [{ cron: '@reboot' }, 'Expected cron to be a nickname', 'needs no schedule'],
     [{ cron: '@daily 0' }, 'Expected cron to be a nickname'],
-    [{ cron: '60 * * * *' }, 'Expected the minute of cron to be 0 to 59, such as'],
-    [{ cron: '60 0 * * * *' }, 'Expected the second of cron to be 0 to 59'],
-    [{ cron: '0 24 * * *' }, 'Expected the hour of cron to be 0 to 23'],
+    [{ cron: '60 * * * *' }, 'Expected the minute field of cron to be 0 to 59, such as'],
+    [{ cron: '60 0 * * * *' }, 'Expected the second field of cron to be 0 to 59'],
+    [{ cron: '0 24 * * *' }, 'Expected the hour field of cron to be 0 to 23'],
     [{ cron: '0 22-3 * * *' }, 'got "22-3" (string) in "0 22-3 * * *" (string)', 'wraps around: "22-23,0-3"'],
-    [{ cron: '5/15 * * * *' }, 'Expected the minute of cron', 'Write "*/15", or a range before the slash.'],
-    [{ cron: '0 0 32 * *' }, 'Expected the day of the month of cron to be 1 to 31, "L" for the last'],
-    [{ cron: '0 0 1-5W * *' }, 'Expected the day of the month of cron'],
-    [{ cron: '0 0 L-3 * *' }, 'Expected the day of the month of cron'],
-    [{ cron: '0 0 * 13 *' }, 'Expected the month of cron to be 1 to 12 or JAN to DEC'],
-    [{ cron: '0 0 * * 8' }, 'Expected the day of the week of cron to be 0 to 7 or SUN to SAT'],
+    [{ cron: '5/15 * * * *' }, 'Expected the minute field of cron', 'Use "*/15", or write a range before the slash.'],
+    [{ cron: '0 0 32 * *' }, 'Expected the day of the month field of cron to be 1 to 31, "L" for the last'],
+    [{ cron: '0 0 1-5W * *' }, 'Expected the day of the month field of cron'],
+    [{ cron: '0 0 L-3 * *' }, 'Expected the day of the month field of cron'],
+    [{ cron: '0 0 * 13 *' }, 'Expected the month field of cron to be 1 to 12 or JAN to DEC'],
+    [{ cron: '0 0 * * 8' }, 'Expected the day of the week field of cron to be 0 to 7 or SUN to SAT'],
     [{ cron: '0 0 * * FRY' }, 'got "FRY" (string)'],
-    [{ cron: '0 0 * * 1#6' }, 'Expected the day of the week of cron'],
-    [{ cron: '0x5 * * * *' }, 'Expected the minute of cron'],
-    [{ cron: '1,,2 * * * *' }, 'Expected the minute of cron'],
-    [{ cron: '*/0 * * * *' }, 'Expected the minute of cron'],
+    [{ cron: '0 0 * * 1#6' }, 'Expected the day of the week field of cron'],
+    [{ cron: '0x5 * * * *' }, 'Expected the minute field of cron'],
+    [{ cron: '1,,2 * * * *' }, 'Expected the minute field of cron'],
+    [{ cron: '*/0 * * * *' }, 'Expected the minute field of cron'],
     [
       { cron: '0 0 30 2 *' },
-      'Expected cron to name a date that exists, got "0 0 30 2 *"',
+      'Expected cron to match at least one date, got "0 0 30 2 *"',
       'The schedule would never tick',
     ],
-    [{ cron: '0 0 31 4,6,9,11 *' }, 'Expected cron to name a date that exists'],
-    [{ cron: '0 0 1 * +MON#2' }, 'Expected cron to name a date that exists'],
+    [{ cron: '0 0 31 4,6,9,11 *' }, 'Expected cron to match at least one date'],
+    [{ cron: '0 0 1 * +MON#2' }, 'Expected cron to match at least one date'],
     [{ cron: '@daily', timezone: 'Europe/Lodnon' }, 'Expected timezone to be an IANA time zone', '"Europe/London"?'],
     [{ cron: '@daily', timezone: 'europe/london' }, 'got "europe/london" (string)', 'Did you mean "Europe/London"?'],
     [{ cron: '@daily', timezone: 'utc' }, 'got "utc" (string)', 'Did you mean "UTC"?'],

@@ -5,7 +5,7 @@ import { view } from '../view.js'
 const maxRows = 200
 
 export const deliveries = {
-  /** The latest deliveries, optionally only those with a key prefix. */
+  /** The latest deliveries, optionally filtered by key prefix and state. */
   deliveries: view({
     intervalMs: 2_000,
     params: { namespace: 'text', prefix: 'text', state: { oneOf: deliveryStates } },

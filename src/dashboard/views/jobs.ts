@@ -74,7 +74,7 @@ function redacted(job: JobDetails, redact: Redact) {
   }
 }
 
-/** Reads the fields of an error that `redact` returned. It may have returned any value. */
+/** Reads the error fields of a value that `redact` returned. The value can have any type. */
 export function errorDetails(made: unknown) {
   if (typeof made !== 'object' || made === null) {
     return { name: '', message: made === undefined ? '' : String(made), code: null, stack: null }

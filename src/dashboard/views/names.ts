@@ -22,7 +22,7 @@ export const names = {
       const holders = locks.filter(({ granted }) => granted)
       const waiters = locks.filter(({ granted }) => !granted)
       const named = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null)
-      // A name that currently has no holder and no waiter still has its label.
+      // Even a name without holders and waiters can have a label.
       const { label = null, namespace = null } = named ?? (await observer.nameOf(key)) ?? {}
       return {
         key,
@@ -38,7 +38,8 @@ export const names = {
   }),
 
   /**
-   * Fraction of each minute in which names were held and waited for. Instances record these fractions once a minute.
+   * Fraction of each minute in which a name was held, and in which calls waited for the name. Instances record these
+   * fractions once a minute.
    */
   'hold-timeline': view({
     intervalMs: 15_000,
@@ -47,7 +48,7 @@ export const names = {
       observer.holdTimeline({ namespace, search, hours, limit: maxTimelines }),
   }),
 
-  /** Previous holders of a name and the reason why each term ended, the latest first. */
+  /** Previous holders of a name, and the reason why each hold ended, latest first. */
   terms: view({
     intervalMs: 5_000,
     needs: { key: 'key' },

@@ -3,7 +3,7 @@ import { view } from '../view.js'
 import { waitGraphView } from '../waits.js'
 
 const maxRows = 200
-/** Maximum number of schedules, and of queues. */
+/** Maximum number of schedules, and maximum number of queues, in the overview. */
 const maxUpcoming = 100
 
 /** Observers whose last graph contained waits. The cheap test for waits is skipped for these observers. */
@@ -11,7 +11,7 @@ const observersWithWaits = new WeakSet<Observer>()
 
 /** Views of the page with the wait graph, the overview and the proof. */
 export const now = {
-  // A wait for a lease is recorded after 1 to 2 s and should appear within 3 s.
+  // A lease wait is recorded after 1 to 2 s and should appear on the page within 3 s.
   graph: view({
     intervalMs: 700,
     params: { namespace: 'text' },

@@ -15,7 +15,7 @@ export const schedules = {
     },
   }),
 
-  /** Timeline of the ticks of one page of schedules, or of one schedule. */
+  /** Tick timeline of one schedule, or of all schedules on one page. */
   'tick-timeline': view({
     intervalMs: 1_500,
     needs: { minutes: { number: [1, 2_880] }, steps: { number: [12, 240] } },
@@ -69,7 +69,7 @@ function formatRule(rule: Parameters<typeof describeRule>[0]): { rule: string; t
   return { rule: describeRule(rule), timezone: cron === undefined ? null : (timezone ?? 'UTC') }
 }
 
-/** `name: message` of an error. `redact` may have returned a different value. */
+/** Formats an error as `name: message`. Also formats other values, because `redact` may return any value. */
 function textOf(error: unknown): string {
   const { name, message } = (error ?? {}) as Record<string, unknown>
   return typeof message === 'string' ? `${name}: ${message}` : readableText(error)

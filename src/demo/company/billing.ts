@@ -3,9 +3,9 @@ import { defineJob } from '../../index.js'
 import type { DepartmentContext } from './department.js'
 
 /**
- * Bills new orders every three seconds: one instance marks the orders and enqueues a job for each, in one transaction.
- * All instances run the jobs. An invoice commits together with the completion of its job, so a crash causes neither a
- * missing nor a second invoice.
+ * Bills new orders every three seconds. One instance marks the orders and enqueues one job per order, in one
+ * transaction. All instances run the jobs. Each invoice is committed together with its job's completion, so a crash
+ * causes neither a missing nor a duplicate invoice.
  */
 export function billing({ holdfast, name, record }: DepartmentContext): void {
   const writeInvoice = defineJob('write-invoice', {

@@ -2,7 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type DepartmentContext, transaction } from './department.js'
 
 /**
- * Adds entries to the books. Each entry needs the last balance, so an instance reads and writes while it holds a lock.
+ * Adds entries to the books. Each entry depends on the previous balance, so an instance holds a lock while it reads and
+ * writes.
  */
 export function books({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_500, () =>

@@ -6,7 +6,8 @@ export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fuk
 
 /**
  * Assigns numbers to the buildings in each city. The instances divide the cities among themselves. Each city has
- * exactly one owner, which reads the last number and writes the next numbers. `guard` rejects a former owner's writes.
+ * exactly one owner: the instance that reads the last number and writes the next numbers. `guard` rejects a former
+ * owner's writes.
  */
 export function cities({ holdfast, pool, name, record }: DepartmentContext): void {
   const number = (city: string, { signal, guard }: OwnedResource) =>

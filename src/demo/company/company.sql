@@ -22,7 +22,7 @@ create table step (
 );
 
 create table booking (event text not null, fence bigint not null, written_by text not null);
--- Events whose booking the payment provider received.
+-- Events for which the payment provider has received a response with status 201.
 create table acknowledged (event text not null);
 
 create table export (

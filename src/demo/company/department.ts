@@ -7,19 +7,18 @@ export interface DepartmentContext {
   readonly pool: pg.Pool
   /** Name of this instance, written with each effect. */
   readonly name: string
-  /** Handles the requests to a path on this instance's web server. */
+  /** Registers the handler for a path of this instance's web server. */
   serve(path: string, handler: (request: Request) => Promise<Response>): void
-  /** Runs a function after each pause of roughly `pauseMs`, until this instance closes. */
+  /** Runs a function repeatedly, after pauses of roughly `pauseMs`, until this instance closes. */
   repeat(pauseMs: number, run: () => Promise<unknown>): void
-  /** Reports the start and the end of a piece of work, such as `invoice 42`. Only the output of the demo uses the report. */
+  /** Runs a piece of work, such as `invoice 42`, and reports its start and end. The reports are used only for the demo's output. */
   record<T>(kind: string, subject: unknown, run: () => Promise<T>): Promise<T>
 }
 
-/** Runs `run` in a transaction of the application. An error rolls the transaction back. */
+/** Runs `run` in a transaction of the application. Rolls the transaction back if `run` throws an error. */
 export async function transaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // A session may end at any time. In that case the next query rejects. Without an error listener, the process would
-  // exit.
+  // If the session ends, the next query rejects. Without this error listener, the process would also exit.
   const ignore = () => {}
   client.on('error', ignore)
   let broken: Error | undefined

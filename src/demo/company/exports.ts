@@ -13,7 +13,7 @@ export function exports({ holdfast, pool, name, record, serve }: DepartmentConte
             const began = await pool.query('select clock_timestamp()::text as at')
             await pause(500 + Math.random() * 1_500, undefined, { signal: shared.signal })
             const ended = await pool.query('select clock_timestamp()::text as at')
-            // The times were taken before this check, so the row is correct even if the insert arrives late.
+            // Both times were read before this check, so the row is correct even if the insert arrives late.
             if (!own.held || !shared.held) throw new Error('The permits were lost')
             await pool.query('insert into export (customer, began_at, ended_at, written_by) values ($1, $2, $3, $4)', [
               customer,

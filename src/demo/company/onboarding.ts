@@ -8,8 +8,8 @@ interface Customer {
 }
 
 /**
- * Starts a workflow for a new customer, in the transaction that inserts the customer: first the account, then the contract and
- * a welcome mail, then a call when both are done. Lanes limit the mails to two at a time for each domain.
+ * Starts a workflow for a new customer, in the transaction that inserts the customer. The workflow first creates the account, then the
+ * contract and a welcome mail, and finally a call. Lanes limit the mails to two at a time per domain.
  */
 export function onboarding({ holdfast, pool, name, record, serve }: DepartmentContext): void {
   const step = (kind: string, queue: string, domainOf: (customer: Customer) => string | null = () => null) =>

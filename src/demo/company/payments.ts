@@ -3,8 +3,8 @@ import { deliveryOf, webhooks } from '../../http/index.js'
 import type { DepartmentContext } from './department.js'
 
 /**
- * Books payment events. The provider delivers each event twice at the same time, and again until it receives 201. Any instance may
- * receive a delivery. The first delivery books the event, and later deliveries get the same response.
+ * Books payment events. The provider sends each event twice at the same time, and repeats each delivery until it receives status 201. Any
+ * instance may receive a delivery. The first delivery books the event, and later deliveries receive the same response.
  */
 export function payments({ holdfast, name, record, serve }: DepartmentContext): void {
   const events = webhooks<Request>(holdfast.once, { key: (request) => `psp:${request.headers.get('x-event-id')}` })

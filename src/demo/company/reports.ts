@@ -2,9 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { DepartmentContext } from './department.js'
 
 /**
- * Creates one report for each night. In the demo, a night comes every ten seconds. All instances have the schedule, and
- * one of them creates the report. If that instance is killed, a different one starts the report again. Writes with `tx`
- * commit together with the completion of the run.
+ * Creates one report for each night. In the demo, a night begins every ten seconds. All instances have the schedule,
+ * and one instance creates the report. If that instance is killed, a different instance starts the report again. Writes
+ * through `tx` are committed together with the run's completion.
  */
 export function reports({ holdfast, name, record }: DepartmentContext): void {
   holdfast.schedules.add(

@@ -16,14 +16,16 @@ export class LeaseTimeoutError extends HoldfastError {
   }
 }
 
-/** Cause of a `LeaseLostError`: the database no longer has the lease of this holder. */
+/** Cause of a `LeaseLostError` if the holder's lease no longer exists in the database. */
 export class LeaseNotHeldError extends HoldfastError {
   constructor() {
     super('it expired, or another process expired or released it', { code: 'LEASE_NOT_HELD', retryable: true })
   }
 }
 
-/** Reason of a lease's signal if the lease was lost without a release. Another process may hold the name now. */
+/**
+ * Abort reason of a lease's signal if the lease was lost before it was released. Another process may hold the name now.
+ */
 export class LeaseLostError extends HoldfastError {
   readonly lease: string
   readonly fence: number

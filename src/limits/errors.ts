@@ -2,18 +2,18 @@ import { formatDuration, HoldfastError } from '../base/index.js'
 import type { Refusal } from './permit-batcher.js'
 
 /**
- * Thrown when the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns
- * null instead.
+ * Thrown if the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns null
+ * instead.
  */
 export class LimitReachedError extends HoldfastError {
   readonly limit: string
-  /** Limit, as given by the caller. */
+  /** Maximum of the limit, as given by the caller. */
   readonly max: number
   /** Requested weight. */
   readonly weight: number
   /** Sum of the weights of the permits in use. */
   readonly inUse: number
-  /** Number of requests that waited before this request. */
+  /** Number of requests that were waiting before this request. */
   readonly waiting: number
   /** Time at which the oldest permit in use was granted, on the database's clock. */
   readonly since: Date | undefined
@@ -39,7 +39,10 @@ export class LimitReachedError extends HoldfastError {
   }
 }
 
-/** Reason of a permit's signal if the permit was lost without a release. Another holder may have been admitted. */
+/**
+ * Abort reason of a permit's signal if the permit was lost before it was released. Another holder may have been
+ * admitted.
+ */
 export class PermitLostError extends HoldfastError {
   readonly limit: string
   readonly fence: number

@@ -34,8 +34,8 @@ function fromObject(given: unknown): ParsedRate | undefined {
 }
 
 /**
- * Returns the nanoseconds of one unit, rounded up, so that a rate is never exceeded. At the maximum of 1 million per
- * second, rounding costs at most 0.1 %.
+ * Returns the interval of one unit in nanoseconds, rounded up so that a rate is never exceeded. At the maximum of 1
+ * million per second, the rounding lowers the rate by at most 0.1 %.
  */
 export function intervalNsOf({ count, perMs }: ParsedRate, burst: number): bigint {
   const perNs = BigInt(Math.floor(perMs * 1e6))

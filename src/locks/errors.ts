@@ -16,7 +16,9 @@ export class LockTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a lock's signal if the lock was lost without a release. Another process may hold the name now. */
+/**
+ * Abort reason of a lock's signal if the lock was lost before it was released. Another process may hold the name now.
+ */
 export class LockLostError extends HoldfastError {
   readonly lock: string
   readonly fence: number
@@ -33,7 +35,9 @@ export class LockLostError extends HoldfastError {
   }
 }
 
-/** Reason of a lock's signal when an operator requests its release. The lock is held until you release it. */
+/**
+ * Abort reason of a lock's signal if an operator requests the lock's release. You hold the lock until you release it.
+ */
 export class ReleaseRequestedError extends HoldfastError {
   readonly lock: string
 

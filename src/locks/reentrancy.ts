@@ -2,12 +2,15 @@ import { type FlowHold, holdsOfFlow, type Key, UsageError } from '../base/index.
 import type { Lock } from './lock.js'
 import type { LockMode } from './lock-batcher.js'
 
-/** A lock that an enclosing handler of `with` holds. */
+/** Lock that an enclosing `with` handler holds. */
 export class LockFlowHold implements FlowHold {
   constructor(
     readonly handle: Lock,
     readonly address: string,
-    /** The `Locks` object that acquired the lock. A second instance in this process competes like another process. */
+    /**
+     * The `Locks` object that acquired the lock. A second instance in the same process competes for locks as another
+     * process does.
+     */
     readonly locks: object,
   ) {}
 
@@ -17,8 +20,8 @@ export class LockFlowHold implements FlowHold {
 }
 
 /**
- * Returns true for a nested reader of the name. Throws if the request would wait for the lock that its own handler
- * holds.
+ * Returns true if the request comes from a nested reader of the name. Throws an error if the request would wait for the
+ * lock that its own handler holds.
  */
 export function isReentrant(key: Key, mode: LockMode, locks: object): boolean {
   for (const held of holdsOfFlow()) {

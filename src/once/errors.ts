@@ -1,6 +1,6 @@
 import { HoldfastError, type RecordedError } from '../base/index.js'
 
-/** The key was already used, or is in use, with a different fingerprint. */
+/** Thrown if the key has already been used, or is in use, with a different fingerprint. */
 export class FingerprintMismatchError extends HoldfastError {
   readonly key: string
 
@@ -14,7 +14,7 @@ export class FingerprintMismatchError extends HoldfastError {
   }
 }
 
-/** The key's first run failed, and its failure was recorded as the answer (`failures: 'record'`). */
+/** Thrown if the key's first run failed and its failure was recorded as the answer (`failures: 'record'`). */
 export class RecordedFailureError extends HoldfastError {
   readonly key: string
   /** Error that the first run threw. */
@@ -31,10 +31,13 @@ export class RecordedFailureError extends HoldfastError {
   }
 }
 
-/** Recorded part of an error that a run threw. */
+/** Part of a run's error that is recorded in the database. */
 export type RecordedFailure = Omit<RecordedError, 'stack'>
 
-/** Another run may have taken over, and this run recorded no answer. Also the abort reason of the run's signal. */
+/**
+ * Thrown if a run was lost: another run may have taken over the key, and the lost run has recorded no answer. Also the
+ * abort reason of the run's signal.
+ */
 export class OnceLostError extends HoldfastError {
   readonly key: string
   readonly fence: number

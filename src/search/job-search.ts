@@ -3,14 +3,14 @@ import { type JobState, jobStates, unendedStates } from '../base/job-states.js'
 import { suggest } from '../base/suggest.js'
 import { readSearch } from './search.js'
 
-/** Reasons why a job waits. `attempt`: the job waits for its next attempt after a failure or a crash. */
+/** Reasons why a job is waiting. With `attempt`, the job is waiting for its next attempt after a failure or a crash. */
 export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
 export type JobWait = (typeof jobWaits)[number]
 
-/** The states in a search. `failed`: an attempt failed or crashed, and the job is not done. */
+/** States that a search can contain. `failed` matches a job that is not done and has a failed or crashed attempt. */
 export const searchableStates = [...jobStates, 'failed'] as const
 
-/** The words of a search, each with a description of its value and an example. A path follows `input`. */
+/** Keywords of a search, each with a description of its value and an example. `input` is followed by a path. */
 export const jobSearchWords = {
   queue: { text: 'the name of a queue', example: 'queue:mail' },
   state: { text: searchableStates.join(', '), example: 'state:buried' },
@@ -21,13 +21,13 @@ export const jobSearchWords = {
   id: { text: 'the number of a job', example: 'id:17' },
 } as const
 
-/** A parsed search. A job must match one value of each list, and all entries of `input`. */
+/** Parsed search. A job must match one value of each list, and all entries of `input`. */
 export interface JobSearch {
   readonly ids: readonly number[]
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
   readonly lanes: readonly string[]
-  /** All states if the search does not name a state. */
+  /** States to match, which are all states if the search does not name a state. */
   readonly states: readonly JobState[]
   /** Subset of `states` that matches only jobs with a failed attempt. */
   readonly onlyFailed: readonly JobState[]

@@ -7,8 +7,8 @@ export interface ResourceFailure {
 }
 
 /**
- * The work on some resources failed in this call, after all other resources were processed. Failed resources are not
- * recorded as done: other instances and later calls try them again.
+ * Thrown at the end of a call if the work on some resources failed. All other resources have been processed. Failed
+ * resources are not recorded as done, so other instances and later calls try them again.
  */
 export class ResourcesFailedError extends HoldfastError {
   readonly share: string
@@ -44,7 +44,9 @@ const reasonTexts: Record<HandoverReason, string> = {
   closing: 'this instance leaves the share',
 }
 
-/** Abort reason of an owner's signal before a handover. The owner holds the resource until its function ends. */
+/**
+ * Abort reason of an owner's signal before a handover. The owner keeps the resource until the owner's function ends.
+ */
 export class ResourceMovedError extends HoldfastError {
   readonly share: string
   readonly resource: string

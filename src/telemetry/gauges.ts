@@ -9,7 +9,7 @@ export interface Gauge<From> {
   readonly unit: string
   readonly description: string
   readonly labels: readonly string[]
-  /** Returns the samples. A sample with the value null is omitted. */
+  /** Returns the gauge's samples. A sample with the value null is omitted. */
   read(from: From): readonly Sample[]
 }
 

@@ -7,7 +7,7 @@ import { type EventName, type HoldfastEvents, isError, memberOf, textOf } from '
  */
 export interface Instrument {
   readonly kind: 'counter' | 'histogram'
-  /** `s`, or the name of the counted item in braces. */
+  /** Unit of the metric: `s`, or the name of the counted item in braces. */
   readonly unit: string
   readonly description: string
   readonly attributes: readonly string[]
@@ -110,7 +110,7 @@ type Duration = 'waitedMs' | 'heldMs' | 'ledMs' | 'durationMs' | 'lateMs'
 
 const second = 1_000
 
-/** Returns the error code, or else the name of the error's class. */
+/** Returns the error's code. If there is no code, returns the name of the error's class. */
 export function errorTypeOf(error: unknown): string {
   if (!isError(error)) return '_OTHER'
   const code = memberOf(error, 'code')
@@ -148,7 +148,7 @@ function shareAttributes(share: string, outcome: string): Attributes {
   return { 'holdfast.share.name': share, 'holdfast.outcome': outcome }
 }
 
-/** Measures a duration of an event. */
+/** Records a duration that an event contains. */
 function timed<Field extends Duration, Event extends Readonly<Record<Field, number>>>(
   name: InstrumentName,
   field: Field,

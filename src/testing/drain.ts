@@ -4,7 +4,7 @@ import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
 
 export interface DrainOptions {
-  /** Queue to drain. Default: the definitions' queues. */
+  /** Queue to drain. Default: the queues of the given definitions. */
   queue?: string | undefined
   /** Maximum duration. Default `30s`. */
   within?: Duration | undefined
@@ -14,9 +14,9 @@ const rules = { queue: text, within: duration() }
 const pollEveryMs = 10
 
 /**
- * Runs the jobs of these definitions in this process until none is ready, running or due, including jobs that they
- * enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each attempted
- * job. A failure appears in the job's status and is not thrown.
+ * Runs the jobs of these definitions in this process until no job is ready, running or due. This includes jobs that the
+ * jobs enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each
+ * attempted job. A failure appears in the job's status and is not thrown.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })

@@ -5,9 +5,9 @@ import { TestingContext } from './context.js'
 
 const maxListed = 5
 
-/** Jobs did not end in time. The message shows each job's state and the reason why it is waiting. */
+/** Thrown if jobs have not ended in time. The message shows each job's state and the reason why the job is waiting. */
 export class TestTimeoutError extends HoldfastError {
-  /** Jobs that had not ended. Null for a job that does not exist. */
+  /** Status of each job that has not ended. Null for a job that does not exist. */
   readonly jobs: readonly (JobStatus | null)[]
 
   /** @internal */

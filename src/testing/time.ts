@@ -21,7 +21,7 @@ export async function passTime(holdfast: Holdfast, time: Duration): Promise<numb
   const context = new TestingContext(holdfast)
   const queues = await context.queues()
   const [row] = await context.run<{ due: number }>('pass_time', [queues, ms])
-  // This function must make due jobs ready, because the instances poll only at the original times.
+  // The function must make due jobs ready, because the instances poll only at the original times.
   for (let areDue = row!.due > 0; areDue; ) {
     const isAll = await context.runMaintenance()
     const [left] = await context.run<{ are_due: boolean }>('are_due', [queues])

@@ -221,6 +221,6 @@ export class LeaseAcquirer {
 
 function inGraceError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError(
-    'The server has restarted, and a process may still rely on a lock or lease from before',
+    'The server has restarted, and a process may still rely on a lock or lease from before the restart',
   )
 }

@@ -46,7 +46,7 @@ export class LeaseHold extends TrustDeadline {
   protected lossByDeadline(): HoldfastError {
     const after = formatDuration(this.ttlMs)
     return new DatabaseUnreachableError(
-      `No renewal succeeded in time, and the lease expires ${after} after the last one`,
+      `No renewal succeeded in time, and the lease expires ${after} after its last renewal`,
     )
   }
 

@@ -182,7 +182,7 @@ export class Leases {
     const holding = this.#renewals.find(key, token)
     if (holding) {
       this.#renewals.remove(holding)
-      holding.lose(new ClosedError('the handle, released by its token,'))
+      holding.lose(new ClosedError('the handle whose lease was released by its token'))
     }
     return this.#releaser.release({ key, token, fence: null })
   }

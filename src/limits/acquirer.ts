@@ -177,5 +177,7 @@ export class PermitAcquirer {
 }
 
 function notPresentError(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('This instance is not present in the database now, so it cannot hold a permit')
+  return new DatabaseUnreachableError(
+    'This instance is currently not present in the database, so it cannot hold a permit',
+  )
 }

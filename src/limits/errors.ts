@@ -21,10 +21,10 @@ export class LimitReachedError extends HoldfastError {
 
   constructor(limit: string, { max, weight, inUse, waiting, since, sinceMs, waitedMs }: Refusal) {
     const oldest = sinceMs === undefined ? '' : `, the oldest for ${formatDuration(sinceMs)}`
-    const queue = waiting > 0 ? `, and ${waiting} wait` : ''
+    const queue = waiting > 0 ? `, and ${waiting} waiting` : ''
     const after = waitedMs > 0 ? ` after ${formatDuration(waitedMs)} of waiting` : ''
     const requested = weight > 1 ? `; ${weight} were requested` : ''
-    super(`The limit "${limit}" is reached${after}: ${inUse} of ${max} in use${oldest}${queue}${requested}`, {
+    super(`The limit "${limit}" has been reached${after}: ${inUse} of ${max} in use${oldest}${queue}${requested}`, {
       code: 'LIMIT_REACHED',
       retryable: true,
       hint: 'Retry later, set `wait` to queue for a permit, or use `tryAcquire`, which returns null.',
@@ -48,10 +48,10 @@ export class PermitLostError extends HoldfastError {
   readonly fence: number
 
   constructor(limit: string, fence: number, cause: Error) {
-    super(`The permit of "${limit}" was lost: ${cause.message}`, {
+    super(`The permit for "${limit}" was lost: ${cause.message}`, {
       code: 'PERMIT_LOST',
       retryable: true,
-      hint: 'Stop the work immediately: another holder may have been admitted.',
+      hint: 'Stop the work immediately, because another holder may have been admitted.',
       cause,
     })
     this.limit = limit

@@ -56,9 +56,7 @@ export class KeyedBatcher<Request extends HasKey, Decision extends { readonly ve
         const decision = await own.batcher.add(request)
         if (decision.verdict !== 'locked') return decision
         if (performance.now() > until) {
-          throw new DatabaseUnreachableError(
-            `Expected the row of "${label}" to be free within 10s, but another transaction keeps it locked`,
-          )
+          throw new DatabaseUnreachableError(`The row of "${label}" was still locked by another transaction after 10s`)
         }
       }
     } finally {

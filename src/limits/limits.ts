@@ -219,7 +219,7 @@ export class Limits {
     const burst = given ?? rate.count
     const each = intervalNsOf(rate, burst)
     if (cost > burst) {
-      throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}, which is never allowed`)
+      throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}, which can never be allowed`)
     }
     const key = this.#key('rate', name)
     this.#calls.throwIfClosed()
@@ -318,7 +318,7 @@ export class Limits {
     const { max, weight = 1, wait: waitMs = 0, signal } = options
     if (max === undefined) throw new UsageError(`Expected max to be ${limitRules.max.expected}, got undefined`)
     if (weight > max) {
-      throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}, which is never granted`)
+      throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}, which can never be granted`)
     }
     const key = this.#key('limit', name)
     this.#calls.throwIfClosed()

@@ -22,7 +22,7 @@ export class LockBudget {
     // Makes the next call count the locks again.
     this.#grantedSinceCount = step
     throw new LockTableFullError(
-      `${count} more locks would fill the server's lock table: ${inUse} of ${session.lockBudget} are in use`,
+      `Acquiring ${count} more locks would fill the server's lock table: ${inUse} of ${session.lockBudget} locks are in use`,
       { budget: session.lockBudget, inUse },
     )
   }

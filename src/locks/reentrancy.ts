@@ -28,8 +28,8 @@ export function isReentrant(key: Key, mode: LockMode, locks: object): boolean {
     if (!(held instanceof LockFlowHold) || held.locks !== locks || !held.keys.includes(key.key)) continue
     if (held.handle.mode === 'shared' && mode === 'shared') return true
     throw new UsageError(
-      `"${key.label}" is held already (${held.handle.mode}) by the handler that requests it (${mode})`,
-      'The request would wait for itself. Use the lock that the handler received, or another name for the inner work.',
+      `"${key.label}" is already held (${held.handle.mode}) by the handler that is requesting it (${mode})`,
+      'The request would wait for itself. Use the lock that the handler received, or use a different name for the inner work.',
     )
   }
   return false

@@ -5,10 +5,10 @@ export class FingerprintMismatchError extends HoldfastError {
   readonly key: string
 
   constructor(key: string) {
-    super(`"${key}" was used before with another fingerprint`, {
+    super(`The key "${key}" has already been used with a different fingerprint`, {
       code: 'FINGERPRINT_MISMATCH',
       retryable: false,
-      hint: 'Use another key for another payload.',
+      hint: 'Use a different key for each payload.',
     })
     this.key = key
   }
@@ -24,7 +24,7 @@ export class RecordedFailureError extends HoldfastError {
     super(`The first run of "${key}" failed: ${failure.message}`, {
       code: 'ONCE_FAILED',
       retryable: false,
-      hint: 'Call once.forget(key) to let the key run again.',
+      hint: 'Call once.forget(key) so that the next call runs the work again.',
     })
     this.key = key
     this.failure = failure
@@ -46,7 +46,7 @@ export class OnceLostError extends HoldfastError {
     super(`The run of "${key}" was lost: ${cause.message}`, {
       code: 'ONCE_LOST',
       retryable: true,
-      hint: 'Stop the work. If another run has taken over, the writes of `tx` are rolled back. Run the key again to get the answer.',
+      hint: 'Stop the work. If another run has taken over, the writes through `tx` are rolled back. Call once.run with the same key again to get the answer.',
       cause,
     })
     this.key = key

@@ -210,8 +210,8 @@ export class Once {
   ): ParsedOptions {
     if (typeof work !== 'function') {
       throw new UsageError(
-        `Expected the function that ${where} runs, got ${describe(work)}`,
-        'The function comes before the options: once.run(key, work, { wait }).',
+        `Expected ${where} to receive a function to run, got ${describe(work)}`,
+        'Pass the function before the options: once.run(key, work, { wait }).',
       )
     }
     const options = readOptions(where, given, known as typeof rules)

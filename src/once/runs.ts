@@ -127,7 +127,7 @@ export class Runs {
     const recorded = await this.#retries.within(this.#maxRetryMs, () => this.#store.finish(result))
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
-      `The answer of "${result.key}" could not be recorded yet. Retries continue in the background`,
+      `The answer for "${result.key}" could not be recorded yet. Retries continue in the background`,
     )
   }
 
@@ -149,7 +149,7 @@ export class Runs {
     if (end === 'rolled back') throw ended.error
     if (end === 'taken over') throw run.lossError(ended.error as Error)
     throw new DatabaseUnreachableError(
-      `The connection was lost while "${result.key}" committed: either both its effect and its answer are committed, or neither`,
+      `The connection was lost while "${result.key}" was committing: either both its effect and its answer have been committed, or neither`,
       ended.error,
     )
   }

@@ -64,7 +64,7 @@ function endOfQuoted(text: string, from: number): number {
     if (text[at] === '\\') at++
     else if (text[at] === '"') return at
   }
-  throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end`)
+  throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end of the search`)
 }
 
 /** Formats a value for a search, in quotes if necessary. */

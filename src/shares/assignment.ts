@@ -106,7 +106,7 @@ export class Assignment {
     if (this.#closing.signal.aborted) return undefined
     if (this.#failure) return healthReasonOf('SHARE_FAILED', `The share "${this.name}" fails`, this.#failure.error)
     for (const { owned, failure } of this.#tasks.values()) {
-      const what = `The work on "${owned.resource}" of the share "${this.name}" pauses after a failure`
+      const what = `The work on "${owned.resource}" of the share "${this.name}" is paused after a failure`
       if (failure) return healthReasonOf('SHARE_FAILED', what, failure.error)
     }
     return undefined

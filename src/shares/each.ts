@@ -166,7 +166,11 @@ export class EachCall {
   #reopen(owned: OwnedResource): void {
     const { resource, signal } = owned
     if (this.#settings.waitForOthers) this.#open.add(resource)
-    else this.#failed.push({ resource, error: signal.reason ?? new Error('It was lost before it could be recorded') })
+    else
+      this.#failed.push({
+        resource,
+        error: signal.reason ?? new Error('The resource was lost before it could be recorded'),
+      })
   }
 
   /** Claims more resources, or waits if other instances hold all the remaining resources. */

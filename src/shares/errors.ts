@@ -21,11 +21,11 @@ export class ResourcesFailedError extends HoldfastError {
   constructor(share: string, failed: readonly ResourceFailure[], done: readonly string[], skipped: readonly string[]) {
     const [{ resource, error }] = failed as [ResourceFailure]
     const total = failed.length + done.length + skipped.length
-    const which = failed.length === 1 ? `"${resource}"` : `the first of them "${resource}"`
+    const which = failed.length === 1 ? `"${resource}"` : `starting with "${resource}"`
     super(`${failed.length} of ${total} resources of "${share}" failed, ${which}: ${messageOf(error)}`, {
       code: 'RESOURCES_FAILED',
       retryable: true,
-      hint: '`failed` lists every failed resource with its error. A later call in the same round processes only these.',
+      hint: 'The property `failed` lists every failed resource with its error. A later call in the same round processes only the failed resources.',
       cause: error,
     })
     this.share = share
@@ -39,9 +39,9 @@ export class ResourcesFailedError extends HoldfastError {
 export type HandoverReason = 'moved' | 'dropped' | 'closing'
 
 const reasonTexts: Record<HandoverReason, string> = {
-  moved: 'another instance is its next owner',
-  dropped: 'it is no longer a resource of the share',
-  closing: 'this instance leaves the share',
+  moved: 'another instance is the next owner',
+  dropped: 'the resource no longer belongs to the share',
+  closing: 'this instance is leaving the share',
 }
 
 /**

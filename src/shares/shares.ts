@@ -155,7 +155,7 @@ export class Shares {
     if (this.#roster.has(name)) {
       throw new UsageError(
         `This instance already takes part in the share "${name}"`,
-        'Call update() of the assignment that shares.assign returned, or close that assignment first.',
+        'Call update() on the assignment that shares.assign returned, or close that assignment first.',
       )
     }
     const context = {

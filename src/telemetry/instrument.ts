@@ -65,7 +65,7 @@ function openTelemetry(): Api {
   } catch (error) {
     throw new UsageError(
       'instrument requires @opentelemetry/api, which could not be loaded',
-      `Install it next to holdfast: npm install @opentelemetry/api (${(error as Error).message})`,
+      `Install the package next to holdfast: npm install @opentelemetry/api (${(error as Error).message})`,
     )
   }
 }

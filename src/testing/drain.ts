@@ -47,7 +47,7 @@ export async function drain(
         await context.runMaintenance()
       }
       if (performance.now() > until) {
-        throw await timeoutError(holdfast, 'The drain has not ended', left!.active.map(Number), within)
+        throw await timeoutError(holdfast, 'The drain did not end', left!.active.map(Number), within)
       }
       await pause(pollEveryMs)
     }

@@ -25,7 +25,7 @@ export async function jobEnded(holdfast: Holdfast, id: number, options?: JobEnde
     const status = await holdfast.jobs.find(id)
     if (status && hasEnded(status.state)) return status
     const leftMs = until - performance.now()
-    if (leftMs <= 0) throw await timeoutError(holdfast, 'The job has not ended', [id], within)
+    if (leftMs <= 0) throw await timeoutError(holdfast, 'The job did not end', [id], within)
     await pause(Math.min(leftMs, backoffMs(attempt, 5, 100)))
   }
 }

@@ -17,7 +17,7 @@ import { TestingContext } from './context.js'
  */
 export async function passTime(holdfast: Holdfast, time: Duration): Promise<number> {
   const ms = parseDuration(time)
-  if (ms === undefined) throw new UsageError(`Expected the time that passes to be a duration, got ${describe(time)}`)
+  if (ms === undefined) throw new UsageError(`Expected time to be a duration, got ${describe(time)}`)
   const context = new TestingContext(holdfast)
   const queues = await context.queues()
   const [row] = await context.run<{ due: number }>('pass_time', [queues, ms])

@@ -23,7 +23,7 @@ create or replace function holdfast.is_leased(key bigint) returns boolean
   end
   $$;
 comment on function holdfast.is_leased(bigint) is
-  'Whether a key is leased. Called directly after a lock on the key was granted.';
+  'Returns whether a key is leased. Called directly after a lock on the key has been granted.';
 
 create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
   language plpgsql
@@ -40,7 +40,7 @@ create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
     );
   end
   $$;
-comment on function holdfast.leased_keys(bigint[]) is 'Returns the keys that are leased. Batch variant of is_leased().';
+comment on function holdfast.leased_keys(bigint[]) is 'Returns those of the given keys that are leased. This is the batch variant of is_leased().';
 
 create or replace function holdfast.flush_leases() returns void
   language plpgsql

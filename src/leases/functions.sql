@@ -40,7 +40,7 @@ create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
     );
   end
   $$;
-comment on function holdfast.leased_keys(bigint[]) is 'Returns those of the given keys that are leased. This is the batch variant of is_leased().';
+comment on function holdfast.leased_keys(bigint[]) is 'Returns the leased keys among the given keys. This is the batch variant of is_leased().';
 
 create or replace function holdfast.flush_leases() returns void
   language plpgsql

@@ -34,8 +34,8 @@ comment on table holdfast.permit is
   'Granted permits and waiting requests. A row is void when its epoch is no longer present. Unlogged, because a crash ends all epochs.';
 comment on column holdfast.permit.key is 'Key of the entity.';
 comment on column holdfast.permit.token is 'Random token of the request.';
-comment on column holdfast.permit.session is 'Number of the requesting instance''s epoch.';
-comment on column holdfast.permit.instance is 'Requesting instance.';
+comment on column holdfast.permit.session is 'Epoch number of the instance that made the request.';
+comment on column holdfast.permit.instance is 'Instance that made the request.';
 comment on column holdfast.permit.weight is 'Part of the limit that the permit uses. 0 marks a request that was cancelled before it arrived.';
 comment on column holdfast.permit.max is 'Maximum of the limit, as given in the request.';
 comment on column holdfast.permit.wait_order is 'Position in the queue. Null for a request that did not wait.';

@@ -42,7 +42,7 @@ export abstract class Attempt {
     if (this.#transaction === undefined) {
       const { database, statements, expiryMs } = this.#context
       this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
-      // After the attempt has ended, no code would end a transaction that begins now.
+      // The attempt has ended, so no code would end a new transaction. The transaction must not accept queries.
       if (this.#isSealed) this.#transaction.seal()
     }
     return this.#transaction.tx

@@ -33,20 +33,20 @@ export interface LeaseAcquirerOptions {
 }
 
 interface LeaseWait extends WaitingCall {
-  /** Error with which the wait ends. */
+  /** Error that ends the wait. */
   failure: unknown
 }
 
-/** Minimum time for a response, even if `wait` is shorter. */
+/** Minimum time to wait for a response, even if `wait` is shorter. */
 const minResponseWaitMs = 1_000
 
-/** Acquires leases. Retries while another holder has the name. */
+/** Acquires leases, and retries while another holder has the name. */
 export class LeaseAcquirer {
-  /** Callbacks that wake the waiters of a key. */
+  /** Callbacks that wake up the calls that are waiting for a key. */
   readonly #wakers = new Map<string, Set<() => void>>()
-  /** Waiting calls. Long waits are recorded. */
+  /** Calls that are waiting for a lease. Long waits are recorded in the database. */
   readonly #waits = new Set<WaitingCall>()
-  /** Background releases of leases whose caller gave up. */
+  /** Releases that run in the background, for leases whose caller gave up. */
   readonly #releases = new Set<Promise<void>>()
 
   constructor(readonly options: LeaseAcquirerOptions) {
@@ -101,7 +101,7 @@ export class LeaseAcquirer {
         if (outcome instanceof Lease) return outcome
         result = outcome
       } catch (error) {
-        // A waiting call also waits until an unreachable database is available again.
+        // If the database is unreachable, a waiting call keeps waiting until the database is available again.
         if (!(error instanceof DatabaseUnreachableError) || performance.now() >= until) throw error
       }
       const leftMs = until - performance.now()
@@ -129,7 +129,7 @@ export class LeaseAcquirer {
     return wait
   }
 
-  /** Returns the lease, or the result of the refused attempt. */
+  /** Returns the lease if it was granted. Otherwise, returns the result of the attempt. */
   async #tryOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<Lease | AcquireResult> {
     const { renewals, operations } = this.options
     const held = renewals.find(request.key.key, request.token)
@@ -147,7 +147,7 @@ export class LeaseAcquirer {
     return result.fence === null ? result : this.#onGranted(request, result.fence, result.sentAt)
   }
 
-  /** Sends one request. Releases a lease that is granted after the caller gave up. */
+  /** Sends one request. If the lease is granted after the caller gave up, the lease is released. */
   async #requestOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<AcquireResult> {
     const { store, releaser } = this.options
     const acquiring = store.acquire(request)
@@ -163,10 +163,10 @@ export class LeaseAcquirer {
       const [result] = await orAborted(giveUp, Promise.race([requested, late]))
       return result
     } catch (error) {
-      // The lease may have been granted late, with a lost response, or for a key of another name. The release is sent
-      // after the decision, because a release that overtakes the acquire would find nothing. The release affects only
-      // the grant to this request, because an earlier grant to the token belongs to another caller. If the response was
-      // lost and the caller provided the token, the lease is left to expire.
+      // The lease may have been granted: the response was late or lost, or the key belongs to another name. The release
+      // is sent after the acquire has been decided, because a release that arrives first would find nothing. The
+      // release affects only the grant to this request, because an earlier grant to the token belongs to another
+      // caller. If the response was lost and the caller provided the token, the lease is left to expire.
       const release = acquiring.then(
         ({ isFresh, fence }) => (isFresh ? releaser.releaseReliably({ ...request, fence }) : undefined),
         () => (request.hasGivenToken ? undefined : releaser.releaseReliably({ ...request, fence: null })),
@@ -188,7 +188,7 @@ export class LeaseAcquirer {
     return new Lease(holding, operations)
   }
 
-  /** Waits for a notification of the release, or until the next attempt is due. */
+  /** Waits until a notification of the release arrives or the next attempt is due. */
   async #waitForRelease(
     key: string,
     result: AcquireResult | undefined,
@@ -221,6 +221,6 @@ export class LeaseAcquirer {
 
 function inGraceError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError(
-    'The server has restarted, and a process may still rely on a lock or lease from before',
+    'The server has restarted, and a process may still rely on a lock or lease from before the restart',
   )
 }

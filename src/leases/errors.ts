@@ -6,24 +6,29 @@ export class LeaseTimeoutError extends HoldfastError {
   readonly waitedMs: number
 
   constructor(lease: string, waitedMs: number) {
-    super(`"${lease}" was still leased after ${formatDuration(waitedMs)}`, {
+    super(`The lease "${lease}" was still held by another holder after a wait of ${formatDuration(waitedMs)}`, {
       code: 'LEASE_TIMEOUT',
       retryable: true,
-      hint: `\`holdfast lease show '${lease}'\` shows the holder and the expiry.`,
+      hint: `Run \`holdfast lease show '${lease}'\` to see the holder and the expiry.`,
     })
     this.lease = lease
     this.waitedMs = waitedMs
   }
 }
 
-/** Cause of a `LeaseLostError`: the database no longer has the lease of this holder. */
+/** Cause of a `LeaseLostError` if the holder's lease no longer exists in the database. */
 export class LeaseNotHeldError extends HoldfastError {
   constructor() {
-    super('it expired, or another process expired or released it', { code: 'LEASE_NOT_HELD', retryable: true })
+    super('the lease has expired, or another process has expired or released it', {
+      code: 'LEASE_NOT_HELD',
+      retryable: true,
+    })
   }
 }
 
-/** Reason of a lease's signal if the lease was lost without a release. Another process may hold the name now. */
+/**
+ * Abort reason of a lease's signal if the lease was lost before it was released. Another process may hold the name now.
+ */
 export class LeaseLostError extends HoldfastError {
   readonly lease: string
   readonly fence: number
@@ -32,7 +37,7 @@ export class LeaseLostError extends HoldfastError {
     super(`The lease "${lease}" was lost: ${cause.message}`, {
       code: 'LEASE_LOST',
       retryable: true,
-      hint: 'Stop the work immediately. Guard its writes with the fence, so that the database refuses late writes.',
+      hint: 'Stop the work immediately. Guard writes with the fence, so that the database rejects late writes.',
       cause,
     })
     this.lease = lease

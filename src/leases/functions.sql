@@ -1,6 +1,6 @@
--- The function uses PL/pgSQL, because each PL/pgSQL statement takes a new snapshot. The calling statement took its snapshot before the lock
--- on the key was granted, and would miss a lease that was committed in between. The function runs for every lock, so it qualifies names.
--- Setting search_path would cost a tenth of the function's time.
+-- This function uses PL/pgSQL because each PL/pgSQL statement takes a new snapshot. The calling statement took its snapshot before the lock
+-- on the key was granted, and would miss a lease that was committed in between. The function runs for every lock and uses qualified names,
+-- because setting search_path would make it 10 % slower.
 create or replace function holdfast.is_leased(key bigint) returns boolean
   language plpgsql
   as $$
@@ -23,7 +23,7 @@ create or replace function holdfast.is_leased(key bigint) returns boolean
   end
   $$;
 comment on function holdfast.is_leased(bigint) is
-  'Whether a key is leased. Called directly after a lock on the key was granted.';
+  'Returns whether a key is leased. Called directly after a lock on the key has been granted.';
 
 create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
   language plpgsql
@@ -40,7 +40,7 @@ create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
     );
   end
   $$;
-comment on function holdfast.leased_keys(bigint[]) is 'Returns the keys that are leased. Batch variant of is_leased().';
+comment on function holdfast.leased_keys(bigint[]) is 'Returns the leased keys among the given keys. This is the batch variant of is_leased().';
 
 create or replace function holdfast.flush_leases() returns void
   language plpgsql
@@ -54,8 +54,9 @@ create or replace function holdfast.flush_leases() returns void
 comment on function holdfast.flush_leases() is
   'Enables synchronous_commit for this transaction. If a crash lost a lease, the name could be granted too early.';
 
--- The transaction that decides on a name holds the advisory lock of its key. So a session lock on the name blocks the grant, and fences are
--- drawn in the order of the grants. The function does not wait: a name that another transaction is deciding on counts as taken.
+-- The transaction that decides on a name holds the advisory lock of the name's key. A session lock on the name therefore blocks the grant,
+-- and fences are assigned in the order of the grants. The function does not wait for a lock: if another transaction is deciding on a name,
+-- the name counts as taken.
 create or replace function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], min_holds_ms bigint[], for_instance text)
   returns table (grace_over boolean, granted_fence bigint, is_fresh boolean, free_in_ms float8, lease_has_waiters boolean)
   language plpgsql
@@ -91,7 +92,7 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
       on conflict (key) do update
       set token = excluded.token,
           instance = excluded.instance,
-          -- The same token before the expiry continues the same hold.
+          -- A request with the same token before the expiry continues the same hold.
           fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
           granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
           min_hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.min_hold_ms, excluded.min_hold_ms) else excluded.min_hold_ms end,
@@ -107,7 +108,7 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
       true,
       granted.fence,
       coalesce(granted.fence = drawn.fence, false),
-      -- The query does one lookup for each refused name, because for a join the planner would read the whole table.
+      -- Looks up each refused name separately, because the planner would read the whole table for a join.
       case when granted.fence is null then (
         select (extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8
         from holdfast.lease
@@ -122,9 +123,9 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
 comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text) is
   'Grants the free names. Returns for each name, in order: the fence and whether this call granted it, or the time until the expiry.';
 
--- The name stays taken until its minimum hold has passed. Waiters are notified only if the minimum hold has already passed. With a fence,
--- the function releases only that grant, because the same token may have a newer grant. Other holders of the token are notified after a
--- release by token alone, and if another instance acquired the lease with the same token.
+-- The name stays taken until its minimum hold has passed. Waiters are notified only if the minimum hold has passed when the lease is
+-- released. If a fence is given, the function releases only that grant, because the same token may have a newer grant. Other holders of the
+-- token are notified after a release by token alone, and if another instance acquired the lease with the same token.
 create or replace function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
   returns table (released_key bigint, released_token text, waiters_notified text, holders_notified text)
   language plpgsql

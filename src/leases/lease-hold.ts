@@ -1,28 +1,31 @@
 import { formatDuration, type HoldfastError, type Key, TrustDeadline } from '../base/index.js'
 import { DatabaseUnreachableError } from '../postgres/index.js'
 
-/** A handle that depends on a hold. */
+/** Handle that is notified when its hold is lost or when its release is requested. */
 export interface LeaseHoldWatcher {
   lost(reason: HoldfastError): void
   releaseRequested(reason: HoldfastError): void
 }
 
 /**
- * One grant of a lease, and the time until which this process trusts it. Responses to renewals may arrive in any order,
- * because the database never shortens a lease. `Renewals` watches the deadlines of all holds with one timer.
+ * One grant of a lease, and the time until which this process may rely on the grant. Responses to renewals may arrive
+ * in any order, because the database never shortens a lease. `Renewals` checks the deadlines of all holds with one
+ * timer.
  */
 export class LeaseHold extends TrustDeadline {
-  /** Handles that depend on this hold. There are several if the same token acquired the lease several times. */
+  /**
+   * Handles that depend on this hold. The set has several handles if the same token acquired the lease several times.
+   */
   readonly watchers = new Set<LeaseHoldWatcher>()
   renewalDueAt = 0
-  /** Time from which this hold may be renewed early, together with another hold that is due. */
+  /** Time from which this hold may be renewed early, in the same statement as another hold that is due. */
   earliestRenewalAt = 0
 
   constructor(
     readonly key: Key,
     readonly token: string,
     readonly fence: number,
-    /** TTL of the next renewal. */
+    /** TTL to request at the next renewal. */
     public ttlMs: number,
     sentAt: number,
   ) {
@@ -43,7 +46,7 @@ export class LeaseHold extends TrustDeadline {
   protected lossByDeadline(): HoldfastError {
     const after = formatDuration(this.ttlMs)
     return new DatabaseUnreachableError(
-      `No renewal succeeded in time, and the lease expires ${after} after the last one`,
+      `No renewal succeeded in time, and the lease expires ${after} after its last renewal`,
     )
   }
 
@@ -57,9 +60,9 @@ export class LeaseHold extends TrustDeadline {
   }
 }
 
-/** Share of the TTL after which a lease is renewed: two renewals may fail before the lease is lost. */
+/** Fraction of the TTL after which a lease is renewed. Two renewals may fail before the lease is lost. */
 const renewAfterPart = 1 / 3
-/** Share of the TTL after which a lease may be renewed early, together with another lease that is due. */
+/** Fraction of the TTL after which a lease may be renewed early, together with another lease that is due. */
 const earlyRenewalAfterPart = 1 / 6
 
 function trustMs(ttlMs: number): number {

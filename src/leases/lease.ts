@@ -13,10 +13,12 @@ import { type CallerTransaction, executorOf, type Statement } from '../postgres/
 import { LeaseLostError } from './errors.js'
 import type { LeaseHold, LeaseHoldWatcher } from './lease-hold.js'
 
-/** At least 1 s, because a busy process would lose a shorter lease; at most the maximum of a Node timer. */
+/**
+ * The minimum is 1 s, because a busy process would lose a shorter lease. The maximum is the limit of Node.js timers.
+ */
 export const ttlRule = duration(1_000, maxTimerMs)
 
-/** Functions and shared objects that the `Leases` object passes to each lease. */
+/** Functions and shared objects that each lease receives from the `Leases` object. */
 export interface LeaseOperations {
   /** Renews the lease immediately, and uses `ttlMs` for later renewals. */
   extend(holding: LeaseHold, ttlMs: number): Promise<void>
@@ -27,7 +29,7 @@ export interface LeaseOperations {
 }
 
 /**
- * Handle of a lease. Renews the lease until it is released or lost.
+ * Handle of a lease. The handle renews the lease until the lease is released or lost.
  *
  * @example
  * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s' })
@@ -38,10 +40,10 @@ export interface LeaseOperations {
  */
 export class Lease extends Handle {
   readonly name: string
-  /** Fencing token: larger than the fence of every earlier holder of the name, by lease or by lock. */
+  /** Fencing token, larger than the fencing token of every earlier lease or lock on the name. */
   readonly fence: number
   /**
-   * Token of this acquisition. A process that knows the token can acquire the lease again, or release it for all
+   * Token of this acquisition. Any process that has the token can acquire the lease again, or release the lease for all
    * holders of the token with `leases.release(name, token)`.
    */
   readonly token: string
@@ -68,14 +70,15 @@ export class Lease extends Handle {
     return this.#holding.key.key
   }
 
-  /** Time to live without a renewal, in milliseconds. */
+  /** Time in milliseconds until the lease expires if it is not renewed. */
   get ttlMs(): number {
     return this.#holding.ttlMs
   }
 
   /**
-   * Renews the lease now. A new `ttl` also applies to later renewals. Throws `LeaseLostError` if the lease is lost:
-   * call `extend` between the steps of long work to fail fast. A shorter `ttl` does not move the current expiry back.
+   * Renews the lease now. A new `ttl` also applies to later renewals. A shorter `ttl` does not move the current expiry
+   * to an earlier time. Throws `LeaseLostError` if the lease has been lost, so call `extend` between the steps of long
+   * work to fail fast.
    *
    * @example
    * await lease.extend('5m') // the next part takes long, and may block the event loop
@@ -87,14 +90,14 @@ export class Lease extends Handle {
     }
     if (this.isReleased) throw new UsageError('Expected extend to be called on a held lease, got a released lease')
     this.throwIfLost()
-    // The caller must receive the loss even if the network never returns a response.
+    // The caller must be notified of the loss even if the network never returns a response.
     await orAborted(this.signal, this.#operations.extend(this.#holding, ttlMs))
     this.throwIfLost()
   }
 
   /**
-   * Fails the transaction with `StaleFenceError` if the lease has ended. Call it in the transaction, before the commit.
-   * A guarded transaction never overwrites that of a later holder.
+   * Makes the transaction fail with a `StaleFenceError` if the lease has ended. Call `guard` inside the transaction,
+   * before the commit. A guarded transaction never overwrites the writes of a later holder.
    *
    * @example
    * await lease.guard(client)

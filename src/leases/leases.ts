@@ -40,25 +40,27 @@ import { LeaseStore } from './store.js'
 
 export interface LeaseOptions {
   /**
-   * Time to live (TTL): the time until a lease expires without a renewal, and so the time for which a dead holder keeps
-   * the name. At least 1 s. Default 30 s.
+   * Time to live (TTL): the time after which the lease expires if it is not renewed. A dead holder keeps the name for
+   * up to this time. At least 1 s. Default 30 s.
    */
   ttl?: Duration | undefined
-  /** Minimum time from the grant during which the name stays taken, even after a release. Default 0. */
+  /** Minimum time for which the name stays taken after the grant, even if the lease is released earlier. Default 0. */
   minHold?: Duration | undefined
   /** Maximum time to wait for the name. Default: no limit for `acquire` and `with`, 0 for `tryAcquire`. */
   wait?: Duration | undefined
   /** Maximum random delay before the first attempt, so that one instance does not win every name. Default 0. */
   spread?: Duration | undefined
-  /** Token of an earlier acquisition (`lease.token`). The token of the current holder is granted again. */
+  /**
+   * Token of an earlier acquisition (`lease.token`). If this token still holds the name, the lease is granted again.
+   */
   token?: string | undefined
-  /** Aborts the request. A lease that is granted later is released. */
+  /** Signal that aborts the request. If the lease is granted after that, the lease is released. */
   signal?: AbortSignal | undefined
 }
 
 interface LeasesOptions {
   readonly database: Database
-  /** Connections for renewals if there is no anchor. */
+  /** Connections that renew leases if there is no anchor connection. */
   readonly keepaliveDatabase: Database
   readonly anchor: Anchor | undefined
   readonly names: NameRegistry
@@ -80,8 +82,8 @@ const rules = {
 }
 
 /**
- * Leases: distributed locks that expire on the database's clock. They need no session, so they work through any pooler.
- * If a holder dies, its lease ends at the expiry.
+ * Provides leases: distributed locks that expire by the database's clock. Leases need no database session, so they work
+ * through any connection pooler. If a holder dies, its lease ends when it expires.
  *
  * @example
  * await holdfast.leases.with('etl', { ttl: '1m', minHold: '10m' }, async ({ signal, fence }) => {
@@ -180,7 +182,7 @@ export class Leases {
     const holding = this.#renewals.find(key, token)
     if (holding) {
       this.#renewals.remove(holding)
-      holding.lose(new ClosedError('the handle, released by its token,'))
+      holding.lose(new ClosedError('the handle whose lease was released by its token'))
     }
     return this.#releaser.release({ key, token, fence: null })
   }
@@ -214,10 +216,10 @@ export class Leases {
       holding.lose(reason)
       this.#renewals.remove(holding)
     }
-    // Every pending call rejects first, which starts the release of late grants.
+    // All pending calls must reject first, because their rejection starts the release of late grants.
     await new Promise(setImmediate)
     const released = holdings.map((holding) => this.#releaser.releaseReliably(holding))
-    // An exhausted pool must not block the shutdown. Leases that remain expire.
+    // An exhausted pool must not block the shutdown. Leases that cannot be released in time expire.
     await resultWithin(responseTimeoutMs, Promise.all([...released, this.#acquirer.settled()]))
   }
 

@@ -2,7 +2,7 @@ import { retryUntilRecorded } from '../base/index.js'
 import { holdIdOf } from './renewals.js'
 import type { LeaseRequest, LeaseStore, ReleaseRequest } from './store.js'
 
-/** Minimum time before the expiry for which a retry is worthwhile. */
+/** Minimum time left before the expiry for which a retry is worthwhile. */
 const minLeftMs = 50
 
 /**
@@ -18,7 +18,7 @@ export class LeaseReleaser {
     readonly onReleased: (key: string) => void,
   ) {}
 
-  /** Tries once. Returns whether the token still held the lease. */
+  /** Makes one attempt to release the lease. Returns whether the token still held the lease. */
   async release(release: ReleaseRequest): Promise<boolean> {
     const releasing = this.store.release(release)
     this.track(holdIdOf(release.key, release.token), releasing)
@@ -39,7 +39,7 @@ export class LeaseReleaser {
     return releasing
   }
 
-  /** Registers a pending operation on a token. */
+  /** Registers a pending operation on a lease token. */
   track(id: string, work: Promise<unknown>): void {
     const settled = Promise.allSettled([work, this.#pending.get(id)]).then(() => {
       if (this.#pending.get(id) === settled) this.#pending.delete(id)
@@ -48,7 +48,7 @@ export class LeaseReleaser {
   }
 
   /**
-   * Returns the pending operation on a token. Call this method again after the operation has finished, because another
+   * Returns the pending operation on a token. After the operation has finished, call this method again, because another
    * operation may have started.
    */
   pending(id: string): Promise<void> | undefined {

@@ -3,16 +3,17 @@ import { type Anchor, type Database, responseTimeoutMs, retryOnConflict, type St
 import { LeaseNotHeldError } from './errors.js'
 import type { LeaseHold } from './lease-hold.js'
 
-/** Share of the TTL after which a failed renewal is retried. */
+/** Fraction of the TTL after which a failed renewal is retried. */
 const retryAfterPart = 1 / 15
 const maxBatch = 5_000
 
 /**
- * Renews the leases of this instance in batches: when one lease is due, all leases that are due soon join its
- * statement.
+ * Renews the leases of this instance in batches. When one lease is due, all leases that are due soon are renewed in the
+ * same statement.
  *
- * Renewals use the anchor, or dedicated connections without an anchor, so an exhausted pool does not lose leases. While
- * a renewal on the anchor is unanswered, further renewals use the other connections.
+ * Renewals use the anchor connection, or dedicated connections if there is no anchor, so an exhausted pool does not
+ * cause lost leases. While a renewal on the anchor connection has received no response, further renewals use the other
+ * connections.
  */
 export class Renewals {
   readonly #holdings = new Map<string, LeaseHold>()
@@ -41,7 +42,7 @@ export class Renewals {
     if (this.#holdings.size === 0) this.#stop()
   }
 
-  /** Returns this instance's trusted hold for a token. */
+  /** Returns this instance's hold for a token, if the hold is still valid. */
   find(key: string, token: string): LeaseHold | undefined {
     const holding = this.#holdings.get(holdIdOf(key, token))
     return holding?.trusted ? holding : undefined
@@ -53,7 +54,8 @@ export class Renewals {
 
   /** Renews the lease immediately, and uses `ttlMs` for later renewals. Concurrent calls share one statement. */
   async extend(holding: LeaseHold, ttlMs: number): Promise<void> {
-    // The TTL is set before sending, so that a renewal that overtakes this one uses the new TTL.
+    // The TTL is set before the request is sent. If another renewal overtakes this request, that renewal uses the new
+    // TTL.
     holding.ttlMs = ttlMs
     await this.#extensions.add(holding)
   }
@@ -109,7 +111,7 @@ export class Renewals {
     const now = performance.now()
     const due: LeaseHold[] = []
     for (const holding of this.#holdings.values()) {
-      // Reading `trusted` detects a deadline that has passed.
+      // Reading `trusted` detects whether the hold's deadline has passed.
       if (!holding.trusted) this.remove(holding)
       else if (holding.earliestRenewalAt <= now) due.push(holding)
     }
@@ -121,7 +123,7 @@ export class Renewals {
 
   async #renewBatch(holdings: readonly LeaseHold[]): Promise<void> {
     const now = performance.now()
-    // If there is no response, the renewal is retried on another connection.
+    // If no response arrives, the renewal is retried on another connection.
     for (const holding of holdings) holding.postpone(now + holding.ttlMs * retryAfterPart * 2)
     await this.renewNow(holdings).catch(() => {
       for (const holding of holdings) holding.postpone(performance.now() + holding.ttlMs * retryAfterPart)

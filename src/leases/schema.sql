@@ -13,14 +13,14 @@ create table holdfast.lease (
 comment on table holdfast.lease is
   'Leases: the holder and the expiry of each name. The expiry is on this database''s clock. An expired row is equivalent to a free name.';
 comment on column holdfast.lease.key is 'Key of the name.';
-comment on column holdfast.lease.token is 'Random token, required to renew or release the lease. Empty after a release.';
+comment on column holdfast.lease.token is 'Random token that is required to renew or release the lease. Empty after a release.';
 comment on column holdfast.lease.instance is 'Instance that holds the lease.';
-comment on column holdfast.lease.fence is 'Fence of the grant.';
-comment on column holdfast.lease.ttl_ms is 'Time to live without a renewal, in milliseconds.';
-comment on column holdfast.lease.min_hold_ms is 'Minimum time from the grant during which the name stays taken, even after a release.';
+comment on column holdfast.lease.fence is 'Fencing token of the grant.';
+comment on column holdfast.lease.ttl_ms is 'Time in milliseconds until the lease expires if it is not renewed.';
+comment on column holdfast.lease.min_hold_ms is 'Minimum time in milliseconds for which the name stays taken after the grant, even after a release.';
 comment on column holdfast.lease.granted_at is 'Time of the grant.';
-comment on column holdfast.lease.expires_at is 'Time from which the name is free.';
-comment on column holdfast.lease.has_waiters is 'Whether a waiter needs a notification of the release.';
+comment on column holdfast.lease.expires_at is 'Time at which the lease expires and the name becomes free.';
+comment on column holdfast.lease.has_waiters is 'Whether a waiting call must be notified of the release.';
 comment on column holdfast.lease.has_co_holders is
   'Whether another instance acquired the lease with the same token. A release then notifies all holders.';
 create index lease_expires_at on holdfast.lease (expires_at);

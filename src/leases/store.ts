@@ -22,7 +22,7 @@ export interface LeaseRequest {
   readonly token: string
   readonly ttlMs: number
   readonly minHoldMs: number
-  /** Whether the caller provided the token, so that other processes may know it. */
+  /** Whether the caller provided the token. In that case, other processes may have the same token. */
   readonly hasGivenToken: boolean
 }
 
@@ -30,7 +30,7 @@ export interface AcquireResult {
   readonly graceOver: boolean
   /** Null if another holder has the name. */
   readonly fence: number | null
-  /** Whether this request was granted the lease. If false, the token held the lease before. */
+  /** Whether this request acquired the lease. False if the token already held the lease. */
   readonly isFresh: boolean
   readonly freeInMs: number | null
   readonly hasWaiters: boolean
@@ -40,7 +40,7 @@ export interface AcquireResult {
 export interface ReleaseRequest {
   readonly key: string
   readonly token: string
-  /** Fence of the grant to release. Null: release any grant to the token. */
+  /** Fence of the grant to release. If null, any grant to the token is released. */
   readonly fence: number | null
 }
 
@@ -49,7 +49,7 @@ type StatementName = 'acquire' | 'mark_waited_for' | 'renew_leases' | 'release' 
 const sweepEveryMs = 600_000
 const maxSwept = 1_000
 
-/** Runs lease statements in batches, one batch for each event-loop turn. */
+/** Runs lease statements in batches, with one batch per event-loop turn. */
 export class LeaseStore {
   readonly sql
   readonly #acquisitions = new Batcher<LeaseRequest, AcquireResult>((requests) => this.#acquireAll(requests))
@@ -71,12 +71,12 @@ export class LeaseStore {
     return this.#releases.add(release)
   }
 
-  /** Requests a notification when the name is released. */
+  /** Requests a notification for the release of the name. */
   markWaitedFor(key: string): Promise<void> {
     return this.#waitMarks.add(key)
   }
 
-  /** Registers the name of the key for display. Throws if a different name has the same key. */
+  /** Registers the key's name for display. Throws an error if a different name has the same key. */
   async register(key: Key): Promise<void> {
     if (this.options.names.isKnown(key)) return
     const collision = await this.#registrations.add(key)
@@ -97,8 +97,8 @@ export class LeaseStore {
   }
 
   async #acquireAll(requests: readonly LeaseRequest[]): Promise<AcquireResult[]> {
-    // Sends one request for each name and refuses the others. Prefers a request whose caller provided a token, because
-    // that token may already hold the name.
+    // Sends only one request per name and refuses the other requests. Prefers a request whose caller provided a token,
+    // because that token may already hold the name.
     const first = new Map<string, LeaseRequest>()
     for (const request of requests) {
       const other = first.get(request.key.key)

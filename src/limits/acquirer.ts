@@ -22,21 +22,24 @@ export interface PermitAcquirerOptions {
   readonly track: <T>(promise: Promise<T>) => Promise<T>
 }
 
-/** Maximum time that a request without `wait` waits until this instance is present. */
+/** Maximum time for which a request without `wait` waits until this instance is present. */
 const maxPresenceWaitMs = 2_000
-/** Maximum time after `wait` for the last response: to a statement in progress, or to leaving the queue. */
+/**
+ * Maximum time, after `wait` has passed, for the response to a statement in progress or to the statement that leaves
+ * the queue.
+ */
 const maxLastResponseMs = 2_000
 
-/** Abort reason of a wait that timed out. */
+/** Abort reason for a wait that has timed out. */
 const waitOver = Symbol('wait over')
 
-/** Signals that end the wait, and later the response to a statement in progress. */
+/** Signals that end the wait, and later end the wait for the response to a statement in progress. */
 interface GiveUpSignals {
   readonly wait: AbortSignal
   readonly response: AbortSignal
 }
 
-/** Acquires permits: tries once, or waits in the queue. If an epoch ends, retries in the next epoch. */
+/** Acquires permits. Tries once, or waits in the queue. If an epoch ends, retries in the next epoch. */
 export class PermitAcquirer {
   constructor(readonly options: PermitAcquirerOptions) {}
 
@@ -97,13 +100,13 @@ export class PermitAcquirer {
         if (!(error instanceof DatabaseUnreachableError)) throw error
         failure = error
       }
-      // A waiting call also waits until an unreachable database is available again.
+      // If the database is unreachable, a waiting call keeps waiting until the database is available again.
       if (!waits || giveUp.wait.reason === waitOver) throw failure
       await pause(backoffMs(attempt, 20, 500), giveUp.wait)
     }
   }
 
-  /** Sends one request. Releases a permit that is granted after the caller gave up. */
+  /** Sends one request. If the permit is granted after the caller gave up, the permit is released. */
   async #requestOnce(
     kind: 'try' | 'wait' | 'leave',
     request: PermitRequest,
@@ -120,7 +123,7 @@ export class PermitAcquirer {
     }
   }
 
-  /** Acquires the permit immediately, or waits in the queue until the grant. */
+  /** Acquires the permit immediately, or waits in the queue until the permit is granted. */
   async #waitInQueue(request: PermitRequest, giveUp: GiveUpSignals): Promise<PermitDecision | Permit> {
     const { waitlist, database } = this.options
     const wait = waitlist.add(request, keysHeldByFlow(database.address))
@@ -129,7 +132,7 @@ export class PermitAcquirer {
       if (decision instanceof Permit || decision.verdict !== 'waiting') return decision
       wait.isQueued = true
       const outcome = await orAborted(giveUp.wait, wait.outcome).catch((error) => {
-        // Leaving the queue returns the permit if it was granted at the same moment.
+        // If the permit was granted at the same moment, the `leave` request returns the permit.
         if (error === waitOver) return this.#requestOnce('leave', request, giveUp)
         this.#withdraw(request)
         throw error
@@ -142,7 +145,7 @@ export class PermitAcquirer {
     }
   }
 
-  /** Returns the handle, or undefined if the request's epoch has ended. */
+  /** Returns the permit's handle, or undefined if the request's epoch has ended. */
   #onGranted(request: PermitRequest, fence: number): Permit | undefined {
     if (request.epoch.trusted && !this.options.closing.aborted) return this.options.newPermit(request, fence)
     this.#withdraw(request)
@@ -155,7 +158,7 @@ export class PermitAcquirer {
     track(batcher.sendReliably('cancel', request)).catch(() => {})
   }
 
-  /** Returns the current epoch. A request without `wait` waits up to 2 s for an epoch. */
+  /** Returns the current epoch. A request without `wait` waits at most 2 s for an epoch to begin. */
   async #presentEpoch(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
     const { presence } = this.options
     const { epoch } = presence
@@ -174,5 +177,7 @@ export class PermitAcquirer {
 }
 
 function notPresentError(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('This instance is not present in the database now, so it cannot hold a permit')
+  return new DatabaseUnreachableError(
+    'This instance is currently not present in the database, so it cannot hold a permit',
+  )
 }

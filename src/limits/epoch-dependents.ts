@@ -5,7 +5,7 @@ interface EpochDependent {
   onLost(reason: HoldfastError): void
 }
 
-/** Permits and waits that end with an epoch. There is only one listener for each epoch. */
+/** Tracks the permits and waits that end when their epoch ends, with one listener per epoch. */
 export class EpochDependents {
   readonly #byEpoch = new Map<Epoch, Set<EpochDependent>>()
 

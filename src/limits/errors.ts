@@ -2,18 +2,18 @@ import { formatDuration, HoldfastError } from '../base/index.js'
 import type { Refusal } from './permit-batcher.js'
 
 /**
- * Thrown when the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns
- * null instead.
+ * Thrown if the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns null
+ * instead.
  */
 export class LimitReachedError extends HoldfastError {
   readonly limit: string
-  /** Limit, as given by the caller. */
+  /** Maximum of the limit, as given by the caller. */
   readonly max: number
   /** Requested weight. */
   readonly weight: number
   /** Sum of the weights of the permits in use. */
   readonly inUse: number
-  /** Number of requests that waited before this request. */
+  /** Number of requests that were waiting before this request. */
   readonly waiting: number
   /** Time at which the oldest permit in use was granted, on the database's clock. */
   readonly since: Date | undefined
@@ -21,10 +21,10 @@ export class LimitReachedError extends HoldfastError {
 
   constructor(limit: string, { max, weight, inUse, waiting, since, sinceMs, waitedMs }: Refusal) {
     const oldest = sinceMs === undefined ? '' : `, the oldest for ${formatDuration(sinceMs)}`
-    const queue = waiting > 0 ? `, and ${waiting} wait` : ''
+    const queue = waiting > 0 ? `, and ${waiting} waiting` : ''
     const after = waitedMs > 0 ? ` after ${formatDuration(waitedMs)} of waiting` : ''
     const requested = weight > 1 ? `; ${weight} were requested` : ''
-    super(`The limit "${limit}" is reached${after}: ${inUse} of ${max} in use${oldest}${queue}${requested}`, {
+    super(`The limit "${limit}" has been reached${after}: ${inUse} of ${max} in use${oldest}${queue}${requested}`, {
       code: 'LIMIT_REACHED',
       retryable: true,
       hint: 'Retry later, set `wait` to queue for a permit, or use `tryAcquire`, which returns null.',
@@ -39,16 +39,19 @@ export class LimitReachedError extends HoldfastError {
   }
 }
 
-/** Reason of a permit's signal if the permit was lost without a release. Another holder may have been admitted. */
+/**
+ * Abort reason of a permit's signal if the permit was lost before it was released. Another holder may have been
+ * admitted.
+ */
 export class PermitLostError extends HoldfastError {
   readonly limit: string
   readonly fence: number
 
   constructor(limit: string, fence: number, cause: Error) {
-    super(`The permit of "${limit}" was lost: ${cause.message}`, {
+    super(`The permit for "${limit}" was lost: ${cause.message}`, {
       code: 'PERMIT_LOST',
       retryable: true,
-      hint: 'Stop the work immediately: another holder may have been admitted.',
+      hint: 'Stop the work immediately, because another holder may have been admitted.',
       cause,
     })
     this.limit = limit

@@ -47,7 +47,7 @@ create or replace function holdfast.limit_grant_next(key bigint, in_use bigint, 
         and p.fence is null
       order by p.wait_order
     loop
-      -- A light request must not overtake a heavy request, which could starve.
+      -- A light request must not overtake a heavy request, because the heavy request could starve.
       exit when in_use + head.weight > head.max;
       token := head.token;
       instance := head.instance;
@@ -103,7 +103,7 @@ create or replace function holdfast.limit_repair(key bigint, channel text) retur
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- If another transaction has locked the row, that transaction or the next poll serves the queue.
+    -- If another transaction has locked the row, that transaction or the next poll grants permits to the queue.
     perform from holdfast.limit_state l where l.key = limit_repair.key for update skip locked;
     if found then
       perform holdfast.limit_grant_waiting(limit_repair.key, s.in_use, s.waiting, channel)
@@ -176,10 +176,10 @@ create or replace function holdfast.limit_decide(
     has_room boolean;
     oldest timestamptz;
   begin
-    -- A crash empties the unlogged tables anyway.
+    -- The commit need not be flushed, because a crash empties the unlogged tables anyway.
     perform set_config('synchronous_commit', 'off', true);
 
-    -- Fast path: one statement decides all entities that have no waiters and have room for all their requests.
+    -- Fast path: a single statement decides all entities that have no waiters and enough room for all their requests.
     if grace_over and not may_wait and epochs[1] = all(epochs) and holdfast.is_present(epochs[1]) then
       select
         coalesce(array_agg(a.key) filter (where not coalesce(fits_all, false)), '{}'),
@@ -262,7 +262,7 @@ create or replace function holdfast.limit_decide(
           with ordinality as a (kind, key, token, session, weight, max, ordinal)
         where a.key = any(contended)
       ) a
-      -- Entities are processed in the same order everywhere. For each entity, releases come first and cancels last.
+      -- All transactions process entities in the same order. For each entity, releases come first, and leaves and cancels come last.
       window w as (order by a.key, array_position(array['release', 'try', 'wait', 'leave', 'cancel'], a.kind) / 2, a.ordinal)
     loop
       ordinal := request.ordinal;
@@ -281,7 +281,8 @@ create or replace function holdfast.limit_decide(
           else
             select l.* into entity from holdfast.limit_state l where l.key = request.key for update skip locked;
           end if;
-          -- The row exists, but another transaction has locked it. The other entities do not wait for this row.
+          -- If the row exists but has not been returned, another transaction has locked it. The batch does not wait for this row, so that
+          -- the other entities are not delayed.
           exit when entity.key is not null or exists (select from holdfast.limit_state l where l.key = request.key);
           insert into holdfast.limit_state as l (key, namespace, name)
           values (request.key, limit_decide.namespace, names ->> request.ordinal)
@@ -302,7 +303,7 @@ create or replace function holdfast.limit_decide(
       end if;
 
       if request.kind in ('release', 'cancel') then
-        -- Keeps the marker row (weight 0) of an earlier cancel: the cancelled request may still arrive.
+        -- Keeps the marker row (weight 0) of an earlier cancel, because the cancelled request may still arrive.
         delete from holdfast.permit p
         where p.key = request.key
           and p.token = request.token
@@ -319,7 +320,7 @@ create or replace function holdfast.limit_decide(
         else
           verdict := 'gone';
           if request.kind = 'cancel' then
-            -- The request may still arrive. The marker row makes it fail.
+            -- The cancelled request may still arrive. The marker row makes that request fail.
             insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
             values (request.key, request.token, request.session, own_instance, 0, 0, 0, clock_timestamp())
             on conflict on constraint permit_pkey do nothing;
@@ -335,7 +336,7 @@ create or replace function holdfast.limit_decide(
           verdict := 'left';
           has_room := true;
           entity.waiting := entity.waiting - 1;
-          -- This count is reported to the waiter that timed out.
+          -- The grant time of the oldest permit is reported to the waiter that timed out.
           oldest := (select min(p.since) from holdfast.permit p where p.key = request.key and p.fence > 0);
         else
           select p.fence into fence from holdfast.permit p where p.key = request.key and p.token = request.token;
@@ -349,7 +350,7 @@ create or replace function holdfast.limit_decide(
         end if;
         if grace_over and asker_is_present then
           fits := entity.waiting = 0 and entity.in_use + request.weight <= request.max;
-          -- Waits poll for dead holders, so a wait that joins other waits skips this step.
+          -- Waiting requests poll for dead holders, so a request that joins other waiting requests skips this step.
           if not fits and not dead_removed and (request.kind = 'try' or entity.waiting = 0) then
             select s.in_use, s.waiting, s.oldest
             into entity.in_use, entity.waiting, oldest
@@ -495,7 +496,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
     is_locked boolean;
     is_mine boolean;
   begin
-    -- The commit is not flushed, because a crash loses at most the last half second.
+    -- The commit is not flushed, because a crash loses only the decisions of the last half second.
     perform set_config('synchronous_commit', 'off', true);
     perform set_config('lock_timeout', '200ms', true);
     for request in
@@ -518,7 +519,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
       end if;
       loop
         if not is_mine then
-          -- Reads without a lock, so that a refusal writes nothing and does not wait.
+          -- Reads the row without locking it, so that a refusal writes nothing and does not wait.
           select r.full_at into entity.full_at from holdfast.rate r where r.key = request.key;
           spent_until := coalesce(entity.full_at, 0);
         end if;

@@ -6,21 +6,21 @@ interface HasKey {
 }
 
 /**
- * Returns one decision for each request. With `mayWait`, all requests are for the same entity, and the statement may wait for that entity's
- * row.
+ * Sends a batch and returns one decision per request. With `mayWait`, all requests are for the same entity, and the statement may wait for
+ * that entity's row.
  */
 type Send<Request, Decision> = (requests: readonly Request[], mayWait: boolean) => Promise<readonly Decision[]>
 
 /** Maximum number of pool connections that wait for rows at the same time. */
 const maxRowWaits = 2
 const maxRowWaitMs = 10_000
-/** Maximum number of requests in one statement, which locks its rows until it ends. */
+/** Maximum number of requests in one statement. A statement keeps its rows locked until it ends. */
 const maxBatch = 250
 
 /**
- * Batches the requests of one event-loop turn without letting one entity block another. The shared statement does not
- * wait for rows that other transactions have locked, and returns `locked` for them. Requests for such an entity are
- * retried in batches of their own.
+ * Batches the requests of one event-loop turn without letting one entity block another entity. The shared statement
+ * does not wait for rows that other transactions have locked, and returns `locked` for such rows. Requests for a locked
+ * entity are retried in separate batches.
  */
 export class KeyedBatcher<Request extends HasKey, Decision extends { readonly verdict: string }> {
   readonly #send: Send<Request, Decision>
@@ -56,9 +56,7 @@ export class KeyedBatcher<Request extends HasKey, Decision extends { readonly ve
         const decision = await own.batcher.add(request)
         if (decision.verdict !== 'locked') return decision
         if (performance.now() > until) {
-          throw new DatabaseUnreachableError(
-            `Expected the row of "${label}" to be free within 10s, but another transaction keeps it locked`,
-          )
+          throw new DatabaseUnreachableError(`The row of "${label}" was still locked by another transaction after 10s`)
         }
       }
     } finally {

@@ -1,5 +1,6 @@
 -- name: decide_permits
--- Decides a batch of tries, waits and releases in one transaction. Relies on limit_state_pkey, permit_pkey and permit_queue.
+-- Decides a batch of permit requests in one transaction: attempts, waits and releases. Relies on limit_state_pkey, permit_pkey and
+-- permit_queue.
 select ordinal, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
 from holdfast.limit_decide(
   $1, $2, $3, $4::text::jsonb,
@@ -8,7 +9,7 @@ from holdfast.limit_decide(
 )
 
 -- name: check_waits
--- Reads whether waits were granted. Removes dead holders and waiters before them.
+-- Removes dead holders and dead waiters, and then returns which waiting requests have been granted.
 select ordinal, verdict, fence
 from holdfast.limit_check_waits($1, $2::text::jsonb)
 
@@ -18,11 +19,11 @@ select ordinal, verdict, after_ns, remaining
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 
 -- name: sweep
--- Sweeps a few pages of each table: deletes idle entities, and permits of dead epochs.
+-- Deletes idle entities, recovered rates and permits of dead epochs from a few pages of each table.
 select holdfast.limit_sweep($1, $2::float8, $3::integer)
 
 -- name: usage
--- Reads an entity's present holders and waiters.
+-- Returns the holders and waiters of an entity that are still present.
 select
   permit.instance,
   instance.host,

@@ -32,44 +32,47 @@ import { LimitStore } from './store.js'
 import { Waitlist } from './waitlist.js'
 
 export interface LimitOptions {
-  /** Maximum sum of weights in use at the same time. Each request is decided with its own `max`. */
+  /** Maximum total weight of the permits in use at the same time. Each request is decided with its own `max`. */
   max: number
-  /** Share of the limit that this permit takes. Default 1. */
+  /** Part of the limit that this permit uses. Default 1. */
   weight?: number | undefined
-  /** Maximum time to wait in the FIFO queue. Default 0: do not wait. */
+  /** Maximum time to wait in the FIFO queue. Default 0 (no waiting). */
   wait?: Duration | undefined
-  /** Aborts the request. A permit that is granted later is released. */
+  /** Signal that aborts the request. If the permit is granted after that, the permit is released. */
   signal?: AbortSignal | undefined
 }
 
 export interface ConsumeOptions {
   /** Number of uses in a period: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'` or `{ count: 3, per: '10s' }`. */
   rate: Rate
-  /** Maximum number of uses at one moment after an idle time. Default: the count of the rate. */
+  /** Maximum number of uses at the same moment after an idle period. Default: the count of the rate. */
   burst?: number | undefined
   /** Number of uses that this call spends. Default 1. */
   cost?: number | undefined
-  /** Reserves a use that becomes available within this time, and sleeps until then. Default 0: do not wait. */
+  /**
+   * Maximum time to wait. If the uses become available within this time, the call reserves them and sleeps until then.
+   * Default 0 (no waiting).
+   */
   wait?: Duration | undefined
-  /** Aborts the sleep. The reserved use remains spent. */
+  /** Signal that aborts the sleep. The reserved uses remain spent. */
   signal?: AbortSignal | undefined
 }
 
 /**
- * Outcome of `consume`: allowed, with the number of further uses available now, or refused, with the time until a retry
- * is allowed (if no other request is allowed first).
+ * Outcome of `consume`. An allowed outcome contains the number of further uses that are available now. A refused
+ * outcome contains the time until a retry is allowed, if no other request is allowed first.
  */
 export type RateOutcome =
   | { readonly allowed: true; readonly remaining: number }
   | { readonly allowed: false; readonly retryAfterMs: number }
 
-/** Holder of a permit, or waiter for a permit. */
+/** Holder of a permit, or caller that is waiting for a permit. */
 export interface PermitUser {
   readonly instance: string
   readonly host: string | undefined
   readonly pid: number | undefined
   readonly weight: number
-  /** Limit, as given by this holder or waiter. */
+  /** Maximum of the limit, as given by this holder or waiter. */
   readonly max: number
   /** Time of the grant, or start of the wait, on the database's clock. */
   readonly since: Date
@@ -115,8 +118,8 @@ const keyCacheSize = 10_000
 const maxChecked = 500
 
 /**
- * Concurrency limits (distributed semaphores) and rate limits for each entity, exact across all instances. A permit
- * becomes free when its holder is no longer present.
+ * Provides concurrency limits (distributed semaphores) and rate limits for named entities. The limits are exact across
+ * all instances. A permit becomes free when its holder is no longer present.
  *
  * @example
  * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
@@ -162,7 +165,7 @@ export class Limits {
   }
 
   /**
-   * Acquires a permit. Throws `LimitReachedError` if the limit has no room: immediately, or after `wait`.
+   * Acquires a permit. If the limit has no room, throws `LimitReachedError` immediately, or at the end of `wait`.
    *
    * @example
    * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
@@ -203,8 +206,8 @@ export class Limits {
   }
 
   /**
-   * Spends uses of a rate limit. A refusal is a return value, not an error. A retry after `retryAfterMs` is allowed if
-   * no other request was allowed first.
+   * Spends uses of a rate limit. A refusal is a return value, not an error. After `retryAfterMs`, a retry is allowed
+   * unless another request was allowed first.
    *
    * @example
    * const outcome = await holdfast.limits.consume(`api:${key}`, { rate: '100/min', burst: 20 })
@@ -216,7 +219,7 @@ export class Limits {
     const burst = given ?? rate.count
     const each = intervalNsOf(rate, burst)
     if (cost > burst) {
-      throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}, which is never allowed`)
+      throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}, which can never be allowed`)
     }
     const key = this.#key('rate', name)
     this.#calls.throwIfClosed()
@@ -234,7 +237,10 @@ export class Limits {
     return { allowed, retryAfterMs: afterMs }
   }
 
-  /** Reads a name's holders and waiters, for display. The result may already be outdated when it arrives. */
+  /**
+   * Returns the current holders and waiters of a limit, for display. The result may already be outdated when it
+   * arrives.
+   */
   async usage(name: string): Promise<LimitUsage> {
     const { key } = this.#key('limit', name)
     const rows = await this.#store.run<{
@@ -288,7 +294,7 @@ export class Limits {
     await this.#store.close()
   }
 
-  /** Marks permits as lost that are no longer in the database. Retries until the check succeeds. */
+  /** Marks permits that are no longer in the database as lost. Retries until the check succeeds. */
   async #checkHeld(permits: readonly Permit[]): Promise<void> {
     for (let at = 0; at < permits.length; at += maxChecked) {
       const some = permits.slice(at, at + maxChecked)
@@ -312,7 +318,7 @@ export class Limits {
     const { max, weight = 1, wait: waitMs = 0, signal } = options
     if (max === undefined) throw new UsageError(`Expected max to be ${limitRules.max.expected}, got undefined`)
     if (weight > max) {
-      throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}, which is never granted`)
+      throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}, which can never be granted`)
     }
     const key = this.#key('limit', name)
     this.#calls.throwIfClosed()

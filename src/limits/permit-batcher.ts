@@ -36,7 +36,7 @@ export interface PermitDecision {
   readonly sinceMs: number | undefined
 }
 
-/** Decision of a refused request. */
+/** Decision on a request that was refused. */
 export type Refusal = PermitDecision & { readonly max: number; readonly weight: number; readonly waitedMs: number }
 
 interface BatchItem extends PermitRequest {
@@ -54,11 +54,14 @@ interface PermitDecisionRow {
   oldest_for_ms: number | null
 }
 
-/** Sends an instance's permit requests: one statement for each event-loop turn, with the releases first. */
+/** Sends an instance's permit requests in one statement per event-loop turn, with the releases first. */
 export class PermitBatcher {
   readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
-  /** `onGranted` receives this instance's waits that were granted because another request in the batch made room. */
+  /**
+   * `onGranted` is called for each waiting request of this instance that was granted because another request in the
+   * batch made room.
+   */
   constructor(
     readonly store: LimitStore,
     readonly instanceId: string,
@@ -70,8 +73,8 @@ export class PermitBatcher {
   }
 
   /**
-   * Retries until a response arrives or the epoch ends, which also ends the permit. `release` is for granted permits,
-   * `cancel` for requests that may not have reached the server yet.
+   * Resends the request until a response arrives or the epoch ends. When the epoch ends, the permit ends too. Use
+   * `release` for granted permits, and `cancel` for requests that may not have reached the server yet.
    */
   async sendReliably(kind: 'release' | 'cancel', request: PermitRequest): Promise<void> {
     for (let attempt = 0; ; attempt++) {

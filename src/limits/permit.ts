@@ -3,7 +3,8 @@ import { PermitLostError } from './errors.js'
 import type { PermitRequest } from './permit-batcher.js'
 
 /**
- * Handle of a permit. A permit needs no renewals. It is lost when the instance is no longer present in the database.
+ * Handle of a permit. A permit needs no renewals. The permit is lost when the instance is no longer present in the
+ * database.
  *
  * @example
  * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
@@ -14,9 +15,9 @@ import type { PermitRequest } from './permit-batcher.js'
  */
 export class Permit extends Handle {
   readonly name: string
-  /** Share of the limit that the permit takes. */
+  /** Part of the limit that the permit uses. */
   readonly weight: number
-  /** Fencing token: larger than the fence of every earlier permit of the name. */
+  /** Fencing token, larger than the fencing token of every earlier permit of the name. */
   readonly fence: number
   /** @internal */
   readonly request: PermitRequest

@@ -8,13 +8,13 @@ interface RateRequest {
   readonly intervalNs: bigint
   readonly burst: number
   readonly cost: number
-  /** Maximum wait of the request. */
+  /** Maximum time that the request may wait, in nanoseconds. */
   readonly waitNs: number
 }
 
 interface RateDecision {
   readonly verdict: 'allowed' | 'refused' | 'locked'
-  /** Time until the request is, or would be, allowed. */
+  /** Time in milliseconds until the request is allowed or, if it was refused, would be allowed. */
   readonly afterMs: number
   readonly remaining: number
 }
@@ -26,7 +26,7 @@ interface RateDecisionRow {
   remaining: string
 }
 
-/** Sends an instance's rate requests: one statement for each event-loop turn. */
+/** Sends an instance's rate requests in one statement per event-loop turn. */
 export class RateBatcher {
   readonly #batcher = new KeyedBatcher<RateRequest, RateDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
@@ -51,8 +51,7 @@ export class RateBatcher {
     const rows = await this.store.run<RateDecisionRow>(this.store.sql.decide_rates, [JSON.stringify(given), mayWait])
     const decisions: RateDecision[] = new Array(requests.length)
     for (const { ordinal, verdict, after_ns, remaining } of rows) {
-      // The time is rounded up to whole milliseconds, so that a retry at that time is allowed but a retry 1 ms earlier
-      // is not.
+      // Rounds the time up to whole milliseconds, so that a retry is allowed after this time but not 1 ms earlier.
       decisions[ordinal] = { verdict, afterMs: Math.ceil(Number(after_ns) / 1e6), remaining: Number(remaining) }
     }
     return decisions

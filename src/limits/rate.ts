@@ -12,7 +12,7 @@ const units: Record<string, number> = { s: 1_000, min: 60_000, m: 60_000, h: 3_6
 const maxPeriodMs = 366 * 86_400_000
 
 export const rateRule: OptionRule<ParsedRate> = {
-  expected: 'a count and a time such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }',
+  expected: 'a count and a period such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }',
   read(given) {
     const rate = typeof given === 'string' ? fromText(given) : fromObject(given)
     if (rate === undefined || !Number.isSafeInteger(rate.count) || rate.count < 1) return undefined
@@ -34,8 +34,8 @@ function fromObject(given: unknown): ParsedRate | undefined {
 }
 
 /**
- * Returns the nanoseconds of one unit, rounded up, so that a rate is never exceeded. At the maximum of 1 million per
- * second, rounding costs at most 0.1 %.
+ * Returns the interval of one unit in nanoseconds, rounded up so that a rate is never exceeded. At the maximum of 1
+ * million per second, the rounding lowers the rate by at most 0.1 %.
  */
 export function intervalNsOf({ count, perMs }: ParsedRate, burst: number): bigint {
   const perNs = BigInt(Math.floor(perMs * 1e6))
@@ -43,7 +43,7 @@ export function intervalNsOf({ count, perMs }: ParsedRate, burst: number): bigin
   if (each < 1_000n) {
     throw new UsageError(
       `Expected rate to be at most 1,000,000 per second, got ${count} in ${formatDuration(perMs)}`,
-      'Count in larger units: kilobytes instead of bytes, for example.',
+      'Count in larger units, for example in kilobytes instead of bytes.',
     )
   }
   if (each * BigInt(burst) > BigInt(maxPeriodMs) * 1_000_000n) {

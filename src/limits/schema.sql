@@ -1,5 +1,5 @@
 create sequence holdfast.wait_order as bigint;
-comment on sequence holdfast.wait_order is 'Queue positions of requests that wait for permits, in order of arrival.';
+comment on sequence holdfast.wait_order is 'Queue positions of the requests that are waiting for permits, in order of arrival.';
 
 create unlogged table holdfast.limit_state (
   key bigint primary key,
@@ -11,7 +11,7 @@ create unlogged table holdfast.limit_state (
 ) with (fillfactor = 50);
 comment on table holdfast.limit_state is
   'Usage of each recently used entity. A transaction that changes permits of the entity locks this row. Unused rows are swept.';
-comment on column holdfast.limit_state.key is 'Key of limit/<name>.';
+comment on column holdfast.limit_state.key is 'Key of the name limit/<name>.';
 comment on column holdfast.limit_state.namespace is 'Namespace of the name.';
 comment on column holdfast.limit_state.name is 'Name of the entity.';
 comment on column holdfast.limit_state.in_use is 'Total weight of all granted permits.';
@@ -34,13 +34,13 @@ comment on table holdfast.permit is
   'Granted permits and waiting requests. A row is void when its epoch is no longer present. Unlogged, because a crash ends all epochs.';
 comment on column holdfast.permit.key is 'Key of the entity.';
 comment on column holdfast.permit.token is 'Random token of the request.';
-comment on column holdfast.permit.session is 'Number of the requesting instance''s epoch.';
-comment on column holdfast.permit.instance is 'Requesting instance.';
-comment on column holdfast.permit.weight is 'Share of the limit; 0 marks a request that was cancelled before it arrived.';
-comment on column holdfast.permit.max is 'Limit of the entity, as given in the request.';
-comment on column holdfast.permit.wait_order is 'Position in the queue; null for a request that did not wait.';
-comment on column holdfast.permit.fence is 'Fence of the grant; null while the request waits.';
-comment on column holdfast.permit.since is 'Time of the grant; for a waiting request, the start of the wait.';
+comment on column holdfast.permit.session is 'Epoch number of the instance that made the request.';
+comment on column holdfast.permit.instance is 'Instance that made the request.';
+comment on column holdfast.permit.weight is 'Part of the limit that the permit uses. 0 marks a request that was cancelled before it arrived.';
+comment on column holdfast.permit.max is 'Maximum of the limit, as given in the request.';
+comment on column holdfast.permit.wait_order is 'Position in the queue. Null for a request that did not wait.';
+comment on column holdfast.permit.fence is 'Fencing token of the grant. Null while the request is waiting.';
+comment on column holdfast.permit.since is 'Time of the grant. For a waiting request, the time when the wait started.';
 create index permit_queue on holdfast.permit (key, wait_order) where fence is null;
 
 create table holdfast.rate (
@@ -51,7 +51,7 @@ create table holdfast.rate (
 ) with (fillfactor = 50);
 comment on table holdfast.rate is
   'State of each rate limit. A row whose full_at has passed is equivalent to no row, and is swept.';
-comment on column holdfast.rate.key is 'Key of rate/<name>.';
+comment on column holdfast.rate.key is 'Key of the name rate/<name>.';
 comment on column holdfast.rate.namespace is 'Namespace of the name.';
 comment on column holdfast.rate.name is 'Name of the entity.';
 comment on column holdfast.rate.full_at is

@@ -6,13 +6,16 @@ interface LimitStoreOptions {
   readonly expiryMs: number
 }
 
-/** Number of requests between two sweeps. This number of requests cannot fill the pages of one sweep. */
+/** Number of requests between two sweeps. The rows of these requests cannot fill the pages of one sweep. */
 const requestsPerSweep = 1_000
 const pagesPerSweep = 64
-/** Steps of the golden ratio soon reach every part of a table, even while the table grows. */
+/**
+ * Distance between two sweeps, as a fraction of the table. With the golden ratio, sweeps soon reach every part of a
+ * table, even while the table is growing.
+ */
 const goldenSection = (Math.sqrt(5) - 1) / 2
 
-/** Runs this room's statements and sweeps its tables. */
+/** Runs this module's statements and sweeps its tables. */
 export class LimitStore {
   readonly sql
   #requests = Math.floor(Math.random() * requestsPerSweep)
@@ -33,11 +36,11 @@ export class LimitStore {
 
   run<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.options
-    // A slow concurrent insert of the same row also counts as a conflict.
+    // A lock timeout during a slow concurrent insert of the same row also counts as a conflict.
     return retryOnConflict(() => database.query<Row>(statement.text, values, expiryMs), sqlstate.lockNotAvailable)
   }
 
-  /** Counts requests, and sweeps a few pages of each table after every `requestsPerSweep` requests. */
+  /** Counts requests. After every `requestsPerSweep` requests, sweeps a few pages of each table. */
   countRequests(count: number): void {
     this.#requests += count
     if (this.#requests < requestsPerSweep || this.#sweeping) return

@@ -4,7 +4,7 @@ import type { EpochDependents } from './epoch-dependents.js'
 import type { PermitRequest, Verdict } from './permit-batcher.js'
 import type { LimitStore } from './store.js'
 
-/** Fence of the grant, or `gone` if the wait is no longer in the queue and must be requested again. */
+/** Fence of the grant, or `gone` if the request is no longer in the queue and must be sent again. */
 type WaitOutcome = number | 'gone'
 
 interface WaitRow {
@@ -16,9 +16,9 @@ interface WaitRow {
 const pollEveryMs = 50
 
 /**
- * Tracks this instance's waits, which are rows in the database's queue. A wait detects its grant in the response to another request from
- * this instance, in a check after a notification, or in a periodic poll. Only the poll is reliable. A poll also removes dead holders and
- * waiters.
+ * Tracks this instance's waiting requests, which are rows in the database's queue. A waiting request detects its grant in the response to
+ * another request from this instance, in a check after a notification, or in a periodic poll. Only the poll is reliable. A poll also
+ * removes dead holders and waiters.
  */
 export class Waitlist {
   readonly #waits = new Map<string, PermitWait>()
@@ -34,12 +34,18 @@ export class Waitlist {
     longWaits.addSource(() => this.#waitsThatHold())
   }
 
-  /** Yields the waits whose enclosing handlers hold other names. All other waits are visible in the table `permit`. */
+  /**
+   * Yields the waiting requests whose enclosing handlers hold other names. All other waiting requests are visible in
+   * the table `permit`.
+   */
   *#waitsThatHold(): Iterable<PermitWait> {
     for (const wait of this.#waits.values()) if (wait.isQueued && wait.request.holding.length > 0) yield wait
   }
 
-  /** Must be called before the request is sent, because a notification of the grant may arrive before the response. */
+  /**
+   * Adds a waiting request. Call this method before sending the request, because the grant's notification may arrive
+   * before the response.
+   */
   add(request: PermitRequest, holding: readonly string[]): PermitWait {
     const wait = new PermitWait(request, holding, () => this.#remove(wait))
     if (holding.length > 0) this.longWaits.scheduleWrite()
@@ -53,7 +59,7 @@ export class Waitlist {
     this.#waits.get(token)?.settle(fence)
   }
 
-  /** Checks a wait after a notification. */
+  /** Checks a waiting request after a notification. */
   onGrantNotified(token: string): void {
     const wait = this.#waits.get(token)
     if (wait) void this.#checkWait(wait)
@@ -83,7 +89,7 @@ export class Waitlist {
     try {
       const { verdict, fence } = await this.#checks.add(wait.permitRequest)
       if (verdict === 'granted') wait.settle(Number(fence))
-      // A request that was not queued before the check may not have arrived yet.
+      // If the request was not in the queue before the check, it may not have reached the database yet.
       else if (verdict === 'gone' && isQueued) wait.settle('gone')
     } catch {
       // The next poll repeats the check.
@@ -137,8 +143,8 @@ export class PermitWait {
   }
 
   /**
-   * Returns whether this poll checks the wait. A wait is checked after 50 and 100 ms, then five times a second, and later twice a second.
-   * Waits that are due at the same poll share a statement.
+   * Returns whether this poll checks the wait. Each wait is checked after 50 and 100 ms, then five times a second, and later twice a
+   * second. All waits that are due at the same poll share one statement.
    */
   isDue(poll: number): boolean {
     if (!this.isQueued || this.isBeingChecked) return false

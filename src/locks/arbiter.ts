@@ -25,10 +25,13 @@ export interface ArbiterOptions {
 
 export interface AcquireOptions {
   readonly mode: LockMode
-  /** Maximum time to wait, in milliseconds. 0: do not wait. */
+  /** Maximum time to wait, in milliseconds. 0 means no waiting. */
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
-  /** Keys that the enclosing handler reads. A nested reader must not queue behind a writer that waits for the handler. */
+  /**
+   * Keys that the enclosing handler holds in shared mode. A nested reader must not queue behind a writer, because the
+   * writer waits for the handler.
+   */
   readonly reading?: readonly string[]
   /** Keys that the enclosing handlers hold, for deadlock detection. */
   readonly holding?: readonly string[]
@@ -53,7 +56,7 @@ class NameState {
   waitingMode: LockMode | undefined
   /** Timer that is set while readers are held back for a writer in another process. When the timer fires, the readers retry. */
   readersRetryTimer: NodeJS.Timeout | undefined
-  /** Whether `#processQueue` runs for this name. */
+  /** Whether `#processQueue` is running for this name. */
   isProcessing = false
   onIdle: (() => void) | undefined
 
@@ -62,13 +65,14 @@ class NameState {
 
 /**
  * Owns each name's FIFO queue inside one process, and sends only the head of a queue to the server. PostgreSQL arbitrates between sessions,
- * but would grant a lock again to a session that already holds it. The README has the states.
+ * but would grant a lock again to a session that already holds it. The README describes the states.
  *
- * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the new head of the queue
- *   if it wants the same mode, and is released otherwise.
+ * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the new head of the queue if the new head
+ *   requests the same mode. Otherwise, the lock is released.
  * - Readers join a shared hold of their process. From one second after the grant, a joining reader first checks whether a writer in another
  *   process is waiting. If so, readers queue until the hold is released, so that writers do not starve.
- * - If the anchor is lost, holders are notified, waits continue after the reconnection, and requests with wait 0 throw.
+ * - If the anchor connection is lost, holders are notified, waiting requests continue after the reconnection, and requests that do not wait
+ *   throw an error.
  */
 export class Arbiter {
   readonly #states = new Map<string, NameState>()
@@ -113,7 +117,7 @@ export class Arbiter {
     const state = this.#states.get(hold.key.key)
     if (state?.hold !== hold) return
     state.hold = undefined
-    // A wait connection serves one name, so its release cannot share a batch with other names.
+    // A wait connection serves only one name, so its release cannot share a batch with other names.
     const hasOwnConnection = state.connection?.batcher === hold.batcher
     const released = hasOwnConnection
       ? hold.batcher.releaseNow(hold.key, hold.mode)
@@ -158,9 +162,13 @@ export class Arbiter {
     return state
   }
 
-  /** Whether a hold or request in this process conflicts with the request, or another process holds the name. */
+  /**
+   * Returns true if a hold or another request in this process conflicts with the request, or if another process holds
+   * the name.
+   */
   #isBusyHere(state: NameState, options: AcquireOptions): boolean {
-    // If the queue is empty, the server-side wait is abandoned and about to end, so the wait proves nothing.
+    // If the queue is empty, the server-side wait has been abandoned and will end soon, so it does not show that the
+    // name is busy.
     if (state.isWaiting && state.queue.length > 0) return true
     if (options.mode === 'exclusive') return state.hold !== undefined || state.queue.length > 0
     return state.hold?.mode === 'exclusive' || state.queue.some((pending) => pending.request.mode === 'exclusive')
@@ -205,7 +213,10 @@ export class Arbiter {
     if (options.signal) forgetSignal = whenAborted(options.signal, pending.fail)
   }
 
-  /** Processes one name's queue until the queue is empty or must wait for a release. Runs at most once at a time for each name. */
+  /**
+   * Processes one name's queue until the queue is empty or must wait for a release. Only one call per name runs at a
+   * time.
+   */
   async #processQueue(state: NameState): Promise<void> {
     if (state.isProcessing) return
     state.isProcessing = true
@@ -214,7 +225,7 @@ export class Arbiter {
       const { hold } = state
       try {
         if (hold === undefined) await this.#requestFromServer(state, head)
-        // The hold's release will resume the queue, unless the hold was already released during #joinHold.
+        // The release of the hold will resume the queue, unless the hold was already released during #joinHold.
         else if (!(await this.#joinHold(state, hold, head)) && state.hold === hold) {
           this.#reportWaits(state)
           break
@@ -270,8 +281,8 @@ export class Arbiter {
   }
 
   async #requestFromServer(state: NameState, head: PendingRequest): Promise<void> {
-    // A name with a wait connection was busy recently. Waiting directly after the release skips a try that would probably fail. This saves
-    // one round trip for each handover between processes.
+    // If the name has a wait connection, the name was busy recently. An attempt would probably fail, so the request waits immediately after
+    // the release. This saves one round trip for each handover between processes.
     if (state.connection && state.queue.every(({ request }) => request.waitMs > 0)) return this.#waitOneSlice(state)
     const batcher = state.connection?.batcher ?? this.#batcherOf(await this.#presentSession(head))
     const fence = await batcher.try(state.key, head.request.mode)
@@ -296,7 +307,7 @@ export class Arbiter {
     })
   }
 
-  /** Waits one slice on a wait connection, or pauses briefly when all wait connections are in use. */
+  /** Waits for one slice on a wait connection, or pauses briefly if all wait connections are in use. */
   async #waitOnConnection(state: NameState): Promise<void> {
     state.connection ??= await this.#waitPool.acquire(backoffMs(3, 25, 250))
     const { connection, queue } = state
@@ -313,7 +324,7 @@ export class Arbiter {
     if (fence !== undefined) await this.#onGranted(state, mode, fence, connection.batcher)
   }
 
-  /** Gives the grant to the current head of the queue if the mode matches, and otherwise releases the lock. */
+  /** Assigns the grant to the current head of the queue if the mode matches. Otherwise, releases the lock. */
   async #onGranted(state: NameState, mode: LockMode, fence: number, batcher: LockBatcher): Promise<void> {
     if (!batcher.session.trusted) return
     const head = state.queue[0]
@@ -335,11 +346,11 @@ export class Arbiter {
 
   async #onFailure(state: NameState, head: PendingRequest, error: unknown): Promise<void> {
     if (state.connection && !state.connection.batcher.session.trusted) state.connection = undefined
-    // A late cancel may have hit the next statement, so retry.
+    // A cancellation that arrives late may interrupt the next statement, so the request is retried.
     if (sqlstateOf(error) === sqlstate.queryCanceled) return
     const keepsWaiting = head.request.waitMs > 0 && error instanceof DatabaseUnreachableError
     if (!keepsWaiting) return head.fail(error)
-    // The database is unreachable. The request keeps waiting, with a pause so that it does not overload a starting server.
+    // The database is unreachable. The request continues to wait, and pauses so that it does not overload a server that is starting.
     await new Promise((resolve) => setTimeout(resolve, backoffMs(2, 25, 250)))
   }
 

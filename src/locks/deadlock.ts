@@ -18,7 +18,7 @@ export async function withNamesOfDeadlock(error: unknown, database: Executor, la
   return new DeadlockError(named, error.cause)
 }
 
-// Error messages show a key as two unsigned 32-bit halves.
+// PostgreSQL's error messages show a key as two unsigned 32-bit halves.
 function keyOf(high: string, low: string): string {
   return BigInt.asIntN(64, (BigInt(high) << 32n) | BigInt(low)).toString()
 }

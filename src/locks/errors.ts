@@ -6,17 +6,19 @@ export class LockTimeoutError extends HoldfastError {
   readonly waitedMs: number
 
   constructor(lock: string, waitedMs: number) {
-    super(`"${lock}" was still held by another holder after ${formatDuration(waitedMs)}`, {
+    super(`The lock "${lock}" was still held by another holder after a wait of ${formatDuration(waitedMs)}`, {
       code: 'LOCK_TIMEOUT',
       retryable: true,
-      hint: `\`holdfast lock show '${lock}'\` shows who holds it.`,
+      hint: `Run \`holdfast lock show '${lock}'\` to see the holder.`,
     })
     this.lock = lock
     this.waitedMs = waitedMs
   }
 }
 
-/** Reason of a lock's signal if the lock was lost without a release. Another process may hold the name now. */
+/**
+ * Abort reason of a lock's signal if the lock was lost before it was released. Another process may hold the name now.
+ */
 export class LockLostError extends HoldfastError {
   readonly lock: string
   readonly fence: number
@@ -25,7 +27,7 @@ export class LockLostError extends HoldfastError {
     super(`"${lock}" was lost: ${cause.message}`, {
       code: 'LOCK_LOST',
       retryable: true,
-      hint: 'Stop the work immediately. Guard its writes with the fence, so that the database refuses late writes.',
+      hint: 'Stop the work immediately. Guard writes with the fence, so that the database rejects late writes.',
       cause,
     })
     this.lock = lock
@@ -33,7 +35,9 @@ export class LockLostError extends HoldfastError {
   }
 }
 
-/** Reason of a lock's signal when an operator requests its release. The lock is held until you release it. */
+/**
+ * Abort reason of a lock's signal if an operator requests the lock's release. You hold the lock until you release it.
+ */
 export class ReleaseRequestedError extends HoldfastError {
   readonly lock: string
 
@@ -41,7 +45,7 @@ export class ReleaseRequestedError extends HoldfastError {
     super(`An operator requested the release of "${lock}"`, {
       code: 'RELEASE_REQUESTED',
       retryable: true,
-      hint: 'The lock is still held; it is released when the work ends.',
+      hint: 'The lock is still held, and will be released when the work ends.',
     })
     this.lock = lock
   }

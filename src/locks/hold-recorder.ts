@@ -8,7 +8,7 @@ export type HoldRecorderStatements = Record<'record_holds' | 'delete_holds', Sta
 const everyMs = 1_000
 const longHoldMs = 3_000
 
-/** Records holds longer than 3 s in the table `hold`, for display. Shorter holds run no statement. */
+/** Records holds that last longer than 3 s in the table `hold`, for display. Shorter holds cause no statement. */
 export class HoldRecorder {
   readonly #recorded = new Set<Hold>()
   readonly #poller = new Poller({
@@ -24,7 +24,7 @@ export class HoldRecorder {
     readonly statements: HoldRecorderStatements,
   ) {}
 
-  /** Starts the poller, which runs while a hold, a waiting request or a recorded row exists. */
+  /** Starts the poller, which runs as long as there is a hold, a waiting request or a recorded row. */
   wake(): void {
     this.#poller.start()
   }
@@ -47,7 +47,7 @@ export class HoldRecorder {
     const present = new Set([...this.arbiter.holds()].filter((hold) => now - hold.grantedAt > longHoldMs))
     const gone = [...this.#recorded].filter((hold) => !present.has(hold))
     const fresh = [...present].filter((hold) => !this.#recorded.has(hold))
-    // Deletes run first, because a key that the same session holds again uses the same row.
+    // Rows are deleted first, because a session that acquires the same key again uses the same row.
     if (gone.length > 0) {
       await session.run(this.statements.delete_holds, [gone.map(sessionOf), gone.map(keyOf)])
       for (const hold of gone) this.#recorded.delete(hold)

@@ -1,21 +1,21 @@
 import type { HoldfastError, Key } from '../base/index.js'
 import type { LockBatcher, LockMode } from './lock-batcher.js'
 
-/** A handle that depends on a hold. */
+/** Handle that is notified when its hold is lost or when its release is requested. */
 export interface HoldWatcher {
   lost(reason: HoldfastError): void
-  /** If there is no reason, an operator requested the release. */
+  /** Called when the release of the lock is requested. If there is no reason, an operator requested the release. */
   releaseRequested(reason?: HoldfastError): void
 }
 
 /**
- * One grant by the server: one key, one mode, one session. An exclusive hold has one user. All readers of this process
- * share one hold, which is released when the last reader leaves.
+ * One grant of a lock, for one key, in one mode, to one session. An exclusive hold has one user. All readers in this
+ * process share one hold, which is released when the last reader leaves.
  */
 export class Hold {
   readonly watchers = new Set<HoldWatcher>()
   readonly grantedAt = performance.now()
-  /** Until this time, readers join without checking whether a writer in another process is waiting. */
+  /** Time until which readers join without a check for waiting writers in other processes. */
   joinableUntil = this.grantedAt + joinFreelyMs
   users = 0
   #lossReason: HoldfastError | undefined
@@ -32,7 +32,7 @@ export class Hold {
   }
 
   get lossReason(): HoldfastError | undefined {
-    // Reading `trusted` makes the session detect a deadline that has passed.
+    // Reading `trusted` makes the session detect whether its deadline has passed.
     return this.trusted ? undefined : (this.#lossReason ?? this.batcher.session.loss)
   }
 
@@ -42,5 +42,5 @@ export class Hold {
   }
 }
 
-/** Time after a grant, or after a check for waiting writers, during which readers join without another check. */
+/** Time after a grant, or after a check for waiting writers, during which readers may join without another check. */
 export const joinFreelyMs = 1_000

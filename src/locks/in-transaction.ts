@@ -9,12 +9,12 @@ import {
 } from '../postgres/index.js'
 import type { LockMode } from './lock-batcher.js'
 
-/** A lock that belongs to the caller's own transaction. The lock ends when the transaction commits or rolls back. */
+/** Lock that belongs to the caller's own transaction. The lock ends when the transaction commits or rolls back. */
 export interface TransactionLock {
   readonly name: string
   readonly names: readonly string[]
   readonly mode: LockMode
-  /** Fencing token: larger than the fence of every earlier holder of any of the names. */
+  /** Fencing token, larger than the fencing token of every earlier holder of any of the names. */
   readonly fence: number
 }
 
@@ -36,21 +36,23 @@ interface TransactionLockRequest {
 /**
  * Returns the fence, or null if the names do not become free within `waitMs`.
  *
- * A timeout, or a second name that is busy, must neither abort the caller's transaction nor leave a lock in it. So
- * every statement that can fail runs after a savepoint, and a rollback to the savepoint releases the locks.
+ * If a wait times out, or if one of several names is busy, the caller's transaction must neither be aborted nor keep a
+ * lock. Every statement that can fail therefore runs after a savepoint, and a rollback to the savepoint releases the
+ * locks.
  *
- * After a restart or failover, `beginGeneration` runs outside the caller's transaction. If it ran inside, its row would
- * stay locked for all other processes until the transaction ends. Names count as busy until the generation has begun.
+ * After a restart or failover, `beginGeneration` runs outside the caller's transaction. Inside the caller's
+ * transaction, its row would stay locked for all other processes until the transaction ends. Names count as busy until
+ * the generation has begun.
  */
 export async function lockInTransaction(request: TransactionLockRequest): Promise<number | null> {
   const { tx } = request
   if (request.waitMs > 0) return waitForAll(request)
-  // A try for a single busy name leaves no lock behind, so it needs no savepoint.
+  // A failed attempt for a single name leaves no lock behind, so the attempt needs no savepoint.
   if (request.keys.length === 1) return tryAll(tx, request)
   return tx
     .inSavepoint(async (inner) => {
       const fence = await tryAll(inner, request)
-      // Rolls back to the savepoint, which releases the names that were free.
+      // Rolls back to the savepoint, which releases the locks on the names that were free.
       if (fence === null) throw new NamesBusy()
       return fence
     })
@@ -91,7 +93,8 @@ async function waitForAll(request: TransactionLockRequest): Promise<number | nul
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
       if (!(error instanceof NamesBusy)) throw error
-      // A name is leased (leases have no server-side queue), or the server has just restarted.
+      // Either the server has just restarted, or a name is leased. Leases have no server-side queue, so the call
+      // retries.
       if (performance.now() >= until) return null
       await pause(Math.min(backoffMs(2, 25, 250), leftMs))
     }

@@ -15,16 +15,21 @@ type ReleaseRequest = Omit<TryRequest, 'resolve'> & { resolve(): void }
 
 export type LockBatchStatements = Record<'lock_batch' | 'try_one' | 'release_one', Statement>
 
-/** Number of concurrent statements: the server executes one statement while the client processes the other's result. */
+/**
+ * Number of concurrent statements. The server executes one statement while the client processes the other statement's
+ * result.
+ */
 const maxStatements = 2
-/** Minimum size of a batch that is split. For smaller batches, a second statement would cost more than it saves. */
+/**
+ * Minimum size of a batch that is split in two. For a smaller batch, a second statement would cost more than it saves.
+ */
 const minToSplit = 16
 
 /**
- * Sends the tries and releases of one session in batches: one statement for each event-loop turn, or two for a large
- * batch. A key is in at most one statement at a time, because a failed statement releases all of its keys.
- *
- * The arbiter ensures that the session does not hold a key that it tries, because PostgreSQL would grant the key again.
+ * Sends the lock attempts and releases of one session in batches: one statement per event-loop turn, or two statements
+ * for a large batch. A key is in at most one statement at a time, because a failed statement releases all of its keys.
+ * The arbiter ensures that the session does not already hold a key that it tries to lock, because PostgreSQL would
+ * grant the key again.
  */
 export class LockBatcher {
   #tries: TryRequest[] = []
@@ -55,13 +60,13 @@ export class LockBatcher {
     })
   }
 
-  /** Sends the release immediately, before later statements. For a session that serves only one name. */
+  /** Sends the release immediately, before later statements. Only for a session that serves a single name. */
   async releaseNow(key: Key, mode: LockMode): Promise<void> {
     try {
       await this.session.run(this.statements.release_one, [key.key, mode === 'shared'])
       this.budget.giveBack(1)
     } catch {
-      // If the session is lost, the server has released the lock. Otherwise retry.
+      // If the session has been lost, the server has released the lock. Otherwise, the release must be retried.
       if (this.session.trusted) await this.release(key, mode)
     }
   }
@@ -77,7 +82,7 @@ export class LockBatcher {
   }
 
   async #sendNext(): Promise<void> {
-    // One large statement would leave the server idle while the client processes its result. Therefore two halves
+    // One large statement would leave the server idle while the client processes the result, so two halves of the batch
     // alternate.
     const pending = this.#releases.length + this.#tries.length
     const limit = this.#underWay === 0 && pending >= minToSplit ? Math.ceil(pending / 2) : pending
@@ -133,7 +138,7 @@ export class LockBatcher {
     this.budget.giveBack(busy)
   }
 
-  /** Returns the fence for each try. The fence of a busy name is empty. */
+  /** Returns the fence of each attempt. The fence is null or an empty string if the name is busy. */
   async #send(releases: ReleaseRequest[], tries: TryRequest[]): Promise<(string | null)[]> {
     const { lock_batch, try_one, release_one } = this.statements
     if (releases.length + tries.length === 1) {
@@ -148,7 +153,7 @@ export class LockBatcher {
     return row![1]!.split(',')
   }
 
-  /** Returns the tries if the lock table has room for them. Otherwise rejects them. */
+  /** Returns the lock attempts if the lock table has room for them. Otherwise, rejects the attempts. */
   async #reserve(tries: TryRequest[]): Promise<TryRequest[]> {
     try {
       if (tries.length > 0) await this.budget.reserve(this.session, tries.length)
@@ -159,7 +164,7 @@ export class LockBatcher {
     }
   }
 
-  /** Registers names that this process has not used recently, in the same round trip as the tries. */
+  /** Registers names that this process has not used recently, in the same round trip as the lock attempts. */
   async #register(tries: TryRequest[]): Promise<Map<string, HoldfastError> | undefined> {
     const newKeys = tries.filter(({ key }) => !this.names.isKnown(key)).map(({ key }) => key)
     if (newKeys.length === 0) return undefined
@@ -168,8 +173,8 @@ export class LockBatcher {
   }
 
   /**
-   * A failed statement may have acquired some of the locks, because session locks survive a rollback. Therefore this
-   * method releases all keys in the statement. Releasing a lock that is not held is harmless.
+   * A failed statement may have acquired some of the locks, because session-level locks survive a rollback. This method
+   * therefore releases all keys of the statement. Releasing a lock that is not held is harmless.
    */
   async #cleanUp(tries: TryRequest[], releases: ReleaseRequest[], error: unknown): Promise<void> {
     const details = { budget: this.session.lockBudget, inUse: undefined, cause: error }

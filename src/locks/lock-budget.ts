@@ -1,18 +1,17 @@
 import { LockTableFullError, type Session, type Statement } from '../postgres/index.js'
 
 /**
- * Keeps Holdfast from filling the server's lock table, which would make statements of every client fail, including DDL.
- *
- * Counting takes milliseconds with thousands of locks, so the table is counted once per 16 to 256 grants. Between two
- * counts each instance can exceed the budget by that number. The table can actually hold about twice the guaranteed
- * budget.
+ * Prevents Holdfast from filling the server's lock table. A full lock table would make the statements of every client
+ * fail, including DDL. With thousands of locks, counting takes milliseconds, so the locks are counted once per 16 to
+ * 256 grants. Between two counts, each instance can exceed the budget by that number of locks. The table can actually
+ * hold about twice the guaranteed budget.
  */
 export class LockBudget {
   #grantedSinceCount = 0
 
   constructor(readonly countLocks: Statement) {}
 
-  /** Throws when `count` more locks would exceed the budget. */
+  /** Throws an error if `count` more locks would exceed the budget. */
   async reserve(session: Session, count: number): Promise<void> {
     const step = Math.max(16, Math.min(256, session.lockBudget / 16))
     this.#grantedSinceCount += count
@@ -20,10 +19,10 @@ export class LockBudget {
     this.#grantedSinceCount = count
     const inUse = Number((await session.run(this.countLocks))[0]![0])
     if (inUse + count <= session.lockBudget) return
-    // Makes the next call count again.
+    // Makes the next call count the locks again.
     this.#grantedSinceCount = step
     throw new LockTableFullError(
-      `${count} more locks would fill the server's lock table: ${inUse} of ${session.lockBudget} are in use`,
+      `Acquiring ${count} more locks would fill the server's lock table: ${inUse} of ${session.lockBudget} locks are in use`,
       { budget: session.lockBudget, inUse },
     )
   }

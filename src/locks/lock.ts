@@ -5,7 +5,7 @@ import type { Hold, HoldWatcher } from './hold.js'
 import type { LockMode } from './lock-batcher.js'
 
 /**
- * Handle of a lock on one or several names.
+ * Handle of a lock on one or more names.
  *
  * @example
  * await using lock = await holdfast.locks.acquire('city:london')
@@ -15,10 +15,10 @@ import type { LockMode } from './lock-batcher.js'
  * }
  */
 export class Lock extends Handle {
-  /** Names in the order of the request. */
+  /** Names, in the order in which they were requested. */
   readonly names: readonly string[]
   readonly mode: LockMode
-  /** Fencing token: larger than the fence of every earlier holder of any of the names. */
+  /** Fencing token, larger than the fencing token of every earlier holder of any of the names. */
   readonly fence: number
   readonly #holds: readonly Hold[]
   readonly #guard: Statement
@@ -52,14 +52,15 @@ export class Lock extends Handle {
     return this.names.join(', ')
   }
 
-  /** Locked 64-bit keys, in decimal. */
+  /** 64-bit keys of the locked names, in decimal. */
   get keys(): readonly string[] {
     return this.#holds.map((hold) => hold.key.key)
   }
 
   /**
-   * Fails the transaction with `StaleFenceError` if another holder may have taken over. Call it in the transaction,
-   * before the commit. A guarded transaction never overwrites that of a later holder. Requires an exclusive lock.
+   * Makes the transaction fail with a `StaleFenceError` if another holder may have acquired the lock. Call `guard`
+   * inside the transaction, before the commit. A guarded transaction never overwrites the writes of a later holder.
+   * Requires an exclusive lock.
    *
    * @example
    * await lock.guard(client)

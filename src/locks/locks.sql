@@ -1,8 +1,9 @@
 -- name: lock_batch
--- Runs the releases, then the tries of one event-loop turn. Returns the number of releases that found no lock, and the fence of each try,
--- comma-separated and in order; an empty entry is a busy name. Fences are drawn after the grant, so that a later holder gets a larger
--- fence. $5 is the sequence that the session knows: after a restore under an open session the statement fails, and the client gives up the
--- session. The client can decode one row with two texts faster than any other result.
+-- Runs the releases and then the lock attempts of one event-loop turn. Returns the number of releases that found no lock, and a
+-- comma-separated list with the fence of each attempt, in order. An empty entry means that the name is busy. Fences are assigned after the
+-- grant, so that a later holder gets a larger fence. $5 is the fence sequence that the session knows. If the database is restored while the
+-- session is open, the statement fails and the client closes the session. The client decodes one row of two texts faster than any other
+-- result.
 with released as materialized (
   select case when shared then pg_advisory_unlock_shared(key) else pg_advisory_unlock(key) end as was_held
   from unnest($1::bigint[], $2::boolean[]) as r (key, shared)
@@ -31,7 +32,7 @@ select
     array(
       select case
         when granted and key <> all(leased.keys) then nextval($5::regclass)
-        -- The name is leased: release the lock again.
+        -- The name is leased, so the lock is released again.
         when granted and shared then nullif(pg_advisory_unlock_shared(key)::integer, 1)
         when granted then nullif(pg_advisory_unlock(key)::integer, 1)
       end
@@ -43,7 +44,7 @@ select
 from misses
 
 -- name: try_one
--- Tries one name. This is the most frequent batch, and costs the server two thirds as much as lock_batch.
+-- Tries to lock one name. This is the most frequent batch, and it costs the server a third less than lock_batch.
 select case
   when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
   then case
@@ -58,9 +59,9 @@ end
 select case when $2::boolean then pg_advisory_unlock_shared($1::bigint) else pg_advisory_unlock($1::bigint) end
 
 -- name: wait
--- Waits for a name for at most one slice. If a timeout or cancel coincides with the grant, the session must not keep the lock. So the wait
--- acquires a transaction-level lock, which a failed statement releases, and then promotes the lock to the session. Returns no fence if the
--- name is leased.
+-- Waits for a name for at most one slice. If a timeout or cancellation coincides with the grant, the session must not keep the lock. The
+-- wait therefore acquires a transaction-level lock, which PostgreSQL releases if the statement fails, and then promotes the lock to session
+-- level. Returns no fence if the name is leased.
 with slice as materialized (
   select set_config('lock_timeout', $3, true) as lock_timeout
 ),
@@ -113,7 +114,7 @@ delete from holdfast.hold
 where (session, key) in (select session, key from unnest($1::integer[], $2::bigint[]) as h (session, key))
 
 -- name: labels
--- Reads the names of keys. Relies on name_pkey.
+-- Returns the names that belong to the keys. Relies on name_pkey.
 select key, label
 from holdfast.name
 where key = any($1::bigint[])
@@ -122,8 +123,8 @@ where key = any($1::bigint[])
 select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)::text as guarded
 
 -- name: in_transaction_try
--- Locks names for the caller's transaction if all are free now. Works in key order and stops at the first busy name. After a restart
--- or failover, all names are busy until no process can trust an earlier lock and the fences have been moved ahead.
+-- Locks names for the caller's transaction if all of them are free now. Tries the names in key order and stops at the first busy name.
+-- After a restart or failover, all names count as busy until no process can rely on an earlier lock and the fences have been moved ahead.
 with recursive server as materialized (
   select holdfast.noticed_generation() as generation
 ),
@@ -132,7 +133,7 @@ grace as materialized (
   from server
 ),
 taken as (
-  -- Checked before any lock is acquired, because a request for one name has no savepoint.
+  -- Leases are checked before any lock is acquired, because a request for one name has no savepoint.
   select 0 as place, yes and holdfast.leased_keys($1::bigint[]) = '{}' as granted
   from grace
   union all
@@ -151,9 +152,9 @@ from taken
 cross join server
 
 -- name: in_transaction_wait
--- Waits for names, in key order, for the caller's transaction, then restores the caller's lock_timeout. PostgreSQL applies lock_timeout to
--- each lock; this statement limits each lock to the time that remains after the previous locks. Returns no fence if a name is leased, or if
--- a process may still trust an earlier lock after a restart or failover.
+-- Waits for names, in key order, on behalf of the caller's transaction, and then restores the caller's lock_timeout. PostgreSQL applies
+-- lock_timeout to each lock separately. The statement therefore limits each lock to the time that remains after the previous locks. Returns
+-- no fence if a name is leased, or if a process may still rely on an earlier lock after a restart or failover.
 with server as materialized (
   select holdfast.noticed_generation() as generation
 ),
@@ -184,12 +185,12 @@ cross join server
 group by generation
 
 -- name: begin_generation
--- Begins a generation for a restarted server, and moves the fences ahead.
+-- Begins a new generation after a server restart, and moves the fence sequence ahead.
 select holdfast.generation()
 
 -- name: open_space
--- Registers a key space under a random base, or returns its existing base. An upsert, because the snapshot of a plain select
--- would not contain a row that another instance has just inserted.
+-- Registers a key space with a random base, or returns the base of an existing key space. The statement is an upsert, because the snapshot
+-- of a plain SELECT would not contain a row that another instance has just inserted.
 insert into holdfast.key_space (namespace, space, base)
 values ($1, $2, $3)
 on conflict (namespace, space) do update

@@ -44,7 +44,7 @@ import { Lock } from './lock.js'
 import type { LockMode } from './lock-batcher.js'
 import { isReentrant, LockFlowHold } from './reentrancy.js'
 
-/** A name in the namespace of this instance, or a key from `locks.pair` or `locks.space`. */
+/** Name in the namespace of this instance, or key from `locks.pair` or `locks.space`. */
 export type Lockable = string | Key
 
 export interface LockOptions {
@@ -52,14 +52,14 @@ export interface LockOptions {
   mode?: LockMode | undefined
   /** Maximum time to wait for the name. Default: no limit for `acquire` and `with`, 0 for `tryAcquire`. */
   wait?: Duration | undefined
-  /** Aborts the request. A lock that is granted later is released. */
+  /** Signal that aborts the request. If the lock is granted after that, the lock is released. */
   signal?: AbortSignal | undefined
 }
 
-/** A registered range of keys: a random base plus a number. */
+/** Registered range of keys. Each key is the sum of a random base and a number. */
 export interface KeySpace {
   readonly space: string
-  /** Returns the key of a number from 0 to 1,048,575. */
+  /** Returns the key for a number from 0 to 1,048,575. */
   at(number: number): Key
 }
 
@@ -91,7 +91,8 @@ const rules = {
 const keyCacheSize = 10_000
 
 /**
- * Distributed locks (mutex, shared lock), enforced by PostgreSQL. A lock lasts until the process releases it or dies.
+ * Provides distributed locks (mutexes and shared locks) that PostgreSQL enforces. A lock lasts until the process
+ * releases it or dies.
  *
  * @example
  * await holdfast.locks.with('nightly-report', { wait: '5s' }, async ({ signal, fence }) => {
@@ -120,8 +121,9 @@ export class Locks {
   }
 
   /**
-   * Acquires a lock on one name or on several (all or nothing, in a fixed order, so that these calls cannot deadlock
-   * with each other). By default, waits without a time limit. With `wait`, throws `LockTimeoutError` after that time.
+   * Acquires a lock on one or more names. Several names are acquired all or nothing, in a fixed order, so these calls
+   * cannot deadlock with each other. By default, waits without a time limit. With `wait`, throws `LockTimeoutError`
+   * after that time.
    *
    * @example
    * await using lock = await holdfast.locks.acquire(['account:1', 'account:2'], { wait: '5s' })
@@ -170,9 +172,9 @@ export class Locks {
   }
 
   /**
-   * Locks names until the caller's own transaction ends. Works through any pooler. `client` is a `pg` client after
-   * `begin`, or the `sql` object that `begin` of postgres.js passes. Throws `LockTimeoutError` after `wait`; the
-   * transaction remains usable.
+   * Locks names until the caller's own transaction ends. Works through any connection pooler. `client` is a `pg` client
+   * that has executed `begin`, or the `sql` object that postgres.js passes to the callback of `begin`. Throws
+   * `LockTimeoutError` after `wait`, but the transaction remains usable.
    *
    * @example
    * await client.query('begin')
@@ -198,7 +200,10 @@ export class Locks {
     return this.#lockInTransaction('locks.tryInTransaction', client, names, options, 0)
   }
 
-  /** Returns the 64-bit key of a name, in decimal, like `holdfast.lock_key(namespace, name)` in SQL. */
+  /**
+   * Returns the 64-bit key of a name, in decimal. The SQL function `holdfast.lock_key(namespace, name)` returns the
+   * same key.
+   */
   key(name: string): string {
     return this.#key(name).key
   }
@@ -214,7 +219,8 @@ export class Locks {
   }
 
   /**
-   * Opens a key space: a random base, registered once in the database, plus numbers that you assign.
+   * Opens a key space. Each key is the sum of a random base, which is registered once in the database, and a number
+   * that you assign.
    *
    * @example
    * const steps = await holdfast.locks.space('billing-steps')
@@ -311,9 +317,9 @@ export class Locks {
   }
 
   /**
-   * Acquires all keys or none. Tries all missing keys at the same time. Keeps the keys before the first busy key,
-   * releases the keys after it, waits for the busy key, then tries the remaining keys. A waiting call holds only keys
-   * that are smaller than the awaited key, so these calls cannot form a cycle.
+   * Acquires all keys or none. Tries all missing keys at the same time. If a key is busy, keeps the keys before it,
+   * releases the keys after it, waits for the busy key, and then tries the remaining keys. A waiting call holds only
+   * keys that are smaller than the awaited key, so these calls cannot form a cycle.
    */
   async #acquireAll(keys: readonly Key[], options: AcquireOptions): Promise<Hold[] | null> {
     const arbiter = this.#arbiter!
@@ -365,8 +371,8 @@ export class Locks {
     const tx = executorOf(client)
     const keys = this.#keysOf(names)
     this.#calls.throwIfClosed()
-    // This call matters only if it throws. A nested reader still needs its own lock, because its transaction is a
-    // separate holder.
+    // This check matters only if it throws an error. A nested reader still needs its own lock, because its transaction
+    // is a separate holder.
     for (const key of keys) isReentrant(key, mode, this)
     for (const key of keys) this.#options.names.check(key)
     const registered = this.#register(keys)
@@ -383,8 +389,8 @@ export class Locks {
   }
 
   /**
-   * Registers names outside the caller's transaction, where their rows would stay locked until it ends. Returns a key
-   * collision, if there is one. If the registration fails, the next call repeats it.
+   * Registers names outside the caller's transaction, because inside it their rows would stay locked until the
+   * transaction ends. Returns a key collision, if there is one. If the registration fails, the next call repeats it.
    */
   async #register(keys: readonly Key[]): Promise<Error | undefined> {
     const { names, anchor, database } = this.#options

@@ -2,12 +2,15 @@ import { type FlowHold, holdsOfFlow, type Key, UsageError } from '../base/index.
 import type { Lock } from './lock.js'
 import type { LockMode } from './lock-batcher.js'
 
-/** A lock that an enclosing handler of `with` holds. */
+/** Lock that an enclosing `with` handler holds. */
 export class LockFlowHold implements FlowHold {
   constructor(
     readonly handle: Lock,
     readonly address: string,
-    /** The `Locks` object that acquired the lock. A second instance in this process competes like another process. */
+    /**
+     * The `Locks` object that acquired the lock. A second instance in the same process competes for locks as another
+     * process does.
+     */
     readonly locks: object,
   ) {}
 
@@ -17,16 +20,16 @@ export class LockFlowHold implements FlowHold {
 }
 
 /**
- * Returns true for a nested reader of the name. Throws if the request would wait for the lock that its own handler
- * holds.
+ * Returns true if the request comes from a nested reader of the name. Throws an error if the request would wait for the
+ * lock that its own handler holds.
  */
 export function isReentrant(key: Key, mode: LockMode, locks: object): boolean {
   for (const held of holdsOfFlow()) {
     if (!(held instanceof LockFlowHold) || held.locks !== locks || !held.keys.includes(key.key)) continue
     if (held.handle.mode === 'shared' && mode === 'shared') return true
     throw new UsageError(
-      `"${key.label}" is held already (${held.handle.mode}) by the handler that requests it (${mode})`,
-      'The request would wait for itself. Use the lock that the handler received, or another name for the inner work.',
+      `"${key.label}" is already held (${held.handle.mode}) by the handler that is requesting it (${mode})`,
+      'The request would wait for itself. Use the lock that the handler received, or use a different name for the inner work.',
     )
   }
   return false

@@ -11,5 +11,5 @@ comment on table holdfast.hold is
 comment on column holdfast.hold.session is 'Number of the session that holds the lock.';
 comment on column holdfast.hold.key is 'Key of the name.';
 comment on column holdfast.hold.mode is 'Lock mode: exclusive or shared.';
-comment on column holdfast.hold.fence is 'Fence of the grant.';
+comment on column holdfast.hold.fence is 'Fencing token of the grant.';
 comment on column holdfast.hold.since is 'Time of the grant.';

@@ -66,7 +66,7 @@ export class WaitPool {
     })
   }
 
-  /** Closes idle connections now, and the others when they are returned. */
+  /** Closes idle connections now, and all other connections when they are returned. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all(this.#idle.splice(0).map((connection) => this.#closeConnection(connection)))
@@ -83,7 +83,8 @@ export class WaitPool {
       return connection
     } catch (error) {
       if (!(error instanceof TooManyConnectionsError)) throw error
-      // The fallback is periodic tries on the anchor, which are slower but need no further connection.
+      // As a fallback, the anchor connection tries the lock periodically, which is slower but needs no additional
+      // connection.
       await pause(maxWaitMs)
       return undefined
     } finally {
@@ -117,8 +118,8 @@ export class WaitConnection {
   ) {}
 
   /**
-   * Waits for a key for at most one slice of 40 % of the expiry. Thus a grant arrives while the session is still
-   * trusted, and no long statement holds back vacuum. Returns the fence, or undefined if the slice ends without a
+   * Waits for a key for at most one slice of 40 % of the expiry. A grant therefore arrives while the session is still
+   * valid, and no long-running statement holds back vacuum. Returns the fence, or undefined if the slice ends without a
    * grant.
    */
   async wait(key: Key, mode: LockMode, maxWaitMs: number): Promise<number | undefined> {
@@ -145,13 +146,13 @@ export class WaitConnection {
   /** Cancels the current wait, unless its slice ends within 50 ms. */
   cancel(): void {
     if (this.#sliceEndsAt - performance.now() < 50) return
-    // A second cancel could hit the statement after the wait.
+    // A second cancellation could interrupt the statement that follows the wait.
     this.#sliceEndsAt = 0
     const { anchor, statements } = this.pool
     anchor.session?.run(statements.cancel, [this.batcher.session.backendPid]).catch(() => {})
   }
 
-  /** Whether no writer is waiting for the key in another session. */
+  /** Returns true if no writer in another session is waiting for the key. */
   async admitsReaders(key: Key): Promise<boolean> {
     const [row] = await this.batcher.session.run(this.pool.statements.admits_readers, [key.key])
     return row![0] as unknown as boolean

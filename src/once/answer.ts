@@ -2,9 +2,9 @@ import { HoldfastError, isInstance, memberOf, toJson, toRecordedError, UsageErro
 import type { RecordedFailure } from './errors.js'
 
 export interface StoredAnswer {
-  /** JSON. Null for undefined. */
+  /** JSON text of the answer. Null for undefined. */
   readonly value: string | null
-  /** Bytes next to the JSON, such as a response body. */
+  /** Bytes that are stored in addition to the JSON, such as a response body. */
   readonly body: Uint8Array | null
 }
 
@@ -12,7 +12,10 @@ export interface StoredAnswer {
 export interface AnswerCodec<T> {
   encode(answer: T): StoredAnswer
   decode(written: StoredAnswer): T
-  /** Whether the writes through `tx` commit with this answer. Without this function, the writes always commit. */
+  /**
+   * Returns whether the writes through `tx` commit together with this answer. Without this function, they always
+   * commit.
+   */
   keepsEffect?(answer: T): boolean
 }
 

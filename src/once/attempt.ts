@@ -11,7 +11,7 @@ export interface AttemptContext {
 /**
  * One call to a user's function whose effect must not happen twice: for a delivery, a tick or a job. The attempt is
  * bound to an epoch of the instance. After the epoch is lost, another instance may do the same work, so the attempt's
- * signal aborts before that.
+ * signal aborts before the epoch ends.
  */
 export abstract class Attempt {
   readonly #epoch: Epoch
@@ -28,7 +28,7 @@ export abstract class Attempt {
   }
 
   get signal(): AbortSignal {
-    // Detects a deadline that passed while the event loop was blocked.
+    // Detects a deadline that has passed while the event loop was blocked.
     if (!this.#epoch.trusted) this.lose(this.#epoch.loss)
     // Created on first use, because most jobs never need an abort controller.
     if (this.#controller === undefined) {
@@ -42,7 +42,7 @@ export abstract class Attempt {
     if (this.#transaction === undefined) {
       const { database, statements, expiryMs } = this.#context
       this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
-      // After the attempt has ended, no code would end a new transaction.
+      // The attempt has ended, so no code would end a new transaction. The transaction must not accept queries.
       if (this.#isSealed) this.#transaction.seal()
     }
     return this.#transaction.tx
@@ -55,7 +55,9 @@ export abstract class Attempt {
     this.#controller?.abort(reason)
   }
 
-  /** From now on this attempt must not record anything, because another instance may do the work. */
+  /**
+   * Marks the attempt as lost. A lost attempt must not record anything, because another instance may be doing the work.
+   */
   lose(cause?: Error): void {
     if (this.#isLost) return
     this.#isLost = true
@@ -71,7 +73,7 @@ export abstract class Attempt {
     return this.#isLost
   }
 
-  /** Returns the transaction if the function has used it. The transaction accepts no more queries. */
+  /** Returns the transaction if the function has used it. After this call, the transaction accepts no more queries. */
   sealed(): RunTransaction | undefined {
     this.#isSealed = true
     return this.#transaction?.seal() ? this.#transaction : undefined

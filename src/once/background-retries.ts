@@ -1,9 +1,10 @@
 import { isRetryable, resultWithin, retryUntilRecorded } from '../base/index.js'
 
 /**
- * Retries work that must succeed even if the database does not respond for a while: releasing a claim or recording an
- * answer. The retries continue after the caller has received an error. They stop when the work succeeds, an error is
- * not retryable, or the instance closes. When the instance closes, the end of its presence frees every key in flight.
+ * Retries work that must succeed even if the database does not respond for a while, such as releasing a claim or
+ * recording an answer. The retries continue after the caller has received an error. They stop when the work succeeds,
+ * when an error is not retryable, or when the instance closes. When an instance closes, the end of its presence frees
+ * every key that is in flight.
  */
 export class BackgroundRetries {
   readonly #underWay = new Set<Promise<void>>()
@@ -14,8 +15,8 @@ export class BackgroundRetries {
   }
 
   /**
-   * Runs the work with increasing pauses between attempts. Returns undefined after `ms` and continues in the
-   * background.
+   * Runs the work with increasing pauses between attempts. After `ms`, returns undefined and continues the retries in
+   * the background.
    */
   async within<T>(ms: number, work: () => Promise<T>): Promise<T | undefined> {
     const retrying = retryUntilRecorded(this.#givingUp, work, (error) => {

@@ -1,20 +1,20 @@
 import { HoldfastError, type RecordedError } from '../base/index.js'
 
-/** The key was already used, or is in use, with a different fingerprint. */
+/** Thrown if the key has already been used, or is in use, with a different fingerprint. */
 export class FingerprintMismatchError extends HoldfastError {
   readonly key: string
 
   constructor(key: string) {
-    super(`"${key}" was used before with another fingerprint`, {
+    super(`The key "${key}" has already been used with a different fingerprint`, {
       code: 'FINGERPRINT_MISMATCH',
       retryable: false,
-      hint: 'Use another key for another payload.',
+      hint: 'Use a different key for each payload.',
     })
     this.key = key
   }
 }
 
-/** The key's first run failed, and its failure was recorded as the answer (`failures: 'record'`). */
+/** Thrown if the key's first run failed and its failure was recorded as the answer (`failures: 'record'`). */
 export class RecordedFailureError extends HoldfastError {
   readonly key: string
   /** Error that the first run threw. */
@@ -24,17 +24,20 @@ export class RecordedFailureError extends HoldfastError {
     super(`The first run of "${key}" failed: ${failure.message}`, {
       code: 'ONCE_FAILED',
       retryable: false,
-      hint: 'Call once.forget(key) to let the key run again.',
+      hint: 'Call once.forget(key) so that the next call runs the work again.',
     })
     this.key = key
     this.failure = failure
   }
 }
 
-/** Recorded part of an error that a run threw. */
+/** Part of a run's error that is recorded in the database. */
 export type RecordedFailure = Omit<RecordedError, 'stack'>
 
-/** Another run may have taken over, and this run recorded no answer. Also the abort reason of the run's signal. */
+/**
+ * Thrown if a run was lost: another run may have taken over the key, and the lost run has recorded no answer. Also the
+ * abort reason of the run's signal.
+ */
 export class OnceLostError extends HoldfastError {
   readonly key: string
   readonly fence: number
@@ -43,7 +46,7 @@ export class OnceLostError extends HoldfastError {
     super(`The run of "${key}" was lost: ${cause.message}`, {
       code: 'ONCE_LOST',
       retryable: true,
-      hint: 'Stop the work. If another run has taken over, the writes of `tx` are rolled back. Run the key again to get the answer.',
+      hint: 'Stop the work. If another run has taken over, the writes through `tx` are rolled back. Call once.run with the same key again to get the answer.',
       cause,
     })
     this.key = key

@@ -6,10 +6,10 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   #variable_conflict use_column
   begin
     -- A key is free if it has no row, its answer has expired, or its run's session has ended. The statement tries to acquire the
-    -- transaction lock of each free key and never waits: a caller's transaction holds the lock until it ends, and waiting for its
-    -- uncommitted row would block the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and no
-    -- key is granted before the grace period ends. "retry": another claim committed after this statement's snapshot. Relies on
-    -- delivery_pkey. This is a function so that PostgreSQL caches its plan: planning takes longer than execution.
+    -- transaction lock of each free key and never waits for a lock. A caller's transaction holds the lock until it ends, and waiting for
+    -- its uncommitted row would block the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and
+    -- no key is granted before the grace period ends. The state "retry" means that another claim committed after this statement's snapshot.
+    -- Relies on delivery_pkey. The query is in a function so that PostgreSQL caches its plan, because planning takes longer than execution.
     return query
     with unflushed as materialized (
       select case when is_own_transaction then set_config('synchronous_commit', 'off', true) end as commits
@@ -28,7 +28,7 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
       from asked
       join holdfast.delivery on delivery.namespace = for_namespace
         and delivery.key = asked.key
-        -- Repeats the join condition. With the join condition alone, the planner may scan the whole namespace.
+        -- Repeats the join condition, because otherwise the planner may scan the whole namespace.
         and delivery.key = any(array(select asked.key from asked))
       where case delivery.state
         when 'in-flight' then holdfast.is_present(delivery.session)
@@ -36,7 +36,7 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
       end
     ),
     tried as materialized (
-      -- Checks the grace period once, and only for free keys: a replay does not depend on it.
+      -- Checks the grace period once, and only for free keys, because a replay does not depend on the grace period.
       select
         asked.*,
         (select yes from grace) as grace_over,

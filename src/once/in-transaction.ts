@@ -7,8 +7,8 @@ import type { OnceStore } from './store.js'
 import type { Transaction } from './transaction.js'
 
 /**
- * Claims the key, runs the work and records the answer after a savepoint in the caller's transaction. Other sessions
- * cannot see the row before the commit. Until then they see the transaction lock on the key. A commit records the
+ * Claims the key, runs the work and records the answer after a savepoint in the caller's transaction. Before the
+ * commit, other sessions cannot see the row, but they can detect the transaction lock on the key. A commit records the
  * answer, and a rollback frees the key.
  */
 export async function runInTransaction<T>(

@@ -5,7 +5,7 @@ export type AttemptResult =
   | Exclude<ClaimResult, { state: 'claimed' | 'in-grace' }>
   | { readonly state: 'unreachable'; readonly error: Error }
 
-/** The attempt claimed the key, and its run returned this answer. */
+/** The attempt claimed the key, and the run returned this answer. */
 export interface FinishedRun<T> {
   readonly state: 'finished'
   readonly value: T
@@ -17,7 +17,7 @@ export interface FinishedRun<T> {
  */
 export type Attempt<T> = (attempt: KeyAttempt, giveUp: AbortSignal) => Promise<AttemptResult | FinishedRun<T>>
 
-/** Attempt by one caller in this process. Other callers with the same key wait for the attempt's result. */
+/** Attempt by one caller in this process. Other callers with the same key wait for the result of this attempt. */
 export class KeyAttempt {
   readonly result: Promise<AttemptResult>
   readonly ended: Promise<void>

@@ -1,5 +1,5 @@
--- No statement needs session state, so any connection pooler works. Statements that lock several rows lock them in key order, so that they
--- cannot deadlock.
+-- None of these statements needs session state, so any connection pooler works. Statements that lock several rows lock them in key order,
+-- so that they cannot deadlock.
 
 -- name: claim
 -- Returns the state of each key, and claims the free keys. See holdfast.claim_deliveries.
@@ -7,9 +7,9 @@ select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
 -- name: finish
--- Records answers, each only if the row still has its run's token. Returns the keys of the recorded answers, including answers that were
--- recorded before. The commit is flushed even if the role has turned synchronous_commit off: a crash must not lose an answer that a caller
--- received. A body ($3) requires a single answer. Relies on delivery_pkey.
+-- Records each answer only if its row still has the run's token. Returns the keys of the recorded answers, including answers that were
+-- recorded before. The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose an answer that a
+-- caller has received. A body ($3) is allowed only for a single answer. Relies on delivery_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -45,7 +45,8 @@ select key
 from mine
 
 -- name: release
--- Frees keys whose runs failed, or whose claim response was lost. The commit is not flushed, because a crash frees these keys anyway.
+-- Frees keys whose runs have failed, or whose claims received no response. The commit is not flushed, because a crash frees these keys
+-- anyway.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
@@ -72,7 +73,7 @@ where delivery.namespace = $1
   and delivery.token = mine.token
 
 -- name: release_unfinished
--- Frees the key of a run whose commit response was lost, if the run is still in flight. Waits at most $4 ms for the run's transaction,
+-- Frees the key of a run whose commit received no response, if the run is still in flight. Waits at most $4 ms for the run's transaction,
 -- which holds the row lock until it commits or rolls back.
 with patience as materialized (
   select set_config('lock_timeout', $4, true)

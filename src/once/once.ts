@@ -26,24 +26,24 @@ import { Runs } from './runs.js'
 import { OnceStore } from './store.js'
 
 export interface OnceInTransactionOptions {
-  /** Maximum time that a duplicate waits for the answer of the run in flight. Default 0: no wait. */
+  /** Maximum time that a duplicate waits for the answer of the run in flight. Default 0 (no waiting). */
   wait?: Duration | undefined
   /** Time for which the recorded answer is kept. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
   /**
-   * Identifies the payload, for example by its hash. A different fingerprint for the same key throws a
-   * `FingerprintMismatchError`.
+   * Fingerprint that identifies the payload, for example a hash. If the same key is used with a different fingerprint,
+   * the call throws a `FingerprintMismatchError`.
    */
   fingerprint?: string | undefined
   /**
-   * Behavior if the function throws. `free` (the default): the next call runs the function again. `record`: the failure
-   * is the answer, and duplicates get a `RecordedFailureError`.
+   * Behavior if the function throws an error. With `free` (the default), the next call runs the function again. With
+   * `record`, the failure is recorded as the answer, and duplicates get a `RecordedFailureError`.
    */
   failures?: 'free' | 'record' | undefined
 }
 
 export interface OnceOptions extends OnceInTransactionOptions {
-  /** When this signal aborts, the wait for another run's answer ends. */
+  /** Signal that ends the wait for another run's answer when it aborts. */
   signal?: AbortSignal | undefined
 }
 
@@ -82,7 +82,10 @@ const rules = { ...transactionRules, signal: abortSignal }
 
 /** Maximum pause between two polls of a key that another run holds. */
 const maxPauseMs = 250
-/** A claim holds the lock on the key for a few milliseconds. Only a caller's transaction holds the lock longer. */
+/**
+ * Maximum number of polls of a busy key after the wait has ended. A claim holds the lock on its key for only a few
+ * milliseconds, whereas a caller's transaction may hold it longer.
+ */
 const maxBusyPolls = 4
 
 /**
@@ -207,8 +210,8 @@ export class Once {
   ): ParsedOptions {
     if (typeof work !== 'function') {
       throw new UsageError(
-        `Expected the function that ${where} runs, got ${describe(work)}`,
-        'The function comes before the options: once.run(key, work, { wait }).',
+        `Expected ${where} to receive a function to run, got ${describe(work)}`,
+        'Pass the function before the options: once.run(key, work, { wait }).',
       )
     }
     const options = readOptions(where, given, known as typeof rules)
@@ -222,7 +225,7 @@ export class Once {
     }
   }
 
-  /** Emits the event for a key's result, and a tracing span for the run. */
+  /** Emits the event for a key's result, and records a tracing span for the run. */
   async #runObserved<T>(
     where: string,
     key: string,

@@ -10,7 +10,7 @@ import type { Transaction } from './transaction.js'
 /** Argument that a run passes to its function. */
 export interface Delivery {
   readonly key: string
-  /** Transaction that commits together with the answer. The first query begins it. */
+  /** Transaction that commits together with the answer. The first query begins the transaction. */
   readonly tx: Transaction
   /** Signal that aborts before another run can take over. The reason is a `OnceLostError`. */
   readonly signal: AbortSignal
@@ -22,7 +22,7 @@ export type Work<T> = (delivery: Delivery) => Promise<T> | T
 
 export interface ParsedOptions {
   readonly key: string
-  /** End of the wait, on the monotonic clock. */
+  /** Time at which the wait ends, on the monotonic clock. */
   readonly until: number
   readonly retainMs: number
   readonly fingerprint: string | null
@@ -45,7 +45,7 @@ export async function runWork<T>(
 }
 
 export interface RunContext extends AttemptContext {
-  /** Aborts when a closing instance stops waiting for its runs. */
+  /** Signal that aborts when a closing instance stops waiting for its runs. */
   readonly givingUp: AbortSignal
 }
 
@@ -70,7 +70,7 @@ export class Run extends Attempt {
     return new OnceLostError(this.claim.key, this.fence, cause)
   }
 
-  /** Unsubscribes the run from losses. */
+  /** Stops listening for the loss of the run's epoch. */
   end(): void {
     for (const forget of this.#forgets) forget()
   }

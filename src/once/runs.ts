@@ -21,7 +21,7 @@ export interface RunsOptions {
   readonly expiryMs: number
 }
 
-/** Claims, runs and records this process's deliveries. */
+/** Claims, runs and records the deliveries of this process. */
 export class Runs {
   readonly #options: RunsOptions
   readonly #store: OnceStore
@@ -64,7 +64,8 @@ export class Runs {
         return { state: 'retry' }
       }
       attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
-      // After a loss, other callers may run the key, even in this process and even if the function has not ended.
+      // After a loss, other callers may run the key, even in this process and even if the lost run's function has not
+      // ended.
       whenAborted(run.delivery.signal, () => attempt.end())
       const running = this.#runAndRecord(run, options, work, codec)
       this.#inFlight.add(running)
@@ -79,13 +80,14 @@ export class Runs {
   }
 
   /**
-   * Resolves when the current runs have ended. Does not stop the runs: another process would only repeat a stopped run.
+   * Resolves when the current runs have ended. Does not stop the runs, because another process would only repeat a
+   * stopped run.
    */
   async drain(): Promise<void> {
     await Promise.allSettled([...this.#inFlight])
   }
 
-  /** Waits for the runs in flight until the expiry. Then abandons them. */
+  /** Waits for the runs in flight until the expiry, and then abandons them. */
   async close(): Promise<void> {
     await resultWithin(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))
     this.#givingUp.abort(new ClosedError('This instance'))
@@ -118,12 +120,14 @@ export class Runs {
     await this.#recordAnswer({ ...claim, state: 'failed', written: encodeFailure(error) }).catch(() => {})
   }
 
-  /** Records an answer, with retries. Returns false if another run has taken over and nothing was recorded. */
+  /**
+   * Records an answer, and retries on failure. Returns false if another run has taken over and nothing was recorded.
+   */
   async #recordAnswer(result: RunResult): Promise<boolean> {
     const recorded = await this.#retries.within(this.#maxRetryMs, () => this.#store.finish(result))
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
-      `The answer of "${result.key}" could not be recorded yet. Retries continue in the background`,
+      `The answer for "${result.key}" could not be recorded yet. Retries continue in the background`,
     )
   }
 
@@ -145,17 +149,20 @@ export class Runs {
     if (end === 'rolled back') throw ended.error
     if (end === 'taken over') throw run.lossError(ended.error as Error)
     throw new DatabaseUnreachableError(
-      `The connection was lost while "${result.key}" committed: either both its effect and its answer are committed, or neither`,
+      `The connection was lost while "${result.key}" was committing: either both its effect and its answer have been committed, or neither`,
       ended.error,
     )
   }
 
-  /** Frees a key. Waits for a short time. After that, retries continue in the background. */
+  /** Frees a key. Waits for a short time, and then continues the retries in the background. */
   async #release(claim: Claim): Promise<void> {
     await this.#retries.within(responseTimeoutMs, () => this.#store.release(claim)).catch(() => {})
   }
 
-  /** Frees a claim whose response was lost. Tries twice, because the server may execute the claim after the first try. */
+  /**
+   * Frees a claim whose response was lost. Releases the claim twice, because the server may execute it after the first
+   * release.
+   */
   #releaseUnconfirmed(claim: Claim): void {
     const release = () => this.#store.release(claim)
     const later = () => pause(responseTimeoutMs, this.#givingUp.signal)

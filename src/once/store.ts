@@ -15,7 +15,7 @@ interface RunId {
 }
 
 export interface Claim extends RunId {
-  /** Session number of the epoch that the claim is bound to. */
+  /** Session number of the epoch to which the claim is bound. */
   readonly session: number
   readonly fingerprint: string | null
   readonly retainMs: number
@@ -27,7 +27,7 @@ export type ClaimResult =
   | { readonly state: 'done' | 'failed'; readonly fingerprint: string | null; readonly written: StoredAnswer }
   /** Another claim or a caller's transaction holds the lock on the key. */
   | { readonly state: 'busy' }
-  /** Another claim committed first. Try again immediately. */
+  /** Another claim committed first, so the claim must be retried immediately. */
   | { readonly state: 'retry' }
   /** The server has restarted, and a run that began before the restart may not have ended yet. */
   | { readonly state: 'in-grace' }
@@ -98,7 +98,7 @@ export class OnceStore {
     return claimResultOf(row!)
   }
 
-  /** Records an answer. Returns true if it is recorded now or was recorded before. */
+  /** Records an answer. Returns true if the answer has been recorded now or before. */
   finish(result: RunResult): Promise<boolean> {
     if (result.written.body === null) return this.#results.add(result)
     return this.finishIn(this.#retryingExecutor(), result)
@@ -113,10 +113,12 @@ export class OnceStore {
     await this.#releases.add(run)
   }
 
-  /** Reads the result of a commit after its response was lost. Frees the key if the transaction was rolled back. */
+  /**
+   * Finds out whether a commit whose response was lost has succeeded. Frees the key if the transaction was rolled back.
+   */
   async resolveUnknownEnd({ key, token }: RunId): Promise<'rolled back' | 'recorded' | 'taken over'> {
     const { database, namespace } = this.#options
-    // Shorter than the connection's timeout, so that the server gives up first.
+    // The statement's time limit is shorter than the connection's timeout, so that the server gives up first.
     const values = [namespace, key, token, String(responseTimeoutMs * 0.8)]
     const released = await database.query(this.sql.release_unfinished.text, values, responseTimeoutMs)
     if (released.length > 0) return 'rolled back'
@@ -144,7 +146,7 @@ export class OnceStore {
     const { namespace, instanceId } = this.#options
     const rows = claims.map(({ key, token, session, fingerprint, retainMs }) => ({
       key,
-      // A user's lock name cannot contain a zero byte, so the keys cannot collide.
+      // A user's lock name cannot contain a zero byte, so these keys cannot collide with lock names.
       lock_key: hashedKey(namespace, `\0once\0${key}`).key,
       token,
       session,

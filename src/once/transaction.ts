@@ -57,7 +57,7 @@ export class RunTransaction {
       if (this.#isSealed) {
         throw new UsageError(
           'The transaction of this run has ended',
-          'Await every query of `tx` before the function that received it resolves.',
+          'Await every query of `tx` before the function that received `tx` returns.',
         )
       }
       const ends = [this.#signal, this.#silence.signal]
@@ -148,7 +148,7 @@ export class RunTransaction {
 }
 
 function silentError(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('The connection of the transaction does not respond')
+  return new DatabaseUnreachableError('The connection of the transaction is not responding')
 }
 
 class RollbackRequest extends Error {}

@@ -8,7 +8,7 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
     this_hour constant timestamptz := date_trunc('hour', moment, 'UTC');
     at constant integer := extract(minute from moment at time zone 'UTC')::integer + 1;
     nothing constant smallint[] := array_fill(0::smallint, '{60}');
-    -- Number of names that can still be added in this hour. The limit for names with waits is 1000 higher.
+    -- Number of names that can still be added in this hour. For names that calls waited for, the limit is 1000 higher.
     room constant integer := 1000 - (select count(*) from (select from holdfast.sample where hour = this_hour limit 2000) as counted);
   begin
     insert into holdfast.sample as known (hour, key, held_total, waited_total, held, waited)
@@ -77,7 +77,7 @@ create or replace function holdfast.term_end(key bigint, fence bigint)
       order by term.fence
       limit 1;
     end if;
-    -- If the name was held for only part of the minute, this is the earliest end that the sample proves.
+    -- Finds the last minute in which the name was held. If the name was held for only part of that minute, uses the earliest possible end.
     select hour + make_interval(mins => minute::integer - 1, secs => least(tenths, 600) / 10.0) into seen_at
     from generate_series(
       date_trunc('hour', clock_timestamp(), 'UTC'),

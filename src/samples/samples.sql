@@ -1,7 +1,7 @@
 -- name: write
--- Adds this instance's samples ($1; $2 to $5: see sample_names) and records its terms ($6: ages of their starts and ends, in ms). The
--- commit is not flushed, because nothing depends on the last moments before a crash. Returns the database's clock in ms. Relies on
--- sample_pkey, term_pkey.
+-- Adds this instance's samples and records its terms. $1 is the instance, $2 to $5 are the arguments of sample_names, and $6 contains the
+-- terms, with the ages of their starts and ends in ms. The commit is not flushed, because nothing depends on the last moments before a
+-- crash. Returns the database's clock in ms. Relies on sample_pkey, term_pkey.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
@@ -12,7 +12,7 @@ recorded as (
     clock_timestamp() - make_interval(secs => t.began / 1000),
     clock_timestamp() - make_interval(secs => t.ended / 1000),
     case
-      -- A restarting server ends sessions with the same error code.
+      -- A restarting server ends sessions with the same error code as an administrator does.
       when t.why = 'session-ended'
         and exists (select from holdfast.server_generation where began_at >= clock_timestamp() - make_interval(secs => t.ended / 1000))
       then 'restarted'
@@ -24,8 +24,8 @@ recorded as (
   left join holdfast.instance i on i.id = $1
   order by t.key, t.fence
   on conflict (key, fence) do update
-  -- Holders of the same lease token share a term. If two times differ, the earlier time is correct, because a delayed statement records a
-  -- later time.
+  -- Holders of the same lease token share a term. If two recorded times differ, the earlier time is correct, because a delayed statement
+  -- records a later time.
   set instance = excluded.instance,
       host = excluded.host,
       os_pid = excluded.os_pid,
@@ -42,9 +42,9 @@ select
 from unflushed
 
 -- name: sweep
--- Records when terms ended whose instance is gone. Removes samples after two days, terms after $1 days, and terms beyond the latest $2 in
--- total and $3 per name. Each part processes a bounded number of rows. Relies on sample_pkey, term_instance, term_ended_at, lease_pkey and
--- term_pkey.
+-- Records the end of each term whose instance is gone. Removes samples after two days and terms after $1 days. Also removes terms beyond
+-- the latest $2 in total and the latest $3 per name. Each part processes a bounded number of rows. Relies on sample_pkey, term_instance,
+-- term_ended_at, lease_pkey and term_pkey.
 with old_samples as (
   delete from holdfast.sample
   where (hour, key) in (

@@ -23,7 +23,7 @@ interface SamplesOptions {
 }
 
 const minPauseMs = 1_000
-/** Spreads the instances' writes over the minute. */
+/** Spreads the writes of the instances over the minute. */
 const spreadMs = 50_000
 /** Average number of writes between sweeps. The actual number is random, so that short-lived processes sweep too. */
 const writesPerSweep = 60
@@ -31,7 +31,10 @@ const keepDays = 14
 const keepTerms = 50_000
 const keepOfName = 500
 
-/** A slower write may have recorded times that are too late, so it is sent again, at most `maxTries` times in total. */
+/**
+ * Maximum duration of a normal write. A slower write may have recorded times that are too late, so it is repeated, up
+ * to `maxTries` times in total.
+ */
 const quickMs = 250
 const maxTries = 3
 
@@ -96,7 +99,8 @@ export class Samples {
 
   /** @internal Records when terms ended whose instance is gone, and removes old rows. */
   async sweep(): Promise<void> {
-    // Does not run on the anchor, because the anchor's own session does not see this instance as present.
+    // The sweep does not run on the anchor connection, because the anchor's own session does not see this instance as
+    // present.
     const values = [keepDays, keepTerms, keepOfName]
     await this.#options.keepaliveDatabase.query(this.#sql.sweep.text, values, responseTimeoutMs)
   }
@@ -117,7 +121,7 @@ export class Samples {
   }
 
   #waitersChanged({ key, label }: Key, by: 1 | -1): void {
-    // A campaign is not counted as a wait, because it delays no work.
+    // A campaign does not count as a wait, because it does not delay any work.
     if (isLeadership(label)) return
     this.#tally.waitersChanged(key, by, performance.now())
     this.#poller.start()
@@ -130,7 +134,9 @@ export class Samples {
     return why
   }
 
-  /** Writes one minute at a time. If the database is unreachable, only the samples of the minute are lost. */
+  /**
+   * Writes the data of one minute at a time. If the database is unreachable, only the samples of that minute are lost.
+   */
   #write(isLast: boolean): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       const now = performance.now()

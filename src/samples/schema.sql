@@ -16,8 +16,8 @@ comment on table holdfast.sample is
   'Time for which each name was held and waited for, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
 comment on column holdfast.sample.hour is 'Start of the hour (UTC).';
 comment on column holdfast.sample.key is 'Key of the name.';
-comment on column holdfast.sample.held_total is 'Sum of held.';
-comment on column holdfast.sample.waited_total is 'Sum of waited.';
+comment on column holdfast.sample.held_total is 'Sum of the values in the column held.';
+comment on column holdfast.sample.waited_total is 'Sum of the values in the column waited.';
 comment on column holdfast.sample.held is
   'Tenths of a second for which the name was held, in each of the 60 minutes. The value is the sum over all instances that share the name, so it may exceed a minute.';
 comment on column holdfast.sample.waited is
@@ -46,14 +46,14 @@ comment on table holdfast.term is
   'History of holders: who held a name from when to when, and why the term ended. Covers leaderships, and locks and leases that were held for at least a second. Instances record their terms once a minute.';
 comment on column holdfast.term.key is 'Key of the name.';
 comment on column holdfast.term.fence is 'Fencing token of the grant.';
-comment on column holdfast.term.kind is 'lock or lease.';
-comment on column holdfast.term.mode is 'exclusive or shared.';
+comment on column holdfast.term.kind is 'Kind of the hold: lock or lease.';
+comment on column holdfast.term.mode is 'Mode of the hold: exclusive or shared.';
 comment on column holdfast.term.instance is 'Instance that held the name.';
 comment on column holdfast.term.host is 'Host of the instance. Stored here, because the row of an ended instance is removed.';
 comment on column holdfast.term.os_pid is 'Process ID of the instance on its host.';
 comment on column holdfast.term.began_at is 'Time of the grant.';
-comment on column holdfast.term.ended_at is 'End of the term. Null while it lasts, or until its end is detected. If why = gone: last time at which the name was known to be held.';
-comment on column holdfast.term.gone_by is 'If why = gone: latest possible end of the term. The exact end is between ended_at and gone_by.';
+comment on column holdfast.term.ended_at is 'End of the term. Null while the term lasts, or until its end is detected. If why is gone: the last time at which the name was known to be held.';
+comment on column holdfast.term.gone_by is 'If why is gone: the latest possible end of the term. The exact end is between ended_at and gone_by.';
 comment on column holdfast.term.why is
   'released: the holder released it. release-requested: an operator requested the release. drained, closed: the instance was drained or closed. stepped-down: the leader was asked to step down. replaced: a preferred candidate replaced the leader. not-eligible: the leader was no longer eligible. session-ended: an operator ended the session. revoked: an operator expired the lease, or another process released it by its token. expired: the lease was not renewed. restarted: the server restarted. lost: the instance could not reach the database in time. gone: the instance ended without recording a reason.';
 create index term_instance on holdfast.term (instance) where ended_at is null;

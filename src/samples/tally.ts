@@ -1,6 +1,6 @@
 import type { EndReason } from './end-reason.js'
 
-/** One grant of a name to this instance. It lasts until its last handle ends. */
+/** One grant of a name to this instance. The grant lasts until its last handle ends. */
 export interface Term {
   readonly key: string
   readonly fence: number
@@ -10,7 +10,7 @@ export interface Term {
   readonly beganAt: number
   /** Number of handles. Readers in one process share a grant, and so do holders of the same lease token. */
   handles: number
-  /** Whether the term was written to the database. */
+  /** Whether the term has been written to the database. */
   isRecorded: boolean
   endedAt: number | undefined
   why: EndReason | undefined
@@ -35,28 +35,31 @@ interface NameCount {
 export interface Minute {
   readonly beganAt: number
   readonly endedAt: number
-  /** Held and waited times in tenths of a second. Sorted by wait (longest first), then by hold (longest first). */
+  /** Held and waited times in tenths of a second. Sorted by wait and then by hold, longest first. */
   readonly names: readonly { readonly key: string; readonly held: number; readonly waited: number }[]
 }
 
 const minuteMs = 60_000
 const tenthMs = 100
-/** Maximum number of names in memory, and of names that are written per minute. */
+/** Maximum number of names in memory (`maxCounted`), and of names written per minute (`maxRecorded`). */
 const maxCounted = 10_000
 const maxRecorded = 1_000
-/** Maximum of a smallint. */
+/** Maximum value of a smallint column. */
 const maxTenths = 32_767
-/** Minimum duration of a term that is written. Leaderships have no minimum. */
+/** Minimum duration of a term that is written. Leaderships have no minimum duration. */
 const minTermMs = 1_000
-/** Maximum number of terms that are written per minute, and of ended terms that are waiting to be written. */
+/**
+ * Maximum number of terms written per minute (`maxTerms`), and of ended terms that are waiting to be written
+ * (`maxEnded`).
+ */
 const maxTerms = 100
 const maxEnded = 1_000
 /** Maximum number of unwritten minutes that are kept. */
 const maxMinutes = 2
 
 /**
- * Counts each name's held and waited time per minute in memory, and collects the terms to write. Times are values of
- * `performance.now()`. Once the database's clock is known, minutes begin on that clock.
+ * Counts in memory how long each name is held and waited for per minute, and collects the terms to write. Times are
+ * values of `performance.now()`. Once the database's clock is known, minutes begin on that clock.
  */
 export class Tally {
   readonly #names = new Map<string, NameCount>()
@@ -66,7 +69,7 @@ export class Tally {
   #endsAt = 0
   /** Whether new names are ignored until the next minute. */
   #isFull = false
-  /** The database's clock minus `performance.now()`. */
+  /** Difference between the database's clock and `performance.now()`. */
   #aheadMs = Date.now() - performance.now()
 
   /** End of the current minute. */
@@ -74,12 +77,12 @@ export class Tally {
     return this.#endsAt
   }
 
-  /** Whether no name is held or waited for, and nothing is left to write. */
+  /** Whether no name is held or waited for, and no data is left to write. */
   get isEmpty(): boolean {
     return this.#names.size === 0 && this.#minutes.length === 0 && this.#ended.length === 0
   }
 
-  /** Sets the database's clock at the local time `at`. The new value takes effect in the next minute. */
+  /** Records the database's clock at the local time `at`. The new value takes effect in the next minute. */
   setClock(nowMs: number, at: number): void {
     this.#aheadMs = nowMs - at
   }
@@ -137,13 +140,15 @@ export class Tally {
     return minutes
   }
 
-  /** Returns the terms to write now, sorted by priority. They count as written until `markUnrecorded` is called. */
+  /**
+   * Returns the terms to write now, sorted by priority. These terms count as written until `markUnrecorded` is called.
+   */
   termsToRecord(at: number): Term[] {
     const open = [...this.#names.values()].flatMap((counted) =>
       counted.open.filter((term) => !term.isRecorded && (term.isLeadership || at - term.beganAt >= minTermMs)),
     )
     const terms = byPriority([...this.#ended, ...open], at).slice(0, maxTerms)
-    // Keeps ended terms that the database shows as open, and drops other ended terms beyond the limit.
+    // Keeps ended terms that are still open in the database, and drops other ended terms beyond the limit.
     this.#ended = this.#ended.filter((term) => term.isRecorded && !terms.includes(term))
     for (const term of terms) term.isRecorded = true
     return terms
@@ -177,7 +182,7 @@ export class Tally {
       countTo(counted, at)
       if (isIdle(counted) && tenths(counted.heldMs) + tenths(counted.waitedMs) === 0) this.#names.delete(counted.key)
     }
-    // Avoids repeated scans that free little space.
+    // Prevents repeated scans that would free little space.
     this.#isFull = this.#names.size > maxCounted * 0.9
   }
 
@@ -227,7 +232,10 @@ function tenths(ms: number): number {
   return Math.min(maxTenths, Math.round(ms / tenthMs))
 }
 
-/** Compares terms: terms that the database shows as open come first, then leaderships, then the longest terms. */
+/**
+ * Compares terms by priority: first terms that are still open in the database, then leaderships, then the longest
+ * terms.
+ */
 function byPriority(terms: Term[], at: number): Term[] {
   const rank = ({ isRecorded, isLeadership }: Term) => (isRecorded ? 2 : 0) + (isLeadership ? 1 : 0)
   const lastedMs = ({ beganAt, endedAt = at }: Term) => endedAt - beganAt

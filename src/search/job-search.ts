@@ -3,31 +3,31 @@ import { type JobState, jobStates, unendedStates } from '../base/job-states.js'
 import { suggest } from '../base/suggest.js'
 import { readSearch } from './search.js'
 
-/** Reasons why a job waits. `attempt`: the job waits for its next attempt after a failure or a crash. */
+/** Reasons why a job is waiting. With `attempt`, the job is waiting for its next attempt after a failure or a crash. */
 export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
 export type JobWait = (typeof jobWaits)[number]
 
-/** The states in a search. `failed`: an attempt failed or crashed, and the job is not done. */
+/** States that a search can contain. `failed` matches a job that is not done and has a failed or crashed attempt. */
 export const searchableStates = [...jobStates, 'failed'] as const
 
-/** The words of a search, each with a description of its value and an example. A path follows `input`. */
+/** Keywords of a search, each with a description of its value and an example. `input` is followed by a path. */
 export const jobSearchWords = {
   queue: { text: 'the name of a queue', example: 'queue:mail' },
   state: { text: searchableStates.join(', '), example: 'state:buried' },
-  kind: { text: 'the name of a definition', example: 'kind:send-email' },
+  kind: { text: 'the name of a job definition', example: 'kind:send-email' },
   lane: { text: 'the name of a lane', example: 'lane:shop:7' },
-  waits: { text: `what it waits for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
-  input: { text: 'a path in the input, and its value', example: 'input.user:42' },
+  waits: { text: `what the job is waiting for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
+  input: { text: 'a path in the job input, followed by a value', example: 'input.user:42' },
   id: { text: 'the number of a job', example: 'id:17' },
 } as const
 
-/** A parsed search. A job must match one value of each list, and all entries of `input`. */
+/** Parsed search. A job must match one value of each list, and all entries of `input`. */
 export interface JobSearch {
   readonly ids: readonly number[]
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
   readonly lanes: readonly string[]
-  /** All states if the search does not name a state. */
+  /** States to match, which are all states if the search does not name a state. */
   readonly states: readonly JobState[]
   /** Subset of `states` that matches only jobs with a failed attempt. */
   readonly onlyFailed: readonly JobState[]
@@ -68,7 +68,7 @@ export function readJobSearch(text: string): JobSearch {
   }
   if (found.ids.length > 0 && found.ids.length < terms.length) {
     throw new UsageError(
-      'Expected the number of a job alone, got it together with other words',
+      'Expected a job number without other search terms, got other terms as well',
       `For example ${found.ids[0]}`,
     )
   }
@@ -83,7 +83,7 @@ function statesOf(
     if (wanted.size > 0 && !wanted.has('waiting')) {
       throw new UsageError(
         `Expected state:waiting together with waits:, got state:${[...wanted].join(' state:')}`,
-        'Only jobs in the state waiting wait for something.',
+        'Only jobs in the state "waiting" match the keyword waits.',
       )
     }
     return { states: ['waiting'], onlyFailed: [] }
@@ -96,9 +96,9 @@ function statesOf(
 function readId(value: string, text?: string): number {
   const id = Number(value)
   if (/^\d{1,15}$/.test(value) && id > 0) return id
-  if (text === undefined) throw new UsageError(`Expected id to be the number of a job, got ${JSON.stringify(value)}`)
+  if (text === undefined) throw new UsageError(`Expected id to be a job number, got ${JSON.stringify(value)}`)
   throw new UsageError(
-    `Expected the number of a job, or a word such as kind:, got ${JSON.stringify(value)}`,
+    `Expected a job number, or a keyword such as kind:, got ${JSON.stringify(value)}`,
     `For example kind:${/^[\w.-]+$/.test(value) ? value : 'send-email'}`,
   )
 }
@@ -108,7 +108,7 @@ function oneOf<const Word extends string>(word: string, value: string, words: re
   if (found !== undefined) return found
   const meant = suggest(value, words)
   const hint = meant && `Did you mean ${word}:${meant}?`
-  throw new UsageError(`Expected ${word} to be ${words.join(', ')}, got ${JSON.stringify(value)}`, hint)
+  throw new UsageError(`Expected ${word} to be one of ${words.join(', ')}, got ${JSON.stringify(value)}`, hint)
 }
 
 function pathOf(word: string): string[] {
@@ -121,7 +121,7 @@ function unknownWord(word: string): UsageError {
   const words = Object.keys(jobSearchWords)
   const meant = suggest(word, words)
   return new UsageError(
-    `Expected ${words.join(', ')} before the colon, got ${JSON.stringify(word)}`,
-    meant ? `Did you mean ${meant}:?` : 'A value that contains a colon needs a word: lane:shop:7',
+    `Expected one of ${words.join(', ')} before the colon, got ${JSON.stringify(word)}`,
+    meant ? `Did you mean ${meant}:?` : 'A value that contains a colon needs a keyword, for example lane:shop:7',
   )
 }

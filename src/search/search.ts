@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors.js'
 
-/** A term of a search: `queue:mail` has a word and a value, `17` only a value. */
+/** Term of a search. `queue:mail` has a keyword and a value, whereas `17` has only a value. */
 interface SearchTerm {
   /** Text before the first colon. Null if there is no colon. */
   readonly word: string | null
@@ -14,7 +14,7 @@ const maxCharacters = 1_000
 const maxTerms = 20
 
 /**
- * Parses a search: terms that are separated by spaces, each with a word, a colon and a value, or only a value. A value with spaces is
+ * Parses a search. Spaces separate the terms. Each term has a keyword, a colon and a value, or only a value. A value with spaces must be
  * quoted. Within quotes, a backslash escapes the next character.
  *
  * @example
@@ -64,7 +64,7 @@ function endOfQuoted(text: string, from: number): number {
     if (text[at] === '\\') at++
     else if (text[at] === '"') return at
   }
-  throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end`)
+  throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end of the search`)
 }
 
 /** Formats a value for a search, in quotes if necessary. */

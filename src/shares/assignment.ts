@@ -27,9 +27,9 @@ const maxPauseMs = 1_000
 const maxAtOnce = 500
 
 /**
- * This instance's part of a share: the resources that it should own and the resources that it owns. The members that
- * are present determine the distribution. They may disagree for a short time. The lock of each resource prevents two
- * owners.
+ * This instance's part of a share: the resources that the instance should own, and the resources that it owns. The
+ * members that are present determine the distribution. Members may disagree for a short time, but the lock of each
+ * resource prevents two owners.
  *
  * @example
  * await using assignment = holdfast.shares.assign('feeds', feeds, async (feed, { signal }) => follow(feed, { signal }))
@@ -54,7 +54,7 @@ export class Assignment {
   })
   #isListing = false
   #closed: Promise<void> | undefined
-  /** Error from the last listing of resources, or from the last attempt to acquire resources. */
+  /** Error from the last attempt to list or acquire resources. */
   #failure: { readonly error: unknown } | undefined
 
   /** @internal */
@@ -91,7 +91,7 @@ export class Assignment {
     this.#context.onResourcesChanged()
   }
 
-  /** Leaves the share: aborts the signals of all functions, and resolves when all resources are released. */
+  /** Leaves the share. Aborts the signals of all functions, and resolves when all resources have been released. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -106,7 +106,7 @@ export class Assignment {
     if (this.#closing.signal.aborted) return undefined
     if (this.#failure) return healthReasonOf('SHARE_FAILED', `The share "${this.name}" fails`, this.#failure.error)
     for (const { owned, failure } of this.#tasks.values()) {
-      const what = `The work on "${owned.resource}" of the share "${this.name}" pauses after a failure`
+      const what = `The work on "${owned.resource}" of the share "${this.name}" is paused after a failure`
       if (failure) return healthReasonOf('SHARE_FAILED', what, failure.error)
     }
     return undefined
@@ -170,7 +170,10 @@ export class Assignment {
     return [...this.#assigned].filter((resource) => !this.#tasks.has(resource))
   }
 
-  /** Tries to acquire each missing resource once. Does not wait, because each wait would occupy a connection. */
+  /**
+   * Tries to acquire each missing resource once. Does not wait for busy resources, because each wait would occupy a
+   * connection.
+   */
   async #claimMissing(): Promise<void> {
     const missing = this.#missing()
     for (let at = 0; at < missing.length; at += maxAtOnce) await this.#tryAll(missing.slice(at, at + maxAtOnce))

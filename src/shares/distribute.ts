@@ -11,7 +11,7 @@ export function distribute(members: readonly string[], resources: readonly strin
   const seats = [...new Set(members)].sort().map((member) => ({ member, hash: hash(member), accepted: [] as Offer[] }))
   const capacity = Math.ceil(resources.length / Math.max(1, seats.length))
   for (const resource of seats.length > 0 ? new Set(resources) : []) {
-    // A rejected offer moves to its next seat, where it may displace another offer.
+    // A rejected offer moves to the member with the next highest score, where it may displace another offer.
     let rejected: Offer | undefined = { resource, hash: hash(resource), refusedBy: new Set() }
     while (rejected) {
       const seat = bestSeat(rejected, seats)
@@ -62,7 +62,9 @@ function isWeaker(one: Offer, other: Offer, seat: Seat): boolean {
   return a === b ? one.resource > other.resource : a < b
 }
 
-/** Returns a 32-bit FNV-1a hash over UTF-16, mixed so that similar names have unrelated hashes. */
+/**
+ * Returns a 32-bit FNV-1a hash over UTF-16 code units. The hash is mixed, so that similar names have unrelated hashes.
+ */
 function hash(text: string): number {
   let state = 0x811c9dc5
   for (let at = 0; at < text.length; at++) state = Math.imul(state ^ text.charCodeAt(at), 0x01000193)

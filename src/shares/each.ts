@@ -7,7 +7,10 @@ import type { Round, ShareStore } from './store.js'
 export interface EachResult {
   /** Resources that this call processed. */
   readonly done: string[]
-  /** Resources that other instances processed or, without `waitForOthers`, are processing. */
+  /**
+   * Resources that other instances have processed. Without `waitForOthers`, also resources that they are still
+   * processing.
+   */
   readonly skipped: string[]
 }
 
@@ -31,7 +34,7 @@ interface ClaimedResource {
   readonly startedAt: number
 }
 
-/** Target duration of the work that is claimed in advance. Other instances cannot start this work. */
+/** Target duration of the work that is claimed in advance. Other instances cannot start this work in the meantime. */
 const prefetchMs = 50
 const maxPrefetched = 200
 const maxRecording = 500
@@ -39,9 +42,10 @@ const minPauseMs = 25
 const maxPauseMs = 1_000
 
 /**
- * One call to `shares.each`. Tries the resources in passes, from a random start, until each is done, skipped or failed.
- * See the state diagram in README.md. A read after each grant ensures that no resource is processed twice in a round:
- * the previous holder recorded its work before it released the lock, so this read sees the record.
+ * One call to `shares.each`. The call tries the resources in passes, from a random start, until each resource is done,
+ * skipped or failed. The README contains the state diagram. After each grant, the call reads again which resources are
+ * done, so no resource is processed twice in a round. The previous holder recorded its work before it released the
+ * lock, so this read sees the record.
  */
 export class EachCall {
   readonly #context: EachContext
@@ -49,7 +53,7 @@ export class EachCall {
   readonly #work: (resource: string, owned: OwnedResource) => unknown
   readonly #settings: EachSettings
   readonly #resources: readonly string[]
-  /** Resources that have no result yet and are not in progress in this call. */
+  /** Resources that have no result yet and that this call is not processing. */
   readonly #open: Set<string>
   readonly #done: string[] = []
   readonly #skipped: string[] = []
@@ -84,7 +88,7 @@ export class EachCall {
   async run(): Promise<EachResult> {
     while (this.#open.size > 0 && !this.#hasEnded) {
       await Promise.all(Array.from({ length: this.#settings.concurrency }, () => this.#worker()))
-      // Lost resources are open again.
+      // Resources whose locks were lost are open again.
       await Promise.all(this.#recording)
     }
     await Promise.all(this.#ready.splice(0).map(({ owned }) => owned.end()))
@@ -134,7 +138,7 @@ export class EachCall {
       this.#recording.delete(recording),
     )
     this.#recording.add(recording)
-    // Work continues while results are recorded, up to a limit.
+    // The call processes more resources while results are being recorded, up to a limit.
     if (this.#recording.size >= maxRecording) await Promise.race(this.#recording)
   }
 
@@ -162,10 +166,14 @@ export class EachCall {
   #reopen(owned: OwnedResource): void {
     const { resource, signal } = owned
     if (this.#settings.waitForOthers) this.#open.add(resource)
-    else this.#failed.push({ resource, error: signal.reason ?? new Error('It was lost before it could be recorded') })
+    else
+      this.#failed.push({
+        resource,
+        error: signal.reason ?? new Error('The resource was lost before it could be recorded'),
+      })
   }
 
-  /** Claims more resources, or waits if other instances hold all remaining resources. */
+  /** Claims more resources, or waits if other instances hold all the remaining resources. */
   async #claimMore(): Promise<void> {
     try {
       if (this.#mustRefresh) await this.#refreshDone()
@@ -224,7 +232,10 @@ export class EachCall {
     if (failure) throw failure.error
   }
 
-  /** Reads the granted resources again. Previous holders recorded before they released, so this read sees the records. */
+  /**
+   * Reads which of the granted resources are done. Previous holders recorded resources before they released them, so
+   * this read sees their records.
+   */
   async #acceptGranted(granted: readonly [string, HeldName][]): Promise<void> {
     if (granted.length === 0) return
     const { store, presence } = this.#context
@@ -242,7 +253,7 @@ export class EachCall {
           releases.push(heldName.release())
         }
       }
-      // Other instances are working on this round too, so they have probably completed more of the open resources.
+      // Other instances are working on this round too, so they have probably completed more resources in the meantime.
       if (done.size > 0) this.#mustRefresh = true
       if (done.size < granted.length) {
         this.#wasIdle = false
@@ -260,7 +271,7 @@ export class EachCall {
     const pauseMs = backoffMs(this.#idlePasses++, minPauseMs, maxPauseMs)
     const open = [...this.#open]
     const resource = open[Math.floor(Math.random() * open.length)]!
-    // A wait occupies a connection, so a short wait is a pause instead.
+    // A wait occupies a connection, so the call pauses instead if the wait would be short.
     if (pauseMs < maxPauseMs / 8) return pause(pauseMs, this.#settings.signal)
     const { signal } = this.#settings
     const heldName = await this.#context.locker

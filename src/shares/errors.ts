@@ -7,8 +7,8 @@ export interface ResourceFailure {
 }
 
 /**
- * The work on some resources failed in this call, after all other resources were processed. Failed resources are not
- * recorded as done: other instances and later calls try them again.
+ * Thrown at the end of a call if the work on some resources failed. All other resources have been processed. Failed
+ * resources are not recorded as done, so other instances and later calls try them again.
  */
 export class ResourcesFailedError extends HoldfastError {
   readonly share: string
@@ -21,11 +21,11 @@ export class ResourcesFailedError extends HoldfastError {
   constructor(share: string, failed: readonly ResourceFailure[], done: readonly string[], skipped: readonly string[]) {
     const [{ resource, error }] = failed as [ResourceFailure]
     const total = failed.length + done.length + skipped.length
-    const which = failed.length === 1 ? `"${resource}"` : `the first of them "${resource}"`
+    const which = failed.length === 1 ? `"${resource}"` : `starting with "${resource}"`
     super(`${failed.length} of ${total} resources of "${share}" failed, ${which}: ${messageOf(error)}`, {
       code: 'RESOURCES_FAILED',
       retryable: true,
-      hint: '`failed` lists every failed resource with its error. A later call in the same round processes only these.',
+      hint: 'The property `failed` lists every failed resource with its error. A later call in the same round processes only the failed resources.',
       cause: error,
     })
     this.share = share
@@ -39,12 +39,14 @@ export class ResourcesFailedError extends HoldfastError {
 export type HandoverReason = 'moved' | 'dropped' | 'closing'
 
 const reasonTexts: Record<HandoverReason, string> = {
-  moved: 'another instance is its next owner',
-  dropped: 'it is no longer a resource of the share',
-  closing: 'this instance leaves the share',
+  moved: 'another instance is the next owner',
+  dropped: 'the resource no longer belongs to the share',
+  closing: 'this instance is leaving the share',
 }
 
-/** Abort reason of an owner's signal before a handover. The owner holds the resource until its function ends. */
+/**
+ * Abort reason of an owner's signal before a handover. The owner keeps the resource until the owner's function ends.
+ */
 export class ResourceMovedError extends HoldfastError {
   readonly share: string
   readonly resource: string

@@ -35,14 +35,14 @@ export function readEachOptions(given: unknown) {
   const read = readOptions('shares.each', given, eachRules)
   if (read.round === undefined || read.window === undefined) return read
   throw new UsageError(
-    'Expected round or window, got both',
-    'A named round does not need a window: each resource is done once in the round, however late the call.',
+    'Expected either round or window, got both',
+    'A named round does not need a window, because each resource is processed only once in the round, even if a call is late.',
   )
 }
 
 export function checkShare(name: string): void {
   checkName(name, 'the share')
-  checkNameFits(resourceName(name, 'x'), 'the share, with its prefix,')
+  checkNameFits(resourceName(name, 'x'), 'the share name including its prefix')
 }
 
 /** Checks resource names and removes duplicates. */
@@ -52,7 +52,7 @@ export function checkResources(share: string, given: unknown): readonly string[]
   const list: unknown[] = [...given]
   for (const resource of list) {
     const name = checkName(resource, 'a resource')
-    checkNameFits(resourceName(share, name), 'a resource, with its prefix,')
+    checkNameFits(resourceName(share, name), 'a resource name including its prefix')
   }
   return [...new Set(list as string[])]
 }

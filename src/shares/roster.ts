@@ -23,15 +23,15 @@ interface RosterOptions {
 
 interface Membership {
   readonly assignment: Assignment
-  /** Session number of the epoch in which this instance joined. */
+  /** Session number of the epoch in which this instance joined the share. */
   joinedAs: number | undefined
 }
 
 const pollEveryMs = 1_000
 
 /**
- * Joins shares on behalf of this instance and reads their present members. One statement covers all shares. It runs
- * about once a second, and immediately when a member joins or leaves.
+ * Joins shares on behalf of this instance and reads their present members. One statement covers all shares. The
+ * statement runs about once a second, and immediately when a member joins or leaves.
  */
 export class Roster {
   readonly #options: RosterOptions
@@ -41,7 +41,7 @@ export class Roster {
   readonly #poller = new Poller({
     isNeeded: () => this.#memberships.size > 0,
     poll: () => this.#poll(),
-    // Jitter prevents the instances from polling at the same time.
+    // Random jitter prevents the instances from polling at the same time.
     pauseMs: (failures) =>
       failures > 0 ? backoffMs(failures, pollEveryMs / 4, pollEveryMs * 4) : pollEveryMs * (0.7 + Math.random() * 0.4),
     onError: (error) => {
@@ -161,7 +161,7 @@ export class Roster {
     this.#joining = database.query(statements.join.text, values, responseTimeoutMs).then(() => {
       for (const [, part] of joining) part.joinedAs = number
     })
-    // A concurrent `remove` waits for the join, even if the join fails.
+    // If `remove` is called now, it waits until the join has ended, even if the join fails.
     this.#joining = this.#joining.catch((error) => ({ error }))
     const outcome = (await this.#joining) as { error: unknown } | undefined
     if (outcome) throw outcome.error

@@ -1,7 +1,7 @@
 -- name: read_done
--- Returns the time of the read, and the resources that are done from the point of view of a call that began at $6 (in seconds since 1970;
--- null means now). In a named round, every recorded resource is done. In an unnamed round, a resource is done if its work began less than
--- $5 ms before the call, or ended after the call began. Relies on share_done_pkey.
+-- Returns the time of the read, and the resources that are done for a call that began at $6 (in seconds since 1970; null means now). In a
+-- named round, every recorded resource is done. In an unnamed round, a resource is done if its work began less than $5 ms before the call,
+-- or ended after the call began. Relies on share_done_pkey.
 with clock as materialized (
   select clock_timestamp() as now
 ),
@@ -27,9 +27,9 @@ select
 from clock
 
 -- name: record_done
--- Records processed resources, each only if the session of its holder is still present and no later holder has recorded it. Returns the
--- recorded fences. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so that two
--- instances cannot deadlock. Relies on share_done_pkey.
+-- Records each processed resource if its holder's session is still present and no later holder has recorded the resource. Returns the
+-- fences of the recorded resources. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so
+-- that two instances cannot deadlock. Relies on share_done_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -75,7 +75,7 @@ select count(*)::integer as removed
 from removed
 
 -- name: join
--- Adds this instance to shares, removes members that are no longer present, and notifies the members.
+-- Adds this instance to shares, removes members that are no longer present, and notifies the other members.
 with others as materialized (
   select share, instance, session
   from holdfast.share_member
@@ -105,7 +105,7 @@ select pg_notify($5, 'share-members-changed ' || key)
 from unnest($6::text[]) as k (key)
 
 -- name: leave
--- Removes this instance from a share, and notifies the members.
+-- Removes this instance from a share, and notifies the other members.
 with gone as (
   delete from holdfast.share_member
   where namespace = $1
@@ -115,7 +115,7 @@ with gone as (
 select pg_notify($4, 'share-members-changed ' || $5)
 
 -- name: notify_released
--- Notifies the members of shares that resources were released, so that waiting members try again.
+-- Notifies the members of shares that resources have been released, so that waiting members try again.
 select pg_notify($1, 'resource-released ' || key)
 from unnest($2::text[]) as k (key)
 

@@ -18,25 +18,26 @@ import { ShareStore, type ShareStoreStatements } from './store.js'
 
 export interface EachOptions {
   /**
-   * Name of the round, such as the tick of a schedule, as a string or a Date. Within a week, each resource is processed
-   * once in a round with that name, no matter how late a call is made.
+   * Name of the round as a string or a Date, for example the tick of a schedule. Within a week, each resource is
+   * processed only once in a round with the same name, even if a call is made late.
    */
   round?: string | Date | undefined
   /**
    * For rounds without a name: maximum time between the calls of two instances. A resource counts as done if its work
-   * began less than this time before the call, or ended after the start of the call. Default 10 s.
+   * began less than this time before the call, or ended after the call began. Default 10 s.
    */
   window?: Duration | undefined
   /** Maximum number of resources that this instance processes at the same time. Default 1. */
   concurrency?: number | undefined
   /**
-   * True (the default): the call continues until each resource is done in any instance or has failed in this call, and
-   * takes over the resources of dead instances. False: the call skips resources that other instances are processing.
+   * With `true` (the default), the call continues until each resource is done in any instance or has failed in this
+   * call, and takes over the resources of dead instances. With `false`, the call skips resources that other instances
+   * are processing.
    */
   waitForOthers?: boolean | undefined
   /**
-   * Signal that stops the call when it aborts: the call starts no more resources, and the signals of running functions
-   * abort.
+   * Signal that stops the call. When the signal aborts, the call starts no more resources, and the signals of running
+   * functions abort.
    */
   signal?: AbortSignal | undefined
 }
@@ -52,7 +53,8 @@ export interface SharesOptions {
 }
 
 /**
- * Divides the work on many resources among instances, in rounds (`each`) or with one owner per resource (`assign`).
+ * Divides the work on many resources among instances, either in rounds (`each`) or with one owner per resource
+ * (`assign`).
  *
  * @example
  * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => {
@@ -65,7 +67,7 @@ export class Shares {
   readonly #roster: Roster
   readonly #rounds = new Set<Promise<unknown>>()
   readonly #draining = new AbortController()
-  /** Aborts this instance's rounds. */
+  /** Controller that aborts this instance's rounds. */
   readonly #stopping = new AbortController()
   readonly #calls = new Calls()
 
@@ -153,7 +155,7 @@ export class Shares {
     if (this.#roster.has(name)) {
       throw new UsageError(
         `This instance already takes part in the share "${name}"`,
-        'Call update() of the assignment that shares.assign returned, or close that assignment first.',
+        'Call update() on the assignment that shares.assign returned, or close that assignment first.',
       )
     }
     const context = {

@@ -13,9 +13,9 @@ export interface ShareStoreOptions {
 
 export interface Round {
   readonly share: string
-  /** Empty if the caller gave no name. */
+  /** Name of the round. Empty if the caller gave no name. */
   readonly name: string
-  /** Option `window` of a round without a name. */
+  /** Value of the `window` option for a round without a name. */
   readonly windowMs: number | null
 }
 
@@ -47,9 +47,7 @@ export class ShareStore {
     this.#options = options
   }
 
-  /**
-   * Returns the resources that are done from the point of view of a call that began at `calledAt`, or that begins now.
-   */
+  /** Returns the resources that are done for a call that began at `calledAt`, or that begins now. */
   async readDone(round: Round, resources: readonly string[], calledAt: number | null): Promise<DoneResources> {
     const { database, statements, namespace } = this.#options
     const values = [namespace, round.share, round.name, resources, round.windowMs, calledAt]

@@ -7,12 +7,12 @@ const maxFailurePauseMs = 60_000
 type Work = (resource: string, owned: OwnedResource) => unknown
 
 /**
- * Runs the function for one owned resource until the resource is lost, or until the resource must be released and the
- * function has ended.
+ * Runs the function for one owned resource. Stops when the resource is lost, or when the resource must be released and
+ * the function has ended.
  */
 export class Task {
   readonly ended: Promise<void>
-  /** Error after which the function pauses. */
+  /** Error of the last run, while the task pauses before the next run. */
   failure: { readonly error: unknown } | undefined
 
   constructor(
@@ -27,7 +27,7 @@ export class Task {
     this.owned.letGo(reason)
   }
 
-  /** Runs the function again when it returns or throws, while the resource is owned. */
+  /** Runs the function again after it has returned or thrown, as long as the resource is owned. */
   async #run(work: Work, report: (error: unknown) => void): Promise<void> {
     const { owned } = this
     let failures = 0

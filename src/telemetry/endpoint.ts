@@ -6,7 +6,7 @@ interface EndpointReply {
   readonly body: string
 }
 
-/** HTTP handler for GET requests: a Fetch API function, with a variant for Node.js. */
+/** HTTP handler for GET requests. The handler is a Fetch API function, and has a variant for Node.js. */
 export interface Endpoint {
   (request: Request): Promise<Response>
   /** Handler for `node:http`, Express and other frameworks that pass Node.js request and response objects. */

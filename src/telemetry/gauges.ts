@@ -9,7 +9,7 @@ export interface Gauge<From> {
   readonly unit: string
   readonly description: string
   readonly labels: readonly string[]
-  /** Returns the samples. A sample with the value null is omitted. */
+  /** Returns the gauge's samples. A sample with the value null is omitted. */
   read(from: From): readonly Sample[]
 }
 
@@ -43,7 +43,7 @@ function secondsOf(ms: number | null): number | null {
 export const instanceGauges = {
   holdfast_instance_up: gauge(
     'boolean',
-    '1 if this instance is fully operational; 0 also while it reconnects',
+    '1 if this instance is fully operational; 0 otherwise, including while it is reconnecting',
     ({ status }) => (status === 'up' ? 1 : 0),
   ),
   holdfast_database_up: gauge(
@@ -66,17 +66,17 @@ export const fleetGauges = {
   },
   holdfast_queue_ready: queueGauge(
     'jobs',
-    'Number of ready jobs that do not run yet; exact up to 10000, and 10001 means more',
+    'Number of ready jobs that are not running yet; exact up to 10000, and 10001 means more than 10000',
     ({ ready }) => ready,
   ),
   holdfast_queue_oldest_ready_seconds: queueGauge(
     's',
-    'Time since the first ready job in order was enqueued; 0 if no job is ready',
+    'Time since the first ready job in queue order was enqueued; 0 if no job is ready',
     ({ oldestReadyMs }) => secondsOf(oldestReadyMs) ?? 0,
   ),
   holdfast_queue_running: queueGauge(
     'jobs',
-    'Number of jobs that run or are claimed to run next',
+    'Number of jobs that are running, or are claimed and will run next',
     ({ running }) => running,
   ),
   holdfast_queue_waiting: queueGauge(
@@ -107,17 +107,21 @@ export const fleetGauges = {
     ({ running }) => running,
   ),
   holdfast_schedule_paused: scheduleGauge('boolean', '1 if the schedule is paused', ({ paused }) => Number(paused)),
-  holdfast_locks_held: gauge('names', 'Number of names that instances hold as locks', ({ locks }) => locks.held),
-  holdfast_locks_waiting: gauge('names', 'Number of names that instances wait for', ({ locks }) => locks.waiting),
+  holdfast_locks_held: gauge('names', 'Number of names that instances have locked', ({ locks }) => locks.held),
+  holdfast_locks_waiting: gauge(
+    'names',
+    'Number of names that instances are waiting for',
+    ({ locks }) => locks.waiting,
+  ),
   holdfast_leases_held: gauge('names', 'Number of leased names; counted up to 10000', ({ leases }) => leases),
   holdfast_permits_in_use: gauge(
     'permits',
-    'Sum of the weights of all held permits, over the first 10000 limits',
+    'Sum of the weights of all held permits, counted over the first 10000 limits',
     ({ permits }) => permits.inUse,
   ),
   holdfast_permits_waiting: gauge(
     'callers',
-    'Number of callers that wait for a permit, over the first 10000 limits',
+    'Number of callers that are waiting for a permit, counted over the first 10000 limits',
     ({ permits }) => permits.waiting,
   ),
 } as const satisfies Record<string, Gauge<FleetMetrics>>

@@ -60,12 +60,12 @@ export function instrument(holdfast: Holdfast, options?: InstrumentOptions): () 
 
 function openTelemetry(): Api {
   try {
-    // Loaded lazily, so that the rest of the telemetry module works without this package.
+    // Loaded lazily, so that the rest of the telemetry module works without `@opentelemetry/api`.
     return createRequire(import.meta.url)('@opentelemetry/api')
   } catch (error) {
     throw new UsageError(
       'instrument requires @opentelemetry/api, which could not be loaded',
-      `Install it next to holdfast: npm install @opentelemetry/api (${(error as Error).message})`,
+      `Install the package next to holdfast: npm install @opentelemetry/api (${(error as Error).message})`,
     )
   }
 }
@@ -141,7 +141,7 @@ class OtelTracing implements Tracer {
   }
 
   #fail(span: Span, error: unknown): void {
-    // The SDK reads properties, which may throw on the original error.
+    // The OpenTelemetry SDK reads properties of the error, and reading a property of the original error may throw.
     const copy = toRecordedError(error)
     span.setAttribute('error.type', errorTypeOf(error))
     span.recordException(isError(error) ? (copy as Exception) : copy.message)

@@ -7,7 +7,7 @@ import { type EventName, type HoldfastEvents, isError, memberOf, textOf } from '
  */
 export interface Instrument {
   readonly kind: 'counter' | 'histogram'
-  /** `s`, or the name of the counted item in braces. */
+  /** Unit of the metric: `s`, or the name of the counted item in braces. */
   readonly unit: string
   readonly description: string
   readonly attributes: readonly string[]
@@ -58,35 +58,35 @@ export const instruments = {
     errorType,
   ),
   'holdfast.schedule.run.lateness': duration('Delay between a tick and the start of its run', 'holdfast.schedule.name'),
-  'holdfast.lock.wait.duration': duration('Time that callers waited for locks', 'holdfast.lock.mode', outcomeKey),
-  'holdfast.lock.hold.duration': duration('Time that locks were held', 'holdfast.lock.mode', outcomeKey),
-  'holdfast.lease.wait.duration': duration('Time that callers waited for leases', outcomeKey),
-  'holdfast.lease.hold.duration': duration('Time that leases were held', outcomeKey),
-  'holdfast.limit.wait.duration': duration('Time that callers waited for permits', outcomeKey),
-  'holdfast.limit.hold.duration': duration('Time that permits were held', outcomeKey),
+  'holdfast.lock.wait.duration': duration('Time for which callers waited for locks', 'holdfast.lock.mode', outcomeKey),
+  'holdfast.lock.hold.duration': duration('Time for which locks were held', 'holdfast.lock.mode', outcomeKey),
+  'holdfast.lease.wait.duration': duration('Time for which callers waited for leases', outcomeKey),
+  'holdfast.lease.hold.duration': duration('Time for which leases were held', outcomeKey),
+  'holdfast.limit.wait.duration': duration('Time for which callers waited for permits', outcomeKey),
+  'holdfast.limit.hold.duration': duration('Time for which permits were held', outcomeKey),
   'holdfast.rate.refusals': counter('{refusal}', 'Number of calls that limits.consume refused'),
   'holdfast.election.term.duration': duration(
-    'Time that this instance was the leader',
+    'Time for which this instance was the leader',
     'holdfast.election.name',
     outcomeKey,
   ),
   'holdfast.election.failures': counter(
     '{failure}',
-    'Number of errors thrown by functions of campaigns or preventing a candidacy',
+    'Number of errors that campaign functions threw or that prevented a candidacy',
     'holdfast.election.name',
     errorType,
   ),
-  'holdfast.once.answers': counter('{answer}', 'Number of calls of once, by outcome', outcomeKey),
-  'holdfast.once.run.duration': duration('Duration of functions run by once', outcomeKey, errorType),
+  'holdfast.once.answers': counter('{answer}', 'Number of calls to once, by outcome', outcomeKey),
+  'holdfast.once.run.duration': duration('Duration of the functions that once ran', outcomeKey, errorType),
   'holdfast.share.changes': counter(
     '{change}',
-    'Number of resources of shares that this instance gained or released',
+    'Number of share resources that this instance gained or released',
     'holdfast.share.name',
     outcomeKey,
   ),
   'holdfast.share.failures': counter(
     '{failure}',
-    'Number of errors thrown by functions of shares or preventing participation',
+    'Number of errors that share functions threw or that prevented participation in a share',
     'holdfast.share.name',
     errorType,
   ),
@@ -110,7 +110,7 @@ type Duration = 'waitedMs' | 'heldMs' | 'ledMs' | 'durationMs' | 'lateMs'
 
 const second = 1_000
 
-/** Returns the error code, or else the name of the error's class. */
+/** Returns the error's code. If there is no code, returns the name of the error's class. */
 export function errorTypeOf(error: unknown): string {
   if (!isError(error)) return '_OTHER'
   const code = memberOf(error, 'code')
@@ -148,7 +148,7 @@ function shareAttributes(share: string, outcome: string): Attributes {
   return { 'holdfast.share.name': share, 'holdfast.outcome': outcome }
 }
 
-/** Measures a duration of an event. */
+/** Records a duration that an event contains. */
 function timed<Field extends Duration, Event extends Readonly<Record<Field, number>>>(
   name: InstrumentName,
   field: Field,

@@ -6,7 +6,7 @@ interface MetricSeries {
   readonly attributes: Attributes
   sum: number
   count: number
-  /** Number of measurements in each bucket. A measurement counts only in the smallest bucket that fits. */
+  /** Number of measurements in each bucket. Each measurement is counted only in the smallest bucket that fits. */
   readonly inBuckets: number[]
 }
 
@@ -53,7 +53,7 @@ export class MetricTotals {
   }
 }
 
-/** Converts the name according to the OpenTelemetry rules. Adds a suffix for the unit, and for a counter. */
+/** Converts the name according to the OpenTelemetry rules. Adds a suffix for the unit, and a suffix for counters. */
 export function prometheusName(name: InstrumentName): string {
   const { kind, unit } = instruments[name]
   return `${prometheusLabel(name)}${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`

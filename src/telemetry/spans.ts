@@ -6,12 +6,15 @@ type Attributes = Record<string, string | number | string[]>
 export interface SpanDefinition<Name extends SpanName> {
   readonly kind: 'internal' | 'producer' | 'consumer'
   /**
-   * True if the span starts a new trace. Loops create such spans. These spans must not become part of the trace of the
-   * code that started the loop.
+   * True if the span starts a new trace. Loops create such spans, which must not become part of the trace of the code
+   * that started the loop.
    */
   readonly isRoot?: true
   readonly attributes: readonly string[]
-  /** Returns the span name, from a small set. Names of locks, leases, limits and keys are attributes. */
+  /**
+   * Returns the span name, which is one of a small set of names. Names of locks, leases, limits and keys are
+   * attributes.
+   */
   name(facts: Spans[Name]): string
   describe(facts: Spans[Name]): Attributes
 }
@@ -25,7 +28,7 @@ const messagingAttributes = [
   'holdfast.job.kind',
 ] as const
 
-/** All spans. A test compares them with the reference. */
+/** Definitions of all spans. A test compares them with the reference documentation. */
 export const spanDefinitions: { readonly [Name in SpanName]: SpanDefinition<Name> } = {
   'lock wait': {
     kind: 'internal',

@@ -44,7 +44,7 @@ export class TestingContext {
     return arrayLiteral(rows.map(({ key }) => key))
   }
 
-  /** Makes due jobs ready. Returns true if no job was left to move. */
+  /** Makes due jobs ready. Returns true if maintenance ran and moved no job. */
   async runMaintenance(): Promise<boolean> {
     const [row] = await this.run<{ moved: number | null }>('maintain')
     return row!.moved === 0

@@ -4,7 +4,7 @@ import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
 
 export interface DrainOptions {
-  /** Queue to drain. Default: the definitions' queues. */
+  /** Queue to drain. Default: the queues of the given definitions. */
   queue?: string | undefined
   /** Maximum duration. Default `30s`. */
   within?: Duration | undefined
@@ -14,9 +14,9 @@ const rules = { queue: text, within: duration() }
 const pollEveryMs = 10
 
 /**
- * Runs the jobs of these definitions in this process until none is ready, running or due, including jobs that they
- * enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each attempted
- * job. A failure appears in the job's status and is not thrown.
+ * Runs the jobs of these definitions in this process until no job is ready, running or due. This includes jobs that the
+ * jobs enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each
+ * attempted job. A failure appears in the job's status and is not thrown.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })
@@ -47,7 +47,7 @@ export async function drain(
         await context.runMaintenance()
       }
       if (performance.now() > until) {
-        throw await timeoutError(holdfast, 'The drain has not ended', left!.active.map(Number), within)
+        throw await timeoutError(holdfast, 'The drain did not end', left!.active.map(Number), within)
       }
       await pause(pollEveryMs)
     }

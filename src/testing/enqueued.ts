@@ -15,8 +15,8 @@ export interface EnqueuedJob<Input = unknown> {
 }
 
 /**
- * Returns the enqueued jobs that have not started, in the order in which they were enqueued: all jobs in the namespace,
- * or the jobs of one definition. Useful for assertions without a worker.
+ * Returns the enqueued jobs that have not started, in the order in which they were enqueued. Returns all such jobs in
+ * the namespace, or only those of one definition. Useful for assertions without a worker.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })

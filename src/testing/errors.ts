@@ -5,9 +5,9 @@ import { TestingContext } from './context.js'
 
 const maxListed = 5
 
-/** Jobs did not end in time. The message shows each job's state and the reason why it is waiting. */
+/** Thrown if jobs have not ended in time. The message shows each job's state and the reason why the job is waiting. */
 export class TestTimeoutError extends HoldfastError {
-  /** Jobs that had not ended. Null for a job that does not exist. */
+  /** Status of each job that has not ended. Null for a job that does not exist. */
   readonly jobs: readonly (JobStatus | null)[]
 
   /** @internal */
@@ -39,26 +39,27 @@ export async function timeoutError(holdfast: Holdfast, what: string, ids: readon
 }
 
 async function describeJob(holdfast: Holdfast, id: number, job: JobStatus | null): Promise<string> {
-  if (!job) return `job ${id} does not exist: its transaction is open or rolled back, or the job was removed`
+  if (!job)
+    return `job ${id} does not exist: its transaction has not been committed or was rolled back, or the job was removed`
   const { state, kind, queue, waitsFor, instance, claimedAt, failures, progress } = job
   const last = failures.at(-1)
   const called = `job ${id} (${kind})`
-  const failed = last ? `; its attempt ${last.attempt} failed: ${last.message}` : ''
+  const failed = last ? `; attempt ${last.attempt} failed: ${last.message}` : ''
   if (state === 'running') {
     const by = instance === holdfast.id ? 'this instance' : `instance ${instance ?? '(unknown)'}`
     const reached = progress === undefined ? '' : `, with progress ${progress}`
-    return `${called} runs on ${by} since ${claimedAt!.toISOString()}${reached}${failed}`
+    return `${called} has been running on ${by} since ${claimedAt!.toISOString()}${reached}${failed}`
   }
   if (state === 'waiting') {
     const isTimed = waitsFor?.reason === 'time' || waitsFor?.reason === 'attempt'
-    return `${called} waits for ${waitsFor?.text ?? 'an unknown event'}${isTimed ? ' (passTime skips the wait)' : ''}${failed}`
+    return `${called} is waiting for ${waitsFor?.text ?? 'an unknown event'}${isTimed ? ' (passTime skips the wait)' : ''}${failed}`
   }
   if (state !== 'ready') return `${called} is ${state}`
-  if (waitsFor?.reason === 'pause') return `${called} is ready, and waits for ${waitsFor.text}${failed}`
+  if (waitsFor?.reason === 'pause') return `${called} is ready, but is waiting for ${waitsFor.text}${failed}`
   const { database, schema } = new TestingContext(holdfast)
   const { rows } = await new Observer(database, schema).jobs.queues({ namespace: holdfast.namespace, queue })
   const [served] = rows
   const workers = served?.workers ?? 0
-  const why = workers === 0 ? 'which has no worker' : 'where all workers are busy or do not handle its kind'
+  const why = workers === 0 ? 'which has no worker' : 'where all workers are busy or do not handle jobs of this kind'
   return `${called} is ready in the queue "${queue}", ${why}${failed}`
 }

@@ -3,15 +3,16 @@ import type { Duration, Holdfast, JobStatus } from '../index.js'
 import { timeoutError } from './errors.js'
 
 export interface JobEndedOptions {
-  /** Maximum wait. Default `10s`. */
+  /** Maximum time to wait. Default `10s`. */
   within?: Duration | undefined
 }
 
 const rules = { within: duration() }
 
 /**
- * Waits until a job has ended in any process, and returns its status: done, cancelled, discarded or buried. If the job
- * does not end in time, throws a `TestTimeoutError` that shows the job's state and the reason why it is waiting.
+ * Waits until a job has ended in any process, and returns the job's status: done, cancelled, discarded or buried. If
+ * the job does not end in time, throws a `TestTimeoutError` that shows the job's state and the reason why the job is
+ * waiting.
  *
  * @example
  * const { id } = await holdfast.jobs.enqueue(makeReport, { year: 2030 })
@@ -24,7 +25,7 @@ export async function jobEnded(holdfast: Holdfast, id: number, options?: JobEnde
     const status = await holdfast.jobs.find(id)
     if (status && hasEnded(status.state)) return status
     const leftMs = until - performance.now()
-    if (leftMs <= 0) throw await timeoutError(holdfast, 'The job has not ended', [id], within)
+    if (leftMs <= 0) throw await timeoutError(holdfast, 'The job did not end', [id], within)
     await pause(Math.min(leftMs, backoffMs(attempt, 5, 100)))
   }
 }

@@ -1,6 +1,6 @@
 -- name: queues
--- Returns the keys of the queues in a namespace ($1): registered queues, and queues that this instance has used ($2) but may not have
--- registered yet.
+-- Returns the keys of the queues in a namespace ($1). Includes registered queues, and queues that this instance has used ($2) but may not
+-- have registered yet.
 select key::text as key
 from holdfast.queue
 where namespace = $1
@@ -8,8 +8,8 @@ union
 select unnest($2::text::bigint[])::text
 
 -- name: enqueued
--- Returns the jobs that have not started, in the queues ($1), of a kind ($2) or of all kinds (null), in the order in which they were
--- enqueued.
+-- Returns the jobs in the given queues ($1) that have not started, in the order in which they were enqueued. Returns only jobs of one kind
+-- ($2), or of all kinds if $2 is null.
 select
   unbegun.id::text as id, kind, coalesce(name, queue::text) as queue, payload::text as payload, priority,
   (extract(epoch from enqueued_at) * 1000)::float8 as enqueued_ms,
@@ -33,8 +33,8 @@ where queue = any($1::text::bigint[])
 order by unbegun.id
 
 -- name: open_jobs
--- Returns the last job number, and the jobs of the kinds ($2) in the queues ($1) that have not ended. Each job has its number of failures
--- if it is waiting for a later time, and -1 otherwise.
+-- Returns the last job number, and the jobs of the given kinds ($2) in the given queues ($1) that have not ended. Includes each job's
+-- number of failures if the job is waiting for a later time, and -1 otherwise.
 select
   (select last_value from holdfast.job_number)::text as last,
   coalesce(json_object_agg(id, tries) filter (where id is not null), '{}')::text as tries
@@ -51,8 +51,8 @@ from (
 ) as unended
 
 -- name: attempted
--- Returns the jobs that have ended or failed since open_jobs was called: jobs that existed then ($3) and newer jobs ($4). Relies on
--- job_history_id.
+-- Returns the jobs that have ended or failed since open_jobs was called. $3 contains the jobs that existed at that time, and jobs with a
+-- number above $4 are newer. Relies on job_history_id.
 select id::text as id
 from (
   select id
@@ -74,8 +74,8 @@ from (
 order by attempted.id
 
 -- name: unfinished
--- Returns why a drain must continue: at most 100 jobs that are running, or ready in a queue that is not paused; whether waiting jobs are
--- due; and whether follow-ups are pending.
+-- Returns the reasons why a drain must continue. The reasons are active jobs (at most 100 that are running, or ready in a queue that is not
+-- paused), due jobs that are still waiting, and pending follow-ups.
 select
   array(
     select id::text
@@ -110,7 +110,8 @@ select moved
 from holdfast.job_maintain(1000)
 
 -- name: pass_time
--- Moves the times of waiting jobs in the queues ($1), and the ends of their unique windows, $2 ms earlier. Returns the number of due jobs.
+-- Moves the start times of waiting jobs and the ends of their unique windows $2 ms earlier, for the given queues ($1). Returns the number
+-- of due jobs.
 with windows as (
   update holdfast.unique_job
   set expires_at = expires_at - make_interval(secs => $2::float8 / 1000)
@@ -142,7 +143,7 @@ where stage = 'time'
   and run_at <= clock_timestamp()
 
 -- name: are_due
--- Returns whether a job in the queues is due and still waiting.
+-- Returns whether any job in the given queues is due but still waiting.
 select exists (
   select from holdfast.waiting where queue = any($1::text::bigint[]) and stage = 'time' and run_at <= clock_timestamp()
   union all
@@ -150,8 +151,8 @@ select exists (
 ) as are_due
 
 -- name: remove
--- Removes all jobs in the queues and their unique keys. Returns the number of removed jobs, and the jobs with links in the format that
--- job_release_links expects.
+-- Removes all jobs in the given queues and their unique keys. Returns the number of removed jobs. Also returns the jobs that have links, in
+-- the format that job_release_links expects.
 with ready as (
   delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, links, true as placed
 ),
@@ -161,7 +162,7 @@ waiting as (
 ended as (
   delete from holdfast.job_history where queue = any($1::text::bigint[]) returning 1
 ),
--- Includes keys that outlive their job.
+-- Includes unique keys that outlive their jobs.
 keys as (
   delete from holdfast.unique_job where queue = any($1::text::bigint[])
 ),
@@ -185,7 +186,7 @@ select
 select holdfast.job_release_links($1::text::jsonb)
 
 -- name: resume
--- Resumes the paused queues.
+-- Resumes the given queues if they are paused.
 update holdfast.queue
 set paused_at = null
 where key = any($1::text::bigint[])

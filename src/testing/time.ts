@@ -17,11 +17,11 @@ import { TestingContext } from './context.js'
  */
 export async function passTime(holdfast: Holdfast, time: Duration): Promise<number> {
   const ms = parseDuration(time)
-  if (ms === undefined) throw new UsageError(`Expected the time that passes to be a duration, got ${describe(time)}`)
+  if (ms === undefined) throw new UsageError(`Expected time to be a duration, got ${describe(time)}`)
   const context = new TestingContext(holdfast)
   const queues = await context.queues()
   const [row] = await context.run<{ due: number }>('pass_time', [queues, ms])
-  // This function must make due jobs ready, because the instances poll only at the original times.
+  // The function must make due jobs ready, because the instances poll only at the original times.
   for (let areDue = row!.due > 0; areDue; ) {
     const isAll = await context.runMaintenance()
     const [left] = await context.run<{ are_due: boolean }>('are_due', [queues])

@@ -224,7 +224,9 @@ describe('lock run --lease', () => {
     await running.says(/fence \d+/)
     await run(['lease', 'expire', 'stopped', '--yes'], env)
     const { status, stderr } = await running.ended
-    expect(stderr).toContain('The lease "stopped" was lost: it expired, or another process expired or released it')
+    expect(stderr).toContain(
+      'The lease "stopped" was lost: the lease has expired, or another process has expired or released it',
+    )
     expect(status).toBe(123)
   })
 

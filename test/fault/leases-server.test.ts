@@ -112,7 +112,8 @@ test('a lock of before a restart may still be believed in: no lease of its name 
     b.leases.tryAcquire('x').then(
       () => false,
       (error) =>
-        error.message === 'The server has restarted, and a process may still rely on a lock or lease from before',
+        error.message ===
+        'The server has restarted, and a process may still rely on a lock or lease from before the restart',
     ),
   )
   const lease = await within(15_000, 'The lease', b.leases.acquire('x'))

@@ -119,7 +119,7 @@ test('the session of a holder is ended: it is told, and whoever waits goes on, i
   const reason = await within(15_000, 'Telling', told)
   expect(reason).toBeInstanceOf(PermitLostError)
   expect(reason).toMatchObject({ code: 'PERMIT_LOST', limit: 'x', fence: held.fence, retryable: true })
-  expect((reason as Error).message).toMatch(/^The permit of "x" was lost: /)
+  expect((reason as Error).message).toMatch(/^The permit for "x" was lost: /)
   expect(held.held).toBe(false)
   const next = await within(15_000, 'The next', others)
   expect(next.fence).toBeGreaterThan(held.fence)

@@ -220,7 +220,7 @@ describe('the answer of the server gets lost', () => {
       const run = () => holdfast.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 1))
       const error = await caught(DatabaseUnreachableError, run())
       expect(error.message).toBe(
-        'The connection was lost while "k" committed: either both its effect and its answer are committed, or neither',
+        'The connection was lost while "k" was committing: either both its effect and its answer have been committed, or neither',
       )
       fate.of = () => 'delivered'
       const answer = await other.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 2), { wait: '10s' })
@@ -269,7 +269,7 @@ describe('the answer of the server gets lost', () => {
       DatabaseUnreachableError,
       holdfast.once.run('k', () => 1),
     )
-    expect(error.message).toBe('The answer of "k" could not be recorded yet. Retries continue in the background')
+    expect(error.message).toBe('The answer for "k" could not be recorded yet. Retries continue in the background')
     fate.of = () => 'delivered'
     expect(await other.once.run('k', () => 2, { wait: '10s' })).toEqual({ status: 'replayed', value: 1 })
   })

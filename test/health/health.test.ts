@@ -77,7 +77,7 @@ test('a campaign and a share whose functions fail make the instance degraded whi
   const { reasons } = await become(holdfast, 'degraded', 'CAMPAIGN_FAILED', 'SHARE_FAILED')
   expect(reasons).toEqual([
     { code: 'CAMPAIGN_FAILED', message: 'The campaign for "indexer" pauses after a failure: not today' },
-    { code: 'SHARE_FAILED', message: 'The work on "a" of the share "feeds" pauses after a failure: not today' },
+    { code: 'SHARE_FAILED', message: 'The work on "a" of the share "feeds" is paused after a failure: not today' },
   ])
   expect(await ready(holdfast)).toBe(200)
   fails = false

@@ -427,7 +427,9 @@ test('mistakes are refused', async () => {
   await refused('lanes has no option "maximum": its options are max, rate, burst', () =>
     defineJob('x', { lanes: { maximum: 2 } as never, run() {} }),
   )
-  await refused('Expected rate to be a count and a time', () => defineJob('x', { lanes: { rate: 'often' }, run() {} }))
+  await refused('Expected rate to be a count and a period', () =>
+    defineJob('x', { lanes: { rate: 'often' }, run() {} }),
+  )
   await refused('Expected lanes.rate together with lanes.burst', () =>
     defineJob('x', { lanes: { burst: 2 }, run() {} }),
   )

@@ -27,7 +27,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     expect(await b.leases.tryAcquire('name', { wait: 20 })).toBeNull()
     const error = await caught(LeaseTimeoutError, b.leases.acquire('name', { wait: '20ms' }))
     expect(error).toMatchObject({ lease: 'name', code: 'LEASE_TIMEOUT', retryable: true })
-    expect(error.message).toMatch(/^"name" was still leased after \d+ms$/)
+    expect(error.message).toMatch(/^The lease "name" was still held by another holder after a wait of \d+ms$/)
     expect(error.waitedMs).toBeGreaterThanOrEqual(19)
     await caught(LeaseTimeoutError, b.leases.acquire('name', { wait: 0 }))
     await first.release()
@@ -144,7 +144,9 @@ describe('with', () => {
     })
     const error = await caught(LeaseLostError, work)
     expect(error).toMatchObject({ code: 'LEASE_LOST', lease: 'lost' })
-    expect(error.message).toBe('The lease "lost" was lost: it expired, or another process expired or released it')
+    expect(error.message).toBe(
+      'The lease "lost" was lost: the lease has expired, or another process has expired or released it',
+    )
   })
 
   test.each([

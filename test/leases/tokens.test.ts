@@ -225,7 +225,7 @@ test('released by its token in the same process: the handle knows before anybody
   const releasing = leases.release('by token', lease.token)
   expect(lease.held).toBe(false)
   expect(lease.signal.reason.message).toBe(
-    'The lease "by token" was lost: the handle, released by its token, is closed',
+    'The lease "by token" was lost: the handle whose lease was released by its token is closed',
   )
   expect(await releasing).toBe(true)
   await using _next = await leases.acquire('by token', { wait: 0 })

@@ -29,7 +29,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     expect(await a.limits.tryAcquire('gpu', { max: 3 })).toBeNull()
     const error = await caught(LimitReachedError, b.limits.acquire('gpu', { max: 3 }))
     expect(error).toMatchObject({ limit: 'gpu', code: 'LIMIT_REACHED', max: 3, inUse: 3, waiting: 0, retryable: true })
-    expect(error.message).toMatch(/^The limit "gpu" is reached: 3 of 3 in use, the oldest for [\d.]+m?s$/)
+    expect(error.message).toMatch(/^The limit "gpu" has been reached: 3 of 3 in use, the oldest for [\d.]+m?s$/)
     expect(error.since!.getTime()).toBeGreaterThan(Date.now() - 60_000)
     await permits[1]!.release()
     await using again = await a.limits.acquire('gpu', { max: 3 })
@@ -64,7 +64,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     const error = await caught(LimitReachedError, a.limits.acquire('weights', limit))
     expect(error).toMatchObject({ inUse: 3, waiting: 1 })
     expect(error.message).toContain('3 of 4 in use')
-    expect(error.message).toContain(', and 1 wait')
+    expect(error.message).toContain(', and 1 waiting')
     const light = a.limits.acquire('weights', { ...limit, wait: '20s' })
     await two.release()
     await one.release()
@@ -81,7 +81,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     expect(error.waitedMs).toBeGreaterThanOrEqual(119)
     expect(error).toMatchObject({ inUse: 1, waiting: 0 })
     expect(error.message).toMatch(
-      /^The limit "short wait" is reached after [\d.]+m?s of waiting: 1 of 1 in use, the oldest/,
+      /^The limit "short wait" has been reached after [\d.]+m?s of waiting: 1 of 1 in use, the oldest/,
     )
     expect(await b.limits.tryAcquire('short wait', { max: 1, wait: 60 })).toBeNull()
     await held.release()
@@ -241,7 +241,7 @@ describe('mistakes', () => {
     ['x', {}, 'Expected max to be a whole number between 1 and 1000000000, got undefined'],
     ['x', { max: 0 }, 'Expected max to be a whole number between 1 and 1000000000, got 0 (number)'],
     ['x', { max: 1.5 }, 'Expected max to be a whole number between 1 and 1000000000, got 1.5 (number)'],
-    ['x', { max: 2, weight: 3 }, 'Expected weight to be at most the max of 2, got 3, which is never granted'],
+    ['x', { max: 2, weight: 3 }, 'Expected weight to be at most the max of 2, got 3, which can never be granted'],
     ['x', { max: 2, wieght: 1 }, 'limits.acquire has no option "wieght": did you mean "weight"?'],
     ['x', { max: 2, wait: 'soon' }, 'Expected wait to be a duration of at least 0ms'],
     ['x', { max: 2, signal: 1 }, 'Expected signal to be an AbortSignal, got 1 (number)'],

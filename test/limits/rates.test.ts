@@ -193,7 +193,7 @@ test('an entity whose row somebody keeps locked slows no other, and refusals not
 
 describe('mistakes', () => {
   const rates =
-    'Expected rate to be a count and a time such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }'
+    'Expected rate to be a count and a period such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }'
   test.each<[unknown, string]>([
     [undefined, `${rates}, got undefined`],
     [{ rate: 'fast' }, `${rates}, got "fast" (string)`],
@@ -205,7 +205,7 @@ describe('mistakes', () => {
     [{ rate: { count: 1, per: '1s', burst: 2 } }, `${rates}, got an object (Object)`],
     [{ rate: '2000000/s' }, 'Expected rate to be at most 1,000,000 per second, got 2000000 in 1s'],
     [{ rate: '1/d', burst: 1_000 }, 'Expected the burst to recover within 366 days, got a burst of 1000'],
-    [{ rate: '5/s', cost: 6 }, 'Expected cost to be at most the burst of 5, got 6, which is never allowed'],
+    [{ rate: '5/s', cost: 6 }, 'Expected cost to be at most the burst of 5, got 6, which can never be allowed'],
     [{ rate: '5/s', burst: 0 }, 'Expected burst to be a whole number between 1 and 1000000000, got 0 (number)'],
     [{ rate: '5/s', bursts: 3 }, 'limits.consume has no option "bursts": did you mean "burst"?'],
   ])('consume(%j)', async (options, message) => {

@@ -152,7 +152,9 @@ describe('re-entrance inside with', () => {
         () => locks.tryInTransaction(client, 'itself', { mode: inner }),
       ]) {
         const error = await caught(UsageError, ask)
-        expect(error.message).toBe(`"itself" is held already (${outer}) by the handler that requests it (${inner})`)
+        expect(error.message).toBe(
+          `"itself" is already held (${outer}) by the handler that is requesting it (${inner})`,
+        )
       }
     })
     await untilNoLocks(fresh.url)

@@ -134,7 +134,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
         retryable: false,
         key,
         failure: { name: 'TypeError', message: 'no such invoice', code: 'NO_INVOICE' },
-        hint: 'Call once.forget(key) to let the key run again.',
+        hint: 'Call once.forget(key) so that the next call runs the work again.',
       })
     }
     expect(await countEffects(fresh.url, key)).toBe(0)
@@ -172,7 +172,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
           FingerprintMismatchError,
           once.run(key, () => 2, { fingerprint: 'b', wait: '5s' }),
         )
-        expect(error.message).toBe(`"${key}" was used before with another fingerprint`)
+        expect(error.message).toBe(`The key "${key}" has already been used with a different fingerprint`)
         expect(error).toMatchObject({ code: 'FINGERPRINT_MISMATCH', retryable: false, key })
       }
     }
@@ -285,11 +285,11 @@ describe('bad input', () => {
     ['an empty key', ['', work], 'Expected key to be a string of 1 to 500 characters'],
     ['a long key', ['x'.repeat(501), work], 'Expected key to be a string of 1 to 500 characters'],
     ['a zero byte', ['a\0b', work], 'without zero bytes'],
-    ['no function', ['key'], 'Expected the function that once.run runs, got undefined'],
+    ['no function', ['key'], 'Expected once.run to receive a function to run, got undefined'],
     [
       'options first',
       ['key', { wait: '2s' }, work],
-      'Expected the function that once.run runs, got an object (Object)',
+      'Expected once.run to receive a function to run, got an object (Object)',
     ],
     ['an unknown option', ['key', work, { retian: '1d' }], 'once.run has no option "retian": did you mean "retain"?'],
     ['a wait of words', ['key', work, { wait: 'soon' }], 'Expected wait to be a duration of at least 0ms'],

@@ -78,7 +78,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     )
     expect(error).toMatchObject({ code: 'RESOURCES_FAILED', share: 'failing', retryable: true })
     expect(error.message).toMatch(
-      /^2 of 60 resources of "failing" failed, the first of them "city [78]": no map of city [78]$/,
+      /^2 of 60 resources of "failing" failed, starting with "city [78]": no map of city [78]$/,
     )
     expect(error.failed.map(({ resource }) => resource).sort()).toEqual(['city 7', 'city 8'])
     expect(error.done).toHaveLength(58)
@@ -284,12 +284,12 @@ test.each<[unknown[], string]>([
   [['', [], () => {}], 'Expected the share to be a string of 1 to 500 characters without zero bytes, got "" (string)'],
   [['a', 'london', () => {}], 'Expected the resources to be an array, got "london" (string)'],
   [['a', ['x', 7], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got 7'],
-  [['a', ['x'.repeat(499)], () => {}], 'Expected a resource, with its prefix, to be a string of 1 to 500'],
+  [['a', ['x'.repeat(499)], () => {}], 'Expected a resource name including its prefix to be a string of 1 to 500'],
   [['a', ['x']], 'Expected the third argument of shares.each to be a function, got undefined'],
   [['a', ['x'], () => {}, { rond: 'x' }], 'shares.each has no option "rond": did you mean "round"?'],
   [['a', ['x'], () => {}, { round: 7 }], 'Expected round to be a string of 1 to 500 characters or a valid Date, got 7'],
   [['a', ['x'], () => {}, { round: new Date('x') }], 'Expected round to be a string of 1 to 500 characters or a valid'],
-  [['a', ['x'], () => {}, { round: 'r', window: '1s' }], 'Expected round or window, got both'],
+  [['a', ['x'], () => {}, { round: 'r', window: '1s' }], 'Expected either round or window, got both'],
   [
     ['a', ['x'], () => {}, { window: '2d' }],
     'Expected window to be a duration of at least 0ms and at most 1d, got "2d"',

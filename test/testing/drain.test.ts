@@ -113,7 +113,7 @@ test('when it takes too long, the error says where each job is', async () => {
   const error = await caught(TestTimeoutError, drain(holdfast, [slow], { within: '2s' }))
   expect(error).toMatchObject({ code: 'TEST_TIMEOUT', jobs: [{ id, state: 'running' }] })
   expect(error.message).toMatch(
-    new RegExp(`^The drain has not ended within 2s:\n  job ${id} \\(slow\\) runs on this instance since `),
+    new RegExp(`^The drain did not end within 2s:\n  job ${id} \\(slow\\) has been running on this instance since `),
   )
   // It was given back, without a failure.
   expect(await enqueued(holdfast, slow)).toMatchObject([{ id }])

@@ -49,12 +49,12 @@ describe('jobEnded', () => {
 
   test.each([
     ['ready, and nobody works', {}, 'is ready in the queue "post", which has no worker'],
-    ['delayed', { delay: '1h' }, /waits for its time, until 20.*Z \(passTime skips the wait\)$/],
+    ['delayed', { delay: '1h' }, /is waiting for its time, until 20.*Z \(passTime skips the wait\)$/],
   ])('says where a job is that is %s', async (_, options, said) => {
     const holdfast = await openAlone()
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, options)
     const error = await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))
-    expect(error.message).toMatch(new RegExp(`^The job has not ended within 20ms:\n  job ${id} \\(mail\\) `))
+    expect(error.message).toMatch(new RegExp(`^The job did not end within 20ms:\n  job ${id} \\(mail\\) `))
     expect(error.message).toMatch(said)
     expect(error.jobs).toMatchObject([{ id }])
   })
@@ -65,10 +65,10 @@ describe('jobEnded', () => {
       (await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))).message
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     await holdfast.jobs.pause('post')
-    expect(await messageOf(id)).toContain('is ready, and waits for its queue, which has been paused since 20')
+    expect(await messageOf(id)).toContain('is ready, but is waiting for its queue, which has been paused since 20')
     await holdfast.jobs.resume('post')
     work(holdfast, [defineJob('other', { queue: 'post', run: () => {} })])
-    await expect.poll(() => messageOf(id)).toContain('where all workers are busy or do not handle its kind')
+    await expect.poll(() => messageOf(id)).toContain('where all workers are busy or do not handle jobs of this kind')
     const { opened, open } = gate()
     const hold = defineJob('hold', {
       run: (_, job) => {
@@ -80,7 +80,7 @@ describe('jobEnded', () => {
     work(holdfast, [hold])
     await expect
       .poll(() => messageOf(held.id))
-      .toMatch(/\(hold\) runs on this instance since 20.*Z, with progress 0.5$/)
+      .toMatch(/\(hold\) has been running on this instance since 20.*Z, with progress 0.5$/)
     open()
     await jobEnded(holdfast, held.id)
     expect(await messageOf(2 ** 40)).toContain(`job ${2 ** 40} does not exist`)
@@ -168,7 +168,7 @@ describe('passTime', () => {
   test('refuses what is no time', async () => {
     const holdfast = await openAlone()
     expect((await caught(UsageError, passTime(holdfast, 'soon'))).message).toBe(
-      'Expected the time that passes to be a duration, got "soon" (string)',
+      'Expected time to be a duration, got "soon" (string)',
     )
   })
 })

@@ -31,7 +31,7 @@ test('without a cause there is no property "cause" that somebody might print', (
 test('a timeout tells the name and how long', () => {
   const error = new LockTimeoutError('invoice:42', 5_040)
   expect(error).toMatchObject({ lock: 'invoice:42', waitedMs: 5_040, code: 'LOCK_TIMEOUT', retryable: true })
-  expect(error.message).toBe('"invoice:42" was still held by another holder after 5s')
+  expect(error.message).toBe('The lock "invoice:42" was still held by another holder after a wait of 5s')
 })
 
 test('a loss tells the name, the fence and the reason', () => {

@@ -41,26 +41,26 @@ test.each([
 })
 
 test.each([
-  ['mail', 'Expected the number of a job, or a word such as kind:, got "mail"', 'For example kind:mail'],
-  ['0', 'Expected the number of a job, or a word such as kind:, got "0"', undefined],
-  ['id:x', 'Expected id to be the number of a job, got "x"', undefined],
-  ['17 state:done', 'Expected the number of a job alone', 'For example 17'],
+  ['mail', 'Expected a job number, or a keyword such as kind:, got "mail"', 'For example kind:mail'],
+  ['0', 'Expected a job number, or a keyword such as kind:, got "0"', undefined],
+  ['id:x', 'Expected id to be a job number, got "x"', undefined],
+  ['17 state:done', 'Expected a job number without other search terms', 'For example 17'],
   ['queue:', 'Expected a value after "queue:", got nothing', 'For example queue:mail'],
-  ['state:burried', 'Expected state to be ready, ', 'Did you mean state:buried?'],
+  ['state:burried', 'Expected state to be one of ready, ', 'Did you mean state:buried?'],
   [
     'stat:buried',
-    'Expected queue, state, kind, lane, waits, input, id before the colon, got "stat"',
+    'Expected one of queue, state, kind, lane, waits, input, id before the colon, got "stat"',
     'Did you mean state:?',
   ],
   ['shop:7', 'before the colon, got "shop"', 'A value that contains a colon'],
-  ['waits:money', 'Expected waits to be time, attempt, lane, jobs, got "money"', undefined],
+  ['waits:money', 'Expected waits to be one of time, attempt, lane, jobs, got "money"', undefined],
   [
     'waits:lane state:done',
     'Expected state:waiting together with waits:, got state:done',
-    'Only jobs in the state waiting',
+    'Only jobs in the state "waiting"',
   ],
   ['input..a:1', 'Expected a path such as input.user.id, got "input..a"', undefined],
-  ['kind:"send', 'Expected a closing quote after "send, got the end', undefined],
+  ['kind:"send', 'Expected a closing quote after "send, got the end of the search', undefined],
   ['x'.repeat(2_000), 'Expected a search of at most 1000 characters, got 2000', undefined],
   ['id:1 '.repeat(21), 'Expected a search of at most 20 terms, got 21', undefined],
 ])('%j is a mistake that is explained', (text, message, hint) => {

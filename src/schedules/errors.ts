@@ -9,11 +9,11 @@ export class RunLostError extends HoldfastError {
 
   constructor(schedule: string, tick: Date, fence: number, cause?: Error) {
     super(
-      `The run of "${schedule}" for ${tick.toISOString()} was lost${cause ? `: ${cause.message}` : ' to another instance'}`,
+      `The run of schedule "${schedule}" for ${tick.toISOString()} was lost${cause ? `: ${cause.message}` : ' to another instance'}`,
       {
         code: 'RUN_LOST',
         retryable: true,
-        hint: 'Stop the work. The writes of `tx` are rolled back, and another instance runs the tick.',
+        hint: 'Stop the work. Writes through `tx` are rolled back, and another instance runs the tick.',
         cause,
       },
     )
@@ -29,7 +29,7 @@ export class RunTimeoutError extends HoldfastError {
   readonly schedule: string
 
   constructor(schedule: string, timeoutMs: number) {
-    super(`The run of "${schedule}" took longer than ${formatDuration(timeoutMs)}`, {
+    super(`The run of schedule "${schedule}" exceeded its timeout of ${formatDuration(timeoutMs)}`, {
       code: 'RUN_TIMEOUT',
       retryable: true,
       hint: 'Stop the work. Set a longer timeout if runs usually take this long.',
@@ -44,10 +44,10 @@ export class RunReplacedError extends HoldfastError {
   readonly schedule: string
 
   constructor(schedule: string) {
-    super(`A later tick replaces this run of "${schedule}"`, {
+    super(`A later tick is replacing this run of schedule "${schedule}"`, {
       code: 'RUN_REPLACED',
       retryable: false,
-      hint: 'Stop the work and throw. The later run starts when this run has ended.',
+      hint: 'Stop the work and throw an error. The later run starts when this run has ended.',
     })
     this.schedule = schedule
   }
@@ -59,10 +59,10 @@ export class RunDrainingError extends HoldfastError {
   readonly schedule: string
 
   constructor(schedule: string) {
-    super(`The schedule "${schedule}" is closing`, {
+    super(`The schedule "${schedule}" is closing in this instance`, {
       code: 'RUN_DRAINING',
       retryable: true,
-      hint: 'Stop the work and throw. Another instance runs the tick again.',
+      hint: 'Stop the work and throw an error. Another instance will run the tick again.',
     })
     this.schedule = schedule
   }
@@ -77,7 +77,7 @@ export class UnknownScheduleError extends HoldfastError {
     super(`There is no schedule "${schedule}" in the namespace "${namespace}"`, {
       code: 'UNKNOWN_SCHEDULE',
       retryable: false,
-      hint: 'Add it with schedules.add. schedules.list() returns the existing schedules.',
+      hint: 'Add the schedule with schedules.add. To see the existing schedules, call schedules.list().',
     })
     this.schedule = schedule
   }

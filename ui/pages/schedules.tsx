@@ -20,7 +20,7 @@ type Schedule = ViewData<'schedules'>['rows'][number]
 
 const overdueAfterMs = 5_000
 
-/** Schedules with their ticks and runs. */
+/** Page with the schedules, their ticks and their runs. */
 export function Schedules() {
   const { namespace, search, schedule, of } = useParams<'schedules'>()
   const schedules = useView('schedules', { namespace, search })
@@ -81,7 +81,7 @@ export function Schedules() {
   )
 }
 
-/** Unusual states, with the same wording as in `holdfast schedule ls`. */
+/** Unusual states, worded as in the output of `holdfast schedule ls`. */
 function statesOf({ pausedAt, members, overridden, running }: Schedule) {
   return [running > 0 && 'running', pausedAt && 'paused', members === 0 && 'orphan', overridden && 'overridden']
 }

@@ -14,7 +14,7 @@ interface SqlProps {
   readonly onClose: () => void
 }
 
-/** Dialog with the SQL statements of a view, including their values, ready for psql. */
+/** Dialog with a view's SQL statements. The statements include their values, so they can be pasted into psql. */
 export function Sql({ title, view, onClose }: SqlProps) {
   const [statements, setStatements] = useState<StatementList['statements']>()
   const [error, setError] = useState<ApiError>()

@@ -86,7 +86,7 @@ function short(text: string): string {
   return text.length > maxLetters ? `${text.slice(0, maxLetters)}…` : text
 }
 
-/** Queues with their job counts. */
+/** Queues and their numbers of jobs. */
 export function Queues({ overview }: OverviewProps) {
   const queues = overview.data?.queues ?? []
   return (
@@ -140,7 +140,7 @@ function readyText({ ready, readyIs }: Queue): string {
   return readyIs === 'estimated' ? `~${formatNumber(ready)}` : `${formatNumber(ready - 1)}+`
 }
 
-/** Schedules by their next tick. */
+/** Schedules, sorted by their next tick. */
 export function NextTicks({ overview }: OverviewProps) {
   return (
     <Panel title="Next runs" live={overview} count={overview.data?.counts.schedules} padded={false}>

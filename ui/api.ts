@@ -41,7 +41,7 @@ export function keyOf(view: string, params: object): string {
 export const api = {
   me: () => request<Me>('api/me'),
 
-  /** Returns the SQL statements of a view, ready for psql. */
+  /** Returns a view's SQL statements, with values, so that they can be pasted into psql. */
   sql: async (key: string) => (await request<StatementList>(`api/sql/${key}`)).statements,
 
   /** Returns the consequence of an action without running the action. */

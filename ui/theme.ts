@@ -44,7 +44,7 @@ const probe = document.createElement('span')
 // colour.
 probe.style.transitionProperty = 'none'
 
-/** Current value of a colour token, for a canvas: `colourOf('--good')`. The value changes with the event `themechange`. */
+/** Returns the current value of a colour token for use in a canvas. The value changes with the event `themechange`. */
 export function colourOf(token: `--${string}`): string {
   if (!probe.isConnected) document.documentElement.append(probe)
   probe.style.color = `var(${token})`

@@ -28,7 +28,7 @@ export class AdvisoryClaims implements Claims {
   readonly #anchor: Anchor
   readonly #maintenance: Maintenance
   #session: Session | undefined
-  /** IDs of the jobs that this session has locked. */
+  /** IDs of the jobs that this session holds locks on. */
   #held = new Set<number>()
   #released: number[] = []
   #queue: Promise<unknown> = Promise.resolve()

@@ -18,7 +18,7 @@ export type ClaimedRow = [
   maxCrashes?: number,
   links?: Links | null,
   cancelled?: string | null,
-  /** Version (`xmin`) of the row that was read. */
+  /** Version (`xmin`) of the job's row at the time of the read. */
   version?: number,
 ]
 

@@ -11,7 +11,7 @@ export interface Ending extends HeldJob {
   readonly state: 'cancelled' | 'discarded' | 'buried' | 'retried' | 'returned'
   readonly error: RecordedError | undefined
   readonly delayMs: number
-  /** Whether the attempt counts as failed. */
+  /** Whether the attempt counts as a failed attempt. */
   readonly failed: boolean
 }
 
@@ -22,7 +22,7 @@ interface DoneEnding extends HeldJob {
 
 export interface RecordResult {
   readonly recorded: unknown[] | null
-  /** Numbers of follow-ups, separated by commas. See `FollowUps`. */
+  /** Follow-up numbers, separated by commas. See `FollowUps`. */
   readonly follow_ups: string | null
 }
 

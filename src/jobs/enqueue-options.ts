@@ -29,7 +29,7 @@ export interface EnqueueOptions {
    * the lane.
    */
   lane?: string | undefined
-  /** Jobs that must end first. The new job may run when all these jobs are done or discarded. */
+  /** Jobs that must end before the new job. The new job may run when all these jobs are done or discarded. */
   after?: readonly (JobRef | number)[] | undefined
   /**
    * Behavior if a job in `after` is buried or cancelled. `cancel`: this job is cancelled too. `run`: this job runs

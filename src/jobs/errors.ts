@@ -39,7 +39,7 @@ export class JobLostError extends HoldfastError {
   readonly fence: number
 
   constructor(id: number, fence: number, cause?: Error) {
-    super(`The job ${id} was lost${cause ? `: ${cause.message}` : ' to another worker'}`, {
+    super(`Job ${id} was lost${cause ? `: ${cause.message}` : ' to another worker'}`, {
       code: 'JOB_LOST',
       retryable: true,
       hint: 'Stop the work. Writes through `tx` are rolled back, and another worker runs the job.',
@@ -108,7 +108,7 @@ export class JobFailedError extends HoldfastError {
   readonly failure: RecordedError | undefined
 
   constructor(id: number, state: 'cancelled' | 'discarded' | 'buried', failure: RecordedError | undefined) {
-    super(`The job ${id} was ${state}${failure ? `: ${failure.message}` : ''}`, {
+    super(`Job ${id} was ${state}${failure ? `: ${failure.message}` : ''}`, {
       code: 'JOB_FAILED',
       retryable: false,
       hint: 'To run the job again, call jobs.retry(id).',

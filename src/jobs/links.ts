@@ -12,7 +12,7 @@ export interface Links {
   readonly after?: readonly number[] | undefined
   /** Behavior if a job in `after` fails. If undefined, this job is cancelled. */
   readonly ifFailed?: 'run' | 'wait' | undefined
-  /** Whether the jobs in `after` have ended. */
+  /** Whether all jobs in `after` have ended. */
   readonly met?: boolean | undefined
   /** Whether other jobs are waiting for this job. */
   readonly awaited?: boolean | undefined

@@ -57,7 +57,7 @@ export interface JobStatus {
   readonly result: unknown
   /** Error that ended the job. */
   readonly error: RecordedError | undefined
-  /** Reason why the running job was asked to stop. */
+  /** Reason for the cancellation of a running job. Undefined if no cancellation was requested. */
   readonly cancelling: string | undefined
 }
 

@@ -60,7 +60,7 @@ export interface ScheduleOptions extends RuleOptions {
    * `record`: the crash is recorded, and the tick does not run again.
    */
   crashed?: 'rerun' | 'record' | undefined
-  /** Maximum duration of a run. Default: no limit. */
+  /** Maximum duration of a run. By default, there is no limit. */
   timeout?: Duration | undefined
   /**
    * Maximum random delay before an instance claims a tick. The delay prevents all instances from claiming at the same
@@ -76,7 +76,7 @@ export interface ScheduleOptions extends RuleOptions {
   was?: string | undefined
 }
 
-/** The part of a job definition (`defineJob`) that schedules use. */
+/** The properties of a job definition (`defineJob`) that schedules use. */
 export interface ScheduledJob<Input> {
   readonly kind: string
   readonly schema: { readonly '~standard': { readonly types?: { readonly input: Input } | undefined } } | undefined
@@ -238,7 +238,7 @@ function workOf(
   return ({ tick, tx }, jobs) => jobs.enqueue(job, input(tick), tx)
 }
 
-/** Returns the key of a schedule name in the database. */
+/** Returns the key by which the database identifies a schedule name. */
 export function keyOfSchedule(namespace: string, name: string): string {
   return hashedKey(namespace, `schedule/${name}`).key
 }

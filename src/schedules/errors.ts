@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** Abort reason of a run's signal: another instance may run the tick. The result of this run is not recorded. */
+/** Abort reason of a run's signal if another instance may run the tick. This run's result is not recorded. */
 export class RunLostError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -23,7 +23,7 @@ export class RunLostError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal: the run exceeded `timeout`. The run has failed, even if the handler returns. */
+/** Abort reason of a run's signal if the run exceeds `timeout`. The run fails, even if the handler returns. */
 export class RunTimeoutError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -38,7 +38,10 @@ export class RunTimeoutError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal: a later tick will replace the run (`overlap: 'replace'`) as soon as the run ends. */
+/**
+ * Abort reason of a run's signal if a later tick replaces the run (`overlap: 'replace'`). The later run starts when
+ * this run has ended.
+ */
 export class RunReplacedError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -53,7 +56,7 @@ export class RunReplacedError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal: the schedule is closing in this instance, and the time limit has passed. */
+/** Abort reason of a run's signal if the schedule is closing in this instance and the time limit has passed. */
 export class RunDrainingError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -68,7 +71,7 @@ export class RunDrainingError extends HoldfastError {
   }
 }
 
-/** No instance has ever added a schedule with this name. */
+/** Thrown if no instance has ever added a schedule with this name. */
 export class UnknownScheduleError extends HoldfastError {
   /** Requested name. */
   readonly schedule: string

@@ -1,4 +1,4 @@
--- src/schedules/README.md describes the protocol.
+-- The protocol is described in src/schedules/README.md.
 
 create or replace function holdfast.schedule_record_gap(
   schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
@@ -368,7 +368,8 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
             insert into holdfast.schedule_name values (one.key, former);
             id := former;
           else
-            -- Either both schedules exist, or neither does. Redirects the former name to this schedule, and stops the former schedule.
+            -- Either both schedules exist or neither does. Redirects the former name to this schedule, and stops the
+            -- former schedule.
             insert into holdfast.schedule_name values (one.former_key, id)
             on conflict on constraint schedule_name_pkey do update set schedule = excluded.schedule;
             update holdfast.schedule set next_at = null where schedule.key = former;

@@ -10,7 +10,7 @@ export interface RunContext extends AttemptContext {
   noted(run: Run): void
 }
 
-/** One run of a tick, as the handler sees it. */
+/** Run of a tick, and the object that the handler receives. */
 export class Run extends Attempt implements ScheduleRun {
   readonly definition: Definition
   /** Key of the schedule. */

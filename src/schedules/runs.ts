@@ -63,7 +63,7 @@ export class Runs {
     this.#endings = new Batcher<Ending, undefined>((endings) => this.#recordAll(endings))
   }
 
-  /** Fencing tokens of the runs whose results are not recorded yet. */
+  /** Fencing tokens of the runs whose results have not been recorded yet. */
   get fences(): Iterable<number> {
     return this.#running.keys()
   }

@@ -14,7 +14,7 @@ interface ScheduleLoopOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly rules: Rules
-  /** Replaces the rule of the schedule that has this key with the definition's rule. */
+  /** Replaces the rule of the schedule with this key by the definition's rule. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
 }
 
@@ -306,7 +306,8 @@ export class ScheduleLoop {
 
   #start(epoch: Epoch, started: StartedRun): void {
     const entry = this.#byKey.get(started[0])
-    // If the schedule was closed or the epoch was lost, a member's later poll returns the tick to the state `waiting`.
+    // Does not start the run if the schedule was closed or the epoch was lost. A member's later poll then returns the
+    // tick to `waiting`.
     if (entry && epoch.trusted) this.runs.start(entry.definition, started, epoch)
   }
 

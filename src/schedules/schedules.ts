@@ -55,7 +55,7 @@ export interface SchedulesOptions {
 /** Schedule that this instance has added. */
 export interface Schedule extends AsyncDisposable {
   readonly name: string
-  /** Number of the schedule's current runs in this instance. */
+  /** Number of runs of the schedule that are active in this instance. */
   readonly running: number
   /**
    * Stops claiming ticks in this instance, and resolves when the schedule's runs in this instance have ended. If a run
@@ -263,8 +263,10 @@ export class Schedules {
   }
 
   /**
-   * @internal Waits for the tick that is nearest on the database's clock, and returns it. Returns null if the rule has
-   * no tick yet. For callers such as crontab, whose own clock may be fast or slow.
+   * Waits for the tick that is nearest to the database's current time, and returns this tick. Returns null if the rule
+   * has no tick yet. Intended for callers such as crontab, whose own clock may be fast or slow.
+   *
+   * @internal
    */
   async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
     const now = async () => (await this.#store.run<{ now: number }>('now', []))[0]!.now

@@ -33,13 +33,16 @@ export interface PastRun {
   readonly kind: 'run'
   /** Tick of the run. */
   readonly tick: Date
-  /** State of the run. `lost`: its instance died, and no instance has restarted the run or recorded its result yet. */
+  /**
+   * State of the run. `lost` means that the instance died, and no other instance has restarted the run or recorded a
+   * result yet.
+   */
   readonly state: 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
   /** Whether the run was requested with `schedules.run`, independently of the rule. */
   readonly extra: boolean
   /** Instance that is running the tick, or that ran the tick last. */
   readonly instance: string | undefined
-  /** Number of times that the run was started. */
+  /** Number of times that the run has been started. */
   readonly attempt: number
   /** Time when the run started. */
   readonly startedAt: Date | undefined

@@ -83,7 +83,7 @@ describe.each(claimModes)('claims by $name', ({ name: way, anchor, jobs: setting
     work(holdfast, [fail])
     const { id } = await holdfast.jobs.enqueue(fail, null)
     const error = await caught(JobFailedError, holdfast.jobs.result(id, wait))
-    expect(error.message).toBe(`The job ${id} was buried: no 3`)
+    expect(error.message).toBe(`Job ${id} was buried: no 3`)
     expect(error.failure).toMatchObject({ name: 'TypeError', message: 'no 3', code: 'E_NO' })
     expect(attempts).toEqual([1, 2, 3])
     const found = (await holdfast.jobs.find(id))!

@@ -7,7 +7,7 @@ import type { ViewData } from '../wire.js'
 type HoldTimelineData = ViewData<'hold-timeline'>
 type HoldTimelineRow = HoldTimelineData['rows'][number]
 
-/** Percentage at which the lower half is full. It corresponds to three waiting calls. */
+/** Percentage at which the lower half is full, which corresponds to three waiting calls. */
 const fullWaitPercent = 300
 const halfHeight = 12
 

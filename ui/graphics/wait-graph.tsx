@@ -108,7 +108,7 @@ function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
     <g
       {...place}
       role="button"
-      // Attributes of SVG elements are case-sensitive.
+      // The attribute is written in lower case, because the names of SVG attributes are case-sensitive.
       tabindex={isReachable ? 0 : -1}
       aria-pressed={isSelected}
       aria-label={[mark?.letter, title, caption].filter(Boolean).join(' ')}

@@ -154,7 +154,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
       if (hidden.has(wait)) continue
       const { participant, requests, forMs } = wait
       addParticipant(participant)
-      // Without a holder, the first participant in the queue blocks the others.
+      // If a name has no holder, the first participant in the name's queue blocks the others.
       const isFirst = name.holders.length === 0 && wait === name.waits[0]
       edges.push({
         ...(isFirst

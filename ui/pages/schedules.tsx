@@ -86,7 +86,7 @@ function statesOf({ pausedAt, members, overridden, running }: Schedule) {
   return [running > 0 && 'running', pausedAt && 'paused', members === 0 && 'orphan', overridden && 'overridden']
 }
 
-/** A tick that no instance has claimed for 5 seconds is overdue. */
+/** A tick is overdue if no instance has claimed it within 5 seconds. */
 function NextTick({ at }: { readonly at: string | null }) {
   const time = useNow()
   if (at === null || time - Date.parse(at) < overdueAfterMs) return <Ago at={at} />

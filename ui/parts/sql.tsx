@@ -38,7 +38,7 @@ export function Sql({ title, view, onClose }: SqlProps) {
   )
 }
 
-/** One SQL statement with a button that copies it. */
+/** SQL statement with a button that copies the statement. */
 export function Statement({ purpose, text }: { readonly purpose: string; readonly text: string }) {
   return (
     <section class="sql">

@@ -276,7 +276,7 @@ function isControl(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('a, button, input, select, summary') !== null
 }
 
-/** A click that ends a text selection does not open the details. */
+/** Ignores a click that ends a text selection, so that the selection does not open the details. */
 function isSelecting(): boolean {
   return getSelection()?.isCollapsed === false
 }

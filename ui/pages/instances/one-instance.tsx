@@ -61,7 +61,7 @@ const states: Readonly<Record<string, string>> = {
   gone: 'the heartbeat stopped without a clean shutdown',
   'drain-requested': 'the instance has not received the drain request yet',
   draining: 'the instance is finishing its current work and starts no new work',
-  drained: 'all work has finished; the process is still running',
+  drained: 'all work has ended; the process is still running',
 }
 
 function About({ row, work }: { readonly row: Instance; readonly work: Work | undefined }) {

@@ -28,7 +28,7 @@ interface Hint {
   /** Text that replaces the current term. */
   readonly term: string
   readonly text: string
-  /** Whether the term still needs a value. */
+  /** Whether the visitor must still type a value for the term. */
   readonly isTyped: boolean
 }
 

@@ -20,7 +20,7 @@ interface OverviewProps {
   readonly overview: LiveView<Overview>
 }
 
-/** Recent problems, each with a link to its object. */
+/** Recent problems, each with a link to the affected object. */
 export function TroubleList({ overview }: OverviewProps) {
   const trouble = overview.data?.trouble ?? []
   return (
@@ -86,7 +86,7 @@ function short(text: string): string {
   return text.length > maxLetters ? `${text.slice(0, maxLetters)}…` : text
 }
 
-/** Queues and their numbers of jobs. */
+/** Queues with their job counts. */
 export function Queues({ overview }: OverviewProps) {
   const queues = overview.data?.queues ?? []
   return (

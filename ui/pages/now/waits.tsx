@@ -13,7 +13,7 @@ import { holdText, nameLabel, type WaitGraphData } from './labels.js'
 import { ParticipantMark } from './participant-mark.js'
 import { SelectionDetails } from './selection-details.js'
 
-/** The wait graph as sentences and as a drawing, with actions. */
+/** Panel that shows the wait graph as sentences and as a drawing, together with actions. */
 export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
   const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()

@@ -24,7 +24,9 @@ export interface AttemptsOptions extends Omit<OutcomesOptions, 'notes' | 'finish
   readonly onBroken: (error: unknown) => void
 }
 
-/** Number of processed elements at the start of the queue's array above which the array is shortened. */
+/**
+ * Maximum number of processed elements that the queue's array may contain. The array is shortened above this number.
+ */
 const maxQueueHead = 4_000
 
 /** Jobs that a worker has claimed, which are either queued or running in a slot. */

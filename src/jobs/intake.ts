@@ -247,8 +247,8 @@ export class Intake {
   }
 
   /**
-   * Returns the head, which is the start of a JSON object that jobs with the same options share, and a function that
-   * returns unique keys.
+   * Returns the head of a job and the statement that enqueues the job. Jobs with the same options share a head, which
+   * is the start of a JSON object. With `unique`, also returns a function that returns the unique key for an input.
    */
   #headOf(definition: AnyDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
     checkDefinition(definition)

@@ -27,7 +27,8 @@ select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
--- Records a successful run in its handler's transaction. Changes only the run's own row, found through tick_pkey.
+-- Records a successful run in its handler's transaction. Changes only the run's own row, and finds this row by
+-- tick_pkey.
 update holdfast.tick
 set state = 'done',
     error = null,

@@ -1,4 +1,4 @@
-// Requests to the server. The addresses are relative, so the dashboard can be mounted under any path.
+// Requests to the server. The URLs are relative, so the dashboard can be mounted under any path.
 import type {
   ActName,
   ActParamsOf,
@@ -11,7 +11,7 @@ import type {
   StatementList,
 } from './wire.js'
 
-/** Error of a request: the server refused it, or did not respond. */
+/** Error of a request that the server rejected or did not respond to. */
 export class ApiError extends Error {
   readonly code: string
   readonly hint: string | null
@@ -27,7 +27,9 @@ export class ApiError extends Error {
   }
 }
 
-/** Key of a view: its name and its params, sorted, for example `jobs?search=mail`. */
+/**
+ * Returns the key of a view, which consists of the view's name and its sorted parameters. Example: `jobs?search=mail`.
+ */
 export function keyOf(view: string, params: object): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(params).sort(([one], [other]) => (one < other ? -1 : 1))) {
@@ -39,10 +41,10 @@ export function keyOf(view: string, params: object): string {
 export const api = {
   me: () => request<Me>('api/me'),
 
-  /** Returns the SQL statements of a view, ready for psql. */
+  /** Returns a view's SQL statements, with values, so that they can be pasted into psql. */
   sql: async (key: string) => (await request<StatementList>(`api/sql/${key}`)).statements,
 
-  /** Returns the consequence of an action without running it. */
+  /** Returns the consequence of an action without running the action. */
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
     (await request<PreviewResponse>(`api/act/${act}`, { params, preview: true } satisfies ActRequest<Name>))
       .consequence,
@@ -61,19 +63,29 @@ async function request<Body>(path: string, body?: object): Promise<Body> {
       redirect: 'error',
     })
   } catch {
-    throw new ApiError({ code: 'NO_ANSWER', message: 'The server of this dashboard does not respond.', hint: null }, 0)
+    throw new ApiError({ code: 'NO_ANSWER', message: 'The dashboard server is not responding.', hint: null }, 0)
   }
   const result: unknown = await response.json().catch(() => undefined)
   if (response.ok && result !== undefined) return result as Body
   throw new ApiError(failureOf(result, response.status), response.status)
 }
 
-/** Error of a response. A proxy in front of the server may also respond, in its own format. */
+/**
+ * Converts an unsuccessful response to an error. The response may come from a proxy and have the proxy's own format.
+ */
 function failureOf(result: unknown, status: number): ErrorBody {
   const error = (result as Partial<ErrorResponse> | undefined)?.error
   if (typeof error?.message === 'string') return error
   if (status === 401 || status === 403) {
-    return { code: 'FORBIDDEN', message: 'You may not see this dashboard.', hint: 'Sign in again and reload the page.' }
+    return {
+      code: 'FORBIDDEN',
+      message: 'You do not have access to this dashboard.',
+      hint: 'Sign in again, and then reload the page.',
+    }
   }
-  return { code: 'UNEXPECTED', message: `The server responded with status ${status}.`, hint: null }
+  return {
+    code: 'UNEXPECTED',
+    message: `The server returned an unexpected response with status ${status}.`,
+    hint: null,
+  }
 }

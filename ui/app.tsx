@@ -54,7 +54,7 @@ export function App() {
         },
       )
     void refresh()
-    // Namespaces and rights can change while the page is open.
+    // Requests `me` again regularly, because namespaces and rights can change while the page is open.
     const timer = setInterval(() => !document.hidden && void refresh(), me ? 30_000 : 3_000)
     return () => clearInterval(timer)
   }, [attempt, me === undefined])
@@ -98,13 +98,13 @@ function Shell({ me }: { readonly me: Me }) {
     ...pages.map(({ id, title, letter }) => ({ key: letter, text: title, group: 'Pages' as const, run: () => go(id) })),
     { key: '?', text: 'Keyboard shortcuts', group: 'Everywhere', run: () => setHelp(true) },
     { key: 'Esc', text: 'Close the open details', group: 'Everywhere' },
-    { key: 'q', text: 'Show the SQL of the panel, ready for psql', group: 'In a panel', run: () => pressPanel('sql') },
-    { key: 't', text: 'Switch between graphic and table', group: 'In a panel', run: () => pressPanel('table') },
+    { key: 'q', text: 'Show the SQL statements of the panel', group: 'In a panel', run: () => pressPanel('sql') },
+    { key: 't', text: 'Switch between the graphic and the table', group: 'In a panel', run: () => pressPanel('table') },
   ])
   const title = pages.find(({ id }) => id === page)!.title
   useEffect(() => {
     document.title = `${title} · Holdfast`
-    // On load, the focus stays at the start of the document.
+    // When the document has just been loaded, the focus stays at its start.
     if (!first.current) main.current?.focus({ preventScroll: true })
     first.current = false
     scrollTo(0, 0)
@@ -184,7 +184,7 @@ function Brand() {
 }
 
 function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: string }) {
-  // The address may contain a namespace without instances.
+  // Adds the namespace in the URL to the list, because it may have no instances.
   const names = chosen && !me.namespaces.includes(chosen) ? [chosen, ...me.namespaces] : me.namespaces
   return (
     <div class="namespace">
@@ -198,7 +198,7 @@ function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: st
   )
 }
 
-/** The database and the visitor. */
+/** Shows the connected database and the current visitor. */
 function Place({ me }: { readonly me: Me }) {
   return (
     <footer class="place small">

@@ -1,19 +1,19 @@
-// Estimate of the database time. The browser's clock may be wrong by hours, so only its speed is used.
+// Estimates the database's time. The browser's clock may be wrong by hours, so it is only used to measure durations.
 import { useEffect, useState } from 'preact/hooks'
 
 /** Database time minus `performance.now()`. */
 let offset: number | undefined
 
 /**
- * Updates the estimate from a past database time. This time may be old, for example if it belongs to a snapshot that
- * has not changed since. The largest offset belongs to the fastest message, so smaller offsets are ignored.
+ * Updates the estimate from a database time that has passed. The time may be old, because a snapshot carries the time
+ * of its last change. The fastest message has the largest offset, so smaller offsets are ignored.
  */
 export function syncClock(at: string): void {
   const measured = Date.parse(at) - performance.now()
   if (offset === undefined || measured > offset) offset = measured
 }
 
-/** Sets the estimate from a current database time, even if the database clock was set back. */
+/** Updates the estimate from a current database time. Also works after the database's clock has been set back. */
 export function resetClock(time: string): void {
   if (offset !== undefined && Date.parse(time) - performance.now() < offset - 5_000) offset = undefined
   syncClock(time)
@@ -27,7 +27,10 @@ export function now(): number {
 const watchers = new Set<() => void>()
 let timer: ReturnType<typeof setInterval> | undefined
 
-/** Current database time, updated every second while the page is visible. All components share one timer. */
+/**
+ * Returns the current database time and updates the component every second while the page is visible. All components
+ * share one timer.
+ */
 export function useNow(): number {
   const [time, setTime] = useState(now)
   useEffect(() => {

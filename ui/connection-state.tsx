@@ -11,7 +11,7 @@ const labels: Readonly<Record<Connection['state'], readonly [word: string, tone:
   'database-unreachable': ['No database', 'bad'],
 }
 
-/** State of the stream of updates, with a button that reconnects. */
+/** State of the event stream, with a button to reconnect. */
 export function ConnectionState() {
   const connection = useConnection()
   const lost = connection.state === 'lost' ? connection : undefined

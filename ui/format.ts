@@ -1,10 +1,12 @@
-// Formats of times, numbers and names.
+// Functions that format times, numbers and names.
 import { formatDuration } from '../src/base/durations.js'
 
-/** `950ms`, `2.5s`, `3m 20s`: the same format as on the command line. */
+/** Formats a duration as the command line does. Examples: `950ms`, `2.5s`, `3m 20s`. */
 export { formatDuration }
 
-/** Duration for texts that are updated every second. Uses whole seconds, so that the text does not flicker. */
+/**
+ * Formats a duration for a text that is updated every second. Uses whole seconds, so that the text does not flicker.
+ */
 export function formatCount(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000 || 0).replace(/^0ms$/, '0s')
 }
@@ -31,12 +33,12 @@ const dayTime = new Intl.DateTimeFormat('en-GB', {
   minute: '2-digit',
 })
 
-/** `14:03:11` in UTC, as in the logs of a server. */
+/** Formats a time in UTC, as in server logs. Example: `14:03:11`. */
 export function formatClock(time: number): string {
   return clockTime.format(time)
 }
 
-/** `14:03:11`, or the day and the time if the day is not `today`. */
+/** Formats a time as `14:03:11`. Adds the day if the day is not `today`. */
 export function formatMoment(time: number, today: number): string {
   const isToday = new Date(time).toISOString().slice(0, 10) === new Date(today).toISOString().slice(0, 10)
   return isToday ? formatClock(time) : dayTime.format(time)
@@ -44,22 +46,25 @@ export function formatMoment(time: number, today: number): string {
 
 const maxWhole = 2_000
 
-/** Invisible characters, characters that change the direction of text, and unpaired surrogates. */
+/** Matches invisible characters, characters that change the text direction, and unpaired surrogates. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
-/** An escape sequence, isolated so that it reads from left to right even inside right-to-left text. */
+/**
+ * Returns an escape sequence with direction marks, so that the sequence reads from left to right even in right-to-left
+ * text.
+ */
 const escapeText = (as: string) => `\u2066\\${as}\u2069`
 
 const escapes: Readonly<Record<string, string>> = {
   '\n': escapeText('n'),
   '\r': escapeText('r'),
   '\t': escapeText('t'),
-  // Joiners combine emoji, and some scripts need them.
+  // Joiners stay unescaped, because emoji and some scripts need them.
   '\u200c': '\u200c',
   '\u200d': '\u200d',
 }
 
-/** Readable form of a name: invisible characters are escaped, because names may contain any text. */
+/** Returns a readable form of a name. Escapes invisible characters, because names may contain any text. */
 export function visible(text: string): string {
   const cut = text.length > maxWhole ? `${text.slice(0, maxWhole)}…` : text
   return cut.replace(
@@ -68,7 +73,7 @@ export function visible(text: string): string {
   )
 }
 
-/** Text cut in the middle, because the ends of names differ most: `invoice:…:retry`. */
+/** Shortens a text in the middle, because names usually differ at their ends. Example: `invoice:…:retry`. */
 export function shorten(text: string, max: number): string {
   const characters = [...visible(text)]
   if (characters.length <= max) return characters.join('')

@@ -3,7 +3,7 @@ import { Dialog } from './parts/dialog.js'
 
 const groups: readonly Shortcut['group'][] = ['Pages', 'Everywhere', 'In a panel', 'In a table']
 
-/** Dialog with the registered keyboard shortcuts. */
+/** Dialog that lists the registered keyboard shortcuts. */
 export function Help({ onClose }: { readonly onClose: () => void }) {
   const shortcuts = allShortcuts()
   return (

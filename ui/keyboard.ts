@@ -2,17 +2,22 @@
 import { useEffect, useRef } from 'preact/hooks'
 
 export interface Shortcut {
-  /** Name of the key in the browser: `n`, `?`, `/`. */
+  /** The browser's name for the key, such as `n`, `?` or `/`. */
   readonly key: string
   readonly text: string
   readonly group: 'Pages' | 'Everywhere' | 'In a panel' | 'In a table'
-  /** Undefined if the component handles the key itself. For example, tables handle the arrow keys. */
+  /**
+   * Function that the key runs. Undefined if the component handles the key itself, as tables do with the arrow keys.
+   */
   readonly run?: () => void
 }
 
 const shortcuts = new Map<object, readonly Shortcut[]>()
 
-/** Registers shortcuts while the component is mounted. The latest registration of a key wins. */
+/**
+ * Registers shortcuts while the component is mounted. If a key is registered twice, the later registration takes
+ * precedence.
+ */
 export function useShortcuts(list: readonly Shortcut[]): void {
   const latest = useRef(list)
   latest.current = list
@@ -26,7 +31,7 @@ export function useShortcuts(list: readonly Shortcut[]): void {
   }, [])
 }
 
-/** All shortcuts, each key once per group. */
+/** Returns all shortcuts, with each key once per group. */
 export function allShortcuts(): Shortcut[] {
   const found = new Map<string, Shortcut>()
   for (const list of shortcuts.values()) for (const one of list) found.set(`${one.group} ${one.key}`, one)
@@ -35,7 +40,7 @@ export function allShortcuts(): Shortcut[] {
 
 addEventListener('keydown', (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
-  // An open dialog and a text field receive all keys.
+  // Shortcuts are disabled while a dialog is open or a text field has the focus.
   if (document.querySelector('dialog[open]') || isTyping(event.target)) return
   const found = [...shortcuts.values()].flat().findLast(({ key, run }) => run && key === event.key)
   if (!found) return

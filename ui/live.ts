@@ -1,4 +1,4 @@
-// Live data of views. The tab has one event stream. When the set of watched views changes, the stream is reopened.
+// Live data of views. Each tab has one event stream, which is reopened when the set of watched views changes.
 import { useEffect, useReducer } from 'preact/hooks'
 import { ApiError, api, keyOf } from './api.js'
 import { now, syncClock } from './clock.js'
@@ -10,17 +10,23 @@ export interface LiveView<Data> {
   readonly key: string
   /** Last snapshot. Undefined before the first snapshot. */
   readonly data: Data | undefined
-  /** Time of the last change, by the database clock. Durations that only grow with time do not cause a new snapshot. */
+  /**
+   * Time of the data's last change, by the database's clock. A duration that only grows with time does not count as a
+   * change.
+   */
   readonly at: string | undefined
-  /** Reason why there are no updates. */
+  /** Error that prevents updates. Undefined if there is none. */
   readonly failure: ErrorBody | undefined
-  /** Start of the failure, by the database clock. */
+  /** Time when the failure started, by the database's clock. */
   readonly failedAt: string | undefined
-  /** Whether the data may be outdated. */
+  /** Whether the data may be out of date. */
   readonly stale: boolean
 }
 
-/** `database-unreachable`: the server responds, but its database does not. `idle`: the tab is hidden. */
+/**
+ * State of the event stream. `database-unreachable`: the server responds, but its database does not. `idle`: the tab is
+ * hidden.
+ */
 export type Connection =
   | { readonly state: 'connecting' | 'live' | 'database-unreachable' | 'idle' }
   | { readonly state: 'lost'; readonly since: number; readonly failure: ErrorBody }
@@ -31,14 +37,20 @@ interface ViewEntry {
   failure?: ErrorBody | undefined
   failedAt?: string | undefined
   readonly watchers: Set<() => void>
-  /** Deletes an unwatched view. Until then, a returning page shows its last snapshot immediately. */
+  /**
+   * Timer that deletes a view that is no longer watched. Until the timer fires, a reopened page shows the last snapshot
+   * immediately.
+   */
   forgetTimer?: ReturnType<typeof setTimeout>
 }
 
-/** When the page changes, several views change. This delay makes them share one new stream. */
+/**
+ * Delay before the stream is reopened. A page change affects several views, and the delay lets them share one new
+ * stream.
+ */
 const openDelayMs = 40
 const forgetMs = 30_000
-/** A tab that is hidden for this long closes its stream. */
+/** Time after which a hidden tab closes its stream. */
 const hiddenMs = 60_000
 const retryMs = [500, 1_000, 2_000, 4_000, 8_000]
 
@@ -68,7 +80,7 @@ export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name
   }
 }
 
-/** State of the stream. */
+/** Returns the state of the event stream. */
 export function useConnection(): Connection {
   const redraw = useRedraw()
   useEffect(() => {
@@ -138,7 +150,7 @@ function open(): void {
   })
 }
 
-/** Requests `me` to find the reason, because the browser does not report why a stream ended. Then reopens the stream. */
+/** Requests `me`, because the browser does not report why a stream has ended. Then reopens the stream. */
 async function onStreamEnd(): Promise<void> {
   source?.close()
   source = undefined
@@ -153,10 +165,10 @@ async function onStreamEnd(): Promise<void> {
     setConnection({
       state: 'lost',
       since,
-      failure: { code: 'NO_STREAM', message: 'The stream of updates ends repeatedly.', hint: null },
+      failure: { code: 'NO_STREAM', message: 'The connection for live updates keeps failing.', hint: null },
     })
   }
-  // While this request ran, `open` may have started another stream.
+  // `open` may have started another stream while the request was running.
   if (source) return
   const waitMs = retryMs[Math.min(failures, retryMs.length - 1)]!
   failures += 1
@@ -178,7 +190,9 @@ function setConnection(next: Connection): void {
   for (const { watchers } of entries.values()) for (const watcher of watchers) watcher()
 }
 
-/** Checks the stream after another request failed. The browser does not notice a dead connection on its own. */
+/**
+ * Checks the stream after another request has failed, because the browser does not detect a dead connection by itself.
+ */
 export function checkStream(): void {
   if (connection.state === 'live' || connection.state === 'database-unreachable') void onStreamEnd()
 }

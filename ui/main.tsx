@@ -5,7 +5,7 @@ import { applyTheme } from './theme.js'
 
 applyTheme()
 
-// With `<base href>`, the browser resolves `#/jobs` against the base and might reload the page.
+// Handles clicks on links, because the browser would resolve `#/jobs` against `<base href>` and might reload the page.
 addEventListener('click', (event) => {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return

@@ -1,17 +1,17 @@
-// Letter and colour of each instance. The letter is derived from the id, so that different visitors usually see the
-// same letter. If two instances have the same letter, the later one gets the next free letter. The browser stores the
-// letters across reloads.
+// Assigns a letter and a colour to each instance. The letter is derived from the instance's id, so different visitors
+// usually see the same letter. If another instance already has the letter, the instance gets the next free letter. The
+// browser stores the letters across reloads.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
 const storageKey = 'holdfast.marks'
-/** After this time without use, the letter of an instance is free again. */
+/** Time after which an unused letter becomes free again. */
 const storedMs = 3_600_000
 
 export interface Mark {
-  /** `K`, or `K2` when there are more instances than letters. */
+  /** Letter such as `K`. With more instances than letters, a number follows, as in `K2`. */
   readonly letter: string
-  /** Sets `--mark` to the colour, one of `--mark-0` to `--mark-11`. */
+  /** Style that sets `--mark` to the instance's colour, which is one of `--mark-0` to `--mark-11`. */
   readonly style: { readonly '--mark': string }
 }
 
@@ -45,7 +45,7 @@ function nextFree(id: string): string {
   }
 }
 
-/** Index of the colour. Adjacent letters get different colours, because 7 and 12 have no common divisor. */
+/** Returns the index of a letter's colour. The factor 7 gives adjacent letters different colours. */
 function colourOf(letter: string): number {
   return (letters.indexOf(letter[0]!) * 7 + (Number(letter.slice(1)) || 1) - 1) % colours
 }
@@ -70,6 +70,6 @@ addEventListener('pagehide', () => {
   try {
     localStorage.setItem(storageKey, JSON.stringify([...marks]))
   } catch {
-    // The browser does not allow storage.
+    // The browser does not allow this page to store data.
   }
 })

@@ -4,9 +4,9 @@ import type { Me } from './wire.js'
 
 export const MeContext = createContext<Me | undefined>(undefined)
 
-/** The visitor, their rights, and the database. */
+/** Returns the current visitor, the visitor's rights, and information about the database. */
 export function useMe(): Me {
   const me = useContext(MeContext)
-  if (!me) throw new Error('Expected useMe() inside of <App>')
+  if (!me) throw new Error('useMe() was called outside of <App>')
   return me
 }

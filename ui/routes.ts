@@ -1,4 +1,5 @@
-// The current page and its params, in the fragment of the address: `#/jobs?search=mail`. The browser does not send it to the server.
+// The URL fragment contains the current page and its parameters, as in `#/jobs?search=mail`. The browser does not send
+// the fragment to the server.
 import { useEffect, useState } from 'preact/hooks'
 import { writeSearchValue } from '../src/search/index.js'
 
@@ -14,10 +15,10 @@ export const pages = [
 
 export type PageId = (typeof pages)[number]['id']
 
-/** Params that links to other pages keep. */
+/** Parameters that links to other pages keep. */
 const keptParams = ['namespace'] as const
 
-/** Further params of each page. */
+/** Additional parameters of each page. */
 interface ParamNames {
   now: never
   locks: 'search' | 'key' | 'hours'
@@ -43,7 +44,7 @@ function readRoute(hash: string): Route {
   return { page, params: Object.fromEntries(new URLSearchParams(query)) }
 }
 
-/** The address of a page, for the `href` of a link. Empty params are omitted. */
+/** Returns a page's URL for the `href` of a link. Omits empty parameters. */
 export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): string {
   const query = new URLSearchParams()
   for (const name of keptParams) {
@@ -54,30 +55,33 @@ export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): 
   return `#/${page}${query.size > 0 ? `?${query}` : ''}`
 }
 
-/** The address of the jobs of a queue. */
+/** Returns the URL of the page with a queue's jobs. */
 export function hrefOfQueue(name: string): string {
   return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}` })
 }
 
-/** Opens another page and adds a step to the browser history. */
+/** Opens another page and adds an entry to the browser history. */
 export function go<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): void {
   location.hash = hrefOf(page, params)
 }
 
-/** Changes params of the current page. `replace`, for typed text, adds no step to the browser history. */
+/**
+ * Changes parameters of the current page. With `replace`, which is meant for typed text, adds no entry to the browser
+ * history.
+ */
 export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace') {
   const { page, params } = readRoute(location.hash)
   const href = hrefOf(page, { ...params, ...changed })
   if (href === location.hash) return
   if (step === 'push') location.hash = href
   else {
-    // With `<base href>`, the browser would resolve a bare fragment against the base.
+    // Uses the full URL, because the browser would resolve a bare fragment against `<base href>`.
     history.replaceState(null, '', location.pathname + location.search + href)
     dispatchEvent(new HashChangeEvent('hashchange'))
   }
 }
 
-/** The current page and its params. */
+/** Returns the current page and its parameters. */
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => readRoute(location.hash))
   useEffect(() => {
@@ -89,7 +93,7 @@ export function useRoute(): Route {
   return route
 }
 
-/** The params of the current page. The type argument names the page: `useParams<'jobs'>()`. */
+/** Returns the current page's parameters. The type argument names the page, as in `useParams<'jobs'>()`. */
 export function useParams<Id extends PageId>(): ParamsOf<Id> {
   return useRoute().params
 }

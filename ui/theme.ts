@@ -1,4 +1,5 @@
-// Light or dark theme: the system's preference, or the visitor's choice, which the browser stores.
+// Selects the light or the dark theme, by the system's preference or by the visitor's choice. The browser stores the
+// choice.
 import { useState } from 'preact/hooks'
 
 export type Theme = 'system' | 'light' | 'dark'
@@ -22,7 +23,7 @@ export function applyTheme(theme: Theme = readTheme()): void {
 
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => dispatchEvent(new Event('themechange')))
 
-/** The current theme, and a function that switches to the next theme. */
+/** Returns the current theme and a function that switches to the next theme. */
 export function useTheme(): readonly [Theme, () => void] {
   const [theme, setTheme] = useState(readTheme)
   const next = () => {
@@ -30,7 +31,7 @@ export function useTheme(): readonly [Theme, () => void] {
     try {
       localStorage.setItem(storageKey, following)
     } catch {
-      // Without storage, the choice is lost on reload.
+      // If the browser does not allow storage, the choice is lost when the page is reloaded.
     }
     applyTheme(following)
     setTheme(following)
@@ -39,10 +40,11 @@ export function useTheme(): readonly [Theme, () => void] {
 }
 
 const probe = document.createElement('span')
-// With reduced motion, transitions take 1 ms. Without this line, the probe would return the previous colour during that time.
+// Disables transitions. With reduced motion they take 1 ms, during which the probe would still have the previous
+// colour.
 probe.style.transitionProperty = 'none'
 
-/** Current value of a colour token, for a canvas: `colourOf('--good')`. The value changes with the event `themechange`. */
+/** Returns the current value of a colour token for use in a canvas. The value changes with the event `themechange`. */
 export function colourOf(token: `--${string}`): string {
   if (!probe.isConnected) document.documentElement.append(probe)
   probe.style.color = `var(${token})`

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 
 const narrow = matchMedia('(max-width: 699px)')
 
-/** Whether the window is too narrow for tables. */
+/** Returns whether the window is too narrow for tables. */
 export function useNarrow(): boolean {
   const [matches, setMatches] = useState(narrow.matches)
   useEffect(() => {

@@ -1,2 +1,3 @@
-// Types of requests and responses, from the server. All other files in this directory import these types from here.
+// Re-exports the server's types of requests and responses. The other files of the dashboard import these types from
+// this file.
 export type * from '../src/dashboard/wire.js'

@@ -12,14 +12,14 @@ interface ClaimableRow {
   readonly last: string | null
 }
 
-/** Fraction of the server's lock table that jobs may use, across all instances. */
+/** Fraction of the server's lock table that the jobs of all instances together may use. */
 const shareOfLocks = 0.5
 const minShare = 16
 
 /**
- * Claims that lock each job on the anchor's session and write nothing on its row. The slow part, reading jobs and their
- * inputs, runs on a pooled connection. The anchor must not delay its heartbeat: it only locks the jobs, checks that
- * they are unchanged, and inserts the row of the claim.
+ * Claims that lock each job with an advisory lock of the anchor's session, and do not write to the jobs' rows. A pooled
+ * connection reads the jobs and their inputs, which takes longest. The anchor's session only locks the jobs, checks
+ * that they are unchanged, and inserts the claim's row, so that its heartbeat is not delayed.
  */
 export class AdvisoryClaims implements Claims {
   readonly mode = 'advisory'
@@ -28,7 +28,7 @@ export class AdvisoryClaims implements Claims {
   readonly #anchor: Anchor
   readonly #maintenance: Maintenance
   #session: Session | undefined
-  /** IDs of the jobs that this session has locked. */
+  /** IDs of the jobs that this session holds locks on. */
   #held = new Set<number>()
   #released: number[] = []
   #queue: Promise<unknown> = Promise.resolve()
@@ -45,14 +45,14 @@ export class AdvisoryClaims implements Claims {
   }
 
   /**
-   * Claims jobs, one claim at a time per instance. A session's own advisory locks do not block that session, so it must
-   * know its own jobs before it searches for free jobs.
+   * Claims jobs. Each instance runs one claim at a time. A session's own advisory locks do not block that session, so
+   * the instance must know which jobs it has locked before it searches for free jobs.
    */
   claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult> {
     return this.#serialize(async () => {
       const session = this.#sessionOf(epoch)
       let look = await this.#findClaimable(asked)
-      // These values from the first read also apply to later reads, which continue from its cursors.
+      // These values from the first read also apply to the later reads, which continue from the first read's cursors.
       const { oldest, newest, last } = look
       const marks = { oldest, newest, last: Number(last) }
       for (;;) {
@@ -60,13 +60,14 @@ export class AdvisoryClaims implements Claims {
         const isAll = seen.length < asked.maxJobs
         if (seen.length === 0) return { ...marks, isAll, state: 'claimed', fence: 0, jobs: [], cursors: undefined }
         const [state, fence, taken] = await this.#lockJobs(session, asked.announces, seen)
-        // A transaction that enqueues the same key has locked or changed the job. A look-back must find it afterwards.
+        // A transaction that enqueues the same unique key has locked or changed this job. A later look-back must find
+        // the job.
         if (seen.some((row) => row[8]?.unique && !taken.has(row[0]))) marks.oldest = null
         const cursors: number[] = JSON.parse(look.new_cursors)
         if (taken.size > 0 || isAll || state !== 'claimed') {
           return { ...marks, isAll, state, fence, jobs: seen.filter(([id]) => taken.has(id)), cursors }
         }
-        // Other sessions locked all of these jobs first. Continue after them.
+        // Other sessions have already locked all of these jobs. Continues the search after these jobs.
         look = await this.#findClaimable({ ...asked, starts: cursors })
       }
     })
@@ -84,7 +85,7 @@ export class AdvisoryClaims implements Claims {
   }
 
   async returnUnanswered(): Promise<void> {
-    // If a claim gets no response, its locks end together with the session.
+    // Nothing to do: if a claim gets no response, the claim's locks end together with the session.
   }
 
   #sessionOf(epoch: Epoch): Session {
@@ -129,13 +130,13 @@ export class AdvisoryClaims implements Claims {
         boolean,
       ]
       if (sessions) this.maxClaimed = Math.max(minShare, Math.floor((session.lockBudget * shareOfLocks) / sessions))
-      // A dead epoch's claim contains a job whose lock is free. Maintenance must take it over.
+      // The claim of a dead epoch contains a job whose lock is free. Maintenance must return this job to its queue.
       if (hasOrphans) this.#maintenance.runWithin(0)
       const taken = new Set<number>(jobs === null ? [] : JSON.parse(jobs))
       for (const id of taken) this.#held.add(id)
       return [state, Number(fence), taken]
     } catch (error) {
-      // A failed statement keeps the session-level locks that it has already acquired.
+      // Releases the session-level locks that the failed statement had already acquired.
       await this.#unlockOthers(session)
       throw error
     }
@@ -152,7 +153,9 @@ export class AdvisoryClaims implements Claims {
     }
   }
 
-  /** Retries until it succeeds, or until the session and its locks end. */
+  /**
+   * Releases all job locks of the session except the locks in `#held`. Retries until it succeeds or the session ends.
+   */
   async #unlockOthers(session: Session): Promise<void> {
     for (let attempt = 0; session.trusted; attempt++) {
       try {

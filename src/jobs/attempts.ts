@@ -20,16 +20,18 @@ export interface AttemptsOptions extends Omit<OutcomesOptions, 'notes' | 'finish
   readonly draining: AbortSignal
   /** Called when a slot is free. */
   readonly onRoom: () => void
-  /** Called when code around a handler fails. The affected jobs were already returned. */
+  /** Called when the code that runs handlers fails. The affected jobs have already been returned to their queue. */
   readonly onBroken: (error: unknown) => void
 }
 
-/** Number of processed elements at the head of the queue after which the array is shortened. */
+/**
+ * Maximum number of processed elements that the queue's array may contain. The array is shortened above this number.
+ */
 const maxQueueHead = 4_000
 
-/** The jobs that a worker has claimed: queued jobs, and running attempts with their slots. */
+/** Jobs that a worker has claimed, which are either queued or running in a slot. */
 export class Attempts {
-  /** Number of attempts that have ended. Reset by `Pace`. */
+  /** Number of attempts that have ended since `Pace` last reset this number. */
   finished = 0
   readonly #options: AttemptsOptions
   readonly #endings: Endings
@@ -43,7 +45,7 @@ export class Attempts {
   #isStarting = false
   readonly #batchBuffer = new BatchBuffer<ClaimedJob>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
-  /** Number of used slots. A batch uses one slot. */
+  /** Number of slots in use. A batch uses one slot. */
   #usedSlots = 0
 
   constructor(options: AttemptsOptions) {
@@ -85,12 +87,12 @@ export class Attempts {
     this.#startMore()
   }
 
-  /** Number of jobs that are queued while a slot is free. More than 0 only if this code has a bug. */
+  /** Number of jobs that are queued although a slot is free. A value above 0 indicates a bug in this code. */
   get stuck(): number {
     return this.#usedSlots < this.#options.concurrency ? this.#queueLength : 0
   }
 
-  /** Returns the attempts that have run for at least this time. */
+  /** Returns the attempts that have been running for at least `ms` milliseconds. */
   olderThan(ms: number): Run[] {
     const before = performance.now() - ms
     const older: Run[] = []
@@ -98,14 +100,14 @@ export class Attempts {
     return older
   }
 
-  /** Drops all jobs, because their epoch has ended and other workers may own them. */
+  /** Abandons all jobs, because their epoch has ended and other workers may own the jobs. */
   loseAll(reason: Error | undefined): void {
     this.#clearQueue()
     this.#batchBuffer.clear()
     for (const run of this.#running.values()) run.lose(reason)
   }
 
-  /** Returns the jobs that have not started to their queue. */
+  /** Gives the jobs that have not been started back to their queue. */
   giveBackQueued(): void {
     for (const job of [...this.#clearQueue(), ...this.#batchBuffer.clear()]) this.#endings.giveBack(job)
   }
@@ -114,14 +116,14 @@ export class Attempts {
     for (const run of this.#running.values()) run.stop(reason)
   }
 
-  /** Returns the jobs of handlers that do not stop while the worker closes. */
+  /** Gives jobs back to their queue if their handlers do not stop while the worker is closing. */
   abandonAll(): void {
     for (const run of [...this.#running.values()]) this.#outcomes.abandoned(run)
   }
 
   /**
-   * Resolves when all finished attempts have passed on their outcomes. Some attempts wait until their notes are
-   * written.
+   * Resolves when the outcomes of all finished attempts have been passed on. An outcome may have to wait until the
+   * attempt's notes have been written.
    */
   settled(): Promise<void> {
     return this.#notes.settled()
@@ -140,7 +142,7 @@ export class Attempts {
   }
 
   #startMore(): void {
-    // A synchronous handler ends inside `#start`, which calls this function again.
+    // Prevents recursion: a synchronous handler ends inside `#start`, and its end calls this function again.
     if (this.#isStarting) return
     this.#isStarting = true
     let inHand: readonly ClaimedJob[] = []
@@ -150,7 +152,7 @@ export class Attempts {
         if (!batch && this.#queueLength === 0) break
         inHand = batch ?? [this.#shiftQueue()]
         if (this.#options.draining.aborted) for (const job of inHand) this.#endings.giveBack(job)
-        // If the process was frozen, another worker may own the job now.
+        // If this process was frozen for a while, another worker may own the job now.
         else if (this.#options.isTrusted()) {
           if (batch) this.#start(batch, { left: batch.length })
           else this.#startOne(inHand[0]!)
@@ -158,7 +160,7 @@ export class Attempts {
         inHand = []
       }
     } catch (error) {
-      // A worker that cannot start its jobs must not keep any of them, neither the current jobs nor the queued jobs.
+      // A worker that cannot start jobs must give back the current jobs and the queued jobs.
       for (const job of inHand) this.#endings.giveBack(job)
       this.giveBackQueued()
       this.#options.onBroken(error)
@@ -180,12 +182,12 @@ export class Attempts {
 
   #startOne(job: ClaimedJob): void {
     if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
-    // A job runs alone if its next crash would bury it.
+    // A job runs outside of batches if its next crash would bury the job.
     else if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
     else this.#start([job])
   }
 
-  /** Starts attempts. From here on, each attempt ends, even if the code that runs it fails. Never throws. */
+  /** Starts attempts and never throws. Each started attempt ends, even if the code that runs the handler fails. */
   #start(jobs: readonly ClaimedJob[], batch?: { left: number }): void {
     const runs = jobs.map((job) => new Run(job, this.#context, batch))
     for (const run of runs) this.#running.set(run.id, run)
@@ -207,7 +209,10 @@ export class Attempts {
     await this.#handlers.runBatch(runs.filter(({ isOver }) => !isOver))
   }
 
-  /** Fails the attempts with an error from the code around the handler. If that fails too, returns the jobs. */
+  /**
+   * Fails the attempts with an error of the code that runs handlers. If this also fails, gives the jobs back to their
+   * queue.
+   */
   #broken(runs: readonly Run[], error: unknown): void {
     for (const run of runs) {
       try {
@@ -224,7 +229,7 @@ export class Attempts {
     if (await this.#isMarked(run)) await this.#handlers.run(run)
   }
 
-  /** Records that a suspect is about to run. Returns false if the attempt has already ended. */
+  /** Records that a suspect is about to run. Returns false if the attempt was ended instead. */
   async #isMarked(run: Run): Promise<boolean> {
     const isOurs = await this.#suspects.mark(run)
     if (isOurs && !run.isLost) return true
@@ -237,7 +242,7 @@ export class Attempts {
     this.#endings.end({ id, seq, claim, state: 'cancelled', error, delayMs: 0, failed: false })
   }
 
-  /** Ends an attempt: frees its slot, and calls `record` after its notes are written. */
+  /** Ends an attempt. Frees the attempt's slot, and calls `record` after the attempt's notes have been written. */
   #finish(run: Run, record: () => void): void {
     if (run.isOver) return
     run.isOver = true

@@ -7,7 +7,7 @@ const rules = { size: wholeNumber(1, 1_000), wait: duration(0, 3_600_000) }
 export function readBatch(given: unknown, run: BatchHandler<unknown, unknown>): Batch {
   const { size, wait = 0 } = readOptions('batch', given, rules)
   if (size === undefined) {
-    throw new UsageError('Expected batch.size, got none', 'For example { batch: { size: 100, wait: "50ms" } }.')
+    throw new UsageError('Expected batch.size, got none', 'Example: { batch: { size: 100, wait: "50ms" } }')
   }
   return Object.freeze({ size, waitMs: wait, run })
 }
@@ -22,8 +22,8 @@ export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Pro
 }
 
 /**
- * Returns the view of an attempt for a batch handler. The view has no `tx`, because a batch would use up all
- * connections.
+ * Returns a job object for a batch handler. The object has no `tx`, because the transactions of one batch could use up
+ * all connections.
  */
 export function toBatchJob(job: JobContext, input: unknown): BatchJob {
   const { id, kind, attempt, fence, progress, log } = job
@@ -41,29 +41,27 @@ export function toBatchJob(job: JobContext, input: unknown): BatchJob {
   }
 }
 
-/** Calls the handler. Returns one value for each job. */
+/** Calls the batch handler and returns one value for each job. */
 export async function runHandler({ run }: Batch, jobs: readonly BatchJob[]): Promise<readonly unknown[]> {
   const answers = await run(jobs)
   if (answers === undefined) return jobs.map(() => undefined)
   if (Array.isArray(answers) && answers.length === jobs.length) return answers
   const got = Array.isArray(answers) ? `${answers.length}` : describe(answers)
-  // A further attempt would repeat the work and return the same value.
-  throw new NonRetryableError(
-    `Expected the handler of a batch to return nothing, or ${jobs.length} results, got ${got}`,
-  )
+  // The error is not retryable, because another attempt would repeat the work and return the same value.
+  throw new NonRetryableError(`Expected the batch handler to return nothing or ${jobs.length} results, got ${got}`)
 }
 
 interface Batchable {
   readonly definition: { readonly kind: string; readonly batch?: Batch | undefined }
 }
 
-/** Holds jobs until their batch is full or its wait time has passed. */
+/** Collects jobs until their batch is full or the batch's wait time has passed. */
 export class BatchBuffer<Job extends Batchable> {
   readonly #onReady: () => void
   readonly #kinds = new Map<string, { readonly jobs: Job[]; isOver: boolean; timer: NodeJS.Timeout | undefined }>()
   #size = 0
 
-  /** `onReady` is called when the wait time of a batch has passed. */
+  /** `onReady` is called when a batch's wait time has passed. */
   constructor(onReady: () => void) {
     this.#onReady = onReady
   }
@@ -91,7 +89,7 @@ export class BatchBuffer<Job extends Batchable> {
     this.#size++
   }
 
-  /** Returns a batch that must start now. `isAll`: no other job is queued. */
+  /** Returns a batch that must start now, if there is one. `isAll` means that no other job is queued. */
   nextBatch(isAll: boolean): Job[] | undefined {
     for (const [kind, { jobs, isOver, timer }] of this.#kinds) {
       const isFull = jobs.length >= jobs[0]!.definition.batch!.size

@@ -2,13 +2,13 @@ import { arrayLiteral, type Epoch } from '../postgres/index.js'
 import type { AnyDefinition } from './definition.js'
 import type { Links } from './links.js'
 
-/** How jobs are claimed. All workers of a queue must use the same mode. */
+/** Mode in which jobs are claimed. All workers of a queue must use the same mode. */
 export type ClaimMode = 'rows' | 'advisory'
 
-/** A job in the format of `job_claim` and `job_find_claimable`. Omitted elements have their default values. */
+/** Job in the format that `job_claim` and `job_find_claimable` return. Omitted elements have their default values. */
 export type ClaimedRow = [
   id: number,
-  /** Index in `kinds`, counted from 1. */
+  /** Index in the list `kinds`, starting at 1. */
   kind: number,
   input: unknown,
   seq?: number,
@@ -18,12 +18,12 @@ export type ClaimedRow = [
   maxCrashes?: number,
   links?: Links | null,
   cancelled?: string | null,
-  /** Version (`xmin`) of the row that was read. */
+  /** Version (`xmin`) of the job's row at the time of the read. */
   version?: number,
 ]
 
 export interface ClaimRequest {
-  /** Queue, priority and start position of each level, as three lists. */
+  /** The queues, priorities and start positions of all levels, as three lists. */
   readonly queues: readonly string[]
   readonly priorities: readonly number[]
   readonly starts: readonly number[]
@@ -37,24 +37,24 @@ export interface ClaimResult {
   readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
   readonly jobs: readonly ClaimedRow[]
-  /** Position up to which each level was read. Undefined if no job was found. */
+  /** Positions up to which the levels were read. Undefined if no job was found. */
   readonly cursors: readonly number[] | undefined
-  /** Whether no more jobs were found. */
+  /** Whether the claim reached the end of the queue, so that no more jobs were found. */
   readonly isAll: boolean
   readonly oldest: string | null
   readonly newest: string | null
   readonly last: number
 }
 
-/** A set of jobs that one statement claimed. */
+/** Set of jobs that were claimed by one statement. */
 export interface Claim {
   readonly epoch: Epoch
   readonly fence: number
-  /** Number of jobs in the claim whose outcome is not recorded yet. */
+  /** Number of jobs in the claim whose outcome has not been recorded yet. */
   unended: number
 }
 
-/** A job that this worker has claimed. */
+/** Job that this worker has claimed. */
 export interface ClaimedJob {
   readonly claim: Claim
   readonly definition: AnyDefinition
@@ -66,11 +66,11 @@ export interface ClaimedJob {
   readonly crashes: number
   readonly maxCrashes: number
   readonly links: Links | null
-  /** Reason of a cancellation that arrived while another claim had locked the job. Such a job must not run. */
+  /** Reason for a cancellation that arrived while another claim had locked the job. The cancelled job must not run. */
   readonly cancelled: string | null
 }
 
-/** The fields that a statement uses to check that a claim still owns a job. */
+/** Fields with which a statement checks that a claim still owns a job. */
 export interface HeldJob {
   readonly id: number
   readonly seq: number
@@ -78,25 +78,29 @@ export interface HeldJob {
 }
 
 /**
- * A way to claim jobs. `RowsClaims` writes epoch and fence on the rows of the jobs. `AdvisoryClaims` locks the jobs and
- * writes nothing on their rows. In both modes, a claim has one row of its own, which lists its jobs.
+ * Claims jobs in one of two modes. `RowsClaims` writes the epoch and the fencing token to the jobs' rows.
+ * `AdvisoryClaims` locks the jobs and does not write to their rows. In both modes, each claim also has a row of its
+ * own, which lists the claimed jobs.
  */
 export interface Claims {
   readonly mode: ClaimMode
-  /** Maximum number of jobs that an instance may own at a time. */
+  /** Maximum number of jobs that an instance may own at the same time. */
   readonly maxClaimed: number
   /** Number of jobs that the instance may claim now. */
   readonly room: number
   claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult>
-  /** Returns the `seq` that identifies the attempt. Undefined if the fence on the row identifies it. */
+  /**
+   * Returns the `seq` that identifies the job's current attempt. Undefined if the fencing token in the job's row
+   * identifies the attempt.
+   */
   seqOf(job: HeldJob): number | undefined
   /** Releases jobs that have ended or that another worker owns. */
   release(jobs: readonly HeldJob[]): void
-  /** Returns jobs to their queues if the response to their claim was lost. */
+  /** Gives jobs back to their queues if the response to their claim was lost. */
   returnUnanswered(epoch: Epoch): Promise<void>
 }
 
-/** Returns the `seq` of each job as an SQL array. Empty if rows carry fences. */
+/** Returns the `seq` of each job as an SQL array. The array is empty if the jobs' rows contain fencing tokens. */
 export function seqsOf(claims: Claims, jobs: readonly HeldJob[]): string {
   return arrayLiteral(jobs.map((job) => claims.seqOf(job)).filter((place) => place !== undefined))
 }

@@ -1,35 +1,36 @@
-/** A queue and a priority. A worker has one cursor per level. */
+/** Combination of a queue and a priority. A worker has one cursor per level. */
 export interface Level {
   readonly queue: string
   readonly priority: number
 }
 
-/** Position from which a claim reads. */
+/** Start position of a claim's read. */
 export type ScanStart = 'onward' | 'near' | 'far' | 'head'
 
 export const highestPriority = 5
 export const lowestPriority = -5
 
-/** A job number, together with the condition under which no job can appear below it any more. */
+/** Job number, together with the condition under which no new job with a smaller number can appear. */
 interface Mark {
-  /** Last number that had been assigned. */
+  /** Last job number that had been assigned. */
   readonly last: number
-  /** Transaction ID that is larger than the ID of every transaction that was assigned a number up to `last`. */
+  /** Transaction ID above the IDs of all transactions that had received a job number up to `last`. */
   readonly newest: bigint
 }
 
-/** Distance of the near look-back. Nearly every transaction is shorter. */
+/** Time that the near look-back goes back. Nearly all transactions are shorter. */
 const nearMs = 1_000
 const trailEveryMs = 200
 const maxMarks = 200
 
 /**
- * Remembers how far a worker has read in each level. A read from the head of the index would scan every dead entry that
- * vacuum could not remove yet. A job that commits late can have a number below the cursor. Look-backs find such jobs:
+ * Stores how far a worker has read in each level, so that a claim need not scan the dead entries at the start of the
+ * index that vacuum has not removed yet. A job that is committed late can have a number below the cursor. Look-backs
+ * find such jobs:
  *
  * - **near**, every 50 ms: reads from the position that the cursor had one second ago.
- * - **far**, every second: reads from the floor. No job can appear below the floor, because every transaction that
- *   could have been assigned a number below it has ended, and its jobs were read.
+ * - **far**, every second: reads from the lower bound (`#floor`). No job can appear below this bound, because all
+ *   transactions that could have received a smaller number have ended, and their jobs have been read.
  * - **head**, every 30 seconds: reads from the start, to find jobs of a rolled-back claim that other workers' cursors
  *   have passed.
  */
@@ -49,7 +50,7 @@ export class Cursors {
     this.#cursors = this.levels.map(() => 0)
   }
 
-  /** Forgets all positions, because numbers from a different or restored server are not comparable. */
+  /** Resets all positions, because job numbers from a different or restored server are not comparable. */
   reset(): void {
     this.#cursors = this.levels.map(() => 0)
     this.#floor = 0
@@ -57,7 +58,7 @@ export class Cursors {
     this.#trail = []
   }
 
-  /** Returns the start position of each level. */
+  /** Returns the position in each level from which to read. */
   starts(reach: ScanStart): number[] {
     if (reach === 'head') return this.levels.map(() => 0)
     if (reach === 'far') return this.levels.map(() => this.#floor)
@@ -69,7 +70,7 @@ export class Cursors {
     return then.cursors.map((cursor) => Math.max(cursor, this.#floor))
   }
 
-  /** Moves the cursors to the positions up to which a claim has read. */
+  /** Advances the cursors to the positions up to which a claim has read. */
   advance(reached: readonly number[]): void {
     this.#cursors = this.#cursors.map((cursor, level) => Math.max(cursor, reached[level]!))
     const now = performance.now()
@@ -77,8 +78,8 @@ export class Cursors {
   }
 
   /**
-   * Raises the floor after a look-back that read everything above it. The new floor is the highest mark whose
-   * transactions had all ended before the look-back.
+   * Raises the lower bound after a look-back that has read everything above this bound. The new bound is the highest
+   * mark whose transactions had all ended before the look-back.
    */
   raiseFloor(from: readonly number[], oldest: bigint): void {
     if (from.some((start) => start > this.#floor)) return
@@ -92,7 +93,8 @@ export class Cursors {
   mark(last: number, newest: bigint): void {
     const latest = this.#marks.at(-1)
     if (last <= (latest?.last ?? this.#floor)) return
-    // A long transaction holds the floor back. In this case, half of the marks are enough.
+    // Drops every second mark if there are too many. This happens while a long transaction prevents the lower bound
+    // from rising.
     if (this.#marks.length >= maxMarks) this.#marks = this.#marks.filter((_, at) => at % 2 === 0)
     this.#marks.push({ last, newest })
   }

@@ -20,30 +20,30 @@ import type { JobOutcome } from './outcome.js'
 import type { Schema, Verdict } from './schema.js'
 
 export interface RetryOptions {
-  /** Number of attempts that may fail before the job is buried. Default 5. */
+  /** Number of failed attempts after which the job is buried. The default is 5. */
   attempts?: number | undefined
   /**
-   * Pause after the first failure. It doubles after each further failure. The actual pause is random, between half of
-   * this value and the full value. Default `1s`.
+   * Pause after the first failure. The pause doubles after each further failure. The actual pause is random, between
+   * half of this value and the full value. The default is `1s`.
    */
   backoff?: Duration | undefined
-  /** Maximum pause. Default `1h`. */
+  /** Maximum pause between two attempts. The default is `1h`. */
   maxBackoff?: Duration | undefined
 }
 
 export interface JobOptions<Input, Handled, Result> {
-  /** Schema for inputs. It is applied before a job is enqueued and again before it runs. */
+  /** Schema for inputs. The input is validated before the job is enqueued and again before the job runs. */
   input?: Schema<Input, Handled> | undefined
-  /** Queue of the jobs. Default `default`. */
+  /** Name of the queue for these jobs. The default is `default`. */
   queue?: string | undefined
   retry?: RetryOptions | undefined
-  /** Time limit of an attempt. Default: none. */
+  /** Time limit of an attempt. By default, there is no limit. */
   timeout?: Duration | undefined
-  /** Number of workers that may die while they run the job, before it is buried. Default 3. */
+  /** Number of worker crashes after which a job is buried. The default is 3. */
   maxCrashes?: number | undefined
   /** Limits for each lane. By default, a lane runs one job at a time. */
   lanes?: LaneOptions | undefined
-  /** Handler. Its return value, which must be JSON, becomes the result of the job. */
+  /** Handler function. The return value becomes the job's result and must be serializable as JSON. */
   run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
   batch?: undefined
 }
@@ -58,7 +58,7 @@ export interface BatchJobOptions<Input, Handled, Result>
 const maxDurationMs = 3_650 * 86_400_000
 
 const rules = {
-  input: objectWith<Schema>('a schema that keeps to standardschema.dev', '~standard'),
+  input: objectWith<Schema>('a schema that implements the Standard Schema interface', '~standard'),
   queue: { expected: 'a name', read: (given: unknown) => checkName(given, 'queue') },
   retry: { expected: 'an object', read: (given: unknown) => given },
   timeout: duration(1, maxTimerMs),
@@ -67,7 +67,9 @@ const rules = {
   lanes: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
-/** Options of `retry` that other libraries accept at the top level. */
+/**
+ * Names of retry options that other libraries accept at the top level, with the corresponding option of this library.
+ */
 const elsewhere = {
   attempts: 'retry.attempts',
   maxAttempts: 'retry.attempts',
@@ -82,7 +84,7 @@ const retryRules = {
   maxBackoff: duration(0, maxDurationMs),
 }
 /**
- * Defines a kind of background job. The name is stored with each job, and workers find the definition by it.
+ * Defines a kind of background job. The kind is stored with each job, and workers use the kind to find the definition.
  *
  * @example
  * const sendEmail = defineJob('send-email', {
@@ -96,17 +98,17 @@ export function defineJob<Input, Handled, Result = unknown>(
   kind: string,
   options: JobOptions<Input, Handled, Result> & { input: Schema<Input, Handled> },
 ): JobDefinition<Input, Handled, Result>
-/** Without a schema the handler receives the input as it was enqueued, after a round trip through JSON. */
+/** Defines a job without a schema. The handler receives the enqueued input after a round trip through JSON. */
 export function defineJob<Input = unknown, Result = unknown>(
   kind: string,
   options: JobOptions<Input, Input, Result> & { input?: undefined },
 ): JobDefinition<Input, Input, Result>
-/** With `batch` the handler receives many jobs and returns one result for each. */
+/** Defines a job with `batch`. The handler receives several jobs per call and returns one result for each job. */
 export function defineJob<Input, Handled, Result = unknown>(
   kind: string,
   options: BatchJobOptions<Input, Handled, Result> & { input: Schema<Input, Handled> },
 ): JobDefinition<Input, Handled, Result>
-/** Defines a batch without a schema. */
+/** Defines a job with `batch` and without a schema. */
 export function defineJob<Input = unknown, Result = unknown>(
   kind: string,
   options: BatchJobOptions<Input, Input, Result> & { input?: undefined },
@@ -144,14 +146,17 @@ export function defineJob(
   })
 }
 
-/** Throws if the value was not made by `defineJob`. */
+/** Throws if the value is not a definition made by `defineJob`. */
 export function checkDefinition(given: unknown): asserts given is AnyDefinition {
   const { kind, run } = (given ?? {}) as Partial<AnyDefinition>
   if (typeof kind === 'string' && typeof run === 'function') return
   throw new UsageError(`Expected a definition made by defineJob, got ${describe(given)}`)
 }
 
-/** Returns the input as the schema transforms it. Throws an `InvalidInputError` if it does not fit. */
+/**
+ * Validates and transforms the input with the schema. Throws an `InvalidInputError` if the input does not match the
+ * schema.
+ */
 export function validated(definition: AnyDefinition, input: unknown): unknown {
   const { schema, kind } = definition
   if (!schema) return input

@@ -1,4 +1,5 @@
-// Types of definitions and handlers. They refer to each other, because a handler may enqueue jobs of any definition.
+// Types of definitions and handlers. These types refer to each other, because a handler may enqueue jobs of any
+// definition.
 import type { Duration } from '../base/index.js'
 import type { Transaction } from '../once/index.js'
 import type { ChildOptions } from './enqueue-options.js'
@@ -8,21 +9,24 @@ import type { JobOutcome } from './outcome.js'
 import type { JobParent } from './parents.js'
 import type { Schema } from './schema.js'
 
-/** Context of an attempt, which the handler receives as its second argument. */
+/** Context of an attempt. The handler receives the context as its second argument. */
 export interface JobContext {
   readonly id: number
   readonly kind: string
-  /** Number of the attempt, counted from 1: failed attempts plus crashes plus one. */
+  /** Number of the attempt, starting at 1. Failed attempts and crashes increase this number. */
   readonly attempt: number
   /** Fencing token, larger than the token of every earlier attempt of this job. */
   readonly fence: number
-  /** Signal to stop. Its reason is a `JobCancelledError`, `JobTimeoutError`, `JobLostError` or `DrainingError`. */
+  /**
+   * Aborts when the handler should stop. The reason is a `JobCancelledError`, `JobTimeoutError`, `JobLostError` or
+   * `DrainingError`.
+   */
   readonly signal: AbortSignal
-  /** Transaction that commits exactly once, together with the outcome of the job. The first query begins it. */
+  /** Transaction that commits exactly once, together with the job's outcome. The first query begins the transaction. */
   readonly tx: Transaction
   /**
-   * Enqueues a job through `tx`. The new job exists if and only if the outcome of this attempt is recorded. The
-   * transaction stays open until the attempt ends, so enqueue as late as possible.
+   * Enqueues a job through `tx`. The new job exists if and only if this attempt's outcome is recorded. Enqueue as late
+   * as possible, because the transaction stays open until the attempt ends.
    */
   enqueue<Input>(
     // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
@@ -30,15 +34,18 @@ export interface JobContext {
     input: Input,
     options?: ChildOptions,
   ): Promise<JobRef>
-  /** Returns the jobs in `after`, in this order, with their states and results. */
+  /** Returns the jobs in the option `after`, in the same order, with their states and results. */
   parents(): Promise<JobParent[]>
-  /** Reports the progress as a number, whose meaning is up to you. `jobs.find` shows the number after a short delay. */
+  /**
+   * Reports the progress as a number. You choose the number's meaning. `jobs.find` returns the number after a short
+   * delay.
+   */
   progress(value: number): void
   /** Adds a line to the job's log. Holdfast keeps the last 100 lines. */
   log(line: string): void
 }
 
-/** A kind of job: its name, its options and its handler. */
+/** Definition of a kind of job, with its name, options and handler. */
 export interface JobDefinition<Input = unknown, Handled = Input, Result = unknown> {
   readonly kind: string
   readonly queue: string
@@ -49,7 +56,7 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
   readonly maxCrashes: number
   readonly lanes: LanePolicy
   readonly schema: Schema<Input, Handled> | undefined
-  /** Handler for many jobs. If it exists, `run` calls it for a single job. */
+  /** Options and handler of a batch definition. In this case, `run` calls the batch handler with a single job. */
   readonly batch?: Batch<Handled, Result> | undefined
   readonly run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
 }
@@ -58,9 +65,11 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
 export type AnyDefinition = JobDefinition<any, any, any>
 
 export interface BatchOptions {
-  /** Maximum number of jobs per call of the handler. */
+  /** Maximum number of jobs in one call of the handler. */
   size: number
-  /** Maximum wait for a full batch. Default: no wait. The handler then gets the jobs that are queued. */
+  /**
+   * Maximum time to wait until a batch is full. By default, the handler immediately receives the jobs that are queued.
+   */
   wait?: Duration | undefined
 }
 
@@ -71,8 +80,8 @@ export interface BatchJob<Input = unknown>
 }
 
 /**
- * Handler for a batch. It returns nothing if all jobs are done, or one element per job in the same order: a result, a
- * `JobOutcome`, or an `Error` for a failed job. If it throws, all jobs of the batch fail.
+ * Handler for a batch. Returns nothing if all jobs are done. Otherwise, returns one element per job in the same order:
+ * a result, a `JobOutcome`, or an `Error` for a failed job. If the handler throws, all jobs in the batch fail.
  */
 export type BatchHandler<Handled, Result> = (
   jobs: readonly BatchJob<Handled>[],

@@ -6,23 +6,23 @@ import { type RecordedError, toRecordedError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
-/** Outcome of an attempt that was not successful. */
+/** Outcome of an attempt that did not succeed. */
 export interface Ending extends HeldJob {
   readonly state: 'cancelled' | 'discarded' | 'buried' | 'retried' | 'returned'
   readonly error: RecordedError | undefined
   readonly delayMs: number
-  /** Whether the attempt counts as failed. */
+  /** Whether the attempt counts as a failed attempt. */
   readonly failed: boolean
 }
 
 interface DoneEnding extends HeldJob {
-  /** JSON. Undefined if the handler returned nothing. */
+  /** Result as JSON. Undefined if the handler returned nothing. */
   readonly result: string | undefined
 }
 
 export interface RecordResult {
   readonly recorded: unknown[] | null
-  /** Numbers of follow-ups, separated by commas. See `FollowUps`. */
+  /** Follow-up numbers, separated by commas. See `FollowUps`. */
   readonly follow_ups: string | null
 }
 
@@ -30,14 +30,13 @@ const maxPerStatement = 2_000
 
 /**
  * Records the outcomes of attempts in batches. The claim's fencing token guards each outcome. While a statement is
- * running, outcomes collect in the next batch. A batch that cannot be recorded is retried as long as the process lives.
- * This is safe: either no other worker can own the jobs yet, or another worker owns them and the database rejects the
- * outcome.
+ * running, new outcomes wait for the next batch. A batch that cannot be recorded is retried as long as the process is
+ * alive. These retries are safe, because the database rejects outcomes of jobs that another worker owns.
  */
 export class Endings {
-  /** Number of outcomes that were rejected because another worker had taken over the job. */
+  /** Number of outcomes that the database rejected because another worker had taken over the job. */
   refusedEnds = 0
-  /** Error that currently prevents the recording of outcomes. */
+  /** Error that currently prevents this worker from recording outcomes. */
   failure: { readonly error: unknown } | undefined
   readonly #store: JobStore
   readonly #claims: Claims
@@ -75,24 +74,24 @@ export class Endings {
     this.#added()
   }
 
-  /** Returns a job to its queue. The attempt does not count. */
+  /** Gives a job back to its queue. The attempt is not counted. */
   giveBack({ id, seq, claim }: HeldJob): void {
     this.end({ id, seq, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }
 
-  /** Resolves when the job's outcome is recorded, or when it is certain that it will never be recorded. */
+  /** Resolves when the job's outcome has been recorded, or when it can no longer be recorded. */
   whenRecorded(id: number): Promise<void> {
     return new Promise((resolve) => this.#awaited.set(id, resolve))
   }
 
-  /** Forgets a job that another worker owns. Nothing is recorded. */
+  /** Removes a job that another worker owns. Records no outcome. */
   drop(job: HeldJob): void {
     if (job.claim.epoch.trusted) this.recorded([job], [])
-    // Maintenance finds a dead epoch's jobs through their claim, so the claim must not be deleted here.
+    // Keeps the claim in the database, because maintenance finds a dead epoch's jobs through their claim.
     else this.#detach([job])
   }
 
-  /** Resolves when all outcomes are recorded, or when recording is abandoned. */
+  /** Resolves when all outcomes have been recorded, or when recording has been abandoned. */
   async settled(): Promise<void> {
     while (this.#unrecorded > 0 && !this.#givingUp.aborted) {
       this.#schedule()
@@ -112,7 +111,7 @@ export class Endings {
       this.#isScheduled = false
       this.#running = this.#recordAll().finally(() => {
         this.#running = undefined
-        // An outcome may have arrived after the loop's last check.
+        // Another outcome may have been added after the loop's last check.
         if (this.#unrecorded > 0 && !this.#givingUp.aborted) this.#schedule()
       })
     })
@@ -129,7 +128,7 @@ export class Endings {
     }
   }
 
-  /** Removes ended jobs from their claims. The last job of a claim also deletes the claim. */
+  /** Removes ended jobs from their claims. When a claim's last job has ended, deletes the claim. */
   recorded(batch: readonly HeldJob[], forgotten: readonly number[]): void {
     this.#detach(batch)
     const before = this.#emptied.length
@@ -152,7 +151,7 @@ export class Endings {
   async #recordDone(batch: readonly DoneEnding[]): Promise<void> {
     if (batch.length === 0) return
     const emptied = emptiedBy(batch)
-    // Sorts the jobs, so that statements on the same jobs cannot deadlock.
+    // Sorts the jobs, so that two statements that lock the same jobs cannot deadlock.
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const hasResults = sorted.some(({ result }) => result !== undefined)
     const results = hasResults ? `[${sorted.map(({ result = '' }) => `[${result}]`).join(',')}]` : null
@@ -170,7 +169,7 @@ export class Endings {
       if (rows[0]!.recorded) this.refusedEnds += batch.length - rows[0]!.recorded.length
       this.recorded(batch, emptied)
     } catch (error) {
-      // PostgreSQL rejects one of the results. Split the batch in half, so that the other outcomes are recorded.
+      // PostgreSQL has rejected one of the results. Splits the batch in half, so that the other outcomes are recorded.
       if (batch.length > 1) {
         const half = batch.length >> 1
         await this.#recordDone(batch.slice(0, half))
@@ -210,7 +209,7 @@ export class Endings {
         mayBeRefused,
       )
     } catch (error) {
-      // PostgreSQL rejects one of the values. Split the batch in half, so that the other outcomes are recorded.
+      // PostgreSQL has rejected one of the values. Splits the batch in half, so that the other outcomes are recorded.
       if (batch.length > 1) {
         const half = batch.length >> 1
         await this.#recordOthers(batch.slice(0, half), emptiedBefore)
@@ -225,7 +224,7 @@ export class Endings {
     this.recorded(batch, emptied)
   }
 
-  /** Retries until it succeeds. With `mayBeRefused` it throws errors that no retry can fix. */
+  /** Retries the statement until it succeeds. With `mayBeRefused`, throws errors that a retry cannot fix. */
   async #retryUntilRecorded<Row>(
     name: 'done' | 'end',
     values: readonly unknown[],
@@ -241,7 +240,7 @@ export class Endings {
       this.failure = { error }
       // The outcome may have been recorded even if the response was lost.
       this.#followUps.recheck()
-      // Other errors are retried too, because an operator may grant missing privileges or correct wrong settings.
+      // Also retries after other errors, because an operator may grant missing privileges or correct wrong settings.
       if (mayBeRefused && /^(22|54)/.test(sqlstateOf(error) ?? '')) throw error
       return isRetryable(error) ? 2_000 : 30_000
     })
@@ -249,9 +248,9 @@ export class Endings {
 }
 
 /**
- * Returns the fencing tokens of claims that have no jobs left after this batch. The same statement deletes these
- * claims. An earlier deletion would be wrong: maintenance finds a dead worker's jobs through its claims, even while
- * their outcomes are being recorded.
+ * Returns the fencing tokens of claims that have no jobs left after this batch. The statement that records the outcomes
+ * also deletes these claims. The claims must not be deleted earlier, because maintenance finds a dead worker's jobs
+ * through the worker's claims.
  */
 function emptiedBy(batch: readonly HeldJob[]): number[] {
   const ended = new Map<Claim, number>()
@@ -266,7 +265,7 @@ export function endingFor(claims: Claims, ending: Ending): object {
   return { id, fence: claim.fence, seq, state, error, delay_ms: Math.ceil(delayMs), failed: failed ? 1 : 0 }
 }
 
-/** Returns the fencing tokens of claims that wrote nothing to their jobs' rows. */
+/** Returns the fencing tokens of claims that did not write to their jobs' rows. */
 export function unstamped(claims: Claims, batch: readonly HeldJob[]): string {
   const fences = batch.filter((job) => claims.seqOf(job) !== undefined).map(({ claim }) => claim.fence)
   return arrayLiteral([...new Set(fences)])

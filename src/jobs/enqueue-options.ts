@@ -1,4 +1,4 @@
-// Options for enqueueing jobs, and their validation.
+// Options for enqueueing jobs, and the rules that validate these options.
 import { checkName, type Duration, duration, objectWith, oneOf, type readOptions, wholeNumber } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
 import { highestPriority, lowestPriority } from './cursors.js'
@@ -8,26 +8,32 @@ import type { Links } from './links.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
 
 export interface EnqueueOptions {
-  /** Your open transaction (see docs/guides/transactions.md). The job exists if and only if it commits. */
+  /**
+   * Your open transaction (see docs/guides/transactions.md). The job exists if and only if this transaction commits.
+   */
   tx?: CallerTransaction | undefined
-  /** Earliest start, as a delay from now on the database's clock. */
+  /** Earliest start of the job, as a delay from the current time of the database's clock. */
   delay?: Duration | undefined
-  /** Earliest start, as a date. */
+  /** Earliest start of the job, as a date. */
   runAt?: Date | undefined
-  /** Whole number from -5 to 5. Jobs with a larger number run first. Default 0. */
+  /** Whole number from -5 to 5. Jobs with a larger number run first. The default is 0. */
   priority?: number | undefined
-  /** Idempotency key. At most one job of a queue and kind has a given key. If one exists, no other job is enqueued. */
+  /**
+   * Idempotency key. At most one job with the same queue and kind has a given key. If such a job exists, no new job is
+   * enqueued.
+   */
   unique?: string | UniqueOptions | undefined
   /**
-   * Name of the entity that the job is about, such as `shop:7`. The definition (`lanes`) limits how many jobs of a lane
-   * run at the same time, across all processes. Jobs in a lane run in the order in which they entered the lane.
+   * Name of the entity to which the job belongs, such as `shop:7`. The option `lanes` of the definition limits how many
+   * jobs in a lane run at the same time, across all processes. Jobs in a lane run in the order in which they entered
+   * the lane.
    */
   lane?: string | undefined
-  /** Jobs that must end first. The new job may run when all these jobs are done or discarded. */
+  /** Jobs that must end before the new job. The new job may run when all these jobs are done or discarded. */
   after?: readonly (JobRef | number)[] | undefined
   /**
-   * Behavior if a job in `after` ends as buried or cancelled. `cancel`: this job is cancelled too. `run`: this job runs
-   * anyway. `wait`: this job waits until the failed job has been retried and is done. Default `cancel`.
+   * Behavior if a job in `after` is buried or cancelled. `cancel`: this job is cancelled too. `run`: this job runs
+   * anyway. `wait`: this job waits until the failed job has been retried and is done. The default is `cancel`.
    */
   ifFailed?: 'cancel' | 'run' | 'wait' | undefined
 }
@@ -37,7 +43,7 @@ export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'
   unique?: ((input: Input) => string) | UniqueOptions<(input: Input) => string> | undefined
 }
 
-/** Options of `job.enqueue` in a handler. The job belongs to the transaction of the attempt. */
+/** Options of `job.enqueue` in a handler. The new job belongs to the attempt's transaction. */
 export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
 const maxDurationMs = 3_650 * 86_400_000
@@ -51,7 +57,7 @@ export const childRules = {
   priority: wholeNumber(lowestPriority, highestPriority),
   unique: uniqueRule,
   lane: { expected: 'a name', read: (given: unknown) => checkName(given, 'lane') },
-  after: { expected: 'a list of jobs that were enqueued, or of their ids', read: idsOf },
+  after: { expected: 'a list of enqueued jobs or of job ids', read: idsOf },
   ifFailed: oneOf('cancel', 'run', 'wait'),
 }
 const { unique: _, ...rest } = childRules

@@ -3,11 +3,11 @@ import type { Executor } from '../postgres/index.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
-/** Statement for a job that may run now, that may run later, or that has links. */
+/** Statement that enqueues a job that may run now, a job that may run later, or a job with links. */
 export type EnqueueStatement = 'enqueue' | 'enqueue_later' | 'enqueue_linked'
 
 interface NewJob {
-  /** Start of a JSON object. Jobs with the same head are grouped. */
+  /** Start of a JSON object with the job's options. Jobs with the same head are grouped. */
   readonly head: string
   /** Input as JSON. */
   readonly payload: string
@@ -35,7 +35,7 @@ export class Enqueuing {
     return this.#batchers[statement].add(asked)
   }
 
-  /** Enqueues many jobs with the same head in one statement. */
+  /** Enqueues several jobs that have the same head, in one statement. */
   async many(
     head: string,
     payloads: readonly string[],
@@ -45,7 +45,7 @@ export class Enqueuing {
     return this.#run(statement, [headOf(head, 0, payloads.length)], payloads, tx)
   }
 
-  /** Enqueues jobs with their own heads, in this order, in one statement. */
+  /** Enqueues jobs that have different heads, in the given order and in one statement. */
   each(asked: readonly NewJob[], statement: EnqueueStatement, tx: Executor): Promise<number[]> {
     const heads: string[] = []
     for (let from = 0, to = 0; from < asked.length; from = to) {
@@ -102,7 +102,7 @@ export class Enqueuing {
   }
 }
 
-/** Completes the head for the inputs after `afterInput` up to and including `lastInput`, counted from 1. */
+/** Completes the head for the inputs with the numbers `afterInput` + 1 to `lastInput`. */
 function headOf(head: string, afterInput: number, lastInput: number): string {
   return `${head},"after_input":${afterInput},"last_input":${lastInput}}`
 }

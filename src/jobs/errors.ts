@@ -2,7 +2,7 @@ import { HoldfastError, type RecordedError } from '../base/index.js'
 
 export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
-/** Abort reason of the signal if the job was cancelled. */
+/** Abort reason of the handler's signal if the job was cancelled. */
 export class JobCancelledError extends HoldfastError {
   readonly id: number
 
@@ -10,39 +10,39 @@ export class JobCancelledError extends HoldfastError {
     super(reason, {
       code: 'JOB_CANCELLED',
       retryable: false,
-      hint: 'Stop the work and throw. The job then ends as cancelled.',
+      hint: 'Stop the work and throw an error. The job then ends as cancelled.',
     })
     this.id = id
   }
 }
 
 /**
- * Abort reason of the signal if the attempt exceeds its `timeout`. The attempt fails, regardless of the value that its
- * handler returns.
+ * Abort reason of the handler's signal if the attempt exceeds its `timeout`. The attempt fails, even if the handler
+ * returns a result later.
  */
 export class JobTimeoutError extends HoldfastError {
   readonly id: number
 
   constructor(id: number, timeout: string) {
-    super(`The attempt took longer than ${timeout}`, {
+    super(`The attempt exceeded its timeout of ${timeout}`, {
       code: 'JOB_TIMEOUT',
       retryable: true,
-      hint: 'Stop the work. If attempts usually take this long, raise the timeout of the definition.',
+      hint: 'Stop the work. If attempts usually take this long, increase the timeout in the job definition.',
     })
     this.id = id
   }
 }
 
-/** Abort reason of the signal if another worker may own the job. The outcome of this attempt is not recorded. */
+/** Abort reason of the handler's signal if another worker may own the job. This attempt's outcome is not recorded. */
 export class JobLostError extends HoldfastError {
   readonly id: number
   readonly fence: number
 
   constructor(id: number, fence: number, cause?: Error) {
-    super(`The job ${id} was lost${cause ? `: ${cause.message}` : ' to another worker'}`, {
+    super(`Job ${id} was lost${cause ? `: ${cause.message}` : ' to another worker'}`, {
       code: 'JOB_LOST',
       retryable: true,
-      hint: 'Stop the work. Its writes through `tx` are rolled back, and another worker runs the job.',
+      hint: 'Stop the work. Writes through `tx` are rolled back, and another worker runs the job.',
       cause,
     })
     this.id = id
@@ -51,14 +51,15 @@ export class JobLostError extends HoldfastError {
 }
 
 /**
- * Abort reason of the signal if the worker is closing and its time limit has passed. The job is returned to its queue.
+ * Abort reason of the handler's signal if the worker is closing and the time limit has passed. The job is returned to
+ * its queue.
  */
 export class DrainingError extends HoldfastError {
   constructor() {
     super('The worker is closing', {
       code: 'DRAINING',
       retryable: true,
-      hint: 'Stop the work and throw. Another worker then runs the job, and this attempt does not count.',
+      hint: 'Stop the work and throw an error. Another worker then runs the job, and this attempt is not counted.',
     })
   }
 }
@@ -78,7 +79,7 @@ export class InvalidInputError extends HoldfastError {
 
   constructor(kind: string, issues: readonly { readonly message: string; readonly path: string }[]) {
     const listed = issues.map(({ message, path }) => (path ? `${path}: ${message}` : message)).join('; ')
-    super(`The input of "${kind}" does not fit its schema: ${listed}`, { code: 'INVALID_INPUT', retryable: false })
+    super(`The input for "${kind}" does not match its schema: ${listed}`, { code: 'INVALID_INPUT', retryable: false })
     this.kind = kind
     this.issues = issues
   }
@@ -93,24 +94,24 @@ export class PayloadTooLargeError extends HoldfastError {
     super(`Expected ${what} of at most ${limit} bytes of JSON, got ${bytes}`, {
       code: 'PAYLOAD_TOO_LARGE',
       retryable: false,
-      hint: 'Store large data elsewhere, such as in a table of your own, and put a reference to it into the job.',
+      hint: 'Store large data elsewhere, for example in your own table, and put a reference to the data into the job.',
     })
     this.bytes = bytes
     this.limit = limit
   }
 }
 
-/** Thrown by `jobs.result` if the job was cancelled, discarded or buried. */
+/** Thrown by `jobs.result` if the job has been cancelled, discarded or buried. */
 export class JobFailedError extends HoldfastError {
   readonly id: number
   readonly state: 'cancelled' | 'discarded' | 'buried'
   readonly failure: RecordedError | undefined
 
   constructor(id: number, state: 'cancelled' | 'discarded' | 'buried', failure: RecordedError | undefined) {
-    super(`The job ${id} was ${state}${failure ? `: ${failure.message}` : ''}`, {
+    super(`Job ${id} was ${state}${failure ? `: ${failure.message}` : ''}`, {
       code: 'JOB_FAILED',
       retryable: false,
-      hint: 'jobs.retry(id) runs the job again.',
+      hint: 'To run the job again, call jobs.retry(id).',
     })
     this.id = id
     this.state = state
@@ -119,8 +120,8 @@ export class JobFailedError extends HoldfastError {
 }
 
 /**
- * Thrown if a worker cannot start because another instance serves one of its queues in the other claim mode. The worker
- * starts as soon as no such worker remains.
+ * Thrown if a worker cannot start because another instance serves the same queue in the other claim mode. The worker
+ * starts as soon as all workers in the other mode have stopped.
  */
 export class MixedClaimsError extends HoldfastError {
   readonly queue: string
@@ -133,7 +134,7 @@ export class MixedClaimsError extends HoldfastError {
       {
         code: 'MIXED_CLAIMS',
         retryable: true,
-        hint: `The two modes do not see each other's claims. Close the other workers, or open this instance with jobs: { claims: '${other}' }. This worker keeps trying.`,
+        hint: `Workers in one mode do not see claims in the other mode. Close the other workers, or open this instance with jobs: { claims: '${other}' }. Meanwhile, this worker keeps trying.`,
       },
     )
     this.queue = queue
@@ -141,7 +142,7 @@ export class MixedClaimsError extends HoldfastError {
   }
 }
 
-/** Thrown if the tables of the other library are not in this database, or have an unknown version. */
+/** Thrown if the other library's tables are not in this database or have an unknown version. */
 export class UnknownSourceError extends HoldfastError {
   constructor(message: string, hint: string) {
     super(message, { code: 'UNKNOWN_SOURCE', retryable: false, hint })

@@ -4,11 +4,11 @@ import type { JobStore } from './store.js'
 
 interface FollowUpsOptions {
   readonly store: JobStore
-  /** Number of the epoch whose follow-ups must be looked up after a response was lost. */
+  /** Returns the number of the epoch whose follow-ups must be looked up after a response was lost. */
   readonly epoch: () => number | undefined
   /** Called when jobs have become ready. */
   readonly onMoved: () => void
-  /** Called with the time until more work is due. */
+  /** Called with the time in milliseconds until more work is due. */
   readonly onDue: (ms: number) => void
 }
 
@@ -18,7 +18,7 @@ const maxPerStatement = 1_000
 const unownedSession = 0
 
 /**
- * Runs the follow-ups of ended jobs with links, and admits jobs with links. This requires a separate statement, because
+ * Runs the follow-ups of ended jobs, and admits new jobs that have links. This work needs a separate statement, because
  * the statement that ends or enqueues a job may belong to a long transaction. The separate statement runs immediately
  * afterwards and combines all pending work. If this process dies first, another instance's maintenance does this work.
  */
@@ -35,20 +35,20 @@ export class FollowUps {
     this.#options = options
   }
 
-  /** Adds follow-ups. The numbers are separated by commas. */
+  /** Adds follow-ups. Their numbers are separated by commas. */
   add(numbers: string | null | undefined): void {
     if (!numbers) return
     this.#numbers.push(numbers)
     this.#start()
   }
 
-  /** Adds waiting jobs that may be admitted. */
+  /** Adds waiting jobs that can be admitted if their conditions are met. */
   admit(ids: readonly number[]): void {
     for (const id of ids) this.#ids.push(id)
     this.#start()
   }
 
-  /** Looks for follow-ups of this epoch after a response was lost. */
+  /** Looks up this epoch's follow-ups in the database, because a response was lost. */
   recheck(): void {
     this.#mustRecheck = true
     this.#start()
@@ -66,7 +66,7 @@ export class FollowUps {
   #start(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
-      // Work may have arrived after the loop's last check.
+      // More work may have been added after the loop's last check.
       if (this.#hasMore && !this.#closing.signal.aborted) this.#start()
     })
   }
@@ -76,7 +76,7 @@ export class FollowUps {
   }
 
   async #run(): Promise<void> {
-    // Work from the same turn of the event loop joins this statement.
+    // Waits, so that work from the same turn of the event loop is combined into one statement.
     await new Promise((resolve) => setImmediate(resolve))
     for (let failures = 0; this.#hasMore; ) {
       if (this.#closing.signal.aborted) return
@@ -99,7 +99,8 @@ export class FollowUps {
         failures++
         this.#numbers.push(...numbers)
         this.#mustRecheck ||= isUnsure
-        // Maintenance admits these jobs anyway. But other instances do not find the follow-ups of a live process.
+        // The jobs are dropped after several failures, because maintenance admits them anyway. The follow-ups are kept,
+        // because other instances do not look for the follow-ups of a live process.
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }

@@ -5,10 +5,12 @@ import type { Batch, BatchJob } from './definition.js'
 import type { Outcomes } from './outcomes.js'
 import type { Run } from './run.js'
 
-/** Time that a handler has to stop after its signal aborts. */
+/** Time that a handler has to stop after its signal has aborted. */
 export const stopMs = 5_000
 
-/** Calls handlers for single jobs and batches: validates the input, enforces the timeout and opens a span. */
+/**
+ * Calls handlers for single jobs and for batches. Validates the input, enforces the timeout and opens a tracing span.
+ */
 export class Handlers {
   readonly #outcomes: Outcomes
   readonly #events: Events
@@ -21,8 +23,8 @@ export class Handlers {
   }
 
   /**
-   * Runs an attempt. A synchronous handler runs without a promise, because the promise would be most of the cost of a
-   * small job.
+   * Runs an attempt. Creates no promise for a synchronous handler, because a promise would account for most of the cost
+   * of a small job.
    */
   run(run: Run): Promise<void> | undefined {
     const { definition } = run.job
@@ -40,7 +42,7 @@ export class Handlers {
     }
   }
 
-  /** Calls the handler once for many jobs. Each job has its own outcome. */
+  /** Calls the batch handler once for several jobs. Each job has its own outcome. */
   async runBatch(runs: readonly Run[]): Promise<void> {
     if (runs.length === 0) return
     const { definition } = runs[0]!.job
@@ -65,7 +67,10 @@ export class Handlers {
     }
   }
 
-  /** Awaits the result of a handler. `await` is safe with any `then` function, because only its first call counts. */
+  /**
+   * Awaits a handler's result. `await` is safe even if a thenable calls its callbacks several times, because only the
+   * first call counts.
+   */
   async #whenAnswered(run: Run, answer: PromiseLike<unknown>, inTime: (() => void) | undefined): Promise<void> {
     try {
       const value = await answer
@@ -103,24 +108,24 @@ export class Handlers {
     return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
   }
 
-  /** Records one job's outcome. The handler returned the list, so reading an element can throw. */
+  /** Records the outcome of one job. Reading an element of the handler's list can throw, for example in a getter. */
   #answered(run: Run, answers: readonly unknown[], at: number): void {
     try {
       const answer = answers[at]
       if (isError(answer)) throw answer
-      // Returns no promise, because the jobs of a batch have no transaction.
+      // The call returns no promise, because jobs in a batch have no transaction.
       void this.#outcomes.succeeded(run, answer)
     } catch (error) {
       this.#outcomes.failed(run, error)
     }
   }
 
-  /** Aborts the signals after the timeout. The returned function stops the timer. */
+  /** Starts a timer that aborts the signals after the timeout. Returns a function that stops the timer. */
   #limitTime(runs: readonly Run[], timeoutMs: number | undefined): (() => void) | undefined {
     if (timeoutMs === undefined) return undefined
     let timer = setTimeout(() => {
       for (const run of runs) run.timeOut()
-      // A handler that does not stop loses its slot and its job.
+      // If the handler does not stop in time, ends the attempt and frees the slot.
       timer = setTimeout(() => {
         for (const run of runs) this.#outcomes.failed(run, run.stopReason)
       }, stopMs)

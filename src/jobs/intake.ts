@@ -33,13 +33,13 @@ interface IntakeOptions {
   readonly tracing: TracerSlot
 }
 
-/** Maximum number of jobs and of characters per statement. */
+/** Maximum number of jobs per statement. The next constant limits the number of characters. */
 const maxPerStatement = 5_000
 const maxBytes = 4_000_000
 
 /**
- * Enqueues jobs: validates the call and serializes each job as a head, which several jobs can share, and a payload.
- * Then it runs the statement and emits `job.enqueued`.
+ * Enqueues jobs. Validates the call, serializes each job, runs the statement, and emits `job.enqueued`. A serialized
+ * job consists of a head, which several jobs can share, and a payload.
  */
 export class Intake {
   readonly #store: JobStore
@@ -49,7 +49,7 @@ export class Intake {
   readonly #tracing: TracerSlot
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
-  /** Largest ID that is known to be assigned. */
+  /** Largest job ID that is known to have been assigned. */
   #lastNumber = 0
 
   constructor({ store, queues, followUps, events, tracing }: IntakeOptions) {
@@ -67,7 +67,7 @@ export class Intake {
     return this.#one(definition, input, asked, tx && executorOf(tx))
   }
 
-  /** Enqueues a job from a handler, in the transaction that records the outcome of the handler's attempt. */
+  /** Enqueues a job from a handler, in the transaction that records the outcome of the attempt. */
   async child(
     parent: Run,
     definition: AnyDefinition,
@@ -104,8 +104,8 @@ export class Intake {
   }
 
   /**
-   * Enqueues imported jobs in the transaction that removes them from the other library. Returns the jobs that it
-   * enqueued. A job whose unique key is in use is not enqueued.
+   * Enqueues imported jobs in the transaction that removes the jobs from the other library. Skips jobs whose unique key
+   * is in use. Returns the enqueued jobs.
    */
   async enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
     const key = this.#queues.keyOf(queue)
@@ -135,7 +135,7 @@ export class Intake {
       keyless.filter(({ job }) => job.runAt !== null),
     )
     await enqueueUnique(free.filter(({ job }) => job.key !== null))
-    // The jobs in a lane keep the order of their numbers, with or without a unique key.
+    // Jobs in a lane must be enqueued in their order, whether they have a unique key or not.
     const inLanes = asked.filter(({ job }) => job.lane !== null)
     for (let at = 0, to = 0; at < inLanes.length; at = to) {
       while (to < inLanes.length && inLanes[to]!.job.key === null) to++
@@ -195,7 +195,7 @@ export class Intake {
   ): Promise<JobRef[]> {
     const { head, statement, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
-    // Checks all inputs before it enqueues any.
+    // Validates all inputs before enqueueing the first job.
     const payloads: string[] = []
     for (const input of inputs) {
       const payload = this.#payloadOf(definition, input)
@@ -247,14 +247,14 @@ export class Intake {
   }
 
   /**
-   * Returns the part that jobs with the same options share, as the start of a JSON object, and a function that returns
-   * unique keys.
+   * Returns the head of a job and the statement that enqueues the job. Jobs with the same options share a head, which
+   * is the start of a JSON object. With `unique`, also returns a function that returns the unique key for an input.
    */
   #headOf(definition: AnyDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
     checkDefinition(definition)
     const { delay, runAt, priority = 0, unique } = asked
-    if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
-    // A job with a delay of 0 is enqueued directly, so that it need not wait for maintenance.
+    if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected either delay or runAt, got both')
+    // A job with a delay of 0 becomes ready immediately, without waiting for maintenance.
     const isLater = (delay ?? 0) > 0 || runAt !== undefined
     const { queue, kind, maxCrashes } = definition
     let head = `{"queue":${this.#queues.keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
@@ -264,7 +264,7 @@ export class Intake {
     const trace = this.#tracing.tracer?.traceparent()
     if (trace !== undefined) head += `,"links":${JSON.stringify({ ...links, trace })}`
     else if (links) head += `,"links":${JSON.stringify(links)}`
-    // A trace alone holds no job back, so only a trace together with a unique key makes the job linked.
+    // A trace alone never delays a job, so a trace makes the job linked only in combination with a unique key.
     const isLinked = links !== undefined || (trace !== undefined && unique !== undefined)
     const statement: EnqueueStatement = isLinked ? 'enqueue_linked' : isLater ? 'enqueue_later' : 'enqueue'
     if (unique === undefined) return { head, statement }
@@ -276,7 +276,10 @@ export class Intake {
     return { head, statement, slotOf }
   }
 
-  /** Serializes the original input, because the schema is applied again before the job runs. */
+  /**
+   * Serializes the original input instead of the transformed input, because the schema is applied again before the job
+   * runs.
+   */
   #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
     const checked = validated(definition, input)
     const write = () => writePayload(input, 'an input') ?? 'null'
@@ -291,8 +294,8 @@ export class Intake {
     this.#lastNumber = Number(row!.last_value)
     if (largest <= this.#lastNumber) return
     throw new UsageError(
-      `Expected after to name jobs that were enqueued, got ${largest}`,
-      `No job has an id above ${this.#lastNumber} yet.`,
+      `Expected the option after to contain ids of enqueued jobs, got ${largest}`,
+      `The largest job id at present is ${this.#lastNumber}.`,
     )
   }
 
@@ -308,7 +311,7 @@ export class Intake {
     const emit = this.#events.emitter('job.enqueued')
     if (!emit) return
     const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))
-    // A job that already existed was not enqueued.
+    // Emits no event if all jobs already existed.
     if (ids.length > 0) emit({ kind, queue, ids, inTransaction: tx !== undefined })
   }
 

@@ -1,6 +1,9 @@
-/** A job that was enqueued. */
+/** Reference to a job that has been enqueued. */
 export interface JobRef {
   readonly id: number
-  /** False if another job already had the unique key. In this case, this object refers to that job. */
+  /**
+   * Whether a new job was enqueued. False if another job already has the unique key. In this case, the object refers to
+   * the existing job.
+   */
   readonly isNew: boolean
 }

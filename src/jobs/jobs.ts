@@ -53,14 +53,14 @@ import {
 } from './workflows.js'
 
 export interface WorkOptions {
-  /** Number of jobs that run at the same time. Default 10. */
+  /** Maximum number of jobs that run at the same time. The default is 10. */
   concurrency?: number | undefined
-  /** Names of the served queues. Default: the queues of the definitions. */
+  /** Names of the queues that the worker serves. The default is the queues of the definitions. */
   queues?: readonly string[] | undefined
 }
 
 export interface ResultOptions {
-  /** Maximum time to wait until the job ends. Default `30s`. */
+  /** Maximum time to wait until the job ends. The default is `30s`. */
   wait?: Duration | undefined
   signal?: AbortSignal | undefined
 }
@@ -68,9 +68,9 @@ export interface ResultOptions {
 export interface JobsOptions extends JobStoreOptions {
   readonly presence: Presence
   readonly namespace: string
-  /** Number of days that the history is kept. */
+  /** Number of days for which the history is kept. */
   readonly keepDays: number
-  /** Connection for notifications and advisory locks. Undefined if there is none. */
+  /** Dedicated connection for notifications and advisory locks. Undefined if the instance has no such connection. */
   readonly anchor: Anchor | undefined
   readonly claims: ClaimMode
   readonly events: Events
@@ -88,7 +88,7 @@ const workRules = {
 const resultRules = { wait: duration(0, maxTimerMs), signal: abortSignal }
 
 /**
- * The job queue: enqueues background jobs, runs them in workers and records their outcomes.
+ * Job queue. Enqueues background jobs, runs the jobs in workers and records their outcomes.
  *
  * @example
  * const sendEmail = defineJob('send-email', { run: async ({ to }: { to: string }) => mailer.send(to) })
@@ -122,7 +122,7 @@ export class Jobs {
       store: this.#store,
       epoch: () => options.presence.epoch?.number,
       onMoved: () => {
-        // If there is a listener, sleeping workers receive a notification.
+        // Wakes the workers only if the instance has no listener. Otherwise, sleeping workers receive a notification.
         if (!this.#hasListener) for (const worker of this.#workers) worker.wake()
       },
       onDue: (ms) => this.#maintainWithin(ms),
@@ -137,7 +137,7 @@ export class Jobs {
   }
 
   /**
-   * Enqueues a job. With `tx` the job belongs to your transaction. Without `tx`, the job exists when the promise
+   * Enqueues a job. With `tx`, the job belongs to your transaction. Without `tx`, the job exists when the promise
    * resolves. Calls in the same turn of the event loop share one statement.
    *
    * @example
@@ -153,8 +153,8 @@ export class Jobs {
   }
 
   /**
-   * Enqueues many jobs of one kind, up to 5,000 per statement. With `tx`, it enqueues all jobs or none. Without `tx`,
-   * some of the jobs may be enqueued when an error occurs.
+   * Enqueues many jobs of one kind, up to 5,000 per statement. With `tx`, either all jobs are enqueued or none. Without
+   * `tx`, some of the jobs may have been enqueued when an error occurs.
    *
    * @example
    * const jobs = await holdfast.jobs.enqueueMany(sendEmail, users.map(({ email }) => ({ to: email })))
@@ -169,8 +169,8 @@ export class Jobs {
   }
 
   /**
-   * Enqueues jobs that depend on each other, all or none, in one statement. `workflow.add` returns a handle, which you
-   * pass as `after` to jobs that you add later.
+   * Enqueues jobs that depend on each other. A single statement enqueues either all jobs or none. `workflow.add`
+   * returns a handle. Pass this handle in `after` to jobs that you add later.
    *
    * @example
    * const { id } = await holdfast.jobs.enqueueWorkflow((workflow) => {
@@ -186,8 +186,8 @@ export class Jobs {
   }
 
   /**
-   * Moves waiting jobs from the tables of another library in this database. One transaction enqueues a job here and
-   * removes it from the other library. No job is lost, and no job runs in both libraries, even while the other
+   * Moves waiting jobs from another library's tables in this database. A single transaction enqueues a job in Holdfast
+   * and removes the job from the other library. No job is lost, and no job runs in both libraries, even while the other
    * library's workers are running. Running jobs and jobs that cannot be imported stay in the other library. The result
    * counts these jobs by reason.
    *
@@ -200,8 +200,8 @@ export class Jobs {
   }
 
   /**
-   * Returns the status of a workflow, by its ID or by the ID of any of its jobs. Returns null if it does not exist, or
-   * if the history no longer contains any of its jobs.
+   * Returns the status of a workflow. Accepts the workflow's ID or the ID of any of its jobs. Returns null if the
+   * workflow does not exist, or if the history no longer contains any of its jobs.
    *
    * @example
    * const { isOver, counts } = (await holdfast.jobs.workflow(id))!
@@ -212,8 +212,8 @@ export class Jobs {
   }
 
   /**
-   * Starts a worker that claims and runs jobs of these definitions until it is closed. It runs at most `concurrency`
-   * jobs at the same time. If its jobs are short, it claims a few more in advance.
+   * Starts a worker that claims and runs jobs of these definitions until the worker is closed. The worker runs at most
+   * `concurrency` jobs at the same time. If jobs are short, the worker also claims a few jobs in advance.
    *
    * @example
    * await using worker = holdfast.jobs.work([sendEmail, makeReport], { concurrency: 50 })
@@ -228,7 +228,8 @@ export class Jobs {
     const byKind = new Map<string, AnyDefinition>()
     for (const definition of definitions) {
       checkDefinition(definition)
-      if (byKind.has(definition.kind)) throw new UsageError(`Two definitions are named "${definition.kind}"`)
+      if (byKind.has(definition.kind))
+        throw new UsageError(`Two job definitions have the same name "${definition.kind}"`)
       byKind.set(definition.kind, definition)
     }
     if (this.#claims === undefined) throw new SessionLocksUnavailableError('no-anchor')
@@ -250,7 +251,7 @@ export class Jobs {
       events: this.#options.events,
       tracing: this.#options.tracing,
       parents: (ids) => parentsOf(this.#store, ids),
-      // Handlers may enqueue while the instance closes.
+      // Handlers may enqueue jobs while the instance is closing.
       enqueueChild: (parent, definition, input, options) => this.#intake.child(parent, definition, input, options),
       onClosed: () => this.#workers.delete(worker),
     })
@@ -270,7 +271,7 @@ export class Jobs {
   }
 
   async #cancel(id: number, reason: string): Promise<boolean> {
-    // The job may move between tables during the query.
+    // Retries, because the job may move between tables during the query.
     for (let tries = 0; tries < 5; tries++) {
       const [row] = await this.#store.run<{ follow_ups: string | null }>('cancel', [checkId(id), clip(reason)])
       if (row) {
@@ -284,8 +285,8 @@ export class Jobs {
   }
 
   /**
-   * Runs a job again that was cancelled, discarded or buried. A waiting job becomes due immediately. Returns false if
-   * no such job exists, or if another job has its unique key.
+   * Runs a cancelled, discarded or buried job again. A waiting job becomes due immediately. Returns false if no such
+   * job exists, or if another job has the same unique key.
    *
    * @example
    * await holdfast.jobs.retry(job.id)
@@ -298,8 +299,8 @@ export class Jobs {
   }
 
   /**
-   * Returns the status of a job: its state, the reason why it waits, its failures and its result. Returns null if the
-   * job never existed, or if the history no longer contains it.
+   * Returns the status of a job, which includes its state, the reason why the job is waiting, its failures and its
+   * result. Returns null if the job never existed, or if the history no longer contains the job.
    *
    * @example
    * const status = await holdfast.jobs.find(job.id)
@@ -316,8 +317,8 @@ export class Jobs {
   }
 
   /**
-   * Waits until a job ends and returns its result. Returns undefined after a timeout. Throws a `JobFailedError` if the
-   * job ended without a result.
+   * Waits until a job ends, and returns the job's result. Returns undefined if the job has not ended within `wait`.
+   * Throws a `JobFailedError` if the job ended without a result.
    *
    * @example
    * const report = await holdfast.jobs.result(job.id, { wait: '10s' })
@@ -356,7 +357,7 @@ export class Jobs {
   }
 
   /**
-   * Pauses a queue. No worker claims its jobs until `resume`. Running jobs continue.
+   * Pauses a queue. No worker claims jobs of this queue until the queue is resumed. Running jobs continue.
    *
    * @example
    * await holdfast.jobs.pause('mail')
@@ -377,8 +378,9 @@ export class Jobs {
   }
 
   /**
-   * Runs all buried jobs of a queue (its dead letters) again, with all their attempts. It skips jobs whose unique key
-   * belongs to another job, and jobs that are buried during the call. Returns the number of jobs that will run again.
+   * Makes all buried jobs (dead letters) of a queue ready again, with a full number of attempts. Skips jobs whose
+   * unique key another job has, and jobs that are buried during the call. Returns the number of jobs that will run
+   * again.
    *
    * @example
    * await holdfast.jobs.redrive('mail')
@@ -438,7 +440,7 @@ export class Jobs {
       isMine = true
       worker.wake()
     }
-    // The new job may be delayed. Maintenance determines how long.
+    // The new job may be delayed, so maintenance must check when the job is due.
     if (isMine) this.#maintenance.runWithin(50)
   }
 
@@ -453,7 +455,7 @@ export class Jobs {
     await Promise.all([...this.#workers].map((worker) => worker.close({ within: withinMs })))
   }
 
-  /** @internal Resolves when all writes by earlier calls have finished. */
+  /** @internal Resolves when all writes of earlier calls have finished. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }
@@ -472,7 +474,10 @@ export class Jobs {
     await this.#calls.write(() => this.#store.run('pause', values))
   }
 
-  /** Schedules maintenance if this instance has workers. Other instances run it while they receive `jobs-running`. */
+  /**
+   * Schedules maintenance if this instance has workers. Instances without workers run maintenance while they receive
+   * `jobs-running` notifications.
+   */
   #maintainWithin(ms: number): void {
     if (this.#partitionsReady) this.#maintenance.runWithin(ms)
   }
@@ -484,5 +489,5 @@ export class Jobs {
 
 function checkId(given: unknown): number {
   if (Number.isSafeInteger(given) && (given as number) > 0) return given as number
-  throw new UsageError(`Expected the id of a job, a whole number, got ${describe(given)}`)
+  throw new UsageError(`Expected a job id (a positive whole number), got ${describe(given)}`)
 }

@@ -1,20 +1,20 @@
 import { readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { intervalNsOf, type Rate, rateRule } from '../limits/index.js'
 
-/** Limits for each of a definition's lanes. The lane's name is passed when a job is enqueued. */
+/** Limits that apply to each lane of a definition. You choose the lane's name when you enqueue a job. */
 export interface LaneOptions {
-  /** Maximum number of jobs in a lane that run at the same time, across all processes. Default 1. */
+  /** Maximum number of jobs in a lane that run at the same time, across all processes. The default is 1. */
   max?: number | undefined
-  /** Rate limit for job starts: `'100/min'`, `'5/s'`, or a count with any duration. */
+  /** Rate limit for job starts, as a count per duration. Examples: `'100/min'`, `'5/s'`. */
   rate?: Rate | undefined
-  /** Number of jobs that may start immediately after an idle period. Default: the count in the rate. */
+  /** Number of jobs that may start immediately after an idle period. The default is the count in `rate`. */
   burst?: number | undefined
 }
 
-/** A lane's limits, as they are stored with each job. */
+/** A lane's limits, in the form in which each job stores them. */
 export interface LanePolicy {
   readonly max: number
-  /** Time between two job starts at the full rate, in microseconds. */
+  /** Time between two job starts at the maximum rate, in microseconds. */
   readonly every?: number
   readonly burst?: number
 }
@@ -29,7 +29,7 @@ export function lanePolicy(given: unknown): LanePolicy {
   const { max = 1, rate, burst = rate?.count ?? 1 } = readOptions('lanes', given, laneRules)
   if (rate === undefined) {
     if ((given as LaneOptions | undefined)?.burst === undefined) return { max }
-    throw new UsageError('Expected lanes.rate together with lanes.burst, got only lanes.burst')
+    throw new UsageError('Expected lanes.burst in combination with lanes.rate, got only lanes.burst')
   }
   return { max, every: Number((intervalNsOf(rate, burst) + 999n) / 1_000n), burst }
 }

@@ -1,24 +1,25 @@
 import type { LanePolicy } from './lanes.js'
 
 /**
- * A job's links to other jobs. Null for most jobs. Each kind of link has a member here, a step in `job_admit` (the
- * condition for the job to run) and a step in `job_release_links` (the effect on other jobs when this job leaves).
+ * A job's links to other jobs. Most jobs have no links. Each kind of link has a property in this interface, a step in
+ * `job_admit` that checks whether the job may run, and a step in `job_release_links` that updates the other jobs when
+ * this job ends.
  */
 export interface Links {
-  /** Lane and its limits. The database adds the key. */
+  /** The job's lane and the lane's limits. The database adds the lane's key. */
   readonly lane?: (LanePolicy & { readonly name: string }) | undefined
-  /** Jobs that must end first. */
+  /** IDs of the jobs that must end before this job. */
   readonly after?: readonly number[] | undefined
-  /** Behavior if one of these jobs fails. Undefined: the job is cancelled. */
+  /** Behavior if a job in `after` fails. If undefined, this job is cancelled. */
   readonly ifFailed?: 'run' | 'wait' | undefined
-  /** Whether the jobs in `after` have ended. */
+  /** Whether all jobs in `after` have ended. */
   readonly met?: boolean | undefined
-  /** Whether other jobs wait for this job. */
+  /** Whether other jobs are waiting for this job. */
   readonly awaited?: boolean | undefined
-  /** ID of its workflow, which is the ID of the first job. */
+  /** ID of the job's workflow, which is the ID of the workflow's first job. */
   readonly workflow?: number | undefined
-  /** Span that enqueued the job, as a W3C traceparent. It never delays the job. */
+  /** Tracing span that enqueued the job, as a W3C traceparent. This link never delays the job. */
   readonly trace?: string | undefined
-  /** Unique key that the job holds, and when the key ends. */
+  /** Unique key that the job holds, and the time when the key becomes free. */
   readonly unique?: { readonly key: string; readonly until: string } | undefined
 }

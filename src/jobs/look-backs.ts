@@ -5,19 +5,19 @@ export type LookBack = Exclude<ScanStart, 'onward'>
 export const nearEveryMs = 50
 const farEveryMs = 1_000
 const headEveryMs = 30_000
-/** Minimum ratio between the interval and the duration of a look-back. */
+/** Minimum ratio of a look-back's interval to its duration. */
 const lookShare = 20
 
 /**
- * Schedules look-backs (see `Cursors`). Longer look-backs run less often. Each kind of look-back uses at most 5 % of
- * the time.
+ * Schedules look-backs (see `Cursors`). Slow look-backs run less often, so that each kind of look-back uses at most 5 %
+ * of the time.
  */
 export class LookBacks {
   readonly #lookedAt = { near: 0, far: 0, head: 0 }
   readonly #cost = { near: 0, far: 0, head: 0 }
   #isUnderWay = false
 
-  /** Returns the look-back that is due for a busy worker. */
+  /** Returns the look-back that is due in a busy worker. Undefined if no look-back is due. */
   due(): LookBack | undefined {
     if (this.#isUnderWay) return undefined
     const now = performance.now()
@@ -39,7 +39,10 @@ export class LookBacks {
     }
   }
 
-  /** Kind of look-back for an idle worker's poll. An idle worker reads from the head as often as a busy worker does. */
+  /**
+   * Kind of look-back for the next poll of an idle worker. An idle worker runs `head` look-backs as often as a busy
+   * worker does.
+   */
   get whileIdle(): 'far' | 'head' {
     return performance.now() - this.#lookedAt.head >= headEveryMs ? 'head' : 'far'
   }

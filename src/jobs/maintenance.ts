@@ -8,23 +8,23 @@ interface MaintenanceRow {
   readonly works_from: number
 }
 
-/** Average interval between searches for dead workers while any instance has work. */
+/** Average interval at which dead workers are detected while any instance has work. */
 const busyMs = 450
 /**
- * Time after the last sign of work until maintenance becomes rare. Workers with jobs notify the other instances at
- * least every two seconds.
+ * Time without work after which maintenance runs less often. Workers with jobs notify the other instances at least
+ * every two seconds.
  */
 const busyForMs = 5_000
 const maxMoved = 500
-/** Delay of the next run if this run may have missed work. */
+/** Delay of the next maintenance run if the current run may have missed work. */
 const leftMs = 20
-/** Maximum delay of a timer. Node.js timers hold at most 24 days, and maintenance runs earlier anyway. */
+/** Maximum delay of the timer, because Node.js timers are limited to 24 days. Maintenance usually runs much earlier. */
 const maxWaitMs = 86_400_000
 const rollEveryMs = 3_600_000
 
 /**
- * Queue maintenance: takes over the jobs of dead workers, moves due jobs, and creates and drops partitions. One
- * instance at a time runs it, about twice a second while any instance has work and rarely otherwise.
+ * Queue maintenance. Takes over the jobs of dead workers, moves due jobs, and creates and drops partitions. One
+ * instance at a time runs maintenance: about twice per second while any instance has work, and less often otherwise.
  */
 export class Maintenance {
   readonly #store: JobStore
@@ -50,25 +50,28 @@ export class Maintenance {
     this.#known = latestVersion(schema)
   }
 
-  /** Throws if the schema was upgraded so far that only newer code can work with it. */
+  /** Throws if the schema has been upgraded to a version that this code does not support. */
   checkVersion(): void {
     if (this.#worksFrom > this.#known) throw new SchemaVersionError(this.#worksFrom, this.#known, this.#schema)
   }
 
-  /** Creates the first history partitions, so that no job ends in the default partition. */
+  /**
+   * Creates the first history partitions and starts maintenance. Without these partitions, ended jobs would be stored
+   * in the default partition.
+   */
   async start(): Promise<void> {
     await this.#rollPartitions().catch(() => {})
     this.runWithin(0)
   }
 
-  /** Records that some instance has work. */
+  /** Records that at least one instance has work. */
   noteActivity(): void {
     const wasIdle = performance.now() - this.#busyAt > busyForMs
     this.#busyAt = performance.now()
     if (wasIdle) this.runWithin(busyMs * Math.random())
   }
 
-  /** Runs maintenance after this delay at the latest. */
+  /** Schedules maintenance to run within `inMs` milliseconds. */
   runWithin(inMs: number): void {
     if (this.#isClosed) return
     const waitMs = Math.max(0, Math.min(inMs, maxWaitMs))
@@ -83,7 +86,7 @@ export class Maintenance {
     }, waitMs).unref()
   }
 
-  /** Runs maintenance now, because another instance requested it. */
+  /** Runs maintenance immediately, because another instance has requested maintenance. */
   runNow(): void {
     this.#isRequested = true
     this.runWithin(0)
@@ -104,9 +107,9 @@ export class Maintenance {
       const [row] = await this.#store.run<MaintenanceRow>('maintain', [maxMoved])
       this.#failures = 0
       this.#worksFrom = row!.works_from
-      // A due job was not moved, because an open transaction has locked it.
+      // If the time has passed, an open transaction has locked a due job. Tries again soon.
       if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
-      // The instance that is running maintenance may have started before the request arrived.
+      // Another instance is running maintenance, and may have started before the request arrived.
       if (row!.moved === null && isCalled) {
         this.#isRequested = true
         dueMs = leftMs
@@ -123,7 +126,7 @@ export class Maintenance {
 
   async #rollPartitions(): Promise<void> {
     await this.#store.run('roll_partitions', [this.#keepDays])
-    // Random, so that instances do this at different times.
+    // Uses a random time, so that instances roll the partitions at different times.
     this.#rolledAt = performance.now() - rollEveryMs * Math.random() * 0.5
   }
 }

@@ -5,14 +5,18 @@ import type { JobStore } from './store.js'
 const flushAfterMs = 250
 const maxLines = 100
 
-/** Writes the progress and log lines of handlers in batches, soon after they arrive. Only people read them. */
+/**
+ * Writes handlers' progress and log lines to the database in batches, after a short delay. Only people read this data.
+ */
 export class NoteTaker {
   readonly #store: JobStore
   readonly #claims: Claims
   readonly #noted = new Set<Run>()
   /** Attempts whose notes are being written. */
   #writing: ReadonlySet<Run> = new Set()
-  /** End of the latest write. Writes run one after the other, so that lines keep their order. */
+  /**
+   * Resolves when the latest write has finished. Writes run one after the other, so that log lines keep their order.
+   */
   #written: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
 
@@ -21,22 +25,22 @@ export class NoteTaker {
     this.#claims = claims
   }
 
-  /** Schedules a write of an attempt's notes. */
+  /** Schedules the next write, which includes this attempt's notes. */
   soon(run: Run): void {
     this.#noted.add(run)
     this.#timer ??= setTimeout(() => void this.#flush(), flushAfterMs)
   }
 
   /**
-   * Resolves when the attempt's notes are written. The notes must be written first, because recording the outcome
-   * deletes the row. Returns undefined if no notes are pending.
+   * Resolves when the attempt's notes have been written. Returns undefined if no notes are pending. Notes must be
+   * written before the outcome, because recording the outcome deletes the job's row.
    */
   whenWritten(run: Run): Promise<void> | undefined {
     if (run.notes) return this.#flush()
     return this.#writing.has(run) ? this.#written : undefined
   }
 
-  /** Resolves when the notes of all finished attempts are written. */
+  /** Resolves when the notes of all finished attempts have been written. */
   settled(): Promise<void> {
     return this.#written
   }
@@ -48,7 +52,7 @@ export class NoteTaker {
 
   #flush(): Promise<void> {
     this.close()
-    // A failure must not prevent the recording of an outcome, because only people read the notes.
+    // Ignores errors, because a failed write of notes must not prevent the recording of an outcome.
     this.#written = this.#written.then(() => this.#write()).catch(() => {})
     return this.#written
   }

@@ -3,7 +3,7 @@ import { type Duration, describe, parseDuration, textOf, UsageError } from '../b
 const maxDelayMs = 3_650 * 86_400_000
 
 /**
- * Return value of a handler that ends its attempt without a result and without a failure.
+ * Return value with which a handler ends its attempt without a result and without a failure.
  *
  * @example
  * run: async ({ order }) => {
@@ -38,7 +38,7 @@ export class JobOutcome {
     return new JobOutcome('cancelled', textOf(reason), 0)
   }
 
-  /** Ends the job as discarded: it has nothing to do, and nothing went wrong. */
+  /** Ends the job as discarded, which means that there was nothing to do and nothing failed. */
   static discard(reason = 'Discarded by its handler'): JobOutcome {
     return new JobOutcome('discarded', textOf(reason), 0)
   }

@@ -28,13 +28,13 @@ export interface OutcomesOptions {
   readonly followUps: FollowUps
   readonly events: Events
   readonly notes: NoteTaker
-  /** Frees the slot of the attempt, and calls `record`. */
+  /** Frees the attempt's slot, and then calls `record`. */
   readonly finish: (run: Run, record: () => void) => void
 }
 
 /**
- * Decides how an attempt ends, from the return value or error of its handler and the reason of its signal. Records the
- * outcome, in the handler's transaction if there is one.
+ * Determines an attempt's outcome from the handler's return value or error and from the signal's abort reason. Records
+ * the outcome in the handler's transaction if there is one.
  */
 export class Outcomes {
   readonly #options: OutcomesOptions
@@ -43,7 +43,7 @@ export class Outcomes {
     this.#options = options
   }
 
-  /** Handles the return of a handler. Throws if the attempt fails anyway. */
+  /** Handles a handler's return. Throws if the attempt fails although the handler has returned. */
   succeeded(run: Run, value: unknown): Promise<void> | undefined {
     if (run.isOver) return undefined
     const { maintenance, endings, finish } = this.#options
@@ -64,7 +64,7 @@ export class Outcomes {
     try {
       result = writePayload(value, 'a result')
     } catch (error) {
-      // A further attempt would repeat the work and return the same value.
+      // The error is not retryable, because another attempt would repeat the work and return the same value.
       throw new NonRetryableError(messageOf(error), { cause: error })
     }
     const transaction = run.sealed()
@@ -74,7 +74,7 @@ export class Outcomes {
     return undefined
   }
 
-  /** Handles an error from a handler, or a handler that was not called or does not stop. */
+  /** Handles a handler's error. Also handles the failure if the handler was not called or does not stop. */
   failed(run: Run, error: unknown): void {
     if (run.isOver) return
     const { maintenance, endings, events, finish } = this.#options
@@ -107,7 +107,7 @@ export class Outcomes {
     events.emitter('job.failed')?.({ ...run.eventFields, durationMs, state, error })
   }
 
-  /** Returns the job of a handler that does not stop while the worker closes. */
+  /** Gives a job back to its queue if the handler does not stop while the worker is closing. */
   abandoned(run: Run): void {
     if (run.isOver) return
     void run.rollback()

@@ -7,21 +7,22 @@ interface PaceOptions {
   readonly endings: Endings
   readonly claims: Claims
   readonly concurrency: number
-  /** Number of jobs per slot: the batch size. */
+  /** Number of jobs per slot, which is the batch size. */
   readonly batchSize: number
 }
 
 const maxPerClaim = 1_000
-/** A worker claims at most as many jobs in advance as it finishes in this time. */
+/** A worker claims at most as many jobs in advance as it finishes within this time. */
 const aheadMs = 40
 export const maxAhead = 4_000
-/** Maximum number of unrecorded outcomes. Above this number, the worker claims nothing. */
+/** Maximum number of unrecorded outcomes. Above this number, the worker claims no jobs. */
 const maxUnrecorded = 10_000
 const rateEveryMs = 20
 
 /**
- * Decides how many jobs a worker claims: enough for its free slots, plus the jobs that it recently finished in 40 ms.
- * After an idle period it starts with a small claim. The limit grows fourfold with each full claim.
+ * Decides how many jobs a worker claims. The worker claims jobs for its free slots, and in advance as many jobs as it
+ * currently finishes within 40 ms. After an idle period, the worker starts with a small claim. Each full claim
+ * quadruples the limit.
  */
 export class Pace {
   readonly #options: PaceOptions
@@ -40,7 +41,7 @@ export class Pace {
     return this.#ahead
   }
 
-  /** Number of jobs to claim now. Returns 0 if it is better to wait for a larger claim. */
+  /** Returns the number of jobs to claim now. Returns 0 if the worker should wait until it can make a larger claim. */
   claimCount(): number {
     const { attempts, endings, claims, concurrency, batchSize } = this.#options
     const now = performance.now()
@@ -58,17 +59,17 @@ export class Pace {
     return want >= few ? Math.min(want, maxPerClaim) : 0
   }
 
-  /** Limits the requested number of jobs to the current ramp. */
+  /** Limits the number of jobs per claim while the worker is ramping up after an idle period. */
   atOnce(want: number): number {
     return Math.min(want, this.#ramp)
   }
 
-  /** Raises the ramp after a full claim. */
+  /** Raises the ramp-up limit after a full claim. */
   onClaimed(jobs: number): void {
     if (jobs >= this.#ramp) this.#ramp = Math.min(maxPerClaim, this.#ramp * 4)
   }
 
-  /** Restarts the ramp after an idle period or a failure. */
+  /** Resets the ramp-up limit after an idle period or a failure. */
   reset(): void {
     this.#ramp = this.#options.batchSize
   }

@@ -3,13 +3,13 @@ import type { RecordedError } from './errors.js'
 import type { JobStatus, StatusRow } from './status.js'
 import type { JobStore } from './store.js'
 
-/** A job for which another job waited. */
+/** Job on which another job depended. */
 export interface JobParent {
   readonly id: number
   /** Name of the job definition. Undefined if the history no longer contains the job. */
   readonly kind: string | undefined
   readonly state: JobStatus['state'] | 'forgotten'
-  /** Return value of the handler. */
+  /** Value that the job's handler returned. */
   readonly result: unknown
   readonly error: RecordedError | undefined
 }

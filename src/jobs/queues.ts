@@ -2,7 +2,10 @@ import { checkName, hashedKey } from '../base/index.js'
 import { arrayLiteral } from '../postgres/index.js'
 import type { JobStore } from './store.js'
 
-/** The queues that this instance has used. The database knows a queue by its key, and stores the name for people. */
+/**
+ * Queues that this instance has used. The database identifies a queue by its key, and stores the queue's name for
+ * display only.
+ */
 export class Queues {
   readonly #store: JobStore
   readonly #namespace: string
@@ -13,7 +16,7 @@ export class Queues {
     this.#namespace = namespace
   }
 
-  /** Keys of all used queues, even if their names are not stored yet. */
+  /** Keys of all queues that this instance has used, including queues whose names have not been stored yet. */
   get keys(): readonly string[] {
     return [...this.#keys.values()]
   }
@@ -23,7 +26,7 @@ export class Queues {
     if (known) return known
     const { key } = hashedKey(this.#namespace, `queue/${checkName(queue, 'queue')}`)
     this.#keys.set(queue, key)
-    // No call waits for this write, because only people read the name.
+    // No call waits for this write, because the queue's name is only used for display.
     void this.#store.run('record_queue', [key, this.#namespace, queue]).catch(() => this.#keys.delete(queue))
     return key
   }

@@ -13,15 +13,18 @@ interface ClaimRow {
 }
 
 /**
- * Claims that write the epoch and the fencing token to each job's row. They need no session state, so any connection
- * pooler works.
+ * Claims that write the epoch and the fencing token to each job's row. These claims need no session state, so any
+ * connection pooler works.
  */
 export class RowsClaims implements Claims {
   readonly mode = 'rows'
   readonly maxClaimed = Number.POSITIVE_INFINITY
   readonly room = Number.POSITIVE_INFINITY
   readonly #store: JobStore
-  /** Tokens of claims without a response. Value: time of the failure, or infinity while the claim runs. */
+  /**
+   * Tokens of claims that have not received a response. The value is the time of the failure, or infinity while the
+   * claim is running.
+   */
   readonly #unanswered = new Map<string, number>()
   #token = Math.floor(Math.random() * 2 ** 40)
 
@@ -58,7 +61,7 @@ export class RowsClaims implements Claims {
         last: Number(last),
       }
     } catch (error) {
-      // The claim may have succeeded, or may still succeed.
+      // The claim may have succeeded on the server, or may still succeed.
       this.#unanswered.set(token, performance.now())
       throw error
     }

@@ -9,7 +9,7 @@ import type { JobParent } from './parents.js'
 
 export interface RunContext extends AttemptContext {
   onNote(run: Run): void
-  /** Reads the jobs for which a job waited. */
+  /** Reads the jobs on which a job depended. */
   parents(ids: readonly number[]): Promise<JobParent[]>
   /** Enqueues a job in its parent's transaction. */
   enqueueChild(
@@ -20,24 +20,24 @@ export interface RunContext extends AttemptContext {
   ): Promise<JobRef>
 }
 
-/** Progress and log lines that are not written yet. */
+/** Progress and log lines that have not been written to the database yet. */
 export interface Notes {
   progress: number | undefined
   lines: string[]
 }
 
-/** One attempt, as its handler sees it. Expensive parts are created on first use. */
+/** Attempt at a job, and the context that the handler receives. Expensive parts are created on first use. */
 export class Run extends Attempt implements JobContext {
   readonly startedAt = performance.now()
   readonly #context: RunContext
   notes: Notes | undefined
-  /** Whether the outcome is decided. It is decided only once. */
+  /** Whether the attempt's outcome has been decided. An outcome is decided only once. */
   isOver = false
 
   constructor(
     readonly job: ClaimedJob,
     context: RunContext,
-    /** The attempt's batch, and the number of attempts in the batch that have not ended yet. */
+    /** The attempt's batch, with the number of attempts in the batch that have not ended yet. */
     readonly batch?: { left: number },
   ) {
     super(job.claim.epoch, context)
@@ -65,7 +65,7 @@ export class Run extends Attempt implements JobContext {
     return { id, kind, queue: this.job.definition.queue, attempt }
   }
 
-  // Handlers destructure their context, so these must work without `this`.
+  // The following members must work without `this`, because handlers destructure their context.
   get enqueue(): JobContext['enqueue'] {
     return (definition, input, options) => this.#context.enqueueChild(this, definition, input, options)
   }
@@ -73,7 +73,7 @@ export class Run extends Attempt implements JobContext {
   readonly parents = (): Promise<JobParent[]> => this.#context.parents(this.job.links?.after ?? [])
 
   readonly progress = (value: number): void => {
-    // The column has four bytes. An object that converts to a number would be stored as an object.
+    // Ignores numbers that do not fit into the column's four bytes, and values of other types.
     if (this.isOver || typeof value !== 'number' || !Number.isFinite(Math.fround(value))) return
     this.#note().progress = value
   }

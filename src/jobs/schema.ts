@@ -8,7 +8,7 @@ export interface Schema<Input = unknown, Output = Input> {
   }
 }
 
-/** Result of a validation: the value, or the issues. */
+/** Result of a validation, which is either the value or a list of issues. */
 export type Verdict<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] }

@@ -1,13 +1,13 @@
 import type { RecordedError } from './errors.js'
 import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
 
-/** An attempt that failed, or whose worker died. */
+/** Attempt that failed or during which the worker died. */
 export interface FailedAttempt extends RecordedError {
   /** Number of the attempt. */
   readonly attempt: number
-  /** Time at which the attempt failed, or its worker was found dead. */
+  /** Time when the attempt failed, or when the worker was detected as dead. */
   readonly at: string
-  /** Time of the claim. */
+  /** Time when the worker claimed the job. */
   readonly claimedAt: string
   /** Instance that ran the attempt. Null if the instance is no longer known. */
   readonly instance: string | null
@@ -23,17 +23,17 @@ export interface JobStatus {
   readonly queue: string
   /** State of the job. */
   readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
-  /** Reason why the job is not running yet. Undefined if it is running or has ended. */
+  /** Reason why the job is not running yet. Undefined if the job is running or has ended. */
   readonly waitsFor: WaitsFor | undefined
-  /** Input of the job: any JSON. */
+  /** Input of the job, as any JSON value. */
   readonly input: unknown
   /** Priority. Larger numbers run first. */
   readonly priority: number
   /** Time at which the job was enqueued. */
   readonly enqueuedAt: Date
-  /** Earliest time at which the waiting job may run. */
+  /** Earliest time at which a waiting job may run. */
   readonly runAt: Date | undefined
-  /** Start of the running attempt. */
+  /** Time when the running attempt was claimed. */
   readonly claimedAt: Date | undefined
   /** Time at which the job ended. */
   readonly endedAt: Date | undefined
@@ -41,7 +41,7 @@ export interface JobStatus {
   readonly instance: string | undefined
   /** Number of failed attempts. */
   readonly failed: number
-  /** Number of workers that died while they held the job. */
+  /** Number of workers that died while holding the job. */
   readonly crashes: number
   /** The last 20 attempts that failed or crashed. */
   readonly failures: readonly FailedAttempt[]
@@ -53,11 +53,11 @@ export interface JobStatus {
   readonly progress: number | undefined
   /** Lines that the handler logged. */
   readonly log: readonly string[]
-  /** Return value of the handler: any JSON. */
+  /** Value that the handler returned, as any JSON value. */
   readonly result: unknown
   /** Error that ended the job. */
   readonly error: RecordedError | undefined
-  /** Reason why the running job was asked to stop. */
+  /** Reason for the cancellation of a running job. Undefined if no cancellation was requested. */
   readonly cancelling: string | undefined
 }
 

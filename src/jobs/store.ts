@@ -73,7 +73,7 @@ export class JobStore {
 
   run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
-    // A job can end while the partition for that day is being created. The next attempt finds the partition.
+    // Retries after a check violation, because a job may end while the day's partition is being created.
     return retryOnConflict(() => database.query<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
   }
 
@@ -83,7 +83,7 @@ export class JobStore {
     return database.read<Row>(this.sql[name].text, values, expiryMs)
   }
 
-  /** Runs a statement that must read many rows to change some. See `Database.write`. */
+  /** Runs a statement that must read many rows in order to change a few. See `Database.write`. */
   write<Row>(name: 'retry' | 'redrive', values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
     return retryOnConflict(() => database.write<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)

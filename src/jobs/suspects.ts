@@ -7,8 +7,8 @@ import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 
 /**
- * Whether the job must be marked before it starts: a worker died while it held the job, or the first crash would bury
- * the job.
+ * Whether the job must be marked before it starts. This is necessary if a worker has died while holding the job, or if
+ * the first crash would bury the job.
  */
 export function isSuspect({ crashes, maxCrashes }: ClaimedJob): boolean {
   return crashes > 0 || maxCrashes === 1
@@ -20,9 +20,9 @@ export function hasLastChance({ crashes, maxCrashes }: ClaimedJob): boolean {
 }
 
 /**
- * Finds the job that kills its workers. A suspect is marked before it runs, so that jobs that were only claimed are not
- * charged with the crash. Of the jobs whose next crash would bury them, only one runs at a time until its outcome is
- * recorded. If this job kills the process, the other jobs are not charged.
+ * Identifies jobs that crash their workers. A suspect is marked before it runs, so that a crash is not counted for jobs
+ * that were only claimed. Jobs whose next crash would bury them run one at a time, each until its outcome has been
+ * recorded. If one of these jobs crashes the process, the crash is not counted for the others.
  */
 export class Suspects {
   readonly #store: JobStore
@@ -38,14 +38,14 @@ export class Suspects {
   }
 
   /**
-   * Marks that the job is about to run. Resolves to false if another worker owns it, and to undefined if the query
+   * Marks a job as about to run. Resolves to false if another worker owns the job, and to undefined if the query
    * failed.
    */
   mark(run: Run): Promise<boolean | undefined> {
     return this.#marks.add(run).catch(() => undefined)
   }
 
-  /** Resolves when the job may run. Jobs whose next crash would bury them wait for each other. */
+  /** Resolves when the job may run. Jobs whose next crash would bury them run one at a time. */
   async waitForLastChance(run: Run): Promise<void> {
     if (!hasLastChance(run.job)) return
     const turn = this.#lastChance

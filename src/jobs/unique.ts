@@ -15,20 +15,24 @@ import { type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
 import type { JobRef } from './job-ref.js'
 import type { JobStore } from './store.js'
 
-/** Options of a unique key. At most one job of a queue and kind has a given key. */
+/** Options of a unique key. At most one job with the same queue and kind has a given key. */
 export interface UniqueOptions<Key = string> {
-  /** Idempotency key, for example `invoice:42`. For `enqueueMany`, a function that returns the key of an input. */
+  /** Idempotency key, for example `invoice:42`. For `enqueueMany`, a function that returns the key for an input. */
   key: Key
-  /** Time when the key becomes free: when a worker has claimed the job, or when the job has ended. Default `ended`. */
+  /**
+   * Time when the key becomes free. `started`: when a worker has claimed the job. `ended`: when the job has ended (the
+   * default).
+   */
   until?: 'started' | 'ended' | undefined
   /**
-   * Alternative to `until`: the key lasts this long from now, even if the job ends earlier. A cancellation frees the
-   * key.
+   * Time for which the key is reserved, even if the job ends earlier. A cancellation frees the key. Use either `for` or
+   * `until`.
    */
   for?: Duration | undefined
   /**
-   * Behavior if another job has the key. `keep` returns that job. `replace` gives that job the new input, priority and,
-   * if given, delay. `debounce` does the same and requires a delay. A running job is always kept. Default `keep`.
+   * Behavior if another job has the key. `keep` returns the existing job unchanged (the default). `replace` gives the
+   * existing job the new input, priority and, if given, delay. `debounce` does the same as `replace` and requires a
+   * delay. A running job is never changed.
    */
   existing?: 'keep' | 'replace' | 'debounce' | undefined
 }
@@ -41,14 +45,14 @@ const rules = {
   existing: oneOf('keep', 'replace', 'debounce'),
 }
 
-/** Rule of the option `unique`: a key, a function that returns keys, or an object. */
+/** Rule that validates the option `unique`, which is a key, a function that returns keys, or an object. */
 export const uniqueRule = {
-  expected: 'a key, or an object with one',
+  expected: 'a key, or an object that contains a key',
   read: (given: unknown) => (['string', 'function', 'object'].includes(typeof given) ? given : undefined),
 }
 
 interface NewUniqueJob {
-  /** A complete JSON object. */
+  /** Complete JSON object with the job's options. */
   readonly head: string
   readonly payload: string
   /** Queue, kind and key. */
@@ -56,7 +60,7 @@ interface NewUniqueJob {
 }
 
 /**
- * Validates the option `unique`. Returns a function that returns an input's key and the JSON of the option. With
+ * Validates the option `unique`. Returns a function that returns the key for an input and the option as JSON. With
  * `many`, the key must be a function, because a constant key would be the same for all jobs.
  */
 export function readUnique(
@@ -68,18 +72,18 @@ export function readUnique(
   const { key, until, for: window, existing = 'keep' } = readOptions('unique', options, rules)
   if (until !== undefined && window !== undefined) {
     throw new UsageError(
-      'Expected until or for, got both',
-      '`until` frees the key when the job starts or ends. `for` frees it after a fixed time.',
+      'Expected either until or for, got both',
+      '`until` frees the key when the job starts or ends. `for` frees the key after a fixed time.',
     )
   }
   if (existing === 'debounce' && !isDelayed) {
     throw new UsageError(
-      'Expected a delay with existing: "debounce"',
-      'Each further enqueue restarts the delay, for example { delay: "5s" }.',
+      'Expected a delay in combination with existing: "debounce"',
+      'Set a delay, for example { delay: "5s" }. Each further call with the same key restarts the delay.',
     )
   }
   if (many !== (typeof key === 'function')) {
-    const wanted = many ? 'a function that returns the key of an input' : 'a string'
+    const wanted = many ? 'a function that returns the key for an input' : 'a string'
     throw new UsageError(`Expected unique.key to be ${wanted}, got ${describe(key)}`)
   }
   const kept = {
@@ -93,25 +97,27 @@ export function readUnique(
   }
 }
 
-/** The job could not be enqueued: another transaction with the same unique key has stayed open for too long. */
+/**
+ * Thrown if a job cannot be enqueued because another transaction with the same unique key has been open for too long.
+ */
 export class UniqueKeyBusyError extends HoldfastError {
   constructor(seconds: number) {
-    super(`An open transaction has been enqueueing a job with the same unique key for more than ${seconds} s`, {
+    super(`Another transaction has been holding the same unique key for more than ${seconds} s`, {
       code: 'UNIQUE_KEY_BUSY',
       retryable: true,
-      hint: 'Retry when that transaction has ended. Keep transactions short and enqueue late in them.',
+      hint: 'Retry after the other transaction has ended. Keep transactions short, and enqueue jobs shortly before the commit.',
     })
   }
 }
 
-/** Maximum time that a statement waits for another transaction. Between retries the call holds no connection. */
+/** Maximum time that a statement waits for another transaction. The call holds no connection between retries. */
 const patienceMs = 100
 const maxBusyMs = 30_000
 
 /**
- * Enqueues unique jobs. An open transaction that has written a key blocks every other writer of this key. Calls in the
- * same turn of the event loop first share a statement. If that statement is blocked, each call retries alone. Calls
- * with the same key form a queue.
+ * Enqueues unique jobs. An open transaction that has written a key blocks all other writers of this key. Calls in the
+ * same turn of the event loop first share a statement. If the shared statement is blocked, each call retries with its
+ * own statement. Calls with the same key wait for each other.
  */
 export class UniqueEnqueuing {
   readonly #store: JobStore
@@ -129,7 +135,10 @@ export class UniqueEnqueuing {
     return ref ?? this.#serialize(asked, until)
   }
 
-  /** Enqueues in one statement. In a caller's transaction it waits like any other statement. */
+  /**
+   * Enqueues jobs in one statement. In the caller's transaction, the statement waits for locks like any other
+   * statement.
+   */
   async many(asked: readonly NewUniqueJob[], tx: Executor | undefined): Promise<JobRef[]> {
     if (tx === undefined) return this.#patiently(asked, performance.now() + maxBusyMs)
     return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue_unique', [...valuesOf(asked), false, null]))
@@ -156,7 +165,7 @@ export class UniqueEnqueuing {
     }
   }
 
-  /** Returns undefined if an open transaction blocks the statement. */
+  /** Runs the statement. Returns undefined if an open transaction blocks the statement. */
   async #try(asked: readonly NewUniqueJob[]): Promise<JobRef[] | undefined> {
     try {
       return refsOf(await this.#store.run<UniqueRow>('enqueue_unique', [...valuesOf(asked), true, `${patienceMs}ms`]))

@@ -1,12 +1,12 @@
 /**
  * Reason why a job is not running yet. `time`: the job is waiting for its start time. `attempt`: the job is waiting for
- * its next attempt. `pause`: its queue is paused. `jobs`: other jobs must end or be retried first. `lane`: its lane is
- * full. `rate`: its lane's rate limit is exhausted. `worker`: no worker serves its queue (`queue`), or no worker of the
- * queue has a definition of its kind (`kind`). `turn`: a worker will claim it. `ahead` is the number of jobs before it,
- * counted up to 10,000.
+ * its next attempt. `pause`: the job's queue is paused. `jobs`: other jobs must end or be retried first. `lane`: the
+ * job's lane is full. `rate`: the lane's rate limit is exhausted. `worker`: no worker serves the queue (`queue`), or no
+ * worker of the queue has a definition of the job's kind (`kind`). `turn`: a worker will claim the job. `ahead` is the
+ * number of jobs before this job, counted up to 10,000.
  */
 export type WaitsFor = {
-  /** The reason as a sentence. */
+  /** The reason as a phrase that completes "the job is waiting for". */
   readonly text: string
 } & (
   | {
@@ -25,7 +25,8 @@ export type WaitsFor = {
       /** Other jobs must end or be retried first. */
       readonly reason: 'jobs'
       /**
-       * The jobs that must end first. Empty if all of them have ended and the job is about to be released or cancelled.
+       * Jobs that must end first. Empty if all these jobs have ended, and this job is about to be released or
+       * cancelled.
        */
       readonly jobs: readonly {
         /** ID of the job. */
@@ -104,29 +105,33 @@ export function waitsForOf(row: WaitsForRow): WaitsFor {
     return {
       reason: 'jobs',
       jobs,
-      text: jobs.length > 0 ? `other jobs: ${listed}` : 'its release, because all jobs in after have ended',
+      text: jobs.length > 0 ? `other jobs: ${listed}` : 'its release, because all jobs on which it depends have ended',
     }
   }
   if (stage === 'lane' && row.lane !== null) {
     const [lane, max] = [row.lane, row.max ?? 1]
     if (row.free_at !== null && (row.active ?? 0) < max) {
-      const text = `the rate limit of its lane ${lane}, at least until ${row.free_at.toISOString()}, behind ${many(ahead)}`
+      const text = `the rate limit of its lane ${lane}, until ${row.free_at.toISOString()} at the earliest, behind ${many(ahead)}`
       return { reason: 'rate', lane, until: row.free_at, ahead, text }
     }
     const running = (row.running ?? []).map(({ id, instance }) => ({ id, instance: instance ?? undefined }))
     const holders = running.length > 0 ? ` (by ${running.map(({ id }) => id).join(', ')})` : ''
-    const text = `its lane ${lane}: ${row.active ?? 0} of ${max} places are used${holders}, behind ${many(ahead)}`
+    const text = `its lane ${lane}: ${row.active ?? 0} of ${max} slots are in use${holders}, behind ${many(ahead)}`
     return { reason: 'lane', lane, max, running, ahead, text }
   }
   if (since !== null)
     return { reason: 'pause', since, text: `its queue, which has been paused since ${since.toISOString()}` }
   if (row.unserved === 'queue')
-    return { reason: 'worker', unserved: 'queue', text: 'a worker: no worker serves its queue' }
+    return { reason: 'worker', unserved: 'queue', text: 'a worker, because no worker serves its queue' }
   if (row.unserved === 'kind') {
-    const text = `a worker: no worker of its queue has the kind ${row.kind}`
+    const text = `a worker, because no worker of its queue has a definition of the kind ${row.kind}`
     return { reason: 'worker', unserved: 'kind', text }
   }
-  return { reason: 'turn', ahead, text: ahead === 0 ? 'its turn, which is next' : `its turn, behind ${many(ahead)}` }
+  return {
+    reason: 'turn',
+    ahead,
+    text: ahead === 0 ? 'its turn, because it is next in its queue' : `its turn, behind ${many(ahead)}`,
+  }
 }
 
 function many(ahead: number): string {

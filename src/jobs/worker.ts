@@ -29,30 +29,30 @@ import type { JobStore } from './store.js'
 
 interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 'draining' | 'onRoom' | 'onBroken'> {
   readonly presence: Presence
-  /** Resolves when the history partitions for today exist. */
+  /** Resolves when today's history partitions exist. */
   readonly partitionsReady: Promise<void>
   readonly number: number
   readonly hasListener: boolean
   readonly definitions: ReadonlyMap<string, AnyDefinition>
-  /** Keys of the served queues. */
+  /** Keys of the queues that the worker serves. */
   readonly queues: readonly string[]
-  /** Names of the served queues, in the same order. */
+  /** Names of the queues that the worker serves, in the same order as the keys. */
   readonly queueNames: readonly string[]
   readonly onClosed: () => void
 }
 
-/** Maximum number of jobs per look-back that runs next to the main loop. */
+/** Maximum number of jobs per look-back that runs in parallel with the main loop. */
 const maxPerLookBack = 100
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
 const closeWithinMs = 30_000
 const maxPauseMs = 5_000
-/** After this time without an internal failure, the next one counts as the first. */
+/** Time without an internal failure after which the count of internal failures starts again. */
 const forgetBrokenMs = 60_000
 
 /**
- * A worker: claims jobs, runs them and records their ends.
+ * Worker that claims jobs, runs them and records their outcomes.
  *
  *     awake ──(no job found)──► asleep ──(woken, or a poll finds a job)──► awake
  *       └─────────────────────────┴──► draining ──► closed
@@ -80,15 +80,15 @@ export class Worker {
   #lookTimer: NodeJS.Timeout | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
-  /** Look-back that runs next to the main loop. */
+  /** Current look-back that runs in parallel with the main loop. */
   #lookingBack: Promise<unknown> | undefined
   #closing: Promise<void> | undefined
   #isStarted = false
-  /** Internal failure of this worker since its last claim. */
+  /** Internal failure of this worker that has not been handled yet. */
   #broken: { readonly error: unknown } | undefined
   /** Error that caused the main loop to pause. */
   #failure: { readonly error: unknown } | undefined
-  /** Time when the main loop's latest step started. */
+  /** Time when the current step of the main loop started. */
   #lastStepAt = performance.now()
   #readyWaiters: { resolve(): void; reject(error: unknown): void }[] = []
 
@@ -127,24 +127,24 @@ export class Worker {
       endings: this.#endings,
       claims: this.#claims,
       concurrency: options.concurrency,
-      // Uses the smallest batch size, so that no jobs are claimed for slots that do not exist.
+      // Uses the smallest batch size, so that the worker does not claim more jobs than fit into its slots.
       batchSize: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
     })
     this.#working = this.#work()
   }
 
-  /** Number of jobs that are running. */
+  /** Number of jobs that this worker is running. */
   get running(): number {
     return this.#attempts.running
   }
 
-  /** Number of outcomes that were rejected because another worker had taken over the job. */
+  /** Number of outcomes that the database rejected because another worker had taken over the job. */
   get refusedEnds(): number {
     return this.#endings.refusedEnds
   }
 
   /**
-   * Resolves when the worker is claiming jobs. Rejects with the error of the next failed attempt. The worker keeps
+   * Resolves when the worker has started to claim jobs. Rejects if the next attempt to start fails. The worker keeps
    * trying, so you can call `ready` again.
    *
    * @example
@@ -158,9 +158,9 @@ export class Worker {
   }
 
   /**
-   * Shuts the worker down gracefully. It stops claiming, returns jobs that have not started, and waits for running
-   * jobs. After `within` (default `30s`) the signals of the remaining jobs abort with a `DrainingError`, and these jobs
-   * are returned to their queue.
+   * Shuts the worker down gracefully. The worker stops claiming jobs, returns jobs that have not been started to their
+   * queue, and waits for running jobs. After `within` (default `30s`), the signals of the remaining jobs abort with a
+   * `DrainingError`, and these jobs are returned to their queue.
    *
    * @example
    * process.once('SIGTERM', () => worker.close({ within: '20s' }))
@@ -203,13 +203,13 @@ export class Worker {
     const name = `The worker of ${this.#options.queueNames.map((queue) => `"${queue}"`).join(', ')}`
     if (this.#failure) return healthReasonOf('WORKER_FAILED', `${name} cannot claim jobs`, this.#failure.error)
     const { failure } = this.#endings
-    if (failure) return healthReasonOf('WORKER_FAILED', `${name} cannot record the ends of jobs`, failure.error)
-    // A step of the main loop takes at most one statement and one pause, unless the step waits for presence.
+    if (failure) return healthReasonOf('WORKER_FAILED', `${name} cannot record the outcomes of jobs`, failure.error)
+    // A step of the main loop contains at most one statement and one pause, unless the step is waiting for presence.
     const stalledAfterMs = 2 * (this.#store.expiryMs + maxPauseMs)
     const isStalled =
       performance.now() - this.#lastStepAt > stalledAfterMs && this.#options.presence.epoch !== undefined
     if (isStalled || this.#attempts.stuck > 0)
-      return { code: 'WORKER_STALLED', message: `${name} does not start the jobs that it has claimed` }
+      return { code: 'WORKER_STALLED', message: `${name} is not starting the jobs that it has claimed` }
     return undefined
   }
 
@@ -217,12 +217,13 @@ export class Worker {
     this.#draining.abort(new DrainingError())
     for (const { reject } of this.#readyWaiters.splice(0)) reject(new ClosedError('The worker'))
     this.wake()
-    // A claim that is still running would only have to be returned.
+    // Waits for a claim that is still running, because its jobs must be returned.
     await Promise.all([this.#working, this.#lookingBack])
     this.#attempts.giveBackQueued()
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
-      // Other instances must not count this worker as active. Closing does not depend on it.
+      // Tells the other instances that this worker no longer claims jobs. Ignores errors, because closing does not
+      // depend on this statement.
       void this.#store.run('stop_claiming', [epoch.number, this.#options.number]).catch(() => {})
     }
     const deadline = performance.now() + withinMs
@@ -244,7 +245,7 @@ export class Worker {
     }
   }
 
-  /** Resolves when all outcomes are recorded and their follow-ups have run. */
+  /** Resolves when all outcomes have been recorded and their follow-ups have run. */
   async #settled(): Promise<void> {
     await this.#attempts.settled()
     await this.#endings.settled()
@@ -275,7 +276,8 @@ export class Worker {
           continue
         }
         const maxJobs = this.#pace.atOnce(want)
-        // A worker that claims no jobs in advance has few free slots, so its look-backs replace claims.
+        // If the worker claims no jobs in advance, a due look-back replaces the claim, because there are few free
+        // slots.
         const reach = this.#pace.ahead === 0 ? this.#dueLook() : undefined
         const found = reach ? await this.#look(reach, maxJobs) : await this.#claim('onward', maxJobs)
         failures = 0
@@ -284,7 +286,7 @@ export class Worker {
         else if (!reach) await this.#sleep()
       } catch (error) {
         for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
-        // The worker cannot continue until its process runs newer code.
+        // After a `SchemaVersionError`, the worker cannot continue until its process runs newer code.
         if (isInstance(error, SchemaVersionError)) this.#isStarted = false
         if (this.#draining.signal.aborted) return
         this.#failure = { error }
@@ -292,12 +294,13 @@ export class Worker {
         this.#pace.reset()
         if (this.#broken) {
           this.#broken = undefined
-          // Claims can succeed in between, so their success does not reset this count.
+          // Successful claims do not reset this count, because claims can succeed between two internal failures.
           if (performance.now() - brokenAt > forgetBrokenMs) breakdowns = 0
           brokenAt = performance.now()
           failures = Math.max(failures, breakdowns++)
         }
-        // Any error may be temporary. The doctor and the observer report missing rights and schema mismatches.
+        // Retries after any error, because the error may be temporary. The doctor and the observer report missing
+        // privileges and schema mismatches.
         await pause(backoffMs(failures++, 50, maxPauseMs), this.#draining.signal)
       }
     }
@@ -336,15 +339,15 @@ export class Worker {
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve()
   }
 
-  /** Claims once. Returns the number of jobs found. */
+  /** Runs one claim statement and returns the number of claimed jobs. */
   async #claim(reach: ScanStart, maxJobs: number): Promise<number> {
     this.#options.maintenance.checkVersion()
     const epoch = this.#epoch!
     const { levels } = this.#cursors
     const starts = this.#cursors.starts(reach)
     const looksBack = reach !== 'onward'
-    // Idle instances must know that a worker has jobs, because that worker could die. A notification every two seconds
-    // is enough.
+    // Notifies idle instances every two seconds that a worker has jobs, because idle instances must detect the death of
+    // this worker.
     const announces = performance.now() - this.#announcedAt >= announceEveryMs
     const found = await this.#claims.claim(epoch, {
       queues: levels.map(({ queue }) => queue),
@@ -356,14 +359,16 @@ export class Worker {
       looksBack,
     })
     if (found.state === 'gone') {
-      // Another instance has taken over this epoch. The epoch has ended, even if its session still looks alive.
+      // Another instance has taken over this epoch's jobs. The epoch has ended, even if its session still looks alive.
       if (this.#epoch === epoch) this.#epoch = undefined
       this.#attempts.loseAll(undefined)
-      throw new Error('The epoch of this worker has ended: another instance has taken over its jobs')
+      throw new Error('The epoch of this worker has ended, and another instance has taken over the jobs')
     }
     if (found.state === 'in-grace')
-      throw new Error('The database server has just started: claims wait for the end of the grace period')
-    // Must come first: a worker must start or return the jobs that it has claimed.
+      throw new Error(
+        'The database server has started recently. No jobs can be claimed until the grace period has ended',
+      )
+    // This step must come first, because a worker must start or return all jobs that it has claimed.
     if (found.jobs.length > 0) this.#accept(epoch, found.fence, found.jobs)
     this.#resolveReady()
     if (looksBack && found.isAll) {
@@ -413,12 +418,12 @@ export class Worker {
     if (this.#busySince === 0) this.#busySince = now
     if (this.#isMarkedSleeping && now - this.#busySince > busyBeforeAwakeMs) {
       this.#isMarkedSleeping = false
-      // If this fails, the worker gets unnecessary wake-ups.
+      // Ignores errors, because an error only causes unnecessary wake-ups.
       void this.#markSleeping(false).catch(() => {})
     }
   }
 
-  /** Handles an empty poll: requests wake-ups, polls again, and waits. */
+  /** Handles a claim that found no jobs. Requests wake-ups, and then polls with increasing pauses. */
   async #sleep(): Promise<void> {
     this.#busySince = 0
     this.#pace.reset()
@@ -440,7 +445,7 @@ export class Worker {
     }
   }
 
-  /** Waits until the worker is woken, at most this long. */
+  /** Waits until the worker is woken up, for at most `ms` milliseconds. */
   async #rest(ms: number): Promise<void> {
     const woken = new AbortController()
     this.#wake = () => {
@@ -454,12 +459,15 @@ export class Worker {
     await this.#store.run('set_sleeping', [this.#epoch!.number, this.#options.number, sleeping])
   }
 
-  /** Looks back next to the main loop while the worker is awake. While it is asleep, each poll is a look-back. */
+  /**
+   * Runs look-backs in parallel with the main loop while the worker is awake. While the worker is asleep, each poll is
+   * a look-back.
+   */
   #lookBack(): void {
     if (this.#draining.signal.aborted) return
     this.#lookTimer = setTimeout(() => this.#lookBack(), nearEveryMs)
-    // May claim slightly more jobs than there are free slots: a job that committed late must not starve behind a queue
-    // that is never empty.
+    // A look-back may claim slightly more jobs than there are free slots. Otherwise, a job that was committed late
+    // could starve in a queue that is never empty.
     const maxJobs = Math.min(maxPerLookBack, this.#pace.ahead)
     const reach = maxJobs > 0 && this.#attempts.queued <= maxAhead ? this.#dueLook() : undefined
     if (reach) this.#lookingBack = this.#look(reach, maxJobs).catch(() => {})
@@ -473,9 +481,7 @@ export class Worker {
     return this.#lookBacks.run(reach, () => this.#claim(reach, maxJobs))
   }
 
-  /**
-   * Checks whether this worker still owns the jobs that have been running for a while, and whether they were cancelled.
-   */
+  /** Checks whether this worker still owns its long-running jobs, and whether these jobs have been cancelled. */
   async #checkRunning(olderMs: number): Promise<void> {
     const epoch = this.#epoch
     if (!epoch) return
@@ -505,7 +511,7 @@ export class Worker {
   }
 }
 
-/** Compares by priority (larger first), then by `seq`. */
+/** Compares two rows by priority (larger first) and then by `seq`. */
 function inOrder([a, , , aSeq = a, aPriority = 0]: ClaimedRow, [b, , , bSeq = b, bPriority = 0]: ClaimedRow): number {
   return bPriority - aPriority || aSeq - bSeq
 }

@@ -7,13 +7,13 @@ import type { WorkflowBuilder } from './workflows.js'
 export interface PlannedJob {
   readonly definition: AnyDefinition
   readonly input: unknown
-  /** Options. `after` contains only jobs that already exist. */
+  /** Parsed options of the job. `after` contains only jobs that already exist in the database. */
   readonly asked: ParsedOptions & { readonly after: readonly number[] }
-  /** Indexes of the jobs in the plan that must end first. They are smaller than this job's own index. */
+  /** Indexes of the jobs in the plan that must end before this job. These indexes are smaller than this job's index. */
   readonly behind: readonly number[]
 }
 
-/** Calls the function that builds a workflow. Returns its jobs in the order in which they were added. */
+/** Calls the function that builds a workflow, and returns the jobs in the order in which the function added them. */
 export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[] {
   const plan: PlannedJob[] = []
   const places = new Map<object, number>()
@@ -22,7 +22,7 @@ export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[]
     add: (definition, input, given) => {
       if (isOver)
         throw new UsageError(
-          'Expected workflow.add inside the function that builds the workflow, got a call after it returned',
+          'Expected workflow.add to be called inside the function that builds the workflow, got a call after the function had returned',
         )
       const { after, ...others } = given ?? {}
       const [known, behind] = [[] as number[], [] as number[]]
@@ -40,6 +40,6 @@ export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[]
     },
   })
   isOver = true
-  if (plan.length === 0) throw new UsageError('Expected a workflow with at least one job, got none')
+  if (plan.length === 0) throw new UsageError('Expected a workflow with at least one job, got no jobs')
   return plan
 }

@@ -5,19 +5,22 @@ import type { RecordedError } from './errors.js'
 import type { JobRef } from './job-ref.js'
 import type { JobStatus, StatusRow } from './status.js'
 
-/** A job in a workflow that is being built. */
+/** Handle of a job in a workflow that is being built. */
 export interface WorkflowJob {
   readonly kind: string
 }
 
-/** Options of `workflow.add`: the options of `jobs.enqueue`, where `after` also accepts jobs in the workflow. */
+/**
+ * Options of `workflow.add`. These are the options of `jobs.enqueue`, but `after` also accepts jobs in the same
+ * workflow.
+ */
 export interface WorkflowJobOptions extends Omit<ChildOptions, 'after' | 'unique'> {
   after?: readonly (WorkflowJob | JobRef | number)[] | undefined
 }
 
-/** Collects the jobs of a workflow. */
+/** Collects the jobs of a workflow before they are enqueued. */
 export interface WorkflowBuilder {
-  /** Adds a job. Returns a handle, which later jobs can use in `after`. */
+  /** Adds a job to the workflow. Returns a handle that later jobs can use in `after`. */
   add<Input>(
     // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
     definition: JobDefinition<Input, any, any>,
@@ -37,7 +40,7 @@ export interface WorkflowRef {
 /** Status of a workflow. */
 export interface WorkflowStatus {
   readonly id: number
-  /** Whether all its jobs have ended. */
+  /** Whether all jobs of the workflow have ended. */
   readonly isOver: boolean
   /** Number of jobs in each state. */
   readonly counts: Readonly<Partial<Record<JobStatus['state'], number>>>
@@ -52,7 +55,7 @@ export interface WorkflowMember {
   readonly state: JobStatus['state']
   /** Jobs that must end before this job. */
   readonly after: readonly number[]
-  /** Jobs of `after`, in this workflow, that have not ended or have failed. */
+  /** Jobs in `after`, within this workflow, that have not ended or have failed. */
   readonly waitsFor: readonly number[]
   /** Number of attempts. */
   readonly attempts: number

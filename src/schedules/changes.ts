@@ -8,7 +8,8 @@ import type { ScheduleStore } from './store.js'
 import { firstTicks, planSettlement } from './ticks.js'
 
 /**
- * A change to a schedule: adopt the rule and options in this process's code, override the rule, or resume the schedule.
+ * Change to a schedule: adopts the rule and options in this process's code, overrides the rule, or resumes the
+ * schedule.
  */
 export type Change =
   | { readonly what: 'rule'; readonly definition: Definition }
@@ -46,13 +47,13 @@ export class Changes {
         onChanged(row.key)
         return
       }
-      // The schedule has changed or ticked since it was read.
+      // The schedule was changed, or one of its ticks was settled, after its row was read. Tries again.
       await pause(backoffMs(attempt, 5, 200), closing)
       closing.throwIfAborted()
     }
     throw new UsageError(
-      `The schedule "${name}" changed during each of ${maxTries} attempts to change it`,
-      'Find the process that changes the schedule continuously, and try again.',
+      `The schedule "${name}" could not be changed, because it was modified during each of ${maxTries} attempts`,
+      'Stop the process that keeps changing the schedule, and try again.',
     )
   }
 
@@ -81,7 +82,7 @@ export class Changes {
     if (rule) return rule
     throw new UsageError(
       `This version of Holdfast cannot read the rule ${describe(text)}`,
-      'A newer version wrote the rule. Update this instance.',
+      'A newer version of Holdfast wrote the rule. Update Holdfast in this process.',
     )
   }
 }

@@ -21,23 +21,24 @@ import type { Transaction } from '../once/index.js'
 export interface ScheduleRun {
   /** Name of the schedule. */
   readonly name: string
-  /** Scheduled time. For an extra run, the time of the request. */
+  /** Scheduled time of the run. If the run was requested with `schedules.run`, the time of the request. */
   readonly tick: Date
   /** Delay between the tick and the start of the run, in ms. */
   readonly lateMs: number
-  /** Whether the run was requested in addition to the rule (`schedules.run`). */
+  /** Whether the run was requested with `schedules.run`, independently of the rule. */
   readonly extra: boolean
-  /**
-   * Number of times that this tick was started, counted from 1. Increases if an instance dies or closes during the run.
-   */
+  /** Attempt number of this tick, starting at 1. The number increases if an instance dies or closes during the run. */
   readonly attempt: number
   /** Fencing token, larger than the token of every earlier run of the schedule. */
   readonly fence: number
-  /** Last scheduled tick whose run is done. */
+  /** Last scheduled tick whose run succeeded. Undefined if no run has succeeded yet. */
   readonly lastSuccess: Date | undefined
-  /** Signal to stop. Its reason is a `RunLostError`, `RunTimeoutError`, `RunReplacedError` or `RunDrainingError`. */
+  /**
+   * Aborts when the run should stop. The reason is a `RunLostError`, `RunTimeoutError`, `RunReplacedError` or
+   * `RunDrainingError`.
+   */
   readonly signal: AbortSignal
-  /** Transaction that commits exactly once, together with the result of the run. The first query begins it. */
+  /** Transaction that commits exactly once, together with the run's result. The first query begins the transaction. */
   readonly tx: Transaction
   /** Adds a line to the run's log. The last 100 lines are kept. */
   log(line: string): void
@@ -45,8 +46,8 @@ export interface ScheduleRun {
 
 export interface ScheduleOptions extends RuleOptions {
   /**
-   * Handling of a tick while an earlier run exists: `skip` the tick (the default), `queue` it (at most one waits),
-   * `allow` it to run at the same time, or `replace` the earlier run, whose signal aborts.
+   * Handling of a tick that is due while an earlier run exists: `skip` the tick (the default), `queue` it (at most one
+   * waits), `allow` it to run at the same time, or `replace` the earlier run, whose signal aborts.
    */
   overlap?: 'skip' | 'queue' | 'allow' | 'replace' | undefined
   /**
@@ -55,26 +56,27 @@ export interface ScheduleOptions extends RuleOptions {
    */
   missed?: 'skip' | 'latest' | { all: number } | undefined
   /**
-   * Handling of a tick whose instance dies: another instance runs the tick again (the default), or the crash is
-   * recorded.
+   * Handling of a tick whose instance dies during the run. `rerun`: another instance runs the tick again (the default).
+   * `record`: the crash is recorded, and the tick does not run again.
    */
   crashed?: 'rerun' | 'record' | undefined
-  /** Maximum duration of a run. Default: no limit. */
+  /** Maximum duration of a run. By default, there is no limit. */
   timeout?: Duration | undefined
   /**
    * Maximum random delay before an instance claims a tick. The delay prevents all instances from claiming at the same
-   * time. Default `40ms`, but at most a quarter of the time to the next tick.
+   * time. The default is `40ms`. The delay never exceeds a quarter of the interval between two ticks.
    */
   spread?: Duration | undefined
   /**
-   * Prefers the instance that ran the last tick. Useful for work that benefits from in-memory caches. Default false.
+   * Prefers the instance that ran the last tick. This option is useful for work that benefits from in-memory caches.
+   * The default is false.
    */
   sticky?: boolean | undefined
   /** Former name of a renamed schedule. */
   was?: string | undefined
 }
 
-/** The part of a job definition (`defineJob`) that schedules use. */
+/** The properties of a job definition (`defineJob`) that schedules use. */
 export interface ScheduledJob<Input> {
   readonly kind: string
   readonly schema: { readonly '~standard': { readonly types?: { readonly input: Input } | undefined } } | undefined
@@ -87,7 +89,7 @@ export interface JobScheduleOptions<Input> extends ScheduleOptions {
   input: (tick: Date) => NoInfer<Input>
 }
 
-/** Enqueues jobs. Implemented outside this room. */
+/** Enqueues jobs. Another module implements this interface. */
 export interface JobPort {
   enqueue(job: ScheduledJob<unknown>, input: unknown, tx: Transaction): Promise<unknown>
 }
@@ -99,7 +101,7 @@ export interface ScheduleDefinition {
   readonly rule: TickRule
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** Maximum number of missed ticks that run. Only for `all`. */
+  /** Maximum number of missed ticks that run late. Used only if `missed` is `all`. */
   readonly maxLate: number
   readonly reruns: boolean
   readonly timeoutMs: number | undefined
@@ -110,13 +112,13 @@ export interface ScheduleDefinition {
 
 /** Schedule that this instance has added. */
 export interface Definition extends Omit<ScheduleDefinition, 'work'> {
-  /** Key of the name, in decimal. */
+  /** Key of the schedule's name, as a decimal string. */
   readonly key: string
   readonly work: (run: ScheduleRun) => unknown
 }
 
 const missedRule: OptionRule<'skip' | 'latest' | number> = {
-  expected: '"skip", "latest" or { all: a whole number between 1 and 1000 }',
+  expected: '"skip", "latest", or { all: N } where N is a whole number between 1 and 1000',
   read(given) {
     if (given === 'skip' || given === 'latest') return given
     const { all, ...others } = (given ?? {}) as { all?: unknown }
@@ -132,8 +134,8 @@ const rules = {
   sticky: flag,
   was: { expected: 'a name', read: (given: unknown) => checkName(given, 'was') },
   job: objectWith<ScheduledJob<unknown>>('a definition made by defineJob', 'kind', 'schema'),
-  input: callback<(tick: Date) => unknown>('a function that makes the input of the job of a tick'),
-  // ruleFromOptions validates these.
+  input: callback<(tick: Date) => unknown>('a function that returns the job input for a tick'),
+  // ruleFromOptions validates the following four options.
   cron: { expected: 'a cron rule', read: (given: unknown) => given },
   every: { expected: 'an interval', read: (given: unknown) => given },
   at: { expected: 'a moment', read: (given: unknown) => given },
@@ -172,17 +174,17 @@ export function defineSchedule(
   return define('defineSchedule', name, options, work)
 }
 
-/** Checks the arguments of `where`. */
+/** Checks the arguments of the call named `where`, and returns the definition. */
 export function define(where: string, name: string, given: ScheduleOptions, work: unknown): ScheduleDefinition {
   checkName(name, 'the name of the schedule')
   const read = readOptions(where, given, rules)
   const { overlap = 'skip', missed = 'skip', crashed = 'rerun', timeout, spread = 40, sticky = false, was } = read
   const { cron, every, at, timezone } = given ?? {}
   const rule = ruleFromOptions(where, { cron, every, at, timezone })
-  if (was === name) throw new UsageError(`Expected was to be another name than "${name}" itself`)
+  if (was === name) throw new UsageError(`Expected the option was to differ from the schedule's own name "${name}"`)
   if (overlap === 'replace' && typeof missed === 'number') {
     throw new UsageError(
-      "Expected overlap other than 'replace' with missed: { all: N }",
+      "Expected an overlap other than 'replace' in combination with missed: { all: N }",
       'Each late run would replace the previous one. Use missed: "latest".',
     )
   }
@@ -201,7 +203,7 @@ export function define(where: string, name: string, given: ScheduleOptions, work
   })
 }
 
-/** Checks the definition that `schedules.add` received instead of a name. */
+/** Checks a definition that the caller passed to `schedules.add` instead of a name. */
 export function readDefinition(given: unknown, ...others: unknown[]): ScheduleDefinition {
   const read = definition.read(given)
   if (read === undefined) {
@@ -211,7 +213,10 @@ export function readDefinition(given: unknown, ...others: unknown[]): ScheduleDe
     )
   }
   if (others.every((other) => other === undefined)) return read
-  throw new UsageError('Expected a definition without further arguments', 'Pass the options to defineSchedule.')
+  throw new UsageError(
+    'Expected no further arguments after the schedule definition',
+    'Pass the options to defineSchedule instead.',
+  )
 }
 
 function workOf(
@@ -227,12 +232,13 @@ function workOf(
       'Pass a function, or the options job and input.',
     )
   }
-  if (job === undefined || input === undefined) throw new UsageError('Expected job and input together, got one of them')
-  if (work !== undefined) throw new UsageError('Expected a job or a function, got both')
+  if (job === undefined || input === undefined)
+    throw new UsageError('Expected both options, job and input, but got only one')
+  if (work !== undefined) throw new UsageError('Expected either the option job or a function, got both')
   return ({ tick, tx }, jobs) => jobs.enqueue(job, input(tick), tx)
 }
 
-/** Returns the key of a schedule name in the database. */
+/** Returns the key by which the database identifies a schedule name. */
 export function keyOfSchedule(namespace: string, name: string): string {
   return hashedKey(namespace, `schedule/${name}`).key
 }

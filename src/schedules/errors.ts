@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** Abort reason of a run's signal: another instance may run the tick. The result of this run is not recorded. */
+/** Abort reason of a run's signal if another instance may run the tick. This run's result is not recorded. */
 export class RunLostError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -9,11 +9,11 @@ export class RunLostError extends HoldfastError {
 
   constructor(schedule: string, tick: Date, fence: number, cause?: Error) {
     super(
-      `The run of "${schedule}" for ${tick.toISOString()} was lost${cause ? `: ${cause.message}` : ' to another instance'}`,
+      `The run of schedule "${schedule}" for ${tick.toISOString()} was lost${cause ? `: ${cause.message}` : ' to another instance'}`,
       {
         code: 'RUN_LOST',
         retryable: true,
-        hint: 'Stop the work. The writes of `tx` are rolled back, and another instance runs the tick.',
+        hint: 'Stop the work. Writes through `tx` are rolled back, and another instance runs the tick.',
         cause,
       },
     )
@@ -23,13 +23,13 @@ export class RunLostError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal: the run exceeded `timeout`. The run has failed, even if the handler returns. */
+/** Abort reason of a run's signal if the run exceeds `timeout`. The run fails, even if the handler returns. */
 export class RunTimeoutError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
 
   constructor(schedule: string, timeoutMs: number) {
-    super(`The run of "${schedule}" took longer than ${formatDuration(timeoutMs)}`, {
+    super(`The run of schedule "${schedule}" exceeded its timeout of ${formatDuration(timeoutMs)}`, {
       code: 'RUN_TIMEOUT',
       retryable: true,
       hint: 'Stop the work. Set a longer timeout if runs usually take this long.',
@@ -38,37 +38,40 @@ export class RunTimeoutError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal: a later tick will replace the run (`overlap: 'replace'`) as soon as the run ends. */
+/**
+ * Abort reason of a run's signal if a later tick replaces the run (`overlap: 'replace'`). The later run starts when
+ * this run has ended.
+ */
 export class RunReplacedError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
 
   constructor(schedule: string) {
-    super(`A later tick replaces this run of "${schedule}"`, {
+    super(`A later tick is replacing this run of schedule "${schedule}"`, {
       code: 'RUN_REPLACED',
       retryable: false,
-      hint: 'Stop the work and throw. The later run starts when this run has ended.',
+      hint: 'Stop the work and throw an error. The later run starts when this run has ended.',
     })
     this.schedule = schedule
   }
 }
 
-/** Abort reason of a run's signal: the schedule is closing in this instance, and the time limit has passed. */
+/** Abort reason of a run's signal if the schedule is closing in this instance and the time limit has passed. */
 export class RunDrainingError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
 
   constructor(schedule: string) {
-    super(`The schedule "${schedule}" is closing`, {
+    super(`The schedule "${schedule}" is closing in this instance`, {
       code: 'RUN_DRAINING',
       retryable: true,
-      hint: 'Stop the work and throw. Another instance runs the tick again.',
+      hint: 'Stop the work and throw an error. Another instance will run the tick again.',
     })
     this.schedule = schedule
   }
 }
 
-/** No instance has ever added a schedule with this name. */
+/** Thrown if no instance has ever added a schedule with this name. */
 export class UnknownScheduleError extends HoldfastError {
   /** Requested name. */
   readonly schedule: string
@@ -77,7 +80,7 @@ export class UnknownScheduleError extends HoldfastError {
     super(`There is no schedule "${schedule}" in the namespace "${namespace}"`, {
       code: 'UNKNOWN_SCHEDULE',
       retryable: false,
-      hint: 'Add it with schedules.add. schedules.list() returns the existing schedules.',
+      hint: 'Add the schedule with schedules.add. To see the existing schedules, call schedules.list().',
     })
     this.schedule = schedule
   }

@@ -1,4 +1,4 @@
--- src/schedules/README.md describes the protocol.
+-- The protocol is described in src/schedules/README.md.
 
 create or replace function holdfast.schedule_record_gap(
   schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
@@ -36,7 +36,7 @@ create or replace function holdfast.schedule_make_room(of_schedule bigint, overl
     if overlap = 'allow' then
       return true;
     end if;
-    -- A tick that is waiting to run again after a crash counts as a run.
+    -- A tick that is waiting to run again after a crash counts as a running tick.
     select
       coalesce(bool_or(state = 'running' or attempt > 0), false),
       coalesce(bool_or(state = 'waiting' and attempt = 0), false)
@@ -79,7 +79,7 @@ create or replace function holdfast.schedule_make_room(of_schedule bigint, overl
   end
   $$;
 comment on function holdfast.schedule_make_room(bigint, text) is
-  'Returns whether overlap allows another run of a schedule. For replace: stops and removes the other runs. The caller holds the lock on the schedule''s row.';
+  'Returns whether overlap allows another run of a schedule. If overlap is replace, marks the running runs to be stopped and removes the waiting runs. The caller holds the lock on the schedule''s row.';
 
 create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
   returns boolean
@@ -101,7 +101,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
     if due = 0 then
       return older is null;
     end if;
-    -- The list of ticks is too short: more ticks may be due by now.
+    -- The list of ticks is too short, because more ticks may be due by now.
     if due = cardinality(ticks) and not is_over then
       return false;
     end if;
@@ -226,7 +226,7 @@ create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoc
   end
   $$;
 comment on function holdfast.schedule_start_runs(bigint, integer, text) is
-  'Starts a schedule''s waiting runs, as far as they may start. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
+  'Starts those waiting runs of a schedule that may start now. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
 
 create or replace function holdfast.schedule_states(keys bigint[]) returns json
   language plpgsql
@@ -260,7 +260,7 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
   end
   $$;
 comment on function holdfast.schedule_states(bigint[]) is
-  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because it is settled only occasionally.';
+  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum number of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql
@@ -271,7 +271,7 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
     started json;
     all_started jsonb := '[]';
   begin
-    -- The commit is flushed, because the tick would start twice if a crash lost the claim.
+    -- The commit must reach the disk. If a server crash lost the claim, the tick would start twice.
     perform holdfast.flush_leases();
     if not holdfast.grace_is_over() then
       return json_build_object('state', 'in-grace');
@@ -368,7 +368,8 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
             insert into holdfast.schedule_name values (one.key, former);
             id := former;
           else
-            -- Either both schedules exist, or neither does. Redirects the former name to this schedule, and stops the former schedule.
+            -- Either both schedules exist or neither does. Redirects the former name to this schedule, and stops the
+            -- former schedule.
             insert into holdfast.schedule_name values (one.former_key, id)
             on conflict on constraint schedule_name_pkey do update set schedule = excluded.schedule;
             update holdfast.schedule set next_at = null where schedule.key = former;
@@ -563,7 +564,7 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
   end
   $$;
 comment on function holdfast.schedule_request_run(bigint) is
-  'Requests a run in addition to the rule. A member starts the run. Returns the run''s tick in ms. Returns null if the schedule does not exist, or if a run exists and overlap does not allow a second one.';
+  'Requests a run independently of the rule. A member starts the run. Returns the run''s tick in ms. Returns null if the schedule does not exist, or if a run exists and overlap does not allow a second one.';
 
 create or replace function holdfast.schedule_record_ends(asked json) returns json
   language plpgsql

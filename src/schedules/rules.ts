@@ -4,7 +4,7 @@ import { ruleFromText, type TickRule } from '../cron/index.js'
 export class Rules {
   readonly #read = new Map<string, TickRule | undefined>()
 
-  /** Returns the rule with this text, or undefined if this version of Holdfast cannot read it. */
+  /** Parses a rule's text and returns the rule, or undefined if this version of Holdfast cannot read the text. */
   of(text: string): TickRule | undefined {
     if (!this.#read.has(text)) {
       try {

@@ -10,7 +10,7 @@ export interface RunContext extends AttemptContext {
   noted(run: Run): void
 }
 
-/** One run of a tick, as the handler sees it. */
+/** Run of a tick, and the object that the handler receives. */
 export class Run extends Attempt implements ScheduleRun {
   readonly definition: Definition
   /** Key of the schedule. */
@@ -22,9 +22,9 @@ export class Run extends Attempt implements ScheduleRun {
   readonly lateMs: number
   readonly lastSuccess: Date | undefined
   readonly startedAt = performance.now()
-  /** Resolves when the handler's result is recorded, or the run is abandoned. */
+  /** Resolves when the handler's result has been recorded or the run has been abandoned. */
   readonly over: Promise<void>
-  /** Log lines that are not written yet. */
+  /** Log lines that have not been written to the database yet. */
   lines: string[] = []
   readonly #context: RunContext
   #isDecided = false
@@ -51,7 +51,7 @@ export class Run extends Attempt implements ScheduleRun {
     return this.definition.name
   }
 
-  // An arrow function, because handlers destructure their context.
+  // This is an arrow function, because handlers destructure their argument.
   readonly log = (line: string): void => {
     if (this.#isDecided) return
     this.lines.push(textOf(line))
@@ -62,7 +62,7 @@ export class Run extends Attempt implements ScheduleRun {
     return new RunLostError(this.name, this.tick, this.fence, cause)
   }
 
-  /** Claims the right to decide the run's result. Returns true only for the first call. */
+  /** Marks the run's result as decided. Returns true only for the first call, so only one caller records a result. */
   decide(): boolean {
     const isFirst = !this.#isDecided
     this.#isDecided = true

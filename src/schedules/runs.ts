@@ -19,24 +19,24 @@ export interface RunsOptions {
   readonly store: ScheduleStore
   readonly events: Events
   readonly tracing: TracerSlot
-  /** Called with schedules that may have a waiting run, after a run has ended. */
+  /** Called after a run has ended, with the keys of the schedules that may have a waiting run. */
   readonly onWaiting: (keys: readonly string[]) => void
 }
 
 interface Ending {
   readonly run: Run
-  /** `returned`: another instance runs the tick again. */
+  /** `returned` means that another instance should run the tick again. */
   readonly state: 'done' | 'failed' | 'cancelled' | 'returned'
   readonly error?: RecordedError
 }
 
 const notesAfterMs = 250
-/** Time that a handler has to end after its signal aborts because its schedule is closing. */
+/** Time that a handler has to return after its signal has aborted because its schedule is closing. */
 const stopMs = 5_000
 
 /** Runs the handlers in this process and records their results. */
 export class Runs {
-  /** Error that currently prevents the recording of results. */
+  /** Error that currently prevents this process from recording results. */
   failure: { readonly error: unknown } | undefined
   readonly #options: RunsOptions
   readonly #store: ScheduleStore
@@ -63,7 +63,7 @@ export class Runs {
     this.#endings = new Batcher<Ending, undefined>((endings) => this.#recordAll(endings))
   }
 
-  /** Fencing tokens of the runs whose results are not recorded yet. */
+  /** Fencing tokens of the runs whose results have not been recorded yet. */
   get fences(): Iterable<number> {
     return this.#running.keys()
   }
@@ -101,7 +101,10 @@ export class Runs {
     run?.stop(new RunReplacedError(run.name))
   }
 
-  /** Waits for runs. After `withinMs`, aborts their signals. Abandons the runs that still do not end. */
+  /**
+   * Waits until the runs have ended. After `withinMs`, aborts the signals of the remaining runs. Abandons runs that
+   * still do not end.
+   */
   async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {
     const runs = [...this.#running.values()].filter(isMeant)
     const all = Promise.all(runs.map((run) => run.over))
@@ -113,7 +116,7 @@ export class Runs {
     await resultWithin(this.#store.expiryMs, all)
   }
 
-  /** Stops recording. */
+  /** Stops recording results. */
   close(): void {
     this.#givingUp.abort()
     clearTimeout(this.#notesTimer)
@@ -132,7 +135,7 @@ export class Runs {
       clearTimeout(timer)
       await this.#failed(run, error)
     } finally {
-      // This process no longer lists the run. If the result was not recorded, a later poll returns the tick to the
+      // Removes the run from this process's list. If the result was not recorded, a later poll returns the tick to the
       // state `waiting`.
       run.end()
     }
@@ -207,7 +210,9 @@ export class Runs {
     void this.#record({ run, state: 'returned' }).then(() => run.end())
   }
 
-  /** Retries until the result is recorded or rejected. Until then, no other instance can start the tick. */
+  /**
+   * Retries until the database has recorded or rejected the result. Until then, no other instance can start the tick.
+   */
   async #record(ending: Ending): Promise<void> {
     await this.#flushNotes()
     const { signal } = this.#givingUp
@@ -236,7 +241,7 @@ export class Runs {
     this.#noted.clear()
     if (noted.length === 0) return
     const logs = noted.map((run) => ({ ...runKeyOf(run), lines: run.lines.splice(0).slice(-100) }))
-    // Logs are best effort.
+    // Errors are ignored, because log lines are stored on a best-effort basis.
     await this.#store.run('save_logs', [JSON.stringify(logs)]).catch(() => {})
   }
 }

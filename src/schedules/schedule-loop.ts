@@ -14,7 +14,7 @@ interface ScheduleLoopOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly rules: Rules
-  /** Replaces the rule of the schedule that has this key with the definition's rule. */
+  /** Replaces the rule of the schedule with this key by the definition's rule. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
 }
 
@@ -26,7 +26,9 @@ interface Entry {
   state: ScheduleState | undefined
   /** Time at which to claim the next tick, on the monotonic clock. */
   wakeAt: number
-  /** Calls that are waiting for the first declaration. Undefined after the first declaration. */
+  /**
+   * Calls that are waiting until the schedule is declared for the first time. Undefined after the first declaration.
+   */
   waiters: Waiter[] | undefined
 }
 
@@ -38,13 +40,13 @@ interface Waiter {
 /** Approximate pause between polls while a run of the instance's schedules is active. */
 const busyMs = 450
 const idleMs = 5_000
-/** A full poll returns the ticks that are due within this time. */
+/** A full poll returns the schedules that are due within this time. */
 const horizonMs = 15_000
 const sweepEveryMs = 3_600_000
 const keepDays = 30
 const maxKept = 10_000
 const minKept = 100
-/** Delay before a locked schedule is retried. */
+/** Delay before the instance tries again to claim a schedule that was locked. */
 const againMs = 60
 const maxPerStatement = 200
 
@@ -56,18 +58,18 @@ export class ScheduleLoop {
   readonly #store: ScheduleStore
   readonly #entries = new Map<string, Entry>()
   readonly #byKey = new Map<string, Entry>()
-  /** Keys of schedules that have a waiting run which may start. */
+  /** Keys of schedules that have a waiting run that may start. */
   readonly #startable = new Set<string>()
   /** Keys of schedules that must adopt this instance's rule. */
   readonly #adoptable = new Set<string>()
-  /** Time of the next attempt to adopt a rule, after a failure. */
+  /** Earliest time of the next attempt to adopt a rule after an attempt has failed. */
   #adoptAt = 0
   readonly #closing = new AbortController()
   #epoch: Epoch | undefined
   #pollAt = 0
   #fullPollAt = 0
   #sweepAt = performance.now() + sweepEveryMs * Math.random()
-  /** Largest fence that existed at the last poll of this epoch. */
+  /** Largest fencing token that had been assigned at the last poll of this epoch. */
   #seenFence = 0
   /**
    * Number of polls that are still required after the last schedule was closed, because a claim whose response was lost
@@ -93,12 +95,14 @@ export class ScheduleLoop {
     })
   }
 
-  /** Reason why schedules are not ticking in this instance. Undefined if they are. */
+  /** Reason why schedules are not ticking in this instance. Undefined if the schedules are ticking. */
   get trouble(): HealthReason | undefined {
     if (this.#closing.signal.aborted) return undefined
-    if (this.#failure) return healthReasonOf('SCHEDULES_FAILED', 'The schedules cannot tick', this.#failure.error)
+    if (this.#failure) return healthReasonOf('SCHEDULES_FAILED', 'Scheduled runs cannot start', this.#failure.error)
     const { failure } = this.runs
-    return failure && healthReasonOf('SCHEDULES_FAILED', 'The ends of runs cannot be recorded', failure.error)
+    return (
+      failure && healthReasonOf('SCHEDULES_FAILED', 'The results of scheduled runs cannot be recorded', failure.error)
+    )
   }
 
   add(definition: Definition): void {
@@ -108,14 +112,17 @@ export class ScheduleLoop {
     this.#wakeup.signal()
   }
 
-  /** Resolves when the schedule with this name is declared, or was not added here. Rejects if the declaration fails. */
+  /**
+   * Resolves when the schedule with this name has been declared. Resolves immediately if this instance has not added
+   * the schedule. Rejects if the declaration fails.
+   */
   declared(name: string): Promise<void> {
     const waiters = this.#entries.get(name)?.waiters
     if (waiters === undefined) return Promise.resolve()
     return new Promise((resolve, reject) => waiters.push({ resolve, reject }))
   }
 
-  /** Stops claiming ticks of a schedule, and waits for its runs. */
+  /** Stops claiming a schedule's ticks, and waits until its runs have ended. */
   async remove(definition: Definition, withinMs: number): Promise<void> {
     const entry = this.#entries.get(definition.name)
     this.#entries.delete(definition.name)
@@ -127,7 +134,7 @@ export class ScheduleLoop {
     await this.runs.drain((run) => run.definition === definition, withinMs)
   }
 
-  /** Reads the state of a schedule, or of all schedules, again. */
+  /** Starts a full poll soon. With a key, does so only if this instance has declared that schedule. */
   refresh(key: string | undefined): void {
     if (key !== undefined && !this.#byKey.has(key)) return
     this.#fullPollAt = 0
@@ -163,7 +170,7 @@ export class ScheduleLoop {
         if (this.#closing.signal.aborted) return
         this.#failure = { error }
         this.#pollAt = 0
-        // Retries after any error. The doctor reports missing rights and schema errors.
+        // Retries after any error. The doctor reports missing privileges and schema errors.
         await pause(backoffMs(failures++, 50, 5_000), this.#closing.signal)
       }
     }
@@ -223,7 +230,7 @@ export class ScheduleLoop {
         for (const { resolve } of entry.waiters ?? []) resolve()
         entry.waiters = undefined
       }
-      // The schedule was closed while the statement was running.
+      // If the schedule was closed while the statement was running, ends the new membership.
       if (this.#entries.get(entry.definition.name) !== entry) {
         if (entry.key !== undefined) await this.#withdraw([entry.key])
       } else if (entry.key !== undefined) this.#byKey.set(entry.key, entry)
@@ -241,7 +248,7 @@ export class ScheduleLoop {
         if (entry) await this.#options.adopt(key, entry.definition)
         this.#adoptable.delete(key)
       } catch {
-        // One possible cause: this version of Holdfast cannot read the rule in force. The other schedules continue.
+        // For example, this version of Holdfast may be unable to read the current rule. The other schedules continue.
         this.#adoptAt = performance.now() + idleMs
       }
     }
@@ -275,13 +282,13 @@ export class ScheduleLoop {
   }
 
   async #claim(epoch: Epoch, due: readonly Entry[]): Promise<void> {
-    // Shuffled portions, so that the instances of a fleet divide the schedules.
+    // Selects schedules at random if too many are due, so that the fleet's instances share the work.
     const portion = due.length <= maxPerStatement ? due : shuffled(due).slice(0, maxPerStatement)
     const requests: object[] = []
     for (const entry of portion) {
       const settles = this.#planSettlement(entry)
       if (settles) requests.push(settles)
-      // The response replaces this time.
+      // The response replaces this wake-up time.
       entry.wakeAt = performance.now() + againMs * (0.5 + Math.random())
     }
     for (const key of this.#startable) if (!this.runs.hasLostRun(key)) requests.push({ id: key, begins: true })
@@ -293,17 +300,20 @@ export class ScheduleLoop {
     this.clock.set(answer.now)
     this.#applyStates(answer.states)
     for (const started of answer.started) this.#start(epoch, started)
-    // The instance that is running a tick may crash, or its run may be stopped.
+    // Polls again soon, because another instance may crash during its run, or a run may have to stop.
     this.#pollAt = Math.min(this.#pollAt, performance.now() + busyMs)
   }
 
   #start(epoch: Epoch, started: StartedRun): void {
     const entry = this.#byKey.get(started[0])
-    // If the schedule was closed or the epoch was lost, a member's later poll returns the tick to the state `waiting`.
+    // Does not start the run if the schedule was closed or the epoch was lost. A member's later poll then returns the
+    // tick to `waiting`.
     if (entry && epoch.trusted) this.runs.start(entry.definition, started, epoch)
   }
 
-  /** Returns the claim request for a due schedule. Undefined if its rule is unreadable or has no more ticks. */
+  /**
+   * Returns the claim request for a due schedule. Undefined if the schedule's rule is unreadable or has no more ticks.
+   */
   #planSettlement({ state }: Entry): object | undefined {
     if (!state) return undefined
     const [key, text, nextMs, , , maxLate, firstMemberMs] = state
@@ -321,7 +331,8 @@ export class ScheduleLoop {
       const [, , nextMs, dueMs] = state
       const wasSeen = entry.state?.[2] === nextMs && entry.state[1] === state[1]
       entry.state = state
-      // The schedule is still due, because another instance has locked it. #claim has set the time of the next attempt.
+      // The schedule is still due, because another instance has locked its row. #claim has already set the time of the
+      // next attempt.
       if (wasSeen && dueMs !== null && dueMs <= 0) continue
       entry.wakeAt = this.#wakeAt(entry)
     }
@@ -352,7 +363,7 @@ export class ScheduleLoop {
     return this.#options.presence.instanceId
   }
 
-  /** Waits for `ms`, or until a signal. */
+  /** Waits for `ms` milliseconds, or until the loop is woken up. */
   async #rest(ms: number): Promise<void> {
     await this.#wakeup.wait(Math.min(Math.max(0, ms), 60_000))
     this.#wakeup.clear()

@@ -9,13 +9,13 @@ select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
 select holdfast.schedule_declare($1::integer, $2, $3::text::json)::text as answer
 
 -- name: withdraw
--- Ends an instance's membership in schedules.
+-- Ends an instance's membership in the given schedules.
 delete from holdfast.schedule_member
 where instance = $1
   and schedule = any($2::text::bigint[])
 
 -- name: poll
--- Polls on behalf of a member; see schedule_poll.
+-- Runs a member's poll; see schedule_poll.
 select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
 
 -- name: claim
@@ -27,7 +27,8 @@ select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
--- Records a run's result in its handler's transaction. Changes only the run's own row. Relies on tick_pkey.
+-- Records a successful run in its handler's transaction. Changes only the run's own row, and finds this row by
+-- tick_pkey.
 update holdfast.tick
 set state = 'done',
     error = null,
@@ -40,7 +41,7 @@ where schedule = $1::bigint
 returning fence
 
 -- name: save_logs
--- Appends log lines from handlers, each only if its run still has the same fencing token.
+-- Appends handlers' log lines. Skips the lines of a run whose fencing token has changed.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
 select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
@@ -67,7 +68,7 @@ where key = holdfast.schedule_resolve($1::bigint)
 returning pg_notify(holdfast.notification_channel(), 'schedule-changed ' || key)
 
 -- name: run
--- Requests a run in addition to the rule; see schedule_request_run.
+-- Requests a run independently of the rule; see schedule_request_run.
 select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as at
 
 -- name: sweep
@@ -75,7 +76,7 @@ select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as a
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
 -- name: find
--- Returns the schedule to which a name's key ($1) refers, or all schedules in a namespace ($2).
+-- Returns the schedule to which the name key $1 refers. If $1 is null, returns all schedules in the namespace $2.
 select
   s.key::text as key,
   s.name,
@@ -110,7 +111,7 @@ select at, state, extra, instance, attempt, started_at, ended_at, error::text as
 from (
   select
     at,
-    -- A live member's poll records crashes. Until then the row still shows the state running.
+    -- After a crash, the row keeps the state running until a live member's poll records the crash.
     case when state = 'running' and not holdfast.is_present(session) then 'lost' else state end as state,
     extra, instance, attempt, started_at, ended_at, error,
     (

@@ -55,7 +55,7 @@ export interface SchedulesOptions {
 /** Schedule that this instance has added. */
 export interface Schedule extends AsyncDisposable {
   readonly name: string
-  /** Number of the schedule's current runs in this instance. */
+  /** Number of runs of the schedule that are active in this instance. */
   readonly running: number
   /**
    * Stops claiming ticks in this instance, and resolves when the schedule's runs in this instance have ended. If a run
@@ -144,8 +144,8 @@ export class Schedules {
       const taken = [other.name, other.was].find((known) => known === name || (known && known === definition.was))
       if (taken !== undefined) {
         throw new UsageError(
-          `This instance already has a schedule "${taken}"`,
-          'Close the schedule that schedules.add returned before you add another with that name.',
+          `This instance already has a schedule named "${taken}"`,
+          'Close the existing schedule before you add another schedule with the same name.',
         )
       }
     }
@@ -171,7 +171,8 @@ export class Schedules {
   }
 
   /**
-   * Pauses a schedule until it is resumed. No tick will start, even after a deployment. Current runs continue.
+   * Pauses a schedule until it is resumed. No tick starts during the pause, even after a deployment. Runs that have
+   * already started continue.
    *
    * @example
    * await holdfast.schedules.pause('invoices')
@@ -194,8 +195,8 @@ export class Schedules {
   }
 
   /**
-   * Overrides the rule in the code. The override also applies after deployments. With null, the rule in the code
-   * applies again.
+   * Overrides the rule in the code. The override also applies after deployments. Null removes the override, so the rule
+   * in the code applies again.
    *
    * @example
    * await holdfast.schedules.override('invoices', { every: '1h' })
@@ -207,8 +208,8 @@ export class Schedules {
   }
 
   /**
-   * Requests a run now, in addition to the rule, even if the schedule is paused. Returns the tick of the run, or null
-   * if a run exists and `overlap` does not allow a second one.
+   * Requests an immediate run, independently of the rule and even if the schedule is paused. Returns the tick of the
+   * run, or null if a run exists and `overlap` does not allow a second one.
    *
    * @example
    * const tick = await holdfast.schedules.run('invoices')
@@ -251,7 +252,7 @@ export class Schedules {
   }
 
   /**
-   * Returns a schedule's runs, and the ticks without a run together with the reason. The latest entry comes first.
+   * Returns a schedule's runs and gaps, latest first. A gap stands for ticks without a run and contains their reason.
    *
    * @example
    * const [latest] = await holdfast.schedules.runs('invoices', { limit: 1 })
@@ -262,8 +263,10 @@ export class Schedules {
   }
 
   /**
-   * @internal Waits for the tick that is nearest on the database's clock, and returns it. Returns null if the rule has
-   * no tick yet. For callers such as crontab, whose own clock may be fast or slow.
+   * Waits for the tick that is nearest to the database's current time, and returns this tick. Returns null if the rule
+   * has no tick yet. Intended for callers such as crontab, whose own clock may be fast or slow.
+   *
+   * @internal
    */
   async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
     const now = async () => (await this.#store.run<{ now: number }>('now', []))[0]!.now
@@ -294,7 +297,7 @@ export class Schedules {
     await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }
 
-  /** @internal Resolves when all writes by earlier calls are recorded. */
+  /** @internal Resolves when all writes of earlier calls have been recorded. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }
@@ -328,7 +331,7 @@ export class Schedules {
     const declared = this.#loop.declared(name).then(() => true)
     if (await orAborted(this.#calls.closing, resultWithin(this.#options.expiryMs, declared))) return
     throw new DatabaseUnreachableError(
-      `This instance has added the schedule "${name}", but could not write it to the database yet`,
+      `The schedule "${name}" was added in this process, but could not be written to the database yet`,
     )
   }
 

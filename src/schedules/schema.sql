@@ -19,15 +19,15 @@ comment on table holdfast.schedule is
 comment on column holdfast.schedule.key is 'Key of the schedule''s first name: lock_key() of namespace and schedule/<name>.';
 comment on column holdfast.schedule.namespace is 'Namespace of the schedule.';
 comment on column holdfast.schedule.name is 'Name of the schedule.';
-comment on column holdfast.schedule.rule is 'Rule in the fleet''s code.';
-comment on column holdfast.schedule.override is 'Rule that an operator set. It takes precedence. Null if there is no override.';
+comment on column holdfast.schedule.rule is 'Current rule in the fleet''s code.';
+comment on column holdfast.schedule.override is 'Rule that an operator has set. This rule takes precedence over the rule in the code. Null if there is no override.';
 comment on column holdfast.schedule.superseded_rules is 'Earlier rules in the code. An instance that declares one of these rules is not a new deployment.';
-comment on column holdfast.schedule.next_at is 'Next tick that is not settled. Null if the rule has no more ticks. Every earlier tick is in the table tick or gap.';
+comment on column holdfast.schedule.next_at is 'Next tick that has not been settled. Null if the rule has no more ticks. Every earlier tick is in the table tick or gap.';
 comment on column holdfast.schedule.settled_at is 'Last settled tick.';
 comment on column holdfast.schedule.paused_at is 'Time when an operator paused the schedule. Null if it is not paused.';
-comment on column holdfast.schedule.overlap is 'Handling of a tick while a run exists: skip, queue, allow or replace.';
+comment on column holdfast.schedule.overlap is 'Handling of a tick that is due while a run exists: skip, queue, allow or replace.';
 comment on column holdfast.schedule.missed is 'Handling of missed ticks: skip, latest or all.';
-comment on column holdfast.schedule.max_late is 'Maximum number of late runs if missed = all.';
+comment on column holdfast.schedule.max_late is 'Maximum number of missed ticks that run late. Used only if missed is all.';
 comment on column holdfast.schedule.reruns is 'Whether a tick runs again after its instance dies.';
 comment on column holdfast.schedule.last_instance is 'Instance that started the last run.';
 create index schedule_next_at on holdfast.schedule (next_at);
@@ -52,7 +52,7 @@ create table holdfast.schedule_member (
 comment on table holdfast.schedule_member is 'Instances that have a schedule in their code, each with its rule.';
 comment on column holdfast.schedule_member.schedule is 'Key of the schedule.';
 comment on column holdfast.schedule_member.instance is 'Instance that is a member.';
-comment on column holdfast.schedule_member.session is 'Session number of the member''s epoch. The row is void if the session is not present.';
+comment on column holdfast.schedule_member.session is 'Session number of the member''s epoch. The row counts only while this session is present.';
 comment on column holdfast.schedule_member.rule is 'Rule in the instance''s code.';
 comment on column holdfast.schedule_member.since is 'Time when the instance first joined, in any epoch.';
 create index schedule_member_instance on holdfast.schedule_member (instance);
@@ -63,7 +63,7 @@ create table holdfast.schedule_rule (
   rule text not null,
   primary key (schedule, since)
 );
-comment on table holdfast.schedule_rule is 'History of the rules in force. A rule applies to ticks after the time since, until the next row of the same schedule.';
+comment on table holdfast.schedule_rule is 'History of the rules in force. A rule applies to the ticks after the time in the column since, until the next row of the same schedule.';
 comment on column holdfast.schedule_rule.schedule is 'Key of the schedule.';
 comment on column holdfast.schedule_rule.since is 'Time of the change.';
 comment on column holdfast.schedule_rule.rule is 'Rule that took effect.';
@@ -88,17 +88,17 @@ create table holdfast.tick (
 comment on table holdfast.tick is 'Runs of ticks: one row per tick that is running, has run or is waiting to run.';
 comment on column holdfast.tick.schedule is 'Key of the schedule.';
 comment on column holdfast.tick.at is 'Time of the tick. For an extra run, the time of the request.';
-comment on column holdfast.tick.extra is 'Whether the run was requested in addition to the rule.';
+comment on column holdfast.tick.extra is 'Whether the run was requested independently of the rule.';
 comment on column holdfast.tick.state is 'waiting: a member must start the run. running: an instance is running it. done: its handler returned. failed: its handler threw or timed out. cancelled: the run was stopped. broken: its instance died, and the tick will not run again.';
 comment on column holdfast.tick.session is 'Session number of the epoch that is running the tick or last ran it.';
 comment on column holdfast.tick.instance is 'Instance that is running the tick or last ran it.';
 comment on column holdfast.tick.fence is 'Fencing token of the last attempt. Each write for a run must match this token.';
 comment on column holdfast.tick.attempt is 'Number of times that the tick was started.';
 comment on column holdfast.tick.crashes is 'Number of instances that died during the run.';
-comment on column holdfast.tick.settled_at is 'Time when it was decided that the tick will run.';
+comment on column holdfast.tick.settled_at is 'Time when the tick was settled and its run was added.';
 comment on column holdfast.tick.started_at is 'Time when the last attempt started.';
 comment on column holdfast.tick.ended_at is 'Time when the last attempt ended.';
-comment on column holdfast.tick.stopping is 'Reason to stop the run. Null if it should continue.';
+comment on column holdfast.tick.stopping is 'Reason to stop the run. Null if the run should continue.';
 comment on column holdfast.tick.error is 'Error that ended the run: name, message and code.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
 create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
@@ -114,7 +114,7 @@ create table holdfast.tick_log (
 comment on table holdfast.tick_log is
   'Log lines of handlers. They are not in the table tick, because a handler''s repeatable-read transaction cannot update a row that changed after the transaction began. Columns without a comment: see tick.';
 comment on column holdfast.tick_log.schedule is 'Key of the schedule.';
-comment on column holdfast.tick_log.lines is 'Last 100 lines.';
+comment on column holdfast.tick_log.lines is 'Last 100 lines of the log.';
 
 create table holdfast.gap (
   schedule bigint not null,

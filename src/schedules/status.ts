@@ -9,15 +9,15 @@ export interface ScheduleStatus {
   readonly rule: RuleOptions
   /** Rule in the code. */
   readonly codeRule: RuleOptions
-  /** Rule that an operator set. */
+  /** Rule that an operator has set. Undefined if the rule is not overridden. */
   readonly override: RuleOptions | undefined
-  /** Start of the pause. Undefined if the schedule is not paused. */
+  /** Time when the schedule was paused. Undefined if the schedule is not paused. */
   readonly pausedAt: Date | undefined
-  /** Next tick. Undefined if the rule has no more ticks, or the schedule is paused. */
+  /** Time of the next tick. Undefined if the rule has no more ticks or the schedule is paused. */
   readonly nextAt: Date | undefined
   /**
-   * Live instances that have the schedule in their code, each with its rule. If there are no members, no instance runs
-   * the schedule.
+   * Live instances that have the schedule in their code, each with its rule. If the list is empty, no instance runs the
+   * schedule.
    */
   readonly members: readonly {
     /** ID of the instance. */
@@ -33,13 +33,16 @@ export interface PastRun {
   readonly kind: 'run'
   /** Tick of the run. */
   readonly tick: Date
-  /** State of the run. `lost`: its instance died, and no instance has restarted the run or recorded its result yet. */
+  /**
+   * State of the run. `lost` means that the instance died, and no other instance has restarted the run or recorded a
+   * result yet.
+   */
   readonly state: 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
-  /** Whether the run was requested in addition to the rule. */
+  /** Whether the run was requested with `schedules.run`, independently of the rule. */
   readonly extra: boolean
-  /** Instance that is running the tick or ran it. */
+  /** Instance that is running the tick, or that ran the tick last. */
   readonly instance: string | undefined
-  /** Number of times that the run was started. */
+  /** Number of times that the run has been started. */
   readonly attempt: number
   /** Time when the run started. */
   readonly startedAt: Date | undefined
@@ -51,7 +54,7 @@ export interface PastRun {
   readonly log: readonly string[]
 }
 
-/** Consecutive ticks without a run, and their common reason. */
+/** Consecutive ticks that have no run for the same reason. */
 export interface PastGap {
   /** Marks a gap. */
   readonly kind: 'gap'

@@ -34,7 +34,7 @@ export type ScheduleState = readonly [
   firstMemberMs: number | null,
 ]
 
-/** Run that has started, as schedule_start_runs returns it. */
+/** Started run, as schedule_start_runs returns it. */
 export type StartedRun = readonly [
   key: string,
   tickMs: number,
@@ -54,7 +54,7 @@ interface Responses {
   }
   poll: {
     now: number
-    /** Last fence that the server assigned. */
+    /** Last fencing token that the server assigned. */
     fence: number
     runs: boolean
     begin: string[] | null
@@ -67,7 +67,7 @@ interface Responses {
   end: { recorded: number[]; waits: string[] | null }
 }
 
-/** Runs this room's statements. */
+/** Runs the statements in schedules.sql. */
 export class ScheduleStore {
   readonly database: Database
   readonly expiryMs: number

@@ -11,17 +11,17 @@ interface Piece {
 interface Settlement {
   readonly older: Piece[] | undefined
   readonly ticks: Date[]
-  /** Whether the rule has no ticks after these ticks. */
+  /** Whether the rule has no more ticks after the listed ticks. */
   readonly is_over: boolean
 }
 
-/** Number of future ticks that are sent. The database must find at least one that is not due. */
+/** Number of future ticks in a settlement plan. The database needs at least one tick that is not due yet. */
 const ahead = 5
-/** Tolerance for a database clock that was set back since it was read. */
+/** Tolerance for a database clock that has been set back since its time was read. */
 const marginMs = 1_000
 
 /**
- * Returns the ticks of a rule from the tick `nextMs` to a few after `nowMs`. The last `keep` due ticks and the future
+ * Returns a rule's ticks, from the tick `nextMs` to a few ticks after `nowMs`. The last `keep` due ticks and the future
  * ticks are listed individually. Earlier ticks are returned as at most two ranges, split at `dividedAtMs`.
  */
 export function planSettlement(
@@ -38,8 +38,7 @@ export function planSettlement(
   if (first > nextMs) {
     const divides = dividedAtMs !== undefined && dividedAtMs > nextMs && dividedAtMs < first
     const end = divides ? dividedAtMs : first
-    // Counts nextMs as a tick even if this process's time zone data does not contain it: another instance may have
-    // older data.
+    // Always counts nextMs as a tick, because another instance with different time zone data may have computed it.
     const n = 1 + rule.count(new Date(nextMs), new Date(end - 1))
     const last = n > 1 ? rule.previous(new Date(end))! : new Date(nextMs)
     pieces.push({ first_at: new Date(nextMs), last_at: last, n })
@@ -52,7 +51,7 @@ export function planSettlement(
   return { older: pieces.length > 0 ? pieces : undefined, ticks, is_over: isOver }
 }
 
-/** Returns candidates for a rule's first tick after now. The database chooses one by its own clock. */
+/** Returns candidates for a rule's first tick after now. The database chooses one candidate by its own clock. */
 export function firstTicks(rule: TickRule, nowMs: number): { ticks: Date[]; isOver: boolean } {
   const first = rule.next(new Date(nowMs - marginMs))
   return first === null ? { ticks: [], isOver: true } : following(rule, [first])

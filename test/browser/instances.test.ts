@@ -54,7 +54,7 @@ describeInBrowser('the page of instances', () => {
     await page.goto(`${board.url}#/instances?instance=${one.id}`)
     const names = page.getByRole('table', { name: 'Holds and waits for' })
     await names.getByRole('link', { name: '<b>etl</b>' }).waitFor()
-    await page.getByText(/own session, backend PID \d+/).waitFor()
+    await page.getByText(/has its own session, with backend PID \d+/).waitFor()
     await expectAccessible(page)
     const runs = page.getByRole('table', { name: 'Running' })
     await runs.getByRole('link', { name: `long ${job.id}` }).click()
@@ -93,7 +93,7 @@ describeInBrowser('the page of instances', () => {
     await audit.getByText(/^Asked .* to drain\.$/).waitFor()
 
     const narrow = await openPage(board, { at: `#/instances?instance=${other.id}`, width: 390 })
-    await narrow.getByText('no session; renews a row within').waitFor()
+    await narrow.getByText('has no session; renews its row within').waitFor()
     await expectAccessible(narrow)
     expect(await narrow.getByText(/instance-?gone|worker-<i>9/).count()).toBeGreaterThan(0)
     stops.abort()

@@ -60,7 +60,7 @@ describeInBrowser('jobs and deliveries', () => {
     await page.keyboard.press('Enter')
     const details = page.getByRole('region', { name: `Job ${failed.id}`, exact: true })
     await details.getByText('smtp is away').first().waitFor()
-    await details.getByRole('img', { name: /attempt 1 failed; now buried/ }).waitFor()
+    await details.getByRole('img', { name: /attempt 1 failed; current state: buried/ }).waitFor()
     await expectAccessible(page)
     await details.getByRole('button', { name: 'Retry' }).click()
     const dialog = page.getByRole('dialog', { name: /^Retry/ })

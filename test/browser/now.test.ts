@@ -135,9 +135,9 @@ describeInBrowser('the page Now', () => {
     )
     expect(labels).toEqual([
       `${root!.pid} blocks 2`,
-      'etl lease, 1 waits',
+      'etl lease, 1 waiting',
       `${middle!.pid} waits and blocks others`,
-      'invoice:42 lock, 1 waits',
+      'invoice:42 lock, 1 waiting',
       `${last!.pid} waits`,
     ])
     await expectAccessible(page)
@@ -150,9 +150,9 @@ describeInBrowser('the page Now', () => {
       expect.stringMatching(/Participant or name/),
       expect.stringMatching(new RegExp(`Level 1: .*${root!.pid} blocks others`)),
       expect.stringMatching(/Level 2: lease etl leased \d+/),
-      expect.stringMatching(new RegExp(`Level 3: .*${middle!.pid} waits \\d+`)),
+      expect.stringMatching(new RegExp(`Level 3: .*${middle!.pid} waiting \\d+`)),
       expect.stringMatching(/Level 4: lock invoice:42 held/),
-      expect.stringMatching(new RegExp(`Level 5: .*${last!.pid} waits \\d+`)),
+      expect.stringMatching(new RegExp(`Level 5: .*${last!.pid} waiting \\d+`)),
     ])
     await page.keyboard.press('t')
 
@@ -210,7 +210,7 @@ describeInBrowser('the page Now', () => {
     // Another observer, so that it looks at once.
     const fresh = await openPage(await openBoard({ databaseUrl: url }), { width: 1280 })
     const line = fresh.getByRole('button', { name: /No job is lost/ })
-    await fresh.getByText('to check again').waitFor()
+    await fresh.getByText('to be checked again').waitFor()
     await line.press('Enter')
     await fresh.getByRole('dialog').getByText('with presence as materialized').waitFor()
     await expectAccessible(fresh)

@@ -174,11 +174,13 @@ describe('job show', () => {
       const listed = (await json(['job', 'ls'])) as { id: number; waitReason: string | null }[]
       return [first, second].map(({ id }) => listed.find((job) => job.id === id)!.waitReason)
     }
-    expect(await stateOf()).toBe('ready: the job is waiting for a worker: no worker serves its queue')
+    expect(await stateOf()).toBe('ready: the job is waiting for a worker, because no worker serves its queue')
     expect(await whys()).toEqual(['no worker serves its queue', `waits for job ${first.id} (ready)`])
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
-    expect(await stateOf()).toBe('ready: the job is waiting for a worker: no worker of its queue has the kind mail')
+    expect(await stateOf()).toBe(
+      'ready: the job is waiting for a worker, because no worker of its queue has a definition of the kind mail',
+    )
     expect(await whys()).toEqual([
       'no worker of its queue has a definition of its kind',
       `waits for job ${first.id} (ready)`,
@@ -326,7 +328,7 @@ describe('job import', () => {
     )
     expect(mistyped.status).toBe(2)
     const absent = await run(['job', 'import', 'pg-boss', '--from-schema', 'nowhere'], env)
-    expect(absent.stderr).toContain('Expected the tables of pg-boss in the schema "nowhere" of this database, got none')
+    expect(absent.stderr).toContain('Found no tables of pg-boss in the schema "nowhere" of this database')
     expect(absent.status).toBe(1)
   })
 })

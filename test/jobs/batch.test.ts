@@ -124,7 +124,7 @@ test('what the handler throws, all have failed of; what it answers must fit', as
   for (const { id } of failed) await expect(holdfast.jobs.result(id)).rejects.toThrow('was buried: all of them')
   for (const { id } of miscounted) {
     await expect(holdfast.jobs.result(id)).rejects.toThrow(
-      'Expected the handler of a batch to return nothing, or 3 results, got 1',
+      'Expected the batch handler to return nothing or 3 results, got 1',
     )
   }
 })
@@ -203,7 +203,7 @@ test('a batch takes too long: all have failed, and its place is free', async () 
   const refs = await holdfast.jobs.enqueueMany(slow, numbers(6))
   work(holdfast, [slow], { concurrency: 1 })
   for (const { id } of refs) {
-    await expect(holdfast.jobs.result(id)).rejects.toThrow('The attempt took longer than 50ms')
+    await expect(holdfast.jobs.result(id)).rejects.toThrow('The attempt exceeded its timeout of 50ms')
   }
   expect(calls).toBe(2)
 })

@@ -75,7 +75,7 @@ describe.each(claimModes)('$name', ({ name, ...options }) => {
       30_000,
     )
     expect(reasons).toEqual([
-      { code: 'WORKER_STALLED', message: 'The worker of "default" does not start the jobs that it has claimed' },
+      { code: 'WORKER_STALLED', message: 'The worker of "default" is not starting the jobs that it has claimed' },
     ])
     release()
   })

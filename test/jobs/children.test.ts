@@ -77,7 +77,7 @@ test('mistakes are refused, and the attempt fails of them', async () => {
   const calls: Record<string, (enqueue: (...given: never[]) => Promise<JobRef>) => Promise<JobRef>> = {
     'Expected a definition made by defineJob': (enqueue) => enqueue('child' as never, 1 as never),
     'job.enqueue has no option "tx"': (enqueue) => enqueue(child as never, 1 as never, { tx: {} } as never),
-    'Expected delay or runAt, got both': (enqueue) =>
+    'Expected either delay or runAt, got both': (enqueue) =>
       enqueue(child as never, 1 as never, { delay: 1, runAt: new Date() } as never),
     'Expected an input that JSON can represent': (enqueue) => enqueue(child as never, 1n as never),
   }

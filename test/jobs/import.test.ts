@@ -316,7 +316,7 @@ describe('what is not known is refused', () => {
       'create schema old; create table old.version (version integer); insert into old.version values (24); create table old.job ()',
     )
     const old = await caught(UnknownSourceError, holdfast.jobs.importFrom('pg-boss', { schema: 'old' }))
-    expect(old.message).toContain('a version from 31 to 43 in the schema "old", got 24')
+    expect(old.message).toContain('in the schema "old" to have a version from 31 to 43, got 24')
     await graphileOf(url)
     await sql(url, 'insert into graphile_worker.migrations (id) values (21)')
     const young = await caught(UnknownSourceError, holdfast.jobs.importFrom('graphile-worker'))
@@ -339,6 +339,6 @@ describe('what is not known is refused', () => {
     }
     const other = await open({ url: theirs, migrate: false, anchor: 'none' })
     const hidden = await caught(UnknownSourceError, other.jobs.importFrom('graphile-worker'))
-    expect(hidden.message).toBe('Row level security hides the jobs of graphile-worker from this role')
+    expect(hidden.message).toBe('Row-level security hides the jobs of graphile-worker from this database role')
   })
 })

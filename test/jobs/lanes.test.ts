@@ -44,7 +44,7 @@ test('one at a time in the order in which they came, larger priorities first; ot
   // It came last, with the largest priority, behind one of the same.
   const running = [{ id, instance: holdfast.id }]
   expect(why).toMatchObject({ reason: 'lane', lane: 'shop:7', max: 1, running, ahead: 1 })
-  expect(why!.text).toBe(`its lane shop:7: 1 of 1 places are used (by ${id}), behind 1 other`)
+  expect(why!.text).toBe(`its lane shop:7: 1 of 1 slots are in use (by ${id}), behind 1 other`)
   expect(await faultsOf(url)).toEqual([])
   opening.open()
   await holdfast.jobs.result(id)
@@ -430,7 +430,7 @@ test('mistakes are refused', async () => {
   await refused('Expected rate to be a count and a period', () =>
     defineJob('x', { lanes: { rate: 'often' }, run() {} }),
   )
-  await refused('Expected lanes.rate together with lanes.burst', () =>
+  await refused('Expected lanes.burst in combination with lanes.rate', () =>
     defineJob('x', { lanes: { burst: 2 }, run() {} }),
   )
 })

@@ -83,7 +83,7 @@ describe.each(claimModes)('claims by $name', ({ name: way, anchor, jobs: setting
     work(holdfast, [fail])
     const { id } = await holdfast.jobs.enqueue(fail, null)
     const error = await caught(JobFailedError, holdfast.jobs.result(id, wait))
-    expect(error.message).toBe(`The job ${id} was buried: no 3`)
+    expect(error.message).toBe(`Job ${id} was buried: no 3`)
     expect(error.failure).toMatchObject({ name: 'TypeError', message: 'no 3', code: 'E_NO' })
     expect(attempts).toEqual([1, 2, 3])
     const found = (await holdfast.jobs.find(id))!
@@ -187,11 +187,11 @@ describe.each(claimModes)('claims by $name', ({ name: way, anchor, jobs: setting
     const before = defineJob('checked', { input: schema(10, true), run: (text) => text.toUpperCase() })
     const after = defineJob('checked', { input: schema(5, false), run: (text) => text.toUpperCase() })
     const error = await caught(InvalidInputError, holdfast.jobs.enqueue(before, 11))
-    expect(error.message).toBe('The input of "checked" does not fit its schema: n: more than 10')
+    expect(error.message).toBe('The input for "checked" does not match its schema: n: more than 10')
     const [fits, tooMuch] = await holdfast.jobs.enqueueMany(before, [4, 7])
     work(holdfast, [after])
     expect(await holdfast.jobs.result(fits!.id, wait)).toBe('NUMBER 4')
-    await expect(holdfast.jobs.result(tooMuch!.id, wait)).rejects.toThrow('does not fit its schema: n: more than 5')
+    await expect(holdfast.jobs.result(tooMuch!.id, wait)).rejects.toThrow('does not match its schema: n: more than 5')
     expect((await holdfast.jobs.find(tooMuch!.id))!.state).toBe('buried')
   })
 
@@ -255,7 +255,7 @@ describe.each(claimModes)('claims by $name', ({ name: way, anchor, jobs: setting
     })
     work(holdfast, [slow])
     const { id } = await holdfast.jobs.enqueue(slow, null)
-    await expect(holdfast.jobs.result(id, wait)).rejects.toThrow('The attempt took longer than 50ms')
+    await expect(holdfast.jobs.result(id, wait)).rejects.toThrow('The attempt exceeded its timeout of 50ms')
     expect(reasons[0]).toBeInstanceOf(JobTimeoutError)
   })
 
@@ -655,13 +655,13 @@ test('mistakes are refused at the door', async () => {
   await refused('Expected priority to be a whole number between -5 and 5, got 6', () =>
     jobs.enqueue(job, 1, { priority: 6 }),
   )
-  await refused('Expected delay or runAt, got both', () => jobs.enqueue(job, 1, { delay: 1, runAt: new Date() }))
+  await refused('Expected either delay or runAt, got both', () => jobs.enqueue(job, 1, { delay: 1, runAt: new Date() }))
   await refused('Expected an input that JSON can represent, got 1 (bigint) at input.n', () =>
     jobs.enqueue(job, { n: 1n }),
   )
   await refused('Expected a list of definitions made by defineJob, got an empty array', () => jobs.work([]))
-  await refused('Two definitions are named "job"', () => jobs.work([job, job]))
-  await refused('Expected the id of a job, a whole number, got "1" (string)', () => jobs.find('1' as never))
+  await refused('Two job definitions have the same name "job"', () => jobs.work([job, job]))
+  await refused('Expected a job id (a positive whole number), got "1" (string)', () => jobs.find('1' as never))
   await refused('Expected the delay of JobOutcome.retryAfter to be a duration', () => JobOutcome.retryAfter('soon'))
 })
 

@@ -26,7 +26,11 @@ describe.each(claimModes)('claims by $name', ({ anchor, jobs: options }) => {
     await holdfast.jobs.enqueue(send, 1)
     const { id } = await holdfast.jobs.enqueue(send, 2)
     const why = whyOf(holdfast, id)
-    expect(await why()).toEqual({ reason: 'worker', unserved: 'queue', text: 'a worker: no worker serves its queue' })
+    expect(await why()).toEqual({
+      reason: 'worker',
+      unserved: 'queue',
+      text: 'a worker, because no worker serves its queue',
+    })
 
     // The kind in another queue is no help, nor is another kind in the queue.
     await work(holdfast, [elsewhere]).ready()
@@ -35,7 +39,7 @@ describe.each(claimModes)('claims by $name', ({ anchor, jobs: options }) => {
     expect(await why()).toEqual({
       reason: 'worker',
       unserved: 'kind',
-      text: 'a worker: no worker of its queue has the kind send',
+      text: 'a worker, because no worker of its queue has a definition of the kind send',
     })
 
     const worker = work(holdfast, [send], { concurrency: 1 })

@@ -366,24 +366,24 @@ test('mistakes are refused', async () => {
   const holdfast = await start('mistakes')
   const refused = async (message: string, options: object) =>
     expect((await caught(UsageError, again(holdfast, options))).message).toContain(message)
-  await refused('Expected unique to be a key, or an object with one, got 7 (number)', { unique: 7 })
+  await refused('Expected unique to be a key, or an object that contains a key, got 7 (number)', { unique: 7 })
   await refused('Expected unique.key to be a string of 1 to 500 characters', { unique: '' })
   await refused('Expected unique.key to be a string of 1 to 500 characters without zero bytes, got undefined', {
     unique: {},
   })
   await refused('Expected unique.key to be a string, got a function', { unique: () => 'a' })
   await refused('Expected until to be "started" or "ended", got "end" (string)', { unique: { key: 'a', until: 'end' } })
-  await refused('Expected until or for, got both', { unique: { key: 'a', until: 'ended', for: '1m' } })
+  await refused('Expected either until or for, got both', { unique: { key: 'a', until: 'ended', for: '1m' } })
   await refused('Expected for to be a duration of at least 1ms', { unique: { key: 'a', for: 0 } })
-  await refused('Expected a delay with existing: "debounce"', { unique: { key: 'a', existing: 'debounce' } })
+  await refused('Expected a delay in combination with existing: "debounce"', {
+    unique: { key: 'a', existing: 'debounce' },
+  })
   const error = await caught(UsageError, holdfast.jobs.enqueueMany(job, [1], { unique: 'a' as never }))
-  expect(error.message).toBe('Expected unique.key to be a function that returns the key of an input, got "a" (string)')
+  expect(error.message).toBe('Expected unique.key to be a function that returns the key for an input, got "a" (string)')
 })
 
 test('an error says who stands in the way', () => {
   const error = new UniqueKeyBusyError(30)
-  expect(error.message).toBe(
-    'An open transaction has been enqueueing a job with the same unique key for more than 30 s',
-  )
+  expect(error.message).toBe('Another transaction has been holding the same unique key for more than 30 s')
   expect(error).toMatchObject({ code: 'UNIQUE_KEY_BUSY', retryable: true })
 })

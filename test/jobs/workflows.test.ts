@@ -363,17 +363,17 @@ test('mistakes are refused', async () => {
   const job = defineJob('job', { run: (_: number) => {} })
   const refused = async (message: string, call: () => unknown) =>
     expect((await caught(UsageError, async () => call())).message).toContain(message)
-  await refused('Expected after to name jobs that were enqueued, got 1000000', () =>
+  await refused('Expected the option after to contain ids of enqueued jobs, got 1000000', () =>
     jobs.enqueue(job, 1, { after: [1_000_000] }),
   )
-  await refused('Expected after to be a list of jobs that were enqueued, or of their ids, got an array', () =>
+  await refused('Expected after to be a list of enqueued jobs or of job ids, got an array', () =>
     jobs.enqueue(job, 1, { after: ['a' as never] }),
   )
   await refused('Expected ifFailed to be "cancel" or "run" or "wait", got "stop"', () =>
     jobs.enqueue(job, 1, { after: [1], ifFailed: 'stop' as never }),
   )
-  await refused('Expected a workflow with at least one job, got none', () => jobs.enqueueWorkflow(() => {}))
-  await refused('Expected workflow.add inside the function that builds the workflow', async () => {
+  await refused('Expected a workflow with at least one job, got no jobs', () => jobs.enqueueWorkflow(() => {}))
+  await refused('Expected workflow.add to be called inside the function that builds the workflow', async () => {
     let add = () => {}
     await jobs.enqueueWorkflow((workflow) => {
       workflow.add(job, 1)

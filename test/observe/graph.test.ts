@@ -224,7 +224,7 @@ describe('jobs that have ended', () => {
     expect((await holdfast.jobs.find(waiting!))!.waitsFor).toEqual({
       reason: 'jobs',
       jobs: [],
-      text: 'its release, because all jobs in after have ended',
+      text: 'its release, because all jobs on which it depends have ended',
     })
     await releasing.end()
     await expect.poll(() => stateOf(dependants.at(-1)!), soon).toBe('done')

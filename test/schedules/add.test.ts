@@ -99,7 +99,10 @@ test('a run that takes longer than its timeout is told so, and has failed', asyn
   await holdfast.schedules.run('slow')
   const [run] = await untilRuns(holdfast, 'slow', ['failed'])
   expect(told[0]).toBeInstanceOf(RunTimeoutError)
-  expect(run!.error).toMatchObject({ code: 'RUN_TIMEOUT', message: 'The run of "slow" took longer than 50ms' })
+  expect(run!.error).toMatchObject({
+    code: 'RUN_TIMEOUT',
+    message: 'The run of schedule "slow" exceeded its timeout of 50ms',
+  })
 })
 
 test('what a run writes by tx commits with its end, or not at all', async () => {
@@ -260,31 +263,31 @@ test('mistakes are told at once', async () => {
     'schedules.add has no option "overlaps": did you mean "overlap"?',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', missed: { all: 0 } }, work))).toBe(
-    'Expected missed to be "skip", "latest" or { all: a whole number between 1 and 1000 }, got an object (Object)',
+    'Expected missed to be "skip", "latest", or { all: N } where N is a whole number between 1 and 1000, got an object (Object)',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', overlap: 'replace', missed: { all: 3 } }, work))).toBe(
-    "Expected overlap other than 'replace' with missed: { all: N }",
+    "Expected an overlap other than 'replace' in combination with missed: { all: N }",
   )
   expect(await complaint(() => schedules.add('a', { every: '1s' }, undefined as never))).toBe(
     'Expected the last argument of schedules.add to be a function, got undefined',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', job: report } as never))).toBe(
-    'Expected job and input together, got one of them',
+    'Expected both options, job and input, but got only one',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', job: report, input: () => 1 } as object, work))).toBe(
-    'Expected a job or a function, got both',
+    'Expected either the option job or a function, got both',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', was: 'a' }, work))).toBe(
-    'Expected was to be another name than "a" itself',
+    'Expected the option was to differ from the schedule\'s own name "a"',
   )
   // @ts-expect-error: that is no input of this job
   await schedules.add('typed', { every: '1h', job: report, input: () => 'text' }).close()
   const schedule = schedules.add('a', { every: '1h' }, work)
   expect(await complaint(() => schedules.add('a', { every: '1h' }, work))).toBe(
-    'This instance already has a schedule "a"',
+    'This instance already has a schedule named "a"',
   )
   expect(await complaint(() => schedules.add('b', { every: '1h', was: 'a' }, work))).toBe(
-    'This instance already has a schedule "a"',
+    'This instance already has a schedule named "a"',
   )
   await schedule.close()
 })
@@ -329,9 +332,9 @@ test('what defineSchedule made can be added to each instance; what it cannot be 
     ],
     [
       () => fleet[0]!.schedules.add(definition as never, {}, () => {}),
-      /^Expected a definition without further arguments/,
+      /^Expected no further arguments after the schedule definition/,
     ],
-    [() => fleet[0]!.schedules.add(definition), /^This instance already has a schedule "defined"/],
+    [() => fleet[0]!.schedules.add(definition), /^This instance already has a schedule named "defined"/],
   ]
   for (const [work, message] of wrong) expect((await caught(UsageError, work)).message).toMatch(message)
 })

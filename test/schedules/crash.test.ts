@@ -29,7 +29,7 @@ test('the life of the runner ends: its signal aborts, another runs the tick, and
   expect(attempts[0]![1]).toBeGreaterThan(Number(before!.fence))
   expect(told[0]).toBeInstanceOf(RunLostError)
   expect((told[0] as Error).message).toMatch(
-    new RegExp(`^The run of "taken over" for ${tick!.toISOString()} was lost: `),
+    new RegExp(`^The run of schedule "taken over" for ${tick!.toISOString()} was lost: `),
   )
   goOn.open()
   await stays(

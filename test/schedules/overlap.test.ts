@@ -101,7 +101,7 @@ test.each(['required', 'none'] as const)(
     const replaced = await untilRuns(fleet[0]!, 'replaces', ['cancelled'], 2)
     expect(replaced[0]!.error).toMatchObject({
       code: 'RUN_REPLACED',
-      message: 'A later tick replaces this run of "replaces"',
+      message: 'A later tick is replacing this run of schedule "replaces"',
     })
     expect(reasons[0]).toBeInstanceOf(RunReplacedError)
     expect(most).toBe(1)

@@ -16,7 +16,7 @@ interface Attempt {
   readonly number: number
   readonly state: 'running' | 'done' | 'failed' | 'crashed' | 'ended'
   readonly from: string | null
-  /** Null while the attempt is running. */
+  /** End of the attempt. Null while the attempt is running. */
   readonly to: string | null
   readonly instance: string | null
   readonly host: string | null
@@ -24,7 +24,7 @@ interface Attempt {
   readonly error: string | null
 }
 
-/** The recorded failed attempts, and the last attempt. */
+/** Returns the recorded failed attempts and the last attempt. */
 function attemptsOf(job: Job): Attempt[] {
   const failed = job.attempts.map(
     ({ attempt, claimedAt, at, instance, error }): Attempt => ({
@@ -45,7 +45,7 @@ function attemptsOf(job: Job): Attempt[] {
   return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, host, osPid, error: null }]
 }
 
-/** Host and process, which the job records only for its last instance. */
+/** The host and the process, which a job's record contains only for the last instance. */
 function locationOf(instance: string | null, job: Job) {
   return instance !== null && instance === job.instance
     ? { host: job.host, osPid: job.osPid }
@@ -68,7 +68,10 @@ const tickSteps = [
   216e5, 432e5, 864e5, 1728e5, 6048e5,
 ]
 
-/** Timeline of a job: its enqueueing, its attempts, the pauses between them, and the start of the next attempt. */
+/**
+ * Timeline of a job, with the time of its enqueueing, its attempts, the pauses between attempts, and the start of the
+ * next attempt.
+ */
 export function AttemptTimeline({ job }: { readonly job: Job }) {
   const box = useRef<HTMLDivElement>(null)
   const width = Math.max(280, useWidth(box))
@@ -77,7 +80,7 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
   const enqueued = Date.parse(job.enqueuedAt)
   const isOver = job.endedAt !== null
   const next = job.state === 'waiting' && job.runAt ? Date.parse(job.runAt) : undefined
-  // If the next attempt is a week away, its distance would leave no space for the past attempts.
+  // Omits a distant next attempt. For example, an attempt in a week would leave no space for the past attempts.
   const happened = isOver ? Date.parse(job.endedAt!) : now
   const isFar = next !== undefined && next - happened > 3 * Math.max(60_000, happened - enqueued)
   const end = Math.max(happened, next === undefined || isFar ? 0 : next, enqueued + 1)
@@ -177,7 +180,7 @@ function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonl
 
 function describe({ enqueuedAt, state }: Job, attempts: readonly Attempt[]): string {
   const texts = attempts.map(({ number, state: is }) => `attempt ${number} ${is}`).join(', ')
-  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${texts || 'no attempt yet'}; now ${state}. Press t for a table.`
+  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${texts || 'no attempts yet'}; current state: ${state}. Press t to show a table.`
 }
 
 export function AttemptTable({ job }: { readonly job: Job }) {

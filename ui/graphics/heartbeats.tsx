@@ -10,16 +10,16 @@ import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
 
 type Instance = ViewData<'instances'>['rows'][number]
 
-/** Length of the timeline. */
+/** Length of the timeline, in ms. */
 const spanMs = 120_000
 const height = 26
 const labelWidth = 210
 const maxShown = 24
 const maxRemembered = 400
-/** Maximum delay with which the server reports a heartbeat. */
+/** Maximum time after which the server reports a heartbeat to the page. */
 const reportDelayMs = 2_500
 
-/** Heartbeats of each instance that this page has seen. The database stores only the last heartbeat. */
+/** Heartbeats that this page has received, for each instance. The database stores only the last heartbeat. */
 const seenTimes = new Map<string, number[]>()
 
 function remember(rows: readonly Instance[]): void {
@@ -33,14 +33,17 @@ function remember(rows: readonly Instance[]): void {
   while (seenTimes.size > maxRemembered) seenTimes.delete(seenTimes.keys().next().value!)
 }
 
-/** Time since the last heartbeat, and whether it is unusually long. Null if the heartbeat is unknown. */
+/**
+ * Returns the time since the last heartbeat, and whether this time is unusually long. Null if the last heartbeat is
+ * unknown.
+ */
 export function silenceOf({ lastSeenAt, expiryMs }: Pick<Instance, 'lastSeenAt' | 'expiryMs'>, time: number) {
   if (lastSeenAt === null) return null
   const ms = Math.max(0, time - Date.parse(lastSeenAt))
   return { ms, isLong: ms > expiryMs / 2 + reportDelayMs, isOver: ms > expiryMs }
 }
 
-/** Recent heartbeats: one line for each instance, with a stroke for each heartbeat. */
+/** Timelines of recent heartbeats, with one row for each instance and one stroke for each heartbeat. */
 export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
   remember(rows)
   const box = useRef<HTMLDivElement>(null)
@@ -121,7 +124,7 @@ function Edge({ x, text }: { readonly x: number; readonly text: string }) {
   )
 }
 
-/** State of an instance. `gone`: the heartbeat stopped without a clean shutdown. */
+/** Returns the state of an instance. `gone` means that the heartbeat stopped without a clean shutdown. */
 export function stateText({ alive, state }: Pick<Instance, 'alive' | 'state'>): string {
   if (!alive) return 'gone'
   return state === 'open' ? 'alive' : state
@@ -130,6 +133,6 @@ export function stateText({ alive, state }: Pick<Instance, 'alive' | 'state'>): 
 export function silenceText(row: Instance, time = now()): string {
   if (!row.alive) return 'gone: the heartbeat stopped'
   const silence = silenceOf(row, time)
-  if (!silence) return 'alive; this database role cannot read the time of the heartbeat'
+  if (!silence) return 'alive; this database role may not read the time of the last heartbeat'
   return `${formatDuration(Math.round(silence.ms / 100) * 100)} ago; declared dead after ${formatDuration(row.expiryMs)}`
 }

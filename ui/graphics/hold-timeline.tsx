@@ -7,7 +7,7 @@ import type { ViewData } from '../wire.js'
 type HoldTimelineData = ViewData<'hold-timeline'>
 type HoldTimelineRow = HoldTimelineData['rows'][number]
 
-/** Percentage at which the lower half is full: three waiting calls. */
+/** Percentage at which the lower half is full, which corresponds to three waiting calls. */
 const fullWaitPercent = 300
 const halfHeight = 12
 
@@ -16,7 +16,10 @@ interface HoldTimelineProps {
   readonly onOpen: (key: string) => void
 }
 
-/** History of names: the share of the time that each name was held, above the line, and the waiting calls, below it. */
+/**
+ * Recent history of names. The area above the line shows the share of time during which a name was held. The area below
+ * the line shows the number of waiting calls.
+ */
 export function HoldTimeline({ timeline, onOpen }: HoldTimelineProps) {
   const from = Date.parse(timeline.from)
   const to = from + timeline.columns * timeline.columnMs
@@ -96,10 +99,10 @@ function ariaText(row: HoldTimelineRow): string {
   const heldIn = row.held.filter((percent) => percent > 0).length
   const waitedIn = row.waited.filter((percent) => percent > 0).length
   const name = nameOf(row).slice(0, 60)
-  return `${name}: held in ${heldIn} of ${row.held.length} intervals, waiting calls in ${waitedIn}`
+  return `${name}: held in ${heldIn} of ${row.held.length} intervals, with waiting calls in ${waitedIn}`
 }
 
-/** Path of an area between the middle line and the values. Equal neighbours form one step. */
+/** Returns the path of the area between the middle line and the values. Adjacent equal values form one step. */
 function areaOf(columns: readonly number[], y: (percent: number) => number): string {
   let path = ''
   for (let at = 0; at < columns.length; ) {
@@ -111,12 +114,12 @@ function areaOf(columns: readonly number[], y: (percent: number) => number): str
   return path
 }
 
-/** Returns about six round times: multiples of an hour or of ten minutes. */
+/** Returns up to about six round times for the axis, such as full hours. */
 function hoursOf(from: number, to: number): number[] {
   const hourMs = 3_600_000
   const stepMs = ([1 / 6, 1, 2, 3, 6, 8].find((hours) => (to - from) / (hours * hourMs) <= 6) ?? 12) * hourMs
   const times: number[] = []
-  // A label close to the right edge would be cut off.
+  // Omits times close to the right edge, because their labels would be cut off.
   for (let time = Math.ceil(from / stepMs) * stepMs; time < to - (to - from) * 0.06; time += stepMs) times.push(time)
   return times
 }

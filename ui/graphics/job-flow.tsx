@@ -8,12 +8,12 @@ import type { ViewData } from '../wire.js'
 
 type Queue = ViewData<'queues'>['rows'][number]
 
-/** Largest exact count. A larger count is shown as this number with a plus sign. */
+/** Largest count that is shown exactly. Larger counts are shown as this number with a plus sign. */
 const maxCounted = 10_000
 
 interface Count {
   readonly jobs: number
-  /** Whether `jobs` is a lower bound. */
+  /** Whether there are more jobs than `jobs`. */
   readonly isMore: boolean
 }
 
@@ -37,12 +37,12 @@ const countedStates = [
 const ratedEvents = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
 type CountedState = (typeof countedStates)[number]
 
-/** A count from the database, which stops counting at the limit plus 1. */
+/** Returns a count for display. The database stops counting at one job above the limit. */
 export function countOf(jobs: number): Count {
   return { jobs: Math.min(maxCounted, jobs), isMore: jobs > maxCounted }
 }
 
-/** Totals of all queues. */
+/** Returns the total counts and rates of all queues. */
 export function flowOf(queues: readonly Queue[]): Flow {
   const counts = countedStates.map((state) => [state, total(queues.map((queue) => countOf(queue[state])))])
   const rates = ratedEvents.map((event) => [event, queues.reduce((sum, { perMinute }) => sum + perMinute[event], 0)])
@@ -75,7 +75,7 @@ interface Layout {
   readonly boxes: Readonly<
     Record<'enqueued' | 'waiting' | 'ready' | 'running' | 'done' | 'buried' | 'cancelled' | 'discarded', Box>
   >
-  /** Lines between the boxes, and positions of their rates. */
+  /** Lines between the boxes, and the positions of the rates next to these lines. */
   readonly lines: readonly {
     readonly path: string
     readonly rate?: keyof Flow['rates']
@@ -145,7 +145,7 @@ const tones: Readonly<Record<string, Tone>> = {
   discarded: 'quiet',
 }
 
-/** Flow of jobs through their states. Each state links to its jobs. */
+/** Flow of jobs through their states. Each state links to the jobs in that state. */
 export function JobFlow({ flow }: { readonly flow: Flow }) {
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
@@ -162,7 +162,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
         height={layout.height}
         viewBox={`0 0 ${layout.width} ${layout.height}`}
         role="group"
-        aria-label="Jobs by state. Press t for a table."
+        aria-label="Jobs by state. Press t to show a table."
       >
         <defs>
           <marker id="flow-tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="8" markerHeight="8" orient="auto">
@@ -223,7 +223,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
   )
 }
 
-/** Reasons why jobs wait: the counted state, the value of `waits:` in the search, and the label. */
+/** Reasons why jobs wait. Each reason has a counted state, a value for `waits:` in the search, and a label. */
 export const waitReasons = [
   { state: 'scheduled', wait: 'time', text: 'scheduled' },
   { state: 'retrying', wait: 'attempt', text: 'retrying' },

@@ -11,7 +11,7 @@ import type { ViewData } from '../wire.js'
 type Latencies = ViewData<'latencies'>
 export type Measure = 'waited' | 'took'
 
-/** One interval of the chart. */
+/** Data of one interval of the chart. */
 interface Point {
   readonly at: string
   readonly jobs: number
@@ -20,7 +20,7 @@ interface Point {
   readonly p99: number | null
 }
 
-/** All intervals of one queue, including those in which no job ended. */
+/** Returns all intervals of one queue, including intervals in which no job ended. */
 export function pointsOf({ from, columnMs, columns, queues }: Latencies, queue: string, measure: Measure): Point[] {
   const points = new Map(queues.find((one) => queueIdOf(one) === queue)?.points.map((point) => [point.column, point]))
   return Array.from({ length: columns }, (_, column) => {
@@ -95,15 +95,15 @@ export function LatencyChart({ points, label }: { readonly points: readonly Poin
         ))}
       </figcaption>
       <div ref={box} class="latency-box">
-        <div ref={place} role="img" aria-label={`${label}. ${describe(points)} Press t for a table.`} />
-        {isEmpty && <p class="latency-empty muted">No job ended in this period.</p>}
+        <div ref={place} role="img" aria-label={`${label}. ${describe(points)} Press t to show a table.`} />
+        {isEmpty && <p class="latency-empty muted">No jobs ended in this period.</p>}
       </div>
     </figure>
   )
 }
 
 function dataOf(points: readonly Point[]): uPlot.AlignedData {
-  // A logarithmic scale has no zero.
+  // Replaces 0 by a small value, because a logarithmic scale has no zero.
   const of = (line: 'p50' | 'p95' | 'p99') =>
     points.map((point) => (point[line] === null ? null : Math.max(0.1, point[line])))
   return [points.map(({ at }) => Date.parse(at) / 1_000), of('p50'), of('p95'), of('p99')]
@@ -111,7 +111,7 @@ function dataOf(points: readonly Point[]): uPlot.AlignedData {
 
 function describe(points: readonly Point[]): string {
   const last = points.findLast(({ p50 }) => p50 !== null)
-  if (!last) return 'No job ended in this period.'
+  if (!last) return 'No jobs ended in this period.'
   const { p50, p95, p99 } = last
   return `Latest values: p50 ${formatDuration(p50!)}, p95 ${formatDuration(p95!)}, p99 ${formatDuration(p99!)}.`
 }
@@ -129,7 +129,7 @@ function optionsFor(width: number): uPlot.Options {
     legend: { show: false },
     cursor: { show: false },
     padding: [8, 20, 0, 0],
-    // All times are in UTC.
+    // Shows all times in UTC.
     tzDate: (seconds) => new Date(new Date(seconds * 1_000).toLocaleString('en-US', { timeZone: 'UTC' })),
     scales: {
       y: {
@@ -152,7 +152,7 @@ function optionsFor(width: number): uPlot.Options {
       {
         ...axis,
         size: 56,
-        // Only powers of ten have lines.
+        // Draws lines only at powers of ten.
         filter: (_, splits) => splits.map((ms) => (Number.isInteger(Math.log10(ms)) ? ms : null)),
         values: (_, splits) =>
           splits.map((ms) => (ms !== null && Number.isInteger(Math.log10(ms)) ? formatDuration(ms) : '')),
@@ -172,7 +172,7 @@ function optionsFor(width: number): uPlot.Options {
   }
 }
 
-/** The intervals with jobs, the latest first. */
+/** Table of the intervals in which jobs ended, latest first. */
 export function LatencyTable({ points, label }: { readonly points: readonly Point[]; readonly label: string }) {
   const cell = (of: 'p50' | 'p95' | 'p99') => ({
     title: of,
@@ -192,7 +192,7 @@ export function LatencyTable({ points, label }: { readonly points: readonly Poin
         cell('p95'),
         cell('p99'),
       ]}
-      empty={<p class="muted padded-text">No job ended in this period.</p>}
+      empty={<p class="muted padded-text">No jobs ended in this period.</p>}
     />
   )
 }

@@ -10,7 +10,7 @@ import type { ViewData } from '../wire.js'
 
 type Term = ViewData<'terms'>[number]
 
-/** Label and tone of each reason why a term ended. */
+/** Label and tone of each reason for the end of a term. */
 const endings: Readonly<Record<NonNullable<Term['why']>, readonly [words: string, tone: Tone]>> = {
   released: ['released', 'quiet'],
   'release-requested': ['released on request', 'quiet'],
@@ -28,11 +28,11 @@ const endings: Readonly<Record<NonNullable<Term['why']>, readonly [words: string
 }
 
 interface TermTimelineProps {
-  /** At least one term, the latest first. */
+  /** At least one term. The latest term comes first. */
   readonly terms: readonly Term[]
 }
 
-/** A name's terms over time. Each term shows its fencing token, in the colour of its instance. */
+/** Timeline of a name's terms. Each term shows its fencing token, and has the colour of its instance. */
 export function TermTimeline({ terms }: TermTimelineProps) {
   const now = useNow()
   const inOrder = terms.toReversed()
@@ -95,5 +95,5 @@ export function TermTimelineTable({ terms }: TermTimelineProps) {
 function termText({ fence, host, osPid, instance, lastedMs, why }: Term): string {
   const holder = host === null ? `instance ${instance}` : `${host}/${osPid ?? '?'}`
   const end = why === null ? 'not ended' : `then ${endings[why][0]}`
-  return `Fence ${fence}: ${holder} for ${formatDuration(lastedMs)}, ${end}`
+  return `Fence ${fence}: held by ${holder} for ${formatDuration(lastedMs)}, ${end}`
 }

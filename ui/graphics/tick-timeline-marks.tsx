@@ -1,4 +1,4 @@
-// Drawings in a row of the tick timeline.
+// Components that draw the ticks in a row of the tick timeline.
 import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
 import { markOf } from '../marks.js'
@@ -16,23 +16,23 @@ import {
 export const rowHeight = 46
 const laneY = 15
 const radius = 8
-/** Minimum delay of a run that is drawn. */
+/** Minimum delay of a run that the timeline shows. */
 const lateMs = 1_000
 
 type Scale = (time: number) => number
 
-/** Position of a step, and the scale of the timeline. */
+/** Position of a step, and the timeline's scale. */
 interface StepPosition {
   readonly x: Scale
   readonly left: number
   readonly width: number
 }
 
-/** The ticks of a step: the instances that won them, and the ticks without a run. */
+/** Draws the ticks of one step, with the instances that ran them and the ticks without a run. */
 export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: TickTimelineCell }) {
   const { runs, gaps, ticks } = cell
   const worst = worstTone(cell)
-  // A run that started before the timeline is drawn at its left edge.
+  // A run that started before the timeline's first step is drawn at the left edge.
   const isBefore = cell.step < 0
   const middle = isBefore ? radius + 1 : ticks === 1 ? Math.max(radius, x(Date.parse(cell.at))) : left + width / 2
   if (runs.length === 0) {
@@ -70,7 +70,7 @@ export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: T
   )
 }
 
-/** Number of ticks of each instance, the largest first. Ticks without a run have no instance. */
+/** Returns the number of ticks that each instance ran, largest first. Ticks without a run have the instance null. */
 function sharesOf({ runs, gaps }: TickTimelineCell): { instance: string | null; n: number }[] {
   const shares = new Map<string | null, number>()
   for (const { instance, n } of runs) shares.set(instance, (shares.get(instance) ?? 0) + n)
@@ -113,7 +113,10 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
   )
 }
 
-/** Mark of several ticks: the letter of the instance with the most ticks, above the shares of all instances. */
+/**
+ * Draws several ticks as a bar: the letter of the instance with the most ticks, above a strip with the shares of all
+ * instances.
+ */
 function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: TickTimelineCell }) {
   const shares = sharesOf(cell)
   const first = shares.find(({ instance }) => instance !== null)
@@ -177,7 +180,7 @@ interface UpcomingProps extends StepPosition {
   readonly upcoming: TickTimelineRow['upcoming'][number]
 }
 
-/** The future ticks of a step. */
+/** Draws the future ticks of one step. */
 export function Upcoming({ upcoming: { at, ticks, note }, x, left, width }: UpcomingProps) {
   const more = ticks > 1 ? ` and ${formatNumber(ticks - 1)} more` : ''
   return (
@@ -201,7 +204,7 @@ interface BandProps {
   readonly minWidth: number
 }
 
-/** Consecutive ticks without a run. */
+/** Draws a range of consecutive ticks without a run. */
 export function Band({ band: { first, last, ticks, reason }, x, minWidth }: BandProps) {
   const left = x(Date.parse(first))
   const width = Math.max(minWidth, x(Date.parse(last)) - left)
@@ -227,7 +230,7 @@ interface RunSpanProps {
   readonly instance: string | null
 }
 
-/** Duration of a run. A current run extends to now. */
+/** Draws the duration of a run. A run that has not ended extends to the current time. */
 function RunSpan({ from, until, x, instance }: RunSpanProps) {
   const time = useNow()
   const [left, right] = [x(from), x(until === null ? time : Date.parse(until))]
@@ -240,7 +243,7 @@ function RunSpan({ from, until, x, instance }: RunSpanProps) {
   )
 }
 
-/** Most severe state in a cell, drawn in the cell's corner. */
+/** Draws the most severe state of a cell in the cell's corner. */
 function Badge({ tone, at }: { readonly tone: Tone; readonly at: number }) {
   return (
     <g class="tick-timeline-badge" transform={`translate(${at - 6} ${laneY - 14})`}>
@@ -258,7 +261,7 @@ interface ChangeProps {
   readonly x: Scale
 }
 
-/** Clock change in the time zone of the schedule. */
+/** Draws a clock change in the schedule's time zone. */
 export function Change({ change, row, x }: ChangeProps) {
   const [left, right] = [x(Date.parse(change.at)), x(Date.parse(change.until))]
   const text = clockChangeText(change, row.timezone)

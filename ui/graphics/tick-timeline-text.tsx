@@ -10,12 +10,12 @@ export type TickTimelineRow = TickTimelineData['rows'][number]
 export type TickTimelineCell = TickTimelineRow['cells'][number]
 export type Reason = TickTimelineRow['bands'][number]['reason']
 
-/** Icon and text of each reason why ticks have no run. */
+/** Icon and text for each reason why ticks have no run. */
 export const reasonTexts: Readonly<Record<Reason, { readonly path: string; readonly text: string }>> = {
   paused: { path: 'M4 2.500v7M8 2.500v7', text: 'paused by an operator' },
   overlap: {
     path: 'M2 4.500h5.500V10H2zM4.500 4.500V2H10v5.500H7.500',
-    text: 'overlap: the previous run was still going',
+    text: 'overlap: the previous run was still active',
   },
   missed: {
     path: 'M6 2a4 4 0 1 1 0 8 4 4 0 0 1 0-8M3.200 8.800l5.600-5.600',
@@ -24,7 +24,7 @@ export const reasonTexts: Readonly<Record<Reason, { readonly path: string; reado
   'no instance': { path: 'M2 3h8v6H2zM2 9l8-6M2 3l8 6', text: 'no instance with this schedule was alive' },
   limit: {
     path: 'M2 2.500h8M6 10V5M3.500 7.500L6 5l2.500 2.500',
-    text: 'limit: more ticks were missed than may run late',
+    text: 'limit: too many ticks were missed to run all of them late',
   },
 }
 
@@ -65,7 +65,7 @@ export function CellDetails({ row, cell, data }: CellDetailsProps) {
           ; {formatNumber(ticks)} without a run, {reasonTexts[reason].text}
         </span>
       ))}
-      {cell.isEstimate && '; the instances are estimated from a sample'}
+      {cell.isEstimate && '; numbers per instance are estimated from a sample'}
       {cell.late !== null && `. Delay ${formatDuration(cell.late)}`}
       {cell.attempt > 1 && `, attempt ${cell.attempt}`}
       {cell.ticks === 1 &&
@@ -88,7 +88,7 @@ export function CellDetails({ row, cell, data }: CellDetailsProps) {
   )
 }
 
-/** An instance, with its host if that is still known. */
+/** Shows an instance, together with its host and process if these are still known. */
 export function InstanceLabel({ id, data }: { readonly id: string; readonly data: TickTimelineData }) {
   const known = data.instances.find((one) => one.id === id)
   return <InstanceMark id={id} label={known ? `${known.host}/${known.osPid}` : id} />
@@ -111,7 +111,7 @@ export function cellTitle(cell: TickTimelineCell): string {
   return [time, ...won, ...without, ...more].join('\n')
 }
 
-/** Accessible name of a row. */
+/** Returns the accessible name of a row. */
 export function rowText({ cells, bands, upcoming, rule }: TickTimelineRow): string {
   const ran = cells.reduce((sum, { ticks, gaps }) => sum + ticks - gaps.reduce((n, gap) => n + gap.ticks, 0), 0)
   const without =
@@ -124,8 +124,8 @@ export function rowText({ cells, bands, upcoming, rule }: TickTimelineRow): stri
 export function clockChangeText(change: TickTimelineRow['changes'][number], timezone: string | null): string {
   const of = timezone ? ` in ${timezone}` : ''
   return change.kind === 'skipped'
-    ? `The clocks go forward${of}: there is no ${changeTimes(change)}`
-    : `The clocks go back${of}: ${changeTimes(change)} comes twice`
+    ? `The clocks go forward${of}: the time ${changeTimes(change)} is skipped`
+    : `The clocks go back${of}: the time ${changeTimes(change)} occurs twice`
 }
 
 export function changeTimes({ local: [begin, end] }: TickTimelineRow['changes'][number]): string {

@@ -16,14 +16,14 @@ import {
 } from './tick-timeline-text.js'
 import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
 
-/** Minimum width of a step with a letter. */
+/** Minimum width of a step that shows a letter. */
 export const minStepWidth = 11
 /** Width of the column of names. */
 export const labelWidth = 190
 
 interface TickTimelineProps {
   readonly data: TickTimelineData
-  /** Opens the details of a schedule. */
+  /** Called to open a schedule's details. */
   readonly onOpen?: (row: TickTimelineRow) => void
 }
 
@@ -32,7 +32,7 @@ interface SelectedCell {
   readonly step: number
 }
 
-/** Ticks of schedules over time: the instance that won each tick, the ticks without a run, and the upcoming ticks. */
+/** Timeline of schedules' ticks. Shows which instance ran each tick, which ticks had no run, and the upcoming ticks. */
 export function TickTimeline({ data, onOpen }: TickTimelineProps) {
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)

@@ -11,7 +11,7 @@ const stepSizes = [
 ]
 const minPixels = 84
 
-/** Position of times on a timeline that is `width` pixels wide. */
+/** Returns a function that converts a time to a position on a timeline that is `width` pixels wide. */
 export function scaleOf(from: number, until: number, width: number): (time: number) => number {
   return (time) => Math.max(0, Math.min(width, ((time - from) / (until - from)) * width))
 }
@@ -22,7 +22,7 @@ interface AxisProps {
   readonly width: number
 }
 
-/** Axis of round times in UTC. */
+/** Axis with labels at round times in UTC. */
 export function TimeAxis({ from, until, width }: AxisProps) {
   const x = scaleOf(from, until, width)
   return (
@@ -39,7 +39,7 @@ export function TimeAxis({ from, until, width }: AxisProps) {
   )
 }
 
-/** Vertical lines at the times of the axis. */
+/** Vertical lines at the times that the axis shows. */
 export function TimeGrid({ from, until, width, height }: AxisProps & { readonly height: number }) {
   const x = scaleOf(from, until, width)
   return (
@@ -51,7 +51,7 @@ export function TimeGrid({ from, until, width, height }: AxisProps & { readonly 
   )
 }
 
-/** Round times with enough distance for their labels. */
+/** Returns round times that are far enough apart for their labels. */
 function roundTimes(from: number, until: number, width: number): number[] {
   const space = stepSizes.find((one) => (one / (until - from)) * width >= minPixels) ?? stepSizes.at(-1)!
   const times: number[] = []

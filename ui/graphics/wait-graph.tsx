@@ -1,4 +1,4 @@
-// Drawing of the wait graph in layers: holders that block others, then the names that they hold, then the waiting
+// Draws the wait graph in layers: holders that block others, then the names that these holders hold, then the waiting
 // participants. Arrows point from a waiting participant to the name, and from the name to its holder.
 import './wait-graph.css'
 import { useMemo, useRef } from 'preact/hooks'
@@ -9,12 +9,12 @@ import { boxHeight, type DrawnEdge, type DrawnNode, drawWaits, type Point } from
 
 interface WaitGraphProps {
   readonly waits: WaitGraphData
-  /** Time of the snapshot. */
+  /** Time of the data, by the database's clock. */
   readonly at: string | undefined
   /** ID of the selected participant or name. */
   readonly selected: string | undefined
   readonly onSelect: (id: string) => void
-  /** Whether the layers go from top to bottom. */
+  /** Whether the layers are arranged from top to bottom instead of from left to right. */
   readonly isUpright: boolean
 }
 
@@ -44,7 +44,7 @@ export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGrap
         aria-label="Participants and names. The arrow keys move between them."
         width={width}
         height={height}
-        // The drawing shrinks by up to 20 % before it scrolls.
+        // The drawing shrinks by up to 20 % before a scroll bar appears.
         style={{ minWidth: `${Math.round(width * 0.8)}px` }}
         viewBox={`0 0 ${width} ${height}`}
         onKeyDown={move}
@@ -73,7 +73,7 @@ interface NodeProps {
   readonly onSelect: (id: string) => void
 }
 
-/** An octagon for a deadlock, a triangle for a possible deadlock. */
+/** Draws an octagon for a deadlock, or a triangle for a possible deadlock. */
 const icons = { certain: 'M4 1h5l3 3v5l-3 3H4L1 9V4z', possible: 'M6.500 1l6 11h-12z' }
 
 function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
@@ -108,7 +108,7 @@ function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
     <g
       {...place}
       role="button"
-      // Attributes of SVG elements are case-sensitive.
+      // The attribute is written in lower case, because the names of SVG attributes are case-sensitive.
       tabindex={isReachable ? 0 : -1}
       aria-pressed={isSelected}
       aria-label={[mark?.letter, title, caption].filter(Boolean).join(' ')}
@@ -142,7 +142,7 @@ function Edge({ edge, elapsedMs }: { readonly edge: DrawnEdge; readonly elapsedM
   )
 }
 
-/** Path through the middle of each segment, so that corners are round. */
+/** Returns a path with round corners, which passes through the middle of each segment. */
 function curve(points: readonly Point[]): string {
   const [first, ...rest] = points as [Point, ...Point[]]
   const last = rest.at(-1)!

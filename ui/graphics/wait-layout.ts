@@ -1,10 +1,12 @@
-// Layout of the wait graph.
+// Computes the layout of the wait graph.
 import { Graph, layout } from '@dagrejs/dagre'
 import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
 import { type ContendedName, holdText, nameLabel, participantLabel, type WaitGraphData } from '../pages/now/labels.js'
 
-/** `certain`, `possible`: part of a certain or possible deadlock. `root`: blocks others. */
+/**
+ * Role of a node or an edge. `certain` and `possible`: part of a certain or possible deadlock. `root`: blocks others.
+ */
 type Role = 'certain' | 'possible' | 'root' | 'plain'
 
 interface Node {
@@ -25,7 +27,7 @@ interface Edge {
   readonly to: string
   readonly kind: 'has' | 'waits'
   readonly role: Role
-  /** Text before the duration. */
+  /** Text that is shown before the duration. */
   readonly caption: string
   readonly forMs: number | null
 }
@@ -48,7 +50,10 @@ export interface Drawing {
 
 export const boxHeight = 44
 const maxLetters = 26
-/** Maximum number of listed participants per name that wait for the name and do not block others. */
+/**
+ * Maximum number of participants that are drawn per name although they only wait for the name and block no other
+ * participant.
+ */
 const maxLeaves = 5
 
 export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
@@ -95,7 +100,10 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
   const nodes = new Map<string, Node>()
   const edges: Edge[] = []
 
-  /** An operator can free a name during its minimum hold, but cannot refill a lane's rate. */
+  /**
+   * Whether a participant holds only rates. An operator can free a name during its minimum hold, but cannot refill a
+   * lane's rate.
+   */
   const holdsOnlyRates = (id: string) =>
     names.every(({ holders }) => holders.every(({ participant, how }) => participant !== id || how === 'rate'))
 
@@ -126,14 +134,15 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
 
   for (const name of names) {
     const title = shorten(name.label ?? `key ${name.key}`, maxLetters)
-    const caption = `${name.kind}, ${name.waiting} ${name.waiting === 1 ? 'waits' : 'wait'}`
+    const caption = `${name.kind}, ${name.waiting} waiting`
     nodes.set(name.id, {
       ...{ id: name.id, kind: 'name', title, caption, role: roleOf(name.id), mark: undefined },
       ...{ label: `${nameLabel(name)}: ${caption}`, width: Math.max(title.length * 8, caption.length * 7 + 17) + 28 },
     })
     for (const holding of name.holders) {
       const { participant, forMs } = holding
-      // A job that is not running is both the name and its holder: one box, without an edge from the box to itself.
+      // A job that is not running is both the name and its holder. It gets one box, without an edge from the box to
+      // itself.
       if (participant === name.id) continue
       addParticipant(participant)
       const role = roleOf(`${participant} ${name.id}`)
@@ -145,7 +154,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
       if (hidden.has(wait)) continue
       const { participant, requests, forMs } = wait
       addParticipant(participant)
-      // Without a holder, the first participant in the queue blocks the others.
+      // If a name has no holder, the first participant in the name's queue blocks the others.
       const isFirst = name.holders.length === 0 && wait === name.waits[0]
       edges.push({
         ...(isFirst
@@ -166,16 +175,16 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
   return { nodes: [...nodes.values()], edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
 }
 
-/** Number of calls that are listed individually. */
+/** Returns the number of waiting calls whose participants are listed. */
 function callsOf({ waits }: ContendedName): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/** Roles of nodes by id, and of edges by the ids of both ends. */
+/** Returns the roles of nodes (by their id) and of edges (by the ids of both ends). */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
-  // `cycles` lists certain deadlocks before possible ones. This loop writes certain deadlocks last, so that they
-  // overwrite possible ones.
+  // `cycles` lists certain deadlocks first. The loop runs in reverse, so that certain deadlocks overwrite possible
+  // deadlocks.
   for (const { isCertain, sides } of [...cycles].reverse()) {
     const role = isCertain ? 'certain' : 'possible'
     for (const { participant, holds, waitsFor } of sides) {

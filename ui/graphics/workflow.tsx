@@ -15,14 +15,14 @@ interface PlacedJob extends LinkedJob {
   readonly y: number
 }
 
-/** Places each job to the right of the jobs that it waits for. */
+/** Places each job to the right of the jobs on which it depends. */
 function layout(jobs: readonly LinkedJob[]): Map<number, PlacedJob> {
   const byId = new Map(jobs.map((job) => [job.id, job]))
   const depths = new Map<number, number>()
   const depthOf = (job: LinkedJob, seen: readonly number[]): number => {
     const known = depths.get(job.id)
     if (known !== undefined) return known
-    // Holdfast writes no cycles, but manual changes in the database may create one.
+    // Holdfast never creates a cycle, but manual changes in the database can.
     const before = job.after.flatMap((id) => (seen.includes(id) ? [] : (byId.get(id) ?? [])))
     const depth = Math.max(-1, ...before.map((other) => depthOf(other, [...seen, job.id]))) + 1
     depths.set(job.id, depth)
@@ -39,7 +39,7 @@ function layout(jobs: readonly LinkedJob[]): Map<number, PlacedJob> {
   return placed
 }
 
-/** Dependencies of jobs, from left to right. */
+/** Graph of the dependencies between jobs, from left to right. */
 export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; readonly id: number }) {
   const placed = layout(jobs)
   const all = [...placed.values()]
@@ -49,7 +49,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
     // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area
     <div class="workflow" tabIndex={0}>
       {/* biome-ignore lint/a11y/useSemanticElements: a group of links, drawn */}
-      <svg width={width} height={height} role="group" aria-label="Dependencies of jobs. Press t for a table.">
+      <svg width={width} height={height} role="group" aria-label="Dependencies of jobs. Press t to show a table.">
         {all.flatMap((job) =>
           job.after.map((needed) => {
             const from = placed.get(needed)

@@ -15,7 +15,7 @@ import { durationText, OneDelivery } from './deliveries/one-delivery.js'
 
 const states = ['in-flight', 'lost', 'done', 'failed'] as const
 
-/** Deliveries: the latest ones, or those whose keys start with a prefix. */
+/** Page with the latest deliveries, or with the deliveries whose keys start with the search text. */
 export function Deliveries() {
   const { namespace, prefix, state, of, key } = useParams<'deliveries'>()
   const only = states.find((one) => one === state)
@@ -23,9 +23,9 @@ export function Deliveries() {
   const { rows = [], hasMore, searchedRows } = live.data ?? {}
   const order = prefix ? 'first' : 'latest'
   const caption = hasMore
-    ? `Only the ${order} ${rows.length} deliveries are shown.`
+    ? `Showing only the ${order} ${rows.length} deliveries.`
     : searchedRows
-      ? `Only the ${order} ${formatNumber(searchedRows)} deliveries were searched.`
+      ? `The search covers only the ${order} ${formatNumber(searchedRows)} deliveries.`
       : undefined
   const isSearched = Boolean(prefix || only)
   return (
@@ -82,7 +82,9 @@ export function Deliveries() {
           ]}
           empty={
             isSearched ? (
-              <Empty title="No delivery found.">{caption ?? 'The search matches the beginning of keys.'}</Empty>
+              <Empty title="No delivery found.">
+                {caption ?? 'The search text must match the beginning of the key.'}
+              </Empty>
             ) : (
               <Empty
                 title="No deliveries yet."

@@ -14,7 +14,7 @@ import { Audit } from './instances/audit.js'
 import { Clock, Drain, type Instance, Silence } from './instances/cells.js'
 import { OneInstance } from './instances/one-instance.js'
 
-/** Columns of the tables of instances and of heartbeats. */
+/** Columns that the instance table and the heartbeat table share. */
 const stateColumn: Column<Instance> = {
   title: 'State',
   cell: (row) => <State word={stateText(row)} />,
@@ -27,7 +27,7 @@ const heartbeatColumn: Column<Instance> = {
 }
 const reconnectColumn: Column<Instance> = { title: 'Reconnects', number: ({ reconnects }) => reconnects, spare: 2 }
 
-/** Instances, their heartbeats, and the audit log. */
+/** Page with the instances, their heartbeats, and the audit log. */
 export function Instances() {
   const { namespace, search, instance } = useParams<'instances'>()
   const instances = useView('instances', { namespace, search })
@@ -97,14 +97,17 @@ function countText(fleet: ViewData<'instances'> | undefined): string | undefined
   const versions = new Set(fleet.rows.filter(({ alive }) => alive).map(({ version }) => version))
   const caption = [
     `${formatNumber(fleet.count - fleet.gone)} alive`,
-    fleet.draining > 0 && `${formatNumber(fleet.draining)} of them draining or drained`,
+    fleet.draining > 0 && `including ${formatNumber(fleet.draining)} draining or drained`,
     fleet.gone > 0 && `${formatNumber(fleet.gone)} gone`,
     versions.size > 1 && `versions ${[...versions].sort().join(' and ')}`,
   ]
   return `${caption.filter(Boolean).join(', ')}.`
 }
 
-/** Kind of presence: a row, or a database session, possibly behind a connection pooler. */
+/**
+ * Returns how the instance's presence is recorded: as a row or by a database session, possibly behind a connection
+ * pooler.
+ */
 function anchorOf({ isAnchored, pooler }: Instance): string {
   if (!isAnchored) return 'row'
   return pooler === 'none' ? 'session' : `session, ${pooler}`

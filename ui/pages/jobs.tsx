@@ -25,10 +25,10 @@ type Queues = ViewData<'queues'>
 type Queue = Queues['rows'][number]
 type JobResult = ViewData<'jobs'>['rows'][number]
 
-/** Queues, the flow and the latency of jobs, and a list of jobs. */
+/** Page with the queues, the flow and latency of jobs, and a list of jobs. */
 export function Jobs() {
   const { namespace, search = '', id } = useParams<'jobs'>()
-  // During an invalid search, the page keeps the results of the last valid search.
+  // While the search text is invalid, the page keeps the results of the last valid search.
   const good = useRef('')
   if (!parseMistake(search)) good.current = search
   const queues = useView('queues', { namespace })
@@ -70,7 +70,7 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
     <Panel
       title="Job flow"
       live={live}
-      description="Rates of the last minute. By default, ended jobs are kept for 7 days."
+      description="Rates of the last minute. By default, ended jobs are deleted after 7 days."
       table={
         <Table
           label="Jobs by state"
@@ -94,7 +94,10 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
   )
 }
 
-const measureTexts = { waited: 'Waiting, from enqueued to claimed', took: 'Running, from claimed to done' } as const
+const measureTexts = {
+  waited: 'Waiting time, from enqueueing to claim',
+  took: 'Run time, from claim to completion',
+} as const
 
 function LatencyPanel({ namespace }: { readonly namespace: string | undefined }) {
   const [hours, setHours] = useState(3)
@@ -113,7 +116,9 @@ function LatencyPanel({ namespace }: { readonly namespace: string | undefined })
     <Panel
       title="Latency"
       live={live}
-      description={live.data && live.data.oneOf > 1 ? `Sampled: 1 in ${live.data.oneOf} ended jobs.` : undefined}
+      description={
+        live.data && live.data.oneOf > 1 ? `Based on a sample of 1 in ${live.data.oneOf} ended jobs.` : undefined
+      }
       table={queue && <LatencyTable points={points} label={label} />}
       tools={
         <div class="row">
@@ -144,7 +149,7 @@ function LatencyPanel({ namespace }: { readonly namespace: string | undefined })
       {queue ? (
         <LatencyChart points={points} label={label} />
       ) : (
-        <Empty title="No job ended in this period.">
+        <Empty title="No jobs ended in this period.">
           This chart shows the median, the 95th and the 99th percentile of the waiting time and of the run time.
         </Empty>
       )}
@@ -242,9 +247,9 @@ interface JobListProps {
 function JobList({ live, isSearched, opened }: JobListProps) {
   const { rows = [], hasMore, searchedRows } = live.data ?? {}
   const caption = hasMore
-    ? `Only the first ${rows.length} jobs are shown: running, then ready, waiting and ended jobs (newest first).`
+    ? `Showing only the first ${rows.length} jobs, in this order: running, ready, waiting, ended (newest first).`
     : searchedRows
-      ? `Searched ${formatNumber(searchedRows)} jobs of each state (ended jobs: the newest). There may be more.`
+      ? `The search covers only ${formatNumber(searchedRows)} jobs of each state (the newest of the ended jobs). There may be more results.`
       : undefined
   return (
     <Panel
@@ -289,8 +294,8 @@ function JobList({ live, isSearched, opened }: JobListProps) {
           isSearched ? (
             <Empty title="No job found.">
               {searchedRows
-                ? 'Not all jobs were searched. Narrow the search.'
-                : 'By default, ended jobs are kept for 7 days.'}
+                ? 'The search did not cover all jobs. Narrow the search.'
+                : 'By default, ended jobs are deleted after 7 days.'}
             </Empty>
           ) : (
             <Empty title="No jobs yet." code="await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })">

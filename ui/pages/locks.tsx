@@ -23,7 +23,7 @@ interface Row extends Omit<Names['locks'][number], 'label' | 'mode' | 'waiter'> 
   readonly state: string
 }
 
-/** Locks, leases and elections, which share one set of names: their holders and waiting calls. */
+/** Page with the holders and waiting calls of locks, leases and elections, which share one set of names. */
 export function Locks() {
   const { namespace, search, key, hours = '48' } = useParams<'locks'>()
   const names = useView('names', { namespace, search })
@@ -118,7 +118,7 @@ function Holder({ row: { holder, holders } }: { readonly row: Row }) {
 
 const keyOf = ({ how, key }: Row) => `${how} ${key}`
 
-/** Names with waiting calls come first. */
+/** Sorts names with waiting calls first. */
 function rowsOf({ locks, leases }: Names): readonly Row[] {
   const locked = locks.map(
     ({ label, key, mode, ...lock }): Row => ({
@@ -154,5 +154,5 @@ function countNames(names: Names | undefined): number | undefined {
 function countText(names: Names | undefined): string | undefined {
   if (!names) return undefined
   const { held, leased, waiters } = names.counts
-  return `Locks held: ${held}. Leases held: ${leased}. Calls that wait for a lock: ${waiters}.`
+  return `Locks held: ${held}. Leases held: ${leased}. Calls waiting for a lock: ${waiters}.`
 }

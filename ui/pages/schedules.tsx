@@ -20,7 +20,7 @@ type Schedule = ViewData<'schedules'>['rows'][number]
 
 const overdueAfterMs = 5_000
 
-/** Schedules with their ticks and runs. */
+/** Page with the schedules, their ticks and their runs. */
 export function Schedules() {
   const { namespace, search, schedule, of } = useParams<'schedules'>()
   const schedules = useView('schedules', { namespace, search })
@@ -81,12 +81,12 @@ export function Schedules() {
   )
 }
 
-/** Unusual states, with the same wording as in `holdfast schedule ls`. */
+/** Unusual states, worded as in the output of `holdfast schedule ls`. */
 function statesOf({ pausedAt, members, overridden, running }: Schedule) {
   return [running > 0 && 'running', pausedAt && 'paused', members === 0 && 'orphan', overridden && 'overridden']
 }
 
-/** A tick that no instance has claimed for 5 seconds is overdue. */
+/** A tick is overdue if no instance has claimed it within 5 seconds. */
 function NextTick({ at }: { readonly at: string | null }) {
   const time = useNow()
   if (at === null || time - Date.parse(at) < overdueAfterMs) return <Ago at={at} />

@@ -1,16 +1,16 @@
-// Columns that several tables have.
+// Columns that several tables share.
 import { InstanceMark } from './instance-mark.js'
 import { Name } from './name.js'
 import type { Column } from './table.js'
 
-/** Column of instances. Without `link`, a click opens the row's details. */
+/** Column that shows instances. Without `link`, a click on the instance opens the row's details. */
 export function instanceColumn<Row extends { id: string; host: string; osPid: number }>(link: boolean): Column<Row> {
   const labelOf = ({ host, osPid }: Row) => `${host}/${osPid}`
   const cell = (row: Row) => <InstanceMark id={row.id} label={labelOf(row)} link={link} />
   return { title: 'Instance', cell, sort: labelOf, wide: true }
 }
 
-/** Column of namespaces, if the rows have more than one. */
+/** Column that shows namespaces. Omitted if all rows have the same namespace. */
 export function namespaceColumns<Row extends { namespace: string }>(rows: readonly Row[], spare: 1 | 2): Column<Row>[] {
   if (new Set(rows.map(({ namespace }) => namespace)).size <= 1) return []
   const cell = ({ namespace }: Row) => <Name text={namespace} maxLength={20} />

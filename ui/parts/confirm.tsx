@@ -11,13 +11,13 @@ import { toast } from './toast.js'
 interface ActProps<Name extends ActName> {
   readonly act: Name
   readonly params: ActParamsOf<Name>
-  /** Label of the button, and start of the title of the dialog: `Release`. */
+  /** Label of the button, such as `Release`. The dialog's title also starts with this label. */
   readonly label: string
-  /** Object of the action, for screen readers: `invoice:42`. */
+  /** Object of the action, such as `invoice:42`, for screen readers. */
   readonly subject: string
 }
 
-/** Button of an action that asks for confirmation. Visitors without the right to the action do not see the button. */
+/** Button that runs an action after a confirmation. Visitors who may not run the action do not see the button. */
 export function Act<Name extends ActName>(props: ActProps<Name>) {
   const { act, label, subject } = props
   const me = useMe()
@@ -38,7 +38,7 @@ interface ConfirmProps<Name extends ActName> extends ActProps<Name> {
   readonly onClose: () => void
 }
 
-/** Shows the consequences from the current state of the database. A dangerous action needs a reason. */
+/** Shows the action's consequences in the current state of the database. A dangerous action requires a reason. */
 function Confirm<Name extends ActName>({ act, params, label, subject, onClose }: ConfirmProps<Name>) {
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()
@@ -48,7 +48,7 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onClose }:
   useEffect(() => {
     api.preview(act, params).then(setConsequence, setError)
   }, [])
-  // Focus the reason, or else the first button, which closes the dialog.
+  // Focuses the field for the reason. If there is no such field, focuses the first button, which closes the dialog.
   useEffect(() => {
     if (consequence) form.current?.querySelector<HTMLElement>('input, button')?.focus()
   }, [consequence])

@@ -6,7 +6,7 @@ const shownMs = 1_500
 
 interface CopyProps {
   readonly text: string
-  /** Completes the accessible name: "Copy the name". */
+  /** Last part of the accessible name, such as `name` in "Copy the name". */
   readonly subject: string
   /** Visible text next to the icon. */
   readonly label?: string
@@ -40,7 +40,7 @@ async function toClipboard(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text)
     return true
   } catch {
-    // Without TLS, only the old clipboard API is available, which copies the selection.
+    // Without TLS, only the old clipboard API is available. This API copies the current selection.
     const field = document.createElement('textarea')
     field.value = text
     field.className = 'visually-hidden'

@@ -11,8 +11,8 @@ interface DetailsProps {
 }
 
 /**
- * Details of one row, shown above the list. The details take the focus when they open, close on Esc, and then return
- * the focus.
+ * Details of one row, shown above the list. Opening the details moves the focus into them. Esc closes the details and
+ * returns the focus.
  */
 export function Details({ label, onClose, children }: DetailsProps) {
   const section = useRef<HTMLElement>(null)

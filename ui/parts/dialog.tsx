@@ -6,12 +6,12 @@ import { Icon } from './icons.js'
 interface DialogProps {
   readonly title: string
   readonly onClose: () => void
-  /** `wide` is for SQL and help. `side` is for the details of a row: at the right edge, as high as the window. */
+  /** `wide` is for SQL and help. `side` is for a row's details, and places the dialog at the window's right edge. */
   readonly kind?: 'plain' | 'wide' | 'side'
   readonly children: ComponentChildren
 }
 
-/** Native modal dialog: it keeps the focus inside, closes with Esc, and then returns the focus. */
+/** Native modal dialog. The dialog keeps the focus inside, closes on Esc, and then returns the focus. */
 export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
@@ -21,12 +21,12 @@ export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps
     dialog.showModal()
     return () => {
       dialog.close()
-      // A dialog that is removed from the document does not return the focus itself.
+      // Returns the focus, because the browser does not do so when a dialog is removed from the document.
       if (before instanceof HTMLElement && before.isConnected) before.focus()
     }
   }, [])
   return (
-    // A click on the backdrop closes the dialog. The keyboard has Esc and the button.
+    // A click on the backdrop closes the dialog. Keyboard users can press Esc or use the button.
     // biome-ignore lint/a11y/useKeyWithClickEvents: see above
     <dialog
       ref={ref}

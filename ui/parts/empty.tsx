@@ -9,7 +9,7 @@ interface EmptyProps {
   readonly code?: string
 }
 
-/** Content of an empty panel: what it would show, and how to create the first entry. */
+/** Content of an empty panel, which describes what the panel would show and how to create the first entry. */
 export function Empty({ title, children, code }: EmptyProps) {
   return (
     <div class="empty">

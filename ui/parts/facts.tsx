@@ -3,7 +3,7 @@ import { Fragment } from 'preact'
 
 export type Fact = readonly [label: string, value: ComponentChildren]
 
-/** List of labels and values. Empty entries are omitted. */
+/** List of labels and values. Omits empty entries. */
 export function Facts({ facts }: { readonly facts: readonly (Fact | false | null | undefined)[] }) {
   return (
     <dl class="facts">

@@ -14,11 +14,11 @@ interface HolderPanelProps<Row> {
   readonly live: LiveView<unknown>
   readonly rows: readonly Row[] | undefined
   readonly count: number | undefined
-  /** Columns after the instance. */
+  /** Additional columns after the instance column. */
   readonly columns: readonly Column<Row>[]
 }
 
-/** Holders of a name or of a limit, or calls that wait for it. */
+/** Table of the holders of a name or limit, or of the calls that wait for that name or limit. */
 export function HolderPanel<Row extends Holder>({ title, live, rows, count, columns }: HolderPanelProps<Row>) {
   if (!rows || rows.length === 0) return null
   return (

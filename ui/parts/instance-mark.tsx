@@ -6,13 +6,13 @@ import { None } from './time.js'
 
 interface InstanceMarkProps {
   readonly id: string
-  /** Text next to the letter: host and process, or the ID. */
+  /** Text next to the letter, which is the host and process, or the instance's ID. */
   readonly label?: string | undefined
-  /** False inside of another control. Default true. */
+  /** Whether the mark is a link. Must be false inside another control. The default is true. */
   readonly link?: boolean
 }
 
-/** An instance: its letter on its colour. */
+/** Mark of an instance, which shows the instance's letter on the instance's colour. */
 export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
   const { letter, style } = markOf(id)
   const inside = (
@@ -35,7 +35,7 @@ export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
   )
 }
 
-/** A holder: an instance, or a session of another program. */
+/** Holder, which is an instance or another program's session. */
 export interface Owner {
   readonly instance: string | null
   readonly host?: string | null
@@ -44,7 +44,7 @@ export interface Owner {
   readonly pid?: number | null
 }
 
-/** A holder, as a mark if it is an instance. */
+/** Shows a holder. An instance is shown as its mark. */
 export function OwnerMark({ owner }: { readonly owner: Owner | null | undefined }) {
   if (!owner) return <None />
   if (owner.instance !== null) {

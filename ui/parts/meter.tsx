@@ -12,7 +12,7 @@ interface MeterProps {
   readonly caption?: string
 }
 
-/** Usage as a bar and as numbers. */
+/** Shows usage as a bar and as numbers. */
 export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy', caption }: MeterProps) {
   const part = max > 0 ? Math.min(1, Math.max(0, value / max)) : 0
   const text = caption ?? `${formatNumber(value)} / ${formatNumber(max)}`

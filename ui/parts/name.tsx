@@ -3,14 +3,17 @@ import { Copy } from './copy.js'
 
 interface NameProps {
   readonly text: string
-  /** Maximum number of characters. Default 44. */
+  /** Maximum number of characters. The default is 44. */
   readonly maxLength?: number | undefined
   readonly href?: string
   /** Whether to add a button that copies the whole name. */
   readonly copy?: boolean
 }
 
-/** A name that a user chose: cut in the middle, isolated from the direction of the text around it, and never HTML. */
+/**
+ * Name that a user chose. Shortens long names in the middle, isolates the name's text direction, and never renders
+ * HTML.
+ */
 export function Name({ text, maxLength = 44, href, copy }: NameProps) {
   const short = shorten(text, maxLength)
   const name = (

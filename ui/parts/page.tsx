@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { pages, useRoute } from '../routes.js'
 
-/** Layout of a page: title, tools such as a search, and panels. */
+/** Layout of a page with a title, tools such as a search field, and panels. */
 export function Page({
   tools,
   children,

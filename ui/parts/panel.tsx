@@ -14,13 +14,15 @@ export interface PanelProps {
   readonly count?: number | undefined
   /** One sentence below the title. */
   readonly description?: ComponentChildren
-  /** Result of `useView`: the panel shows its SQL and its failures. */
+  /** Result of `useView`. The panel shows the SQL and the failures of this view. */
   readonly live: LiveView<unknown>
-  /** The data of the graphic as a table. The key `t` switches between them. */
+  /** The graphic's data as a table. The key `t` switches between the graphic and the table. */
   readonly table?: ComponentChildren
   /** Filters and actions, to the right of the title. */
   readonly tools?: ComponentChildren
-  /** False for content that extends to the edges, such as tables. Default true. */
+  /**
+   * Whether the content has padding. False for content that extends to the edges, such as a table. The default is true.
+   */
   readonly padded?: boolean
   readonly children: ComponentChildren
 }
@@ -33,7 +35,10 @@ interface PanelKeys {
 
 const panels = new Set<{ readonly current: PanelKeys | undefined }>()
 
-/** Runs a key action on the focused panel, or else on the first panel that supports the action. */
+/**
+ * Runs a shortcut's action on the focused panel. If no panel has the focus, uses the first panel that supports the
+ * action.
+ */
 export function pressPanel(action: 'sql' | 'table'): void {
   const candidates = [...panels].flatMap(({ current }) => (current?.[action] ? [current] : []))
   candidates.sort((a, b) => (a.element.compareDocumentPosition(b.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1))
@@ -41,7 +46,10 @@ export function pressPanel(action: 'sql' | 'table'): void {
   chosen?.[action]?.()
 }
 
-/** Section of a page, with a count, its SQL, its failures, and a table as the alternative to a graphic. */
+/**
+ * Section of a page. Shows a title and a count, the view's SQL and failures, and a table as the alternative to a
+ * graphic.
+ */
 export function Panel({ title, count, description, live, table: twin, tools, padded = true, children }: PanelProps) {
   const [isTable, setTable] = useState(false)
   const [isSql, setSql] = useState(false)

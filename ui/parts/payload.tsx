@@ -6,13 +6,13 @@ interface PayloadProps {
   /** Value after redaction. */
   readonly value: unknown
   readonly bytes: number | null
-  /** False if the value is too large to be read. */
+  /** Whether the value is shown. False if the value is too large. */
   readonly isShown: boolean
-  /** Completes the accessible name: "Copy the input". */
+  /** Last part of the accessible name, such as `input` in "Copy the input". */
   readonly subject: string
 }
 
-/** A JSON value of the application. Invisible characters are escaped. */
+/** Shows a JSON value that belongs to the application. Escapes invisible characters. */
 export function Payload({ value, bytes, isShown, subject }: PayloadProps) {
   if (bytes === null) return <p class="payload-none muted">nothing</p>
   if (!isShown) return <p class="payload-none muted">{formatBytes(bytes)} of JSON, too large to show.</p>
@@ -27,7 +27,7 @@ export function Payload({ value, bytes, isShown, subject }: PayloadProps) {
   )
 }
 
-/** Lines of untrusted text in a scrolling box. */
+/** Shows lines of untrusted text in a scrollable box. */
 export function Scrolled({ text }: { readonly text: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area

@@ -2,7 +2,7 @@ import { hrefOfQueue } from '../routes.js'
 import { Name } from './name.js'
 
 interface QueueNameProps {
-  /** Null if only the key is known. A search needs the name. */
+  /** Name of the queue. Null if only the key is known, which a search cannot use. */
   readonly name: string | null
   readonly queueKey: string
   readonly maxLength?: number | undefined

@@ -10,14 +10,14 @@ type SearchParam = 'search' | 'prefix'
 export interface SearchText {
   readonly text: string
   readonly setText: (text: string) => void
-  /** Text of the current search. It follows `text` after a short delay. */
+  /** Text that the page currently searches for. Follows `text` after a short delay. */
   readonly searched: string
   readonly field: RefObject<HTMLInputElement | null>
 }
 
 const debounceMs = 200
 
-/** Text of a search field, synchronized with a param of the route. */
+/** Returns the text of a search field, synchronized with a parameter of the route. */
 export function useSearchText(param: SearchParam = 'search'): SearchText {
   const given = useRoute().params[param] ?? ''
   const [text, setText] = useState(given)
@@ -25,7 +25,7 @@ export function useSearchText(param: SearchParam = 'search'): SearchText {
   const typed = useRef(given)
   const field = useRef<HTMLInputElement>(null)
   useShortcuts([{ key: '/', text: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
-  // A link or the browser history has changed the address.
+  // Updates the field after a link or the browser history has changed the URL.
   useEffect(() => {
     if (given !== typed.current) {
       setText(given)
@@ -53,7 +53,7 @@ interface SearchFieldProps {
   readonly onCaret?: (position: number) => void
 }
 
-/** Input of a search. Esc clears it. */
+/** Input field of a search. Esc clears the field. */
 export function SearchField({ search, label, placeholder, describedBy, onCaret }: SearchFieldProps): ComponentChildren {
   const { text, setText, field } = search
   return (
@@ -90,14 +90,14 @@ export function SearchField({ search, label, placeholder, describedBy, onCaret }
 }
 
 interface SearchProps {
-  /** Completes the label: "Search jobs". */
+  /** Last part of the label, such as `jobs` in "Search jobs". */
   readonly subject: string
   readonly example: string
-  /** Param of the route that stores the text. Default `search`. */
+  /** Route parameter that stores the text. The default is `search`. */
   readonly param?: SearchParam
 }
 
-/** Search of a page. The address contains the text, so that it can be shared. */
+/** Search field of a page. The URL contains the search text, so that a link to the results can be shared. */
 export function Search({ subject, example, param }: SearchProps) {
   const label = `Search ${subject}`
   return (

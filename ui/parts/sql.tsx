@@ -14,7 +14,7 @@ interface SqlProps {
   readonly onClose: () => void
 }
 
-/** Dialog with the SQL statements of a view, including their values, ready for psql. */
+/** Dialog with a view's SQL statements. The statements include their values, so they can be pasted into psql. */
 export function Sql({ title, view, onClose }: SqlProps) {
   const [statements, setStatements] = useState<StatementList['statements']>()
   const [error, setError] = useState<ApiError>()
@@ -38,7 +38,7 @@ export function Sql({ title, view, onClose }: SqlProps) {
   )
 }
 
-/** One SQL statement with a button that copies it. */
+/** SQL statement with a button that copies the statement. */
 export function Statement({ purpose, text }: { readonly purpose: string; readonly text: string }) {
   return (
     <section class="sql">

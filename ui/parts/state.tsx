@@ -2,7 +2,7 @@ import './state.css'
 
 export type Tone = 'good' | 'busy' | 'wait' | 'warn' | 'bad' | 'quiet'
 
-/** Tone of each state. States that are not listed are `quiet`. */
+/** Tone of each state. All other states have the tone `quiet`. */
 const tones: Readonly<Record<string, Tone>> = {
   alive: 'good',
   open: 'good',
@@ -29,7 +29,7 @@ const tones: Readonly<Record<string, Tone>> = {
   expired: 'warn',
 }
 
-/** Shape of each tone, because colour alone must not carry information. */
+/** Shape of each tone. The shapes are needed because colour alone must not carry information. */
 const shapes: Readonly<Record<Tone, string>> = {
   good: 'M6 1.500a4.500 4.500 0 1 1 0 9 4.500 4.500 0 0 1 0-9',
   busy: 'M3 1.800l7 4.200-7 4.200z',
@@ -43,7 +43,7 @@ export function toneOf(word: string): Tone {
   return tones[word] ?? 'quiet'
 }
 
-/** Shape of a tone. */
+/** Draws the shape of a tone. */
 export function Shape({ tone }: { readonly tone: Tone }) {
   return (
     <svg class={`shape ${tone}`} viewBox="0 0 12 12" width="10" height="10" aria-hidden="true">
@@ -52,7 +52,7 @@ export function Shape({ tone }: { readonly tone: Tone }) {
   )
 }
 
-/** A state: its word, with the shape and the colour of its tone. */
+/** Shows a state as a word, with the shape and colour of the state's tone. */
 export function State({ word, tone = toneOf(word) }: { readonly word: string; readonly tone?: Tone }) {
   return (
     <span class={`state ${tone}`}>

@@ -8,24 +8,29 @@ import { Age, Elapsed, type Timestamp, When } from './time.js'
 
 export interface Column<Row> {
   readonly title: string
-  /** The list of facts omits a column that is null or empty. */
+  /** Content of the column's cells. In a narrow window, a cell that is null or empty is omitted. */
   readonly cell?: (row: Row) => ComponentChildren
-  /** Default cell and sort key: a number. */
+  /** Returns a number, which is the default cell and sort key. */
   readonly number?: (row: Row) => number | null | undefined
-  /** Default cell and sort key: a duration in milliseconds. It grows with `from`, the time of the snapshot. */
+  /**
+   * Returns a duration in milliseconds, which is the default cell and sort key. The duration is measured at `from` and
+   * grows.
+   */
   readonly age?: (row: Row) => number | null | undefined
   readonly from?: string | undefined
-  /** Default cell and sort key: the duration since a time. */
+  /** Returns a time. The default cell and sort key are the duration since this time. */
   readonly since?: (row: Row) => Timestamp
-  /** Default cell and sort key: a time. */
+  /** Returns a time, which is the default cell and sort key. */
   readonly time?: (row: Row) => Timestamp
-  /** Sort key. Without it, the column is not sortable. */
+  /** Returns the sort key. A column without a sort key is not sortable. */
   readonly sort?: (row: Row) => string | number | null | undefined
-  /** Whether the column is right-aligned, as for numbers and durations. */
+  /** Alignment of the column. Numbers and durations are aligned to the right (`end`). */
   readonly align?: 'end'
-  /** Whether the column takes the remaining width. */
+  /** Whether the column takes up the remaining width. */
   readonly wide?: boolean
-  /** Hidden in a panel narrower than 900 px (1) or 640 px (2). The details of the row show the value. */
+  /**
+   * Hides the column if the panel is narrower than 900 px (1) or 640 px (2). The row's details still show the value.
+   */
   readonly spare?: 1 | 2
 }
 
@@ -33,7 +38,7 @@ interface CompleteColumn<Row> extends Column<Row> {
   readonly cell: (row: Row) => ComponentChildren
 }
 
-/** Adds the default cell, sort key and alignment. */
+/** Adds a column's default cell, sort key and alignment. */
 function complete<Row>({ number, age, from, since, time, ...column }: Column<Row>): CompleteColumn<Row> {
   const end = { align: 'end' } as const
   if (number) return { cell: number, sort: number, ...end, ...column }
@@ -54,15 +59,15 @@ interface TableProps<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly Column<Row>[]
   readonly keyOf: (row: Row) => string
-  /** Total number of rows, if `rows` contains only the first ones. */
+  /** Total number of rows if `rows` contains only the first rows. */
   readonly total?: number | undefined
-  /** Opens a row's details when the visitor clicks the row or presses Enter. */
+  /** Called to open a row's details when the visitor clicks the row or presses Enter. */
   readonly onOpen?: ((row: Row) => void) | undefined
-  /** The key of the row whose details are open. */
+  /** Key of the row whose details are open. */
   readonly opened?: string | undefined
   /** Buttons at the end of each row. */
   readonly acts?: (row: Row) => ComponentChildren
-  /** Replaces the table if there are no rows. */
+  /** Content that replaces the table if there are no rows. */
   readonly empty: ComponentChildren
 }
 
@@ -71,10 +76,10 @@ interface Order {
   readonly isReversed: boolean
 }
 
-/** Number of rows that are drawn initially. */
+/** Number of rows that are rendered initially. */
 const firstRows = 60
 
-/** Rows of data: a table, or a list of facts in a narrow window. */
+/** Shows rows of data as a table. In a narrow window, shows each row as a list of labels and values. */
 export function Table<Row>(props: TableProps<Row>) {
   const { rows, empty } = props
   const columns = props.columns.map(complete)
@@ -85,7 +90,7 @@ export function Table<Row>(props: TableProps<Row>) {
   useShortcuts([
     { key: '↑ ↓', text: 'Next or previous row', group: 'In a table' },
     { key: 'Home End', text: 'First or last row', group: 'In a table' },
-    { key: 'Enter', text: 'Open the details of the row', group: 'In a table' },
+    { key: 'Enter', text: 'Open the details of the selected row', group: 'In a table' },
   ])
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, props.columns, order])
   if (rows.length === 0) return <>{empty}</>
@@ -233,7 +238,7 @@ function sortedAs(column: { readonly title: string; readonly sort?: unknown }, o
   return order.isReversed ? 'descending' : 'ascending'
 }
 
-/** Ascending, descending, then the original order. */
+/** Cycles through ascending order, descending order and the original order. */
 function nextOrder(column: string, order: Order | undefined): Order | undefined {
   if (order?.column !== column) return { column, isReversed: false }
   return order.isReversed ? undefined : { column, isReversed: true }
@@ -247,7 +252,7 @@ function sortRows<Row>(
   const by = columns.find(({ title }) => title === order?.column)?.sort
   if (!by) return rows
   const sign = order!.isReversed ? -1 : 1
-  // Unknown values come last in both directions.
+  // Sorts unknown values last in both directions.
   return rows.toSorted((a, b) => {
     const [one, other] = [by(a) ?? undefined, by(b) ?? undefined]
     if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
@@ -271,7 +276,7 @@ function isControl(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('a, button, input, select, summary') !== null
 }
 
-/** A click that ends a text selection does not open the details. */
+/** Ignores a click that ends a text selection, so that the selection does not open the details. */
 function isSelecting(): boolean {
   return getSelection()?.isCollapsed === false
 }

@@ -3,7 +3,7 @@ import { formatCount, formatDuration, formatMoment } from '../format.js'
 
 export type Timestamp = string | null | undefined
 
-/** A time: `14:03:11`, with the day if that is not today. The title has the full time. */
+/** Shows a time such as `14:03:11`, with the day if it is not today. The tooltip shows the full time. */
 export function When({ at }: { readonly at: Timestamp }) {
   if (!at) return <None />
   return (
@@ -13,7 +13,7 @@ export function When({ at }: { readonly at: Timestamp }) {
   )
 }
 
-/** Distance from now, updated every second: `12s ago`, `in 3m 2s`. */
+/** Shows a time's distance from now, such as `12s ago` or `in 3m 2s`. Updated every second. */
 export function Ago({ at }: { readonly at: Timestamp }) {
   const time = useNow()
   if (!at) return <None />
@@ -25,7 +25,7 @@ export function Ago({ at }: { readonly at: Timestamp }) {
   )
 }
 
-/** A time and its distance from now. */
+/** Shows a time and its distance from now. */
 export function TimeAndAge({ at }: { readonly at: string }) {
   return (
     <>
@@ -37,7 +37,7 @@ export function TimeAndAge({ at }: { readonly at: string }) {
   )
 }
 
-/** Duration since `at`, updated every second: `4m 10s`. */
+/** Shows the duration since `at`, such as `4m 10s`. Updated every second. */
 export function Elapsed({ at }: { readonly at: Timestamp }) {
   const time = useNow()
   if (!at) return <None />
@@ -48,14 +48,14 @@ export function Elapsed({ at }: { readonly at: Timestamp }) {
   )
 }
 
-/** A duration. With `from`, the time at which it was measured, it grows. */
+/** Shows a duration. If `from` is the time at which the duration was measured, the shown duration grows. */
 export function Age({ ms, from }: { readonly ms: number | null | undefined; readonly from?: string | undefined }) {
   if (ms === null || ms === undefined) return <None />
   if (from === undefined) return <span>{formatDuration(ms)}</span>
   return <Elapsed at={new Date(Date.parse(from) - ms).toISOString()} />
 }
 
-/** Absence of a value. `text` is for screen readers. */
+/** Shows that a value is missing. Screen readers read `text`. */
 export function None({ text = 'none' }: { readonly text?: string }) {
   return (
     <span class="muted">

@@ -19,7 +19,7 @@ let shownToasts: readonly ShownToast[] = []
 let lastId = 0
 let onChange: (() => void) | undefined
 
-/** Shows a message for 8 seconds. An error stays until the visitor closes it. */
+/** Shows a message for 8 seconds. An error message stays until the visitor closes it. */
 export function toast(note: ToastMessage): void {
   lastId += 1
   const id = lastId
@@ -33,7 +33,7 @@ function close(id: number): void {
   onChange?.()
 }
 
-/** List of messages. The app renders it once. */
+/** List of the current messages. The app renders this component once. */
 export function Toasts() {
   const [shown, setShown] = useState(shownToasts)
   useEffect(() => {

@@ -4,13 +4,13 @@ import type { Intake } from '../intake.js'
 import { type ForeignJob, type ImportSource, importSources, type SkipReason, Source } from './source.js'
 
 export interface ImportOptions {
-  /** Schema of the other library. Default `pgboss` or `graphile_worker`. */
+  /** Database schema of the other library. The default is `pgboss` or `graphile_worker`. */
   schema?: string | undefined
-  /** Name of a pg-boss queue or a graphile-worker task. Default: all. */
+  /** Name of the pg-boss queue or graphile-worker task to import. By default, all jobs are imported. */
   kind?: string | undefined
-  /** Queue for the imported jobs. Default `default`, as in definitions. */
+  /** Queue for the imported jobs. The default is `default`, as in job definitions. */
   into?: string | undefined
-  /** Rolls everything back and reports the result that a real import would have. */
+  /** Whether to roll everything back and only return the result that a real import would have. */
   dryRun?: boolean | undefined
 }
 
@@ -47,13 +47,16 @@ const rules = {
   dryRun: flag,
 }
 
-/** Maximum number of jobs per transaction. A short transaction is important, because workers skip locked jobs. */
+/**
+ * Maximum number of jobs per transaction. Transactions must be short, because the other library's workers skip locked
+ * jobs.
+ */
 const maxPerTransaction = 1_000
 
 /**
- * Moves waiting jobs from the tables of another library. One transaction locks a job in the other library, enqueues it
- * in Holdfast and removes it from the other library. A crash therefore leaves each job in exactly one place, and the
- * other library's running workers skip the locked job.
+ * Moves waiting jobs from another library's tables. A single transaction locks a job in the other library, enqueues the
+ * job in Holdfast, and removes the job from the other library. Therefore, each job is in exactly one place even after a
+ * crash, and the other library's running workers skip the locked job.
  */
 export async function importJobs(
   database: Database,
@@ -96,7 +99,7 @@ function checkSource(given: unknown): ImportSource {
   const name = importSources.find((name) => name === given)
   if (name) return name
   const words = importSources.map((name) => `"${name}"`).join(' or ')
-  throw new UsageError(`Expected the library to import from to be ${words}, got ${describe(given)}`)
+  throw new UsageError(`Expected the source library to be ${words}, got ${describe(given)}`)
 }
 
 /** Runs `work` in a transaction. A dry run rolls the transaction back. */
@@ -116,7 +119,7 @@ async function undoneIf<T>(isDry: boolean, database: Database, work: (tx: Execut
 
 class Undone extends Error {}
 
-/** Counts by key, in the order of first use. */
+/** Counts per key, in the order in which the keys were first used. */
 class Tally<Key> {
   readonly #counts = new Map<Key, number>()
 

@@ -18,7 +18,7 @@ interface OneDeliveryProps {
   readonly deliveryKey: string
 }
 
-/** Details of a delivery: its instance, and the recorded result that duplicate deliveries receive. */
+/** Details of a delivery, with its instance and the recorded result that duplicate deliveries receive. */
 export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   const live = useView('delivery', { namespace, key })
   const delivery = live.data?.delivery
@@ -86,7 +86,7 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   )
 }
 
-/** Duration of a run. */
+/** Returns the duration of a delivery's run as text. */
 export function durationText(from: string, to: string): string {
   return formatDuration(Math.max(0, Date.parse(to) - Date.parse(from)))
 }

@@ -10,7 +10,7 @@ import type { ViewData } from '../../wire.js'
 
 type Entry = ViewData<'audit'>['rows'][number]
 
-/** Actions of visitors, the latest first. */
+/** Audit log of visitors' actions, latest first. */
 export function Audit() {
   const audit = useView('audit', {})
   return (

@@ -1,4 +1,4 @@
-// Cells that the table of instances and the details of an instance share.
+// Cells that the instance table and an instance's details share.
 import { noticeableClockSkewMs, riskyClockSkewMs } from '../../../src/base/clock-skew.js'
 import { useNow } from '../../clock.js'
 import { formatCount, formatDuration } from '../../format.js'
@@ -11,13 +11,13 @@ import type { ViewData } from '../../wire.js'
 
 export type Instance = ViewData<'instances'>['rows'][number]
 
-/** Button that drains an instance. A dead or draining instance has no button. */
+/** Button that drains an instance. The button is omitted if the instance is dead or already draining. */
 export function Drain({ row: { id, host, osPid, alive, state } }: { readonly row: Instance }) {
   if (!alive || state !== 'open') return null
   return <Act act="drain-instance" params={{ id }} label="Drain" subject={`${host}/${osPid}`} />
 }
 
-/** Time since the last heartbeat, with the expiry as the limit. */
+/** Shows the time since the last heartbeat, compared with the expiry. */
 export function Silence({ row }: { readonly row: Instance }) {
   const silence = silenceOf(row, useNow())
   if (!row.alive || !silence) return <None text={silenceText(row)} />
@@ -26,11 +26,12 @@ export function Silence({ row }: { readonly row: Instance }) {
   return <Meter value={silence.ms} max={row.expiryMs} tone={tone} label="Last heartbeat" caption={caption} />
 }
 
-/** Difference between the clocks of the instance and of the database, measured when the instance connected. */
+/** Shows the difference between the instance's clock and the database's clock, measured when the instance connected. */
 export function Clock({ ahead }: { readonly ahead: number | null }) {
   if (ahead === null) return <None text="unknown" />
   const by = Math.abs(ahead)
-  if (by < noticeableClockSkewMs) return <span title={`${ahead} ms ahead when the instance connected`}>OK</span>
+  if (by < noticeableClockSkewMs)
+    return <span title={`The clock was ${ahead} ms ahead of the database when the instance connected.`}>OK</span>
   const caption = `${formatDuration(by)} ${ahead > 0 ? 'ahead' : 'behind'}`
   return <State word={caption} tone={by < riskyClockSkewMs ? 'warn' : 'bad'} />
 }

@@ -19,7 +19,7 @@ import { Clock, Drain, type Instance, Silence } from './cells.js'
 
 type Work = NonNullable<ViewData<'instance'>>
 
-/** Details of an instance: its state, the names that it holds and waits for, and its work. */
+/** Details of an instance, with its state, the names that it holds or waits for, and its work. */
 export function OneInstance({ id }: { readonly id: string }) {
   const list = useView('instances', { search: id })
   const work = useView('instance', { id })
@@ -59,9 +59,9 @@ export function OneInstance({ id }: { readonly id: string }) {
 
 const states: Readonly<Record<string, string>> = {
   gone: 'the heartbeat stopped without a clean shutdown',
-  'drain-requested': 'the instance has not received the request yet',
-  draining: 'the instance finishes its current work and starts no new work',
-  drained: 'all work has finished; the process is still running',
+  'drain-requested': 'the instance has not received the drain request yet',
+  draining: 'the instance is finishing its current work and starts no new work',
+  drained: 'all work has ended; the process is still running',
 }
 
 function About({ row, work }: { readonly row: Instance; readonly work: Work | undefined }) {
@@ -72,7 +72,7 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
       {refused.length > 0 && (
         <Notice tone="warn">
           Some settings of its database sessions had no effect:{' '}
-          {refused.map(([name, { wanted, got }]) => `${name} is ${got ?? 'unknown'}, not ${wanted}`).join('; ')}.
+          {refused.map(([name, { wanted, got }]) => `${name} is ${got ?? 'unknown'} instead of ${wanted}`).join('; ')}.
         </Notice>
       )}
       <Facts
@@ -98,8 +98,8 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
           [
             'Connection',
             row.isAnchored
-              ? `own session, backend PID ${row.pid}`
-              : `no session; renews a row within ${formatDuration(row.expiryMs)}`,
+              ? `has its own session, with backend PID ${row.pid}`
+              : `has no session; renews its row within ${formatDuration(row.expiryMs)}`,
           ],
           ['Pooler', row.pooler === 'none' ? 'none' : row.pooler],
           ['Clock', <Clock key="clock" ahead={row.clockAhead} />],

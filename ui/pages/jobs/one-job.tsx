@@ -31,7 +31,7 @@ export function OneJob({ id }: { readonly id: string }) {
           tools={<CloseButton onClose={close} />}
         >
           {job === null && (
-            <Empty title={`There is no job ${id}.`}>
+            <Empty title={`Job ${id} does not exist.`}>
               The job never existed, or its record was deleted after the retention time.
             </Empty>
           )}
@@ -78,7 +78,7 @@ function Attempts({ job, live }: { readonly job: Job; readonly live: LiveView<un
       title="Attempts"
       live={live}
       count={job.failed + job.crashes + (job.state === 'running' || job.state === 'done' ? 1 : 0)}
-      description={job.attempts.length >= 20 ? 'Only the last 20 failed attempts are shown.' : undefined}
+      description={job.attempts.length >= 20 ? 'Showing only the last 20 failed attempts.' : undefined}
       table={<AttemptTable job={job} />}
     >
       <AttemptTimeline job={job} />
@@ -97,7 +97,7 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
           live={live}
           count={job.others + 1}
           description={
-            job.others + 1 > job.linked.length ? `Only the first ${job.linked.length} jobs are shown.` : undefined
+            job.others + 1 > job.linked.length ? `Showing only the first ${job.linked.length} jobs.` : undefined
           }
           table={<WorkflowTable jobs={job.linked} id={job.id} />}
         >
@@ -148,7 +148,7 @@ function factsOf(job: Job): (Fact | false)[] {
     job.claimedAt !== null && ['Claimed', <TimeAndAge key="claimed" at={job.claimedAt} />],
     job.endedAt !== null && ['Ended', <TimeAndAge key="ended" at={job.endedAt} />],
     failed > 0 && ['Failed', failed === 1 ? 'once' : `${failed} times`],
-    crashes > 0 && ['Crashed', `${crashes} of at most ${maxCrashes} times: the worker died during the attempt`],
+    crashes > 0 && ['Crashed', `${crashes} of at most ${maxCrashes} times (the worker died during the attempt)`],
     progress !== null && ['Progress', formatNumber(progress)],
     lane !== null && ['Lane', <Name key="lane" text={lane} copy />],
     uniqueKey !== null && ['Unique key', <Name key="unique" text={uniqueKey} copy />],
@@ -157,7 +157,7 @@ function factsOf(job: Job): (Fact | false)[] {
   ]
 }
 
-/** Reason why a job is not running. */
+/** Explains why a job is not running. */
 function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {
   if (!waitsFor) return null
   const link = (id: number) => <a href={hrefOf('jobs', { id: String(id) })}>{id}</a>
@@ -191,11 +191,7 @@ function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { reado
         </>
       )
     case 'turn':
-      return (
-        <>
-          {waitsFor.ahead === 0 ? 'The job is the next one in its queue.' : `The job is behind ${before} in its queue.`}
-        </>
-      )
+      return <>{waitsFor.ahead === 0 ? 'The job is next in its queue.' : `The job is behind ${before} in its queue.`}</>
     case 'lane':
       return (
         <>

@@ -14,7 +14,7 @@ import { SearchField, useSearchText } from '../../parts/search.js'
 
 const maxHints = 12
 
-/** Error in a search. Undefined for a valid search. */
+/** Returns the error in a search text, or undefined if the text is valid. */
 export function parseMistake(text: string): UsageError | undefined {
   try {
     readJobSearch(text)
@@ -25,10 +25,10 @@ export function parseMistake(text: string): UsageError | undefined {
 }
 
 interface Hint {
-  /** New text of the term. */
+  /** Text that replaces the current term. */
   readonly term: string
   readonly text: string
-  /** Whether the term still needs a value. */
+  /** Whether the visitor must still type a value for the term. */
   readonly isTyped: boolean
 }
 
@@ -37,7 +37,7 @@ interface JobSearchProps {
   readonly kinds: readonly string[]
 }
 
-/** Search for jobs, with suggestions and error messages. */
+/** Search field for jobs, with suggestions and error messages. */
 export function JobSearch({ queues, kinds }: JobSearchProps) {
   const search = useSearchText()
   const { text, setText, searched, field } = search
@@ -54,7 +54,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
     const at = from + term.length + end.length
     setCaret(at)
     if (!field.current) return
-    // Change the field before the next rendering, so that further typed characters follow the suggestion.
+    // Changes the field before the next rendering, so that characters typed in the meantime follow the suggestion.
     field.current.value = next
     field.current.focus()
     field.current.setSelectionRange(at, at)
@@ -117,7 +117,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
   )
 }
 
-/** Range of the term at the caret. An incomplete term extends to the next space. */
+/** Returns the range of the term at the caret. An incomplete term extends to the next space. */
 function termAt(text: string, caret: number): { from: number; to: number } {
   try {
     const term = readSearch(text).find(({ from, to }) => from <= caret && caret <= to)

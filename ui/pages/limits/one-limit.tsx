@@ -19,7 +19,7 @@ interface OneLimitProps {
   readonly onClose: () => void
 }
 
-/** Details of a limit: holders of its permits, waiting calls, and its rate. */
+/** Details of a limit, with the holders of its permits, its waiting calls, and its rate. */
 export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
   const live = useView('limit', { namespace, name })
   const { data } = live

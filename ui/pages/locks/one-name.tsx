@@ -22,7 +22,7 @@ const columns: Column<NameData['holders'][number]>[] = [
   { title: 'Calls', number: ({ requests }) => requests, spare: 1 },
 ]
 
-/** Details of a name: holders, waiting calls, actions, and previous holders. */
+/** Details of a name, with its holders, waiting calls, actions, and previous holders. */
 export function OneName({ nameKey, onClose }: { readonly nameKey: string; readonly onClose: () => void }) {
   const live = useView('name', { key: nameKey })
   const terms = useView('terms', { key: nameKey })

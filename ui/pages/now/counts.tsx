@@ -12,7 +12,7 @@ interface CountsProps {
   readonly calls: number | undefined
 }
 
-/** Counts of the fleet, each a link to its page. */
+/** The fleet's most important counts. Each count links to its page. */
 export function Counts({ overview, calls }: CountsProps) {
   const counts = overview.data?.counts
   const queues = overview.data?.queues ?? []

@@ -1,4 +1,4 @@
-// Texts about the wait graph.
+// Labels for the wait graph.
 import { formatDuration } from '../../format.js'
 import type { ViewData } from '../../wire.js'
 
@@ -8,7 +8,7 @@ export type Holding = ContendedName['holders'][number]
 export type Participant = WaitGraphData['participants'][number]
 export type Remedy = Holding['remedies'][number]
 
-/** `lock invoice:42`, `limit gpu (8 of 8)`, `job 12 (send-email)`. */
+/** Returns the label of a name, such as `lock invoice:42`, `limit gpu (8 of 8)` or `job 12 (send-email)`. */
 export function nameLabel({ kind, key, label, queue, max, inUse }: ContendedName): string {
   if (kind === 'job') return `job ${key} (${label})`
   const queueText = kind === 'lane' && queue !== null ? ` of queue ${queue}` : ''
@@ -24,7 +24,7 @@ export function participantLabel({ kind, instance, host, osPid, application, use
   return `${application || user || 'a session'}, pid ${pids.join(', ')}`
 }
 
-/** Short description of how a participant holds a name. */
+/** Returns a short description of how a participant holds a name. */
 export function holdText({ how, mode, weight, freeInMs }: Holding): string {
   const leftText = formatDuration(freeInMs ?? 0)
   switch (how) {

@@ -20,7 +20,7 @@ interface OverviewProps {
   readonly overview: LiveView<Overview>
 }
 
-/** Recent problems, each with a link to its object. */
+/** Recent problems, each with a link to the affected object. */
 export function TroubleList({ overview }: OverviewProps) {
   const trouble = overview.data?.trouble ?? []
   return (
@@ -140,7 +140,7 @@ function readyText({ ready, readyIs }: Queue): string {
   return readyIs === 'estimated' ? `~${formatNumber(ready)}` : `${formatNumber(ready - 1)}+`
 }
 
-/** Schedules by their next tick. */
+/** Schedules, sorted by their next tick. */
 export function NextTicks({ overview }: OverviewProps) {
   return (
     <Panel title="Next runs" live={overview} count={overview.data?.counts.schedules} padded={false}>

@@ -15,7 +15,7 @@ type Proven = ViewData<'proof'>
 type Invariant = Proven['invariants'][number]
 
 /**
- * Holdfast's guarantees, checked against the database. For each guarantee, a dialog shows the violations and the query.
+ * Holdfast's guarantees, checked against the database. A dialog shows the violations and the query of each guarantee.
  */
 export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const [opened, setOpened] = useState<number>()
@@ -110,5 +110,5 @@ function stateText({ violations, suspects }: Invariant): string {
 function countText({ checked, unit, violations, suspects }: Invariant): string {
   const checkedText = `${formatNumber(checked)} ${unit} checked`
   if (violations > 0) return `${checkedText}, ${formatNumber(violations)} violations`
-  return suspects > 0 ? `${checkedText}, ${formatNumber(suspects)} to check again` : checkedText
+  return suspects > 0 ? `${checkedText}, ${formatNumber(suspects)} to be checked again` : checkedText
 }

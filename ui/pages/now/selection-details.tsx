@@ -13,7 +13,7 @@ interface SelectionDetailsProps {
   readonly onSelect: (id: string) => void
 }
 
-/** Details of the selected participant or name, and actions that free it, the least disruptive first. */
+/** Details of the selected participant or name, and the actions that can resolve the wait, least disruptive first. */
 export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsProps) {
   const name = waits.names.find((contended) => contended.id === id)
   const holdings = waits.names.flatMap((one) =>
@@ -65,7 +65,7 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
             , {one.waiting} {one.waiting === 1 ? 'waits' : 'wait'}.
           </p>
           {holding.remedies.length > 0 ? (
-            <ol class="ways" aria-label={`Actions for ${nameLabel(one)}, the mildest first`}>
+            <ol class="ways" aria-label={`Actions for ${nameLabel(one)}, least disruptive first`}>
               {holding.remedies.map((remedy) => (
                 <li key={remedy.action}>
                   <RemedyAction remedy={remedy} name={one} />
@@ -82,19 +82,19 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
   )
 }
 
-/** Short descriptions. The confirmation shows the exact consequences. */
+/** Short descriptions of the actions. The confirmation dialog shows the exact consequences. */
 const remedyTexts: Readonly<Record<Remedy['action'], string>> = {
-  release: 'The holder decides when its work can stop. Nothing is lost.',
-  expire: 'Frees the name for the next waiting call. Guarded writes of the holder are refused from then on.',
+  release: 'Asks the holder to release the name. The holder decides when its work can stop, so no work is lost.',
+  expire: 'Frees the name for the next waiting call. The database then rejects guarded writes of the previous holder.',
   reset: 'Frees all permits for the waiting calls. The holders are notified.',
-  cancel: 'Requests the handler to stop. The job does not run again.',
-  retry: 'The job has not succeeded. The other jobs wait until it does.',
-  inspect: 'The job does not run yet. Its details show the reason.',
-  break: 'Terminates the session. It loses all names immediately, and the waiting calls get them.',
+  cancel: 'Asks the handler to stop. The job does not run again.',
+  retry: 'Runs the job again. Other jobs are waiting until this job succeeds.',
+  inspect: 'The job is not running yet. Open the job to see the reason.',
+  break: 'Terminates the session. The session loses all its names immediately, and the waiting calls acquire them.',
 }
 
 function noRemedyText({ how }: Holding): string {
-  return how === 'rate' ? 'The wait ends when the rate is refilled.' : 'No action is available here.'
+  return how === 'rate' ? 'The wait ends when the rate is refilled.' : 'No action is available for this wait.'
 }
 
 function RemedyAction({ remedy, name }: { readonly remedy: Remedy; readonly name: ContendedName }) {

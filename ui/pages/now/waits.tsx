@@ -13,14 +13,14 @@ import { holdText, nameLabel, type WaitGraphData } from './labels.js'
 import { ParticipantMark } from './participant-mark.js'
 import { SelectionDetails } from './selection-details.js'
 
-/** The wait graph as sentences and as a drawing, with actions. */
+/** Panel that shows the wait graph as sentences and as a drawing, together with actions. */
 export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
   const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()
   const waits = graph.data
   const isCalm = waits !== undefined && waits.names.length === 0
   const all = waits ? [...waits.participants, ...waits.names] : []
-  // If the selection is no longer in the graph, the page shows the largest blocker.
+  // If the selected item is no longer in the graph, the page shows the largest blocker.
   const first = waits?.cycles[0]?.sides[0]?.participant ?? waits?.roots[0]?.participant
   const shown = all.some(({ id }) => id === selected) ? selected : first
   return (
@@ -49,7 +49,7 @@ export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }
 
 const maxListed = 3
 
-/** The most important facts as sentences: deadlocks, then other blockers. */
+/** Sentences about the most important facts: deadlocks first, then other blockers. */
 function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
   const who = (id: string) => <ParticipantMark waits={waits} id={id} />
   const what = (id: string) => <Name text={nameLabel(waits.names.find((name) => name.id === id)!)} />
@@ -62,8 +62,8 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
           <p>
             <strong>{isCertain ? 'Deadlock.' : 'Possible deadlock.'}</strong>{' '}
             {isCertain
-              ? 'Each participant waits for the next one. If possible, Holdfast ends the youngest wait after a few seconds.'
-              : 'Each participant waits for the next one. If the waiting calls are also the holders, none of them can continue.'}
+              ? 'Each participant is waiting for the next one. If possible, Holdfast ends the most recent wait after a few seconds.'
+              : 'Each participant is waiting for the next one. If the work that holds a name is also the work that waits, no participant can continue.'}
           </p>
           <ul>
             {sides.map(({ participant, holds, waitsFor }) => (
@@ -108,7 +108,10 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
   )
 }
 
-/** Wait trees: below each blocker its names, and below each name the waiting participants. */
+/**
+ * The wait graph as trees. Below each blocker are the names that it holds, and below each name are the waiting
+ * participants.
+ */
 function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
   const nameOf = (id: string | null) => waits.names.find((name) => name.id === id)
   const rows = waits.tree.map((row, place) => ({ ...row, place, drawn: nameOf(row.name) }))
@@ -119,11 +122,11 @@ function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: s
   const stateOf = (row: Row) => {
     if (row.has) {
       const holding = holdingOf(row)
-      return `${holding ? holdText(holding) : 'first in the queue'}${row.isRepeated ? ', waits shown elsewhere' : ''}`
+      return `${holding ? holdText(holding) : 'first in the queue'}${row.isRepeated ? ', waiting calls shown elsewhere' : ''}`
     }
     const cycle = cycleOf(row.participant)
     const part = cycle ? (cycle.isCertain ? ', in a deadlock' : ', possibly in a deadlock') : ''
-    return `${row.name === null ? 'blocks others' : 'waits'}${part}${row.isRepeated ? ', shown elsewhere' : ''}`
+    return `${row.name === null ? 'blocks others' : 'waiting'}${part}${row.isRepeated ? ', shown elsewhere' : ''}`
   }
   return (
     <Table

@@ -30,7 +30,7 @@ interface ScheduleId {
   readonly name: string
 }
 
-/** Details of a schedule: its rule, its instances, its history and its next runs. */
+/** Details of a schedule, with its rule, instances, history and next runs. */
 export function OneSchedule({ namespace, name }: ScheduleId) {
   const live = useView('schedule', { namespace, name })
   const details = live.data
@@ -81,7 +81,7 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
 
 const overlaps = {
   skip: 'skip the tick',
-  queue: 'queue at most one tick',
+  queue: 'let at most one tick wait',
   allow: 'run at the same time',
   replace: 'stop the previous run',
 }
@@ -122,7 +122,11 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
         ['If still running', overlaps[overlap]],
         [
           'Missed ticks',
-          missed === 'skip' ? 'skip' : missed === 'latest' ? 'run the latest one late' : `run up to ${late} late`,
+          missed === 'skip'
+            ? 'skip'
+            : missed === 'latest'
+              ? 'run the latest missed tick late'
+              : `run up to ${late} missed ticks late`,
         ],
         ['If the instance dies', reruns ? 'run again on another instance' : 'record the run as broken'],
         [
@@ -251,7 +255,7 @@ function RunDuration({ run: { startedAt, endedAt } }: { readonly run: Run }) {
   return <span>{formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}</span>
 }
 
-/** Log lines and complete error of a run. */
+/** Log lines and full error of a run. */
 function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
   const { data, failure } = useView('schedule-run', { namespace, name, tick: run.tick, extra: run.extra })
   return (
@@ -296,7 +300,7 @@ function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly
       ]}
       empty={
         <p class="muted small tick-timeline-empty">
-          {pausedAt ? 'The schedule is paused.' : 'The rule has no further ticks.'}
+          {pausedAt ? 'The schedule is paused.' : 'The rule has no more ticks.'}
         </p>
       }
     />

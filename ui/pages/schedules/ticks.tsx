@@ -28,7 +28,7 @@ const windows = [
   ['2880', '48 h'],
 ] as const
 const defaultMinutes = '5'
-/** Possible step counts. The list is short, so that windows of similar width share one query. */
+/** Possible numbers of steps. The list is short, so that windows of similar width share one query. */
 const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
 const maxRows = 200
 
@@ -85,7 +85,7 @@ function open({ name, namespace }: TickTimelineRow): void {
   setParams({ schedule: name, of: namespace }, 'push')
 }
 
-/** Length of the timeline, stored in the address, and the buttons that select it. */
+/** Returns the timeline's length, which the URL stores, and the buttons that change this length. */
 export function useMinutes() {
   const { minutes: given = defaultMinutes } = useParams<'schedules'>()
   const minutes = windows.some(([value]) => value === given) ? given : defaultMinutes
@@ -108,7 +108,7 @@ export function useMinutes() {
   return { minutes: Number(minutes), choose }
 }
 
-/** Number of steps in a panel of this width, with room for a letter in each step. */
+/** Returns the number of steps in a panel of this width, so that each step has space for a letter. */
 export function stepsOf(width: number, hasLabels = true): number {
   const plot = (width || innerWidth * 0.8) - 34 - (hasLabels && width >= 674 ? labelWidth : 0)
   return stepCounts.findLast((count) => count * minStepWidth <= plot) ?? stepCounts[0]!
@@ -124,7 +124,7 @@ interface TickRow extends TickFacts {
 
 const noFacts = { isEstimate: false, runs: [], gaps: [], late: null, note: null }
 
-/** Past ticks, the latest first, then upcoming ticks. */
+/** Table of past ticks (latest first) and upcoming ticks. */
 export function TicksTable({ data }: { readonly data: TickTimelineData }) {
   const past = data.rows.flatMap(({ key, name, cells, bands }): TickRow[] => [
     ...cells.map((cell) => ({ ...cell, id: `${key} ${cell.step}`, name, note: null })),

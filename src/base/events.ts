@@ -4,13 +4,13 @@ import { awaitValue, isThenable } from './thenable.js'
 import { describe } from './user-values.js'
 
 /**
- * All events of an instance, and the payload of each. Events concern only this instance. The state of the whole fleet is in the database. A
- * test compares docs/reference/events.md with this interface.
+ * All events of an instance and their payloads. Each event concerns only the instance that emits it. The state of the whole fleet is in the
+ * database. A test compares docs/reference/events.md with this interface.
  */
 export interface HoldfastEvents {
   /** The instance lost its session, and with it all its locks and permits. The instance reconnects automatically. */
   'instance.lost': { readonly reason: Error }
-  /** The instance has reconnected and holds nothing from before. */
+  /** The instance has reconnected. Everything that it held before has been lost. */
   'instance.reconnected': { readonly lostForMs: number }
   /** Draining has started: the instance starts no new work. */
   'instance.drain-started': { readonly withinMs: number }
@@ -19,7 +19,7 @@ export interface HoldfastEvents {
 
   /** A lock was granted, immediately or after a wait. */
   'lock.acquired': LockFacts & { readonly fence: number; readonly waitedMs: number }
-  /** A lock was not granted: another holder has it, or the wait timed out. */
+  /** A lock was not granted, because another holder has the lock or the wait timed out. */
   'lock.refused': LockFacts & { readonly waitedMs: number }
   /** A lock was released. `reason` is set if a release was requested. */
   'lock.released': LockFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
@@ -28,7 +28,7 @@ export interface HoldfastEvents {
 
   /** A lease was granted. */
   'lease.acquired': LeaseFacts & { readonly fence: number; readonly waitedMs: number }
-  /** A lease was not granted: another holder has it, or the wait timed out. */
+  /** A lease was not granted, because another holder has the lease or the wait timed out. */
   'lease.refused': LeaseFacts & { readonly waitedMs: number }
   /** A lease was released. `reason` is set if a release was requested. */
   'lease.released': LeaseFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
@@ -37,18 +37,18 @@ export interface HoldfastEvents {
 
   /** A permit of a limit was granted. */
   'limit.acquired': PermitFacts & { readonly fence: number; readonly waitedMs: number }
-  /** A permit was not granted: the limit was fully used. */
+  /** A permit was not granted, because all permits of the limit were in use. */
   'limit.reached': PermitFacts & { readonly inUse: number; readonly waitedMs: number }
   /** A permit was released. */
   'limit.released': PermitFacts & { readonly fence: number; readonly heldMs: number }
   /** A permit was lost while it was held. */
   'limit.lost': PermitFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
-  /** A rate limit was exceeded, and `limits.consume` refused the call. */
+  /** A rate limit was exceeded, and `limits.consume` rejected the call. */
   'rate.refused': { readonly name: string; readonly cost: number; readonly retryAfterMs: number }
 
   /** This instance became the leader. */
   'election.elected': { readonly name: string; readonly term: number }
-  /** This instance gave up its leadership. `reason` is set if it was requested to step down. */
+  /** This instance gave up its leadership. `reason` is set if the instance was asked to step down. */
   'election.resigned': {
     readonly name: string
     readonly term: number
@@ -57,62 +57,62 @@ export interface HoldfastEvents {
   }
   /** This instance lost its leadership. */
   'election.lost': { readonly name: string; readonly term: number; readonly ledMs: number; readonly reason: Error }
-  /** The function of a campaign threw, or an error prevents this instance from being a candidate. */
+  /** The function of a campaign threw an error, or another error prevents this instance from being a candidate. */
   'election.failed': { readonly name: string; readonly error: unknown }
 
-  /** The function of a key ran, and its result was recorded. */
+  /** The function for an idempotency key ran, and its result was recorded. */
   'once.done': { readonly key: string; readonly durationMs: number }
-  /** The key already had a recorded result, which was returned. */
+  /** The idempotency key already had a recorded result, and the call returned that result. */
   'once.replayed': { readonly key: string }
-  /** A call was refused because its fingerprint differs from the first call with this key: two payloads use one key. */
+  /** A call was rejected because its fingerprint differs from that of the first call with the same key. */
   'once.mismatched': { readonly key: string }
-  /** Another run of the key was in progress and did not finish before the wait timed out. */
+  /** Another run with the same idempotency key was in progress and did not finish before the wait timed out. */
   'once.refused': { readonly key: string }
-  /** The function threw, or its result could not be recorded. */
+  /** The function for an idempotency key threw an error, or its result could not be recorded. */
   'once.failed': { readonly key: string; readonly durationMs: number; readonly error: unknown }
-  /** Another run took over the key while the function ran. */
+  /** Another run took over the idempotency key while the function was running. */
   'once.lost': { readonly key: string; readonly durationMs: number; readonly reason: Error }
 
   /** A resource of a share was assigned to this instance. */
   'share.gained': { readonly share: string; readonly resource: string; readonly fence: number }
-  /** This instance no longer has a resource: it moved, was lost, or the assignment was closed. */
+  /** This instance no longer owns a resource, because the resource moved or was lost, or the assignment was closed. */
   'share.released': { readonly share: string; readonly resource: string; readonly fence: number }
-  /** The function of a share threw, or an error prevents this instance from taking part. */
+  /** The function of a share threw an error, or another error prevents this instance from taking part. */
   'share.failed': { readonly share: string; readonly error: unknown }
 
   /** A run of a schedule started on this instance. */
   'schedule.started': RunFacts & { readonly lateMs: number }
-  /** A run ended: it was done, cancelled, returned to the fleet, or lost. */
+  /** A run of a schedule ended: it completed, was cancelled, was returned to the fleet, or was lost. */
   'schedule.ended': RunFacts & {
     readonly state: 'done' | 'cancelled' | 'returned' | 'lost'
     readonly durationMs: number
   }
-  /** The function of a schedule threw or timed out. */
+  /** The function of a schedule threw an error or timed out. */
   'schedule.failed': RunFacts & { readonly durationMs: number; readonly error: unknown }
 
-  /** One or more jobs of one kind were enqueued. If `inTransaction` is true, they exist only once your transaction commits. */
+  /** One or more jobs of one kind were enqueued. If `inTransaction` is true, the jobs exist only after your transaction has committed. */
   'job.enqueued': {
     readonly kind: string
     readonly queue: string
     readonly ids: readonly number[]
     readonly inTransaction: boolean
   }
-  /** An attempt of a job started. */
+  /** A job's attempt started. */
   'job.started': JobFacts
-  /** The function of a job finished successfully. */
+  /** A job's handler finished successfully. */
   'job.done': JobFacts & { readonly durationMs: number }
-  /** An attempt failed. The job is retried after its backoff, or buried (dead letter). */
+  /** A job's attempt failed. The job will be retried after a backoff, or has been buried (dead letter). */
   'job.failed': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'buried'
     readonly error: unknown
   }
-  /** An attempt ended in another way: by an outcome of its function, by a cancellation, or because the worker stopped. */
+  /** A job's attempt ended in another way: the handler chose an outcome, the job was cancelled, or the worker stopped. */
   'job.ended': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
   }
-  /** An error prevents a worker from claiming jobs. The worker continues to retry. */
+  /** An error prevents a worker from claiming jobs. The worker keeps retrying. */
   'worker.failed': { readonly queues: readonly string[]; readonly error: unknown }
 }
 
@@ -137,7 +137,7 @@ interface PermitFacts {
 interface RunFacts {
   readonly name: string
   readonly tick: Date
-  /** Whether the run was requested in addition to the ticks of the rule. */
+  /** Whether the run was requested explicitly, in addition to the ticks of the rule. */
   readonly extra: boolean
   readonly attempt: number
 }
@@ -151,7 +151,7 @@ interface JobFacts {
 
 export type EventName = keyof HoldfastEvents
 
-// A record, so that a missing event is a compile error.
+// This is a record so that a missing event is a compile error.
 const knownEvents: Record<EventName, true> = {
   'instance.lost': true,
   'instance.reconnected': true,
@@ -200,15 +200,15 @@ export const eventNames = Object.keys(knownEvents) as readonly EventName[]
 type Listener<Name extends EventName> = (event: HoldfastEvents[Name]) => void
 
 /**
- * The event listeners of an instance. Rooms emit with `events.emitter('lock.lost')?.({ … })`. Without a listener, the call costs one lookup
- * in a map, and the event object is not created.
+ * The event listeners of an instance. Modules emit an event with `events.emitter('lock.lost')?.({ … })`. If the event has no listener, this
+ * expression costs one map lookup and does not create the event object.
  */
 export class Events {
   readonly #listeners = new Map<EventName, readonly Listener<never>[]>()
   readonly #emitters = new Map<EventName, Listener<never>>()
 
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    // Each call is a separate subscription, even with a function that is already subscribed.
+    // Each call creates a separate subscription, even if the same function is already subscribed.
     const own: Listener<Name> = (event) => listener(event)
     this.#listeners.set(name, [...(this.#listeners.get(name) ?? []), own])
     if (!this.#emitters.has(name)) this.#emitters.set(name, (event) => this.#emit(name, event))
@@ -219,14 +219,14 @@ export class Events {
     }
   }
 
-  /** Returns a function that calls the listeners, or undefined if there are none. */
+  /** Returns a function that calls the event's listeners, or undefined if the event has no listeners. */
   emitter<Name extends EventName>(name: Name): Listener<Name> | undefined {
-    // The emitter stored under a name accepts the events of that name.
+    // The emitter that is stored under an event's name accepts the payload of that event.
     return this.#emitters.get(name) as Listener<Name> | undefined
   }
 
   #emit(name: EventName, event: never): void {
-    // A listener that subscribes or unsubscribes during this loop does so for the next event.
+    // If a listener adds or removes a subscription during this loop, the change takes effect with the next event.
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         const returned: unknown = listener(event)

@@ -64,7 +64,7 @@ export interface HoldfastEvents {
   'once.done': { readonly key: string; readonly durationMs: number }
   /** The idempotency key already had a recorded result, and the call returned that result. */
   'once.replayed': { readonly key: string }
-  /** A call was rejected because its fingerprint differs from that of the first call with this key: two payloads use one key. */
+  /** A call was rejected because its fingerprint differs from that of the first call with the same key. */
   'once.mismatched': { readonly key: string }
   /** Another run with the same idempotency key was in progress and did not finish before the wait timed out. */
   'once.refused': { readonly key: string }
@@ -97,17 +97,17 @@ export interface HoldfastEvents {
     readonly ids: readonly number[]
     readonly inTransaction: boolean
   }
-  /** An attempt to run a job started. */
+  /** A job's attempt started. */
   'job.started': JobFacts
   /** A job's handler finished successfully. */
   'job.done': JobFacts & { readonly durationMs: number }
-  /** An attempt to run a job failed. The job will be retried after a backoff, or has been buried (dead letter). */
+  /** A job's attempt failed. The job will be retried after a backoff, or has been buried (dead letter). */
   'job.failed': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'buried'
     readonly error: unknown
   }
-  /** An attempt to run a job ended in another way: by an outcome of its handler, a cancellation, or the end of the worker. */
+  /** A job's attempt ended in another way: the handler chose an outcome, the job was cancelled, or the worker stopped. */
   'job.ended': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
@@ -247,7 +247,7 @@ export function checkSubscription(name: unknown, listener: unknown): void {
   if (typeof name === 'string' && Object.hasOwn(knownEvents, name)) return
   const meant = typeof name === 'string' ? suggest(name, eventNames) : undefined
   throw new UsageError(
-    `Expected an event name, got ${describe(name)}`,
+    `Expected the name of an event, got ${describe(name)}`,
     meant ? `Did you mean "${meant}"?` : 'docs/reference/events.md lists all events.',
   )
 }

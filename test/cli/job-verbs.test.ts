@@ -173,13 +173,13 @@ describe('job show', () => {
       return [first, second].map(({ id }) => listed.find((job) => job.id === id)!.waitReason)
     }
     expect(await stateOf()).toBe('ready: it waits for a worker: no worker serves its queue')
-    expect(await whys()).toEqual(['no worker serves its queue', `waits for job ${first.id} (ready)`])
+    expect(await whys()).toEqual(["no worker serves the job's queue", `waiting for job ${first.id} (ready)`])
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
     expect(await stateOf()).toBe('ready: it waits for a worker: no worker of its queue has the kind mail')
     expect(await whys()).toEqual([
-      'no worker of its queue has a definition of its kind',
-      `waits for job ${first.id} (ready)`,
+      'no worker of the queue handles jobs of this kind',
+      `waiting for job ${first.id} (ready)`,
     ])
   })
 

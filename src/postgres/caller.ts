@@ -69,7 +69,7 @@ export function executorOf(client: CallerTransaction): CallerExecutor {
   }
   throw notOpenError(
     describe(client),
-    'a client on which you have run `begin`, or your library's transaction object',
+    'a client on which you have run `begin`, or the transaction object of your library',
   )
 }
 

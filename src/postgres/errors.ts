@@ -228,9 +228,7 @@ export class MigrationFailedError extends HoldfastError {
     super(`Migration ${version} (${name}) failed and changed nothing: ${cause.message}`, {
       code: 'MIGRATION_FAILED',
       retryable: cause.retryable,
-      hint:
-        cause.hint ??
-        'Run `holdfast doctor`. It lists manual changes to the schema.',
+      hint: cause.hint ?? 'Run `holdfast doctor`, which lists manual changes to the schema.',
       cause,
     })
     this.version = version
@@ -282,11 +280,11 @@ export type UnavailableReason =
 const unavailableReasons: Record<UnavailableReason, { message: string; hint: string }> = {
   'transaction-pooler': {
     message:
-      'The connection uses a pooler in transaction mode: a client's statements run on different sessions, so session locks do not work',
+      'The connection uses a pooler in transaction mode: the statements of one client run on different sessions, so session locks do not work',
     hint: 'Set directUrl to the address of PostgreSQL itself or of a pooler in session mode. Or open with anchor: "none", and use leases and transaction locks.',
   },
   'read-replica': {
-    message: 'The server is a read replica, and other servers ignore locks on a replica',
+    message: 'The server is a read replica, and locks on a replica are not visible to other servers',
     hint: 'Connect to the primary (target_session_attrs=read-write).',
   },
   'locks-not-enforced': {

@@ -230,7 +230,7 @@ export function migrationScript(
     '-- A session that waits for a table lock blocks all later sessions. If this timeout cancels the script, run the script again.',
     "set local lock_timeout = '200ms';",
     'set local statement_timeout = 0;',
-    '-- Unqualified names resolve only to PostgreSQL's own objects, not to objects with the same name in other schemas.',
+    '-- Unqualified names resolve only to built-in objects, not to objects with the same name in other schemas.',
     'set local search_path = pg_catalog, pg_temp;',
   ].join('\n')
   return ['begin;', settings, ...start, migrationTable(schema).trim(), ...steps, ...functions, 'commit;'].join('\n\n')

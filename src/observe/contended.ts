@@ -38,7 +38,7 @@ export interface WaitingJob {
 
 /** A name that participants are waiting for, with its holders and its queue. */
 export interface ContendedName {
-  /** ID of the name in this graph, which consists of the kind and the key. */
+  /** ID of the name in this graph, built from the name's kind and key. */
   readonly id: string
   /** Kind of name. */
   readonly kind: 'lock' | 'lease' | 'election' | 'limit' | 'lane' | 'job'
@@ -76,7 +76,7 @@ export interface Holding {
    * used up its rate.
    */
   readonly how: 'lock' | 'lease' | 'min-hold' | 'permit' | 'place' | 'job' | 'rate'
-  /** Mode in which the name is held. */
+  /** Lock mode in which the name is held. */
   readonly mode: 'exclusive' | 'shared'
   /** Server process that holds the lock. Null for other kinds of holds. */
   readonly pid: number | null
@@ -84,7 +84,7 @@ export interface Holding {
   readonly job: number | null
   /** Number of slots that the participant uses. */
   readonly weight: number
-  /** Start of the hold. Null if the start is not recorded, or is not recorded yet. */
+  /** Start of the hold. Null as long as no start is recorded. */
   readonly since: Date | null
   /** Duration of the hold so far in milliseconds, by the database clock. */
   readonly forMs: number | null
@@ -99,7 +99,7 @@ export interface Holding {
 export interface Wait {
   /** ID of the participant. */
   readonly participant: string
-  /** Mode in which the participant requests the name. */
+  /** Lock mode that the participant requests. */
   readonly mode: 'exclusive' | 'shared'
   /** Server process that is waiting in PostgreSQL's lock queue. Null for a participant that polls. */
   readonly pid: number | null

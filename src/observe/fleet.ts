@@ -158,7 +158,7 @@ export interface InstanceWork {
      * @fraction
      */
     readonly progress: number | null
-    /** Reason of the request to stop the job. Null without such a request. */
+    /** Reason for the request to stop the job. Null if there is no such request. */
     readonly cancelled: string | null
     /** Time of the claim. */
     readonly since: Date

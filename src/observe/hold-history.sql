@@ -1,7 +1,7 @@
 -- Read-only statements about name samples, terms and job latencies.
 
 -- name: timeline
--- Returns for how long names were held and waited for during $3 hours, in columns of $5 minutes. Returns at most $4 names in a namespace
+-- Returns how long names were held and waited for in the last $3 hours, in columns of $5 minutes. Returns at most $4 names in a namespace
 -- ($1, or null for all) whose label contains a text ($2, or null), the longest waits first. Omits empty columns. Relies on sample_pkey.
 with span as materialized (
   select
@@ -46,7 +46,7 @@ cross join lateral (
   from (
     select
       (first + minute::integer - 1) / $5::integer as place,
-      -- The maximum is 600 tenths of a second per minute, so overlapping shared holds do not count twice.
+      -- A minute has 600 tenths of a second. The total of overlapping shared holds is limited to this number.
       sum(least(600, minutes.held))::integer as held,
       sum(coalesce(minutes.waited, 0))::integer as waited
     from generate_series(date_trunc('hour', from_at, 'UTC'), clock_timestamp(), '1 hour') as past (at)

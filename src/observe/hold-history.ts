@@ -22,7 +22,7 @@ export interface HoldTimelineFilter {
   readonly limit?: number | undefined
 }
 
-/** Timeline of when names were held and waited for. */
+/** Timeline that shows when names were held and waited for. */
 export interface HoldTimeline {
   /** Start of the first column. */
   readonly from: Date

@@ -11,11 +11,11 @@ export interface QueueFilter {
   readonly queue?: string | undefined
   /** Maximum number of queues, in alphabetical order. Default: all. */
   readonly limit?: number | undefined
-  /** Number up to which jobs are counted, per queue and state. Default `maxCounted`. */
+  /** Maximum number of jobs to count per queue and state. Default `maxCounted`. */
   readonly countTo?: number | undefined
 }
 
-/** Number up to which jobs are counted by default, per queue and state. */
+/** Default maximum number of jobs to count per queue and state. */
 export const maxCounted = 10_000
 
 export interface QueueName {
@@ -44,7 +44,7 @@ export interface ObservedQueue extends QueueName {
   readonly workers: number
   /** Number of running jobs. */
   readonly running: number
-  /** Number of jobs that are ready to run, counted up to 10,000. 10,001 if there are more. */
+  /** Number of jobs that are ready to run, exact up to 10,000. 10,001 means that there are more. */
   readonly ready: number
   /**
    * Number of running and ready jobs, as estimated by PostgreSQL's planner. Null if the planner's statistics do not
@@ -53,7 +53,7 @@ export interface ObservedQueue extends QueueName {
   readonly estimated: number | null
   /** Time at which the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestAt: Date | null
-  /** Number of waiting jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of waiting jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly waiting: number
   /** Number of jobs that are waiting for their scheduled time, among the first 10,000 waiting jobs by due time. */
   readonly scheduled: number
@@ -63,11 +63,11 @@ export interface ObservedQueue extends QueueName {
   readonly parked: number
   /** Number of jobs that are waiting for other jobs, among the first 10,000 waiting jobs by due time. */
   readonly blocked: number
-  /** Number of buried jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of buried jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly buried: number
-  /** Number of cancelled jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of cancelled jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly cancelled: number
-  /** Number of discarded jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of discarded jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly discarded: number
 }
 
@@ -120,7 +120,7 @@ export interface ObservedJob {
   readonly host: string | null
   /** Operating system process ID of the job's instance. Null if the instance is no longer known. */
   readonly osPid: number | null
-  /** Reason of the request to stop the running job. Null without such a request. */
+  /** Reason for the request to stop the running job. Null if there is no such request. */
   readonly cancelling: string | null
   /**
    * Reason why the job is not running, other than a scheduled time: no worker serves the queue, no worker handles the

@@ -9,7 +9,7 @@ export interface LockFilter {
 
 /** A name that one session holds or is waiting for. */
 export interface ObservedLock extends SessionOwner, NamedKey {
-  /** Mode in which the session holds or requests the name. */
+  /** Lock mode that the session holds or requests. */
   readonly mode: 'exclusive' | 'shared'
   /** Whether the session holds the name. False if the session is waiting. */
   readonly granted: boolean
@@ -17,7 +17,7 @@ export interface ObservedLock extends SessionOwner, NamedKey {
   readonly pid: number | null
   /** Number of the session. Null for a session that does not belong to Holdfast. */
   readonly session: number | null
-  /** Role of the session. */
+  /** Database role of the session. */
   readonly user: string | null
   /** Address of the client. Null for a Unix socket. */
   readonly clientAddress: string | null

@@ -1,8 +1,8 @@
 -- Metrics for monitoring. Each count is bounded.
 
 -- name: schedules
--- Returns at most $2 schedules in a namespace ($1), with the delay of the next tick if it is overdue, and with the latest tick (no extra
--- run) whose run succeeded. Relies on schedule_named, tick_done and tick_active.
+-- Returns at most $2 schedules in a namespace ($1). For each schedule, returns by how much the next tick is overdue, and the latest tick
+-- whose run succeeded. Extra runs do not count. Relies on schedule_named, tick_done and tick_active.
 select
   name,
   paused_at is not null as paused,

@@ -33,7 +33,7 @@ export interface SessionOwner {
 
 /** A name that sessions hold, or are waiting for, as a lock. */
 export interface OverviewLock extends NamedKey {
-  /** Mode in which the name is held. Null if no session holds the name. */
+  /** Lock mode in which the name is held. Null if no session holds the name. */
   readonly mode: 'exclusive' | 'shared' | null
   /** Number of sessions that hold the name. */
   readonly holders: number

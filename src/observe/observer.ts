@@ -182,7 +182,7 @@ export class Observer {
 
 export interface GraphFilter {
   readonly namespace?: string | undefined
-  /** Whether to include elections, although election candidates do not count as blocked. Default true. */
+  /** Whether to include elections, whose candidates do not count as blocked. Default true. */
   readonly elections?: boolean | undefined
 }
 

@@ -15,7 +15,7 @@ import { dateOf, msOf, readDocument, readRow } from './rows.js'
 import type { ScheduleName } from './schedule-rows.js'
 import { parseGivenRule, type RawScheduleRow, type SchedulesObserver } from './schedules.js'
 
-/** Number up to which ready jobs and waiting jobs are counted, per queue. */
+/** Maximum number of ready jobs, and of waiting jobs, to count per queue. */
 const maxReady = 1_000
 
 /**
@@ -98,7 +98,7 @@ export interface OverviewSchedule extends ScheduleName {
   readonly nextInMs: number | null
   /** Number of current runs. */
   readonly running: number
-  /** Run of the latest tick whose run has ended. */
+  /** Ended run with the latest tick. */
   readonly last: LastRun | null
 }
 
@@ -278,7 +278,7 @@ function readSchedule(row: RawScheduleRow, nowMs: number): OverviewSchedule {
 function readQueue(row: ObservedQueue, at: Date, ended: EndedJobs | undefined, overMs: number): OverviewQueue {
   const { key, name, namespace, ready, estimated, running, waiting, oldestAt, workers, pausedForMs } = row
   const isCounted = ready <= maxReady
-  // Ignores estimates below the count, which come from outdated statistics.
+  // Ignores an estimate that is smaller than the count, because it comes from outdated statistics.
   const isEstimated = !isCounted && estimated !== null && estimated > maxReady
   return {
     key,

@@ -54,7 +54,7 @@ const repairWithinMs = 20_000
 const maxFacts = 5
 
 /**
- * Checks all invariants with one statement. A contradiction becomes a violation if all later checks find it again until
+ * Checks all invariants with one statement. A contradiction becomes a violation if every check keeps finding it until
  * the repair time has passed.
  */
 export class Proof {

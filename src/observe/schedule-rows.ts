@@ -29,7 +29,7 @@ export interface ObservedSchedule extends ScheduleName {
   readonly members: number
   /** Number of current runs. */
   readonly running: number
-  /** Run of the latest tick whose run has ended. */
+  /** Ended run with the latest tick. */
   readonly last: EndedRun | null
 }
 

@@ -165,8 +165,8 @@ export class Anchor implements Presence {
   }
 
   /**
-   * Opens another session for locks. It calls advance_fence(), because it may reach a server that has crashed or was promoted before the
-   * anchor has noticed.
+   * Opens another session for locks. Calls advance_fence(), because the session may reach a server that has crashed or was promoted before
+   * the anchor has noticed the change.
    */
   async openLockSession(): Promise<Session> {
     const session = await this.openSession()
@@ -226,8 +226,9 @@ export class Anchor implements Presence {
   }
 
   /**
-   * A restart, crash or failover frees all locks immediately. An instance that was frozen or cut off at that time does not notice this, and
-   * relies on its locks until its expiry. So the new server grants nothing until all earlier instances have reconnected or expired.
+   * A restart, crash or failover frees all locks immediately. An instance that was frozen or cut off at that time does not notice the
+   * event, and relies on its locks until its expiry. So the new server grants nothing until all earlier instances have reconnected or
+   * expired.
    */
   async #waitForGrace(session: Session): Promise<void> {
     for (;;) {

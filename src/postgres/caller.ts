@@ -119,8 +119,8 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
         await tx.query('release savepoint holdfast')
         return result
       } catch (error) {
-        // After the rollback, the savepoint still exists, and the next savepoint would be nested inside it. So it is released, too. The two
-        // statements are separate queries, because not every library can send two statements at once.
+        // After the rollback, the savepoint still exists, and the next savepoint would be nested inside it. So the savepoint is released,
+        // too. The two statements are separate queries, because not every library can send two statements at once.
         await tx
           .query('rollback to savepoint holdfast')
           .then(() => tx.query('release savepoint holdfast'))

@@ -2,7 +2,7 @@ import { whenAborted } from '../base/index.js'
 import type { CallerTransaction } from './caller.js'
 import type { HeldName } from './name-locker.js'
 
-/** A leadership or a resource of a share, which only this instance holds while your function works. */
+/** The leadership during a term, or a resource of a share. Only this instance holds it while your function is running. */
 export abstract class HeldWork {
   readonly #name: HeldName
   readonly #controller = new AbortController()

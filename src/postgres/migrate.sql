@@ -8,7 +8,7 @@ from pg_settings
 where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
 
 -- name: migration_lock
--- Acquires the migration lock. The process that holds the lock migrates. Other processes wait until the end of its transaction.
+-- Acquires the migration lock. The process that holds the lock migrates. Other processes wait until the holder's transaction ends.
 select pg_advisory_xact_lock($1::integer, 0)
 
 -- name: is_schema_absent

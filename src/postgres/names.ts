@@ -54,7 +54,7 @@ export class NameRegistry {
 
   /** Returns the values for the statement `register`. */
   registerValues(keys: readonly Key[]): unknown[] {
-    // Sorted, so that two instances that register the same keys cannot deadlock.
+    // The keys are sorted, so that two instances that register the same keys cannot deadlock.
     const sorted = [...keys].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
     return [sorted.map(({ key }) => key), sorted.map(({ namespace }) => namespace), sorted.map(({ label }) => label)]
   }

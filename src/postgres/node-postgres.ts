@@ -62,7 +62,7 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
     },
     closeIdleConnections: () => statements.closeIdleConnections(),
     transactions() {
-      // After `close`, returns a closed pool, because its error states that the pool is closed.
+      // Returns the closed pool after `close`, because the pool's own error states that the pool is closed.
       if (isClosed) return statements.pool
       transactions ??= new OwnPool(connection, { max: 2 * maxConnections })
       return transactions.pool

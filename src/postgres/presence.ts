@@ -31,7 +31,7 @@ export interface Presence {
   close(): Promise<void>
 }
 
-/** `withinMs` is the drain timeout, if the request has one. */
+/** Listener for drain requests. `withinMs` is the drain timeout, if the request specifies a timeout. */
 export type DrainListener = (withinMs: number | undefined) => void
 
 /** A period of uninterrupted presence. After a loss, a new epoch with a new number begins. */

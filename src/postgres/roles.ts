@@ -6,7 +6,8 @@ import { quoteIdentifier } from './statements.js'
  * Kinds of database roles. Only the role that migrates owns the schema.
  *
  * - **observer**: for the command line, the dashboard and metrics. May only read.
- * - **application**: for instances. May change everything except the audit, which this role may only read.
+ * - **application**: for instances. May change everything except the audit and the records of applied migrations and functions, which this
+ *   role may only read.
  * - **operator**: for people. Has the privileges of an application, and may also write the audit, as the dashboard does before each action.
  */
 export const roleKinds = ['observer', 'application', 'operator'] as const
@@ -18,8 +19,8 @@ export interface Grantee {
 }
 
 /**
- * Returns the statements that grant a role its privileges and revoke all other privileges. The statements are safe to run again. Default
- * privileges cover the tables that later migrations and the job history create, but only if the schema's owner creates them.
+ * Returns the statements that grant a role its privileges and revoke privileges that the role must not have. The statements are safe to run
+ * again. Default privileges cover the tables that later migrations and the job history create, but only if the schema's owner creates them.
  */
 export function grantsFor({ role, as }: Grantee, schema: string, owner: string): string[] {
   const [to, here] = [quoteIdentifier(role), quoteIdentifier(schema)]
@@ -67,8 +68,8 @@ export async function planGrants(executor: Executor, schema: string, grantees: r
     }
     if (roles.filter((other) => other === role).length > 1) {
       throw new UsageError(
-        `Expected each role to be specified once, got ${JSON.stringify(role)} several times`,
-        'An operator has all privileges of an application, and an application has all privileges of an observer.',
+        `Expected each role to be specified only once, got ${JSON.stringify(role)} several times`,
+        'List each role only once: an operator has all privileges of an application, and an application has all privileges of an observer.',
       )
     }
   }

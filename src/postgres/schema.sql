@@ -151,7 +151,7 @@ comment on column holdfast.wait.instance is 'Instance that made the call.';
 comment on column holdfast.wait.request is 'Number of the call within the instance.';
 comment on column holdfast.wait.key is 'The key that the call waits for.';
 comment on column holdfast.wait.kind is 'Whether the call is waiting for a lock or lease on the key, or for a permit.';
-comment on column holdfast.wait.mode is 'exclusive or shared.';
+comment on column holdfast.wait.mode is 'Requested mode: exclusive or shared.';
 comment on column holdfast.wait.since is 'Start of the wait.';
 comment on column holdfast.wait.holding is 'Keys that the same flow of control holds during the wait.';
 comment on column holdfast.wait.valid_until is

@@ -21,7 +21,7 @@ export interface WaitingCall {
 
 interface WaitTrackerOptions {
   readonly anchor: Anchor | undefined
-  /** Database that runs the statements if the instance has no anchor session. */
+  /** Database that runs the statements if the anchor has no session, or if there is no anchor. */
   readonly keepaliveDatabase: Database
   readonly instanceId: string
   readonly schema: string
@@ -46,7 +46,7 @@ export class WaitTracker {
   readonly #sql: Record<'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', Statement>
   readonly #sources: (() => Iterable<WaitingCall>)[] = []
   readonly #recorded = new Map<WaitingCall, number>()
-  /** For each call, the last cycle that was found through it. */
+  /** Maps each call to the last cycle that was found through the call. */
   readonly #suspectedCycles = new Map<WaitingCall, string>()
   /** All calls that are waiting for a name, including short waits. */
   readonly #queued = new Set<WaitingCall>()
@@ -93,7 +93,7 @@ export class WaitTracker {
     this.#poller.start()
   }
 
-  /** Invoke this method when no call is waiting any longer. */
+  /** Stops polling. Invoke this method when no call is waiting any longer. */
   async close(): Promise<void> {
     void this.#poller.close()
     if (this.#recorded.size > 0) await this.#write().catch(() => {})

@@ -71,7 +71,7 @@ export interface OverviewLease extends NamedKey {
 
 export interface NamesFilter {
   readonly namespace?: string | undefined
-  /** Text that the name must contain, or that the key must contain if the name is not registered. */
+  /** Text that must occur in the name, or in the key if the name is not registered. */
   readonly search?: string | undefined
   /** Maximum number of locks, and maximum number of leases. Default 200. */
   readonly limit?: number | undefined

@@ -24,8 +24,8 @@ export interface CallerExecutor extends Executor {
 }
 
 /**
- * PostgreSQL rejects this statement outside a transaction (25P01). Inside a transaction, the statement costs one round trip and leaves only
- * the weakest lock on a catalog that does not change. A savepoint would need a second statement.
+ * PostgreSQL rejects this statement outside a transaction (25P01). Inside a transaction, the statement costs one round trip and takes only
+ * the weakest lock, on a catalog that does not change. A savepoint would need a second statement.
  */
 const openCheck = 'lock table pg_catalog.pg_am in access share mode'
 

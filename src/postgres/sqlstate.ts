@@ -20,7 +20,7 @@ interface ServerError extends Error {
   hint?: string
 }
 
-/** SQLSTATEs that other files check. */
+/** SQLSTATEs that the code in other files checks for. */
 export const sqlstate = {
   lockNotAvailable: '55P03',
   checkViolation: '23514',

@@ -34,7 +34,7 @@ const validMs = 10_000
 const renewEveryMs = 4_000
 
 /**
- * Records calls that wait for longer than 1 s in `holdfast.wait`. Nearly all waits are shorter and cost no statement.
+ * Records in `holdfast.wait` which calls have been waiting for longer than 1 s. Nearly all waits are shorter and cost no statement.
  *
  * The records show people which call is waiting for which holder. The records also reveal deadlocks that PostgreSQL cannot detect, because
  * a name is held on one session and awaited on another session, or is held by a lease. Each record contains the keys that the same flow of

@@ -1,10 +1,13 @@
 import type { Reader, Statement } from '../postgres/index.js'
 
-/** Combines several statements into one, for one round trip and one snapshot. Rows are returned as JSON. */
+/**
+ * Combines several statements into one, so that they need only one round trip and use the same snapshot. The rows are
+ * returned as JSON.
+ */
 export class CombinedQuery<Rows> {
   /**
-   * Combined SQL. The parameters of the first statement come first, then the parameters of the second statement, and so
-   * on.
+   * Combined SQL. The parameters of the first statement come first, followed by the parameters of the second statement,
+   * and so on.
    */
   readonly text: string
   readonly #names: readonly (keyof Rows & string)[]
@@ -21,7 +24,7 @@ export class CombinedQuery<Rows> {
     this.text = `select json_build_object(${columns.join(', ')}) as answer`
   }
 
-  /** Runs the query with the values of each statement. */
+  /** Runs the combined query with the parameter values of each statement. */
   async read(
     reader: Reader,
     values: { readonly [Name in keyof Rows]?: readonly unknown[] } = {},

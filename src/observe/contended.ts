@@ -1,13 +1,14 @@
 /**
- * A participant of the wait graph: an instance as a whole, a session that does not belong to Holdfast, or a job that is
- * not running. `nobody` if a minimum hold or a rate blocks the name. In that case only waiting helps.
+ * A participant in the wait graph: a whole instance, a session that does not belong to Holdfast, or a job that is not
+ * running. The participant `nobody` represents a minimum hold or a rate limit that blocks a name. Such a name becomes
+ * free only after some time.
  */
 export interface Participant {
-  /** ID of the instance, or `session 4711`, `job 17` or `nobody`. */
+  /** ID of the participant: the instance ID, or a text such as `session 4711`, `job 17` or `nobody`. */
   readonly id: string
   /** Kind of participant. */
   readonly kind: 'instance' | 'session' | 'job' | 'nobody'
-  /** The instance. Null for other kinds of participants. */
+  /** Instance ID. Null for other kinds of participants. */
   readonly instance: string | null
   /** Host of the instance, if it is known. */
   readonly host: string | null
@@ -17,13 +18,13 @@ export interface Participant {
   readonly pids: readonly number[]
   /** Application name of the session. */
   readonly application: string | null
-  /** Role of the session. */
+  /** Database role of the session. */
   readonly user: string | null
-  /** The job. Null for other kinds of participants. */
+  /** The waiting job. Null for other kinds of participants. */
   readonly job: WaitingJob | null
 }
 
-/** A job that waits, is ready, or has failed while other jobs wait for its retry. */
+/** A job that is waiting, is ready, or has failed while other jobs are waiting for its retry. */
 export interface WaitingJob {
   /** ID of the job. */
   readonly id: number
@@ -35,83 +36,87 @@ export interface WaitingJob {
   readonly state: string
 }
 
-/** A name that participants wait for, with its holders and its queue. */
+/** A name that participants are waiting for, with its holders and its queue. */
 export interface ContendedName {
-  /** ID of the name in this graph. Consists of the kind and the key. */
+  /** ID of the name in this graph, built from the name's kind and key. */
   readonly id: string
   /** Kind of name. */
   readonly kind: 'lock' | 'lease' | 'election' | 'limit' | 'lane' | 'job'
   /**
-   * 64-bit key, in decimal. For a job, its ID.
+   * 64-bit key of the name, in decimal. For a job, the job ID.
    *
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Namespace of the name. Null for a key that is not registered. */
+  /** Namespace of the name. Null if the key is not registered. */
   readonly namespace: string | null
-  /** The name, or the kind of a job. Null for a key that is not registered. */
+  /** The name. For a job, the job's kind. Null if the key is not registered. */
   readonly label: string | null
   /** Queue of a lane or a job. Null for other kinds of names. */
   readonly queue: string | null
   /** Number of slots of a limit or a lane. Null for other kinds of names. */
   readonly max: number | null
-  /** Number of slots that are in use. Null for other kinds of names. */
+  /** Number of slots of a limit or a lane that are in use. Null for other kinds of names. */
   readonly inUse: number | null
   /** Holders of the name. */
   readonly holders: readonly Holding[]
-  /** Waits for the name, in queue order. Without a queue, the longest wait comes first. */
+  /** Waits for the name, in queue order. If the name has no queue, the longest wait comes first. */
   readonly waits: readonly Wait[]
-  /** Total number of waits, which may be larger than the list. Waiting jobs are counted up to 10,000. */
+  /** Total number of waits, including waits that are not listed. Waiting jobs are counted only up to 10,000. */
   readonly waiting: number
 }
 
-/** A name, or a slot of a name, that a participant holds. */
+/** A participant's hold on a name or on a slot of a name. */
 export interface Holding {
   /** ID of the participant. */
   readonly participant: string
   /**
-   * How the participant holds the name. `min-hold`: the lease was released, but its minimum hold still blocks the name.
-   * `place`: a job occupies a slot of the lane. `job`: other jobs wait for the job itself. `rate`: the lane has free
-   * slots, but its rate is spent.
+   * Kind of hold. `min-hold`: the lease was released, but its minimum hold still blocks the name. `place`: a job
+   * occupies a slot of the lane. `job`: other jobs wait for the job itself. `rate`: the lane has free slots, but has
+   * used up its rate.
    */
   readonly how: 'lock' | 'lease' | 'min-hold' | 'permit' | 'place' | 'job' | 'rate'
-  /** Mode in which a lock is held. */
+  /** Lock mode in which the name is held. */
   readonly mode: 'exclusive' | 'shared'
-  /** Server process that holds a lock. */
+  /** Server process that holds the lock. Null for other kinds of holds. */
   readonly pid: number | null
   /** ID of the job that occupies the slot, or that other jobs wait for. */
   readonly job: number | null
   /** Number of slots that the participant uses. */
   readonly weight: number
-  /** Start of the hold. Null if it is not recorded, or not yet. */
+  /** Start of the hold. Null as long as no start is recorded. */
   readonly since: Date | null
-  /** Milliseconds since then, by the database clock. */
+  /** Duration of the hold so far in milliseconds, by the database clock. */
   readonly forMs: number | null
   /**
-   * Milliseconds until the name is free, unless the hold is renewed. Null if the name does not become free on its own.
+   * Milliseconds until the name becomes free if the hold is not renewed. Null if the name does not become free on its
+   * own.
    */
   readonly freeInMs: number | null
 }
 
-/** A wait of a participant for a name. */
+/** A participant's wait for a name. */
 export interface Wait {
   /** ID of the participant. */
   readonly participant: string
-  /** Mode in which the participant wants the name. */
+  /** Lock mode that the participant requests. */
   readonly mode: 'exclusive' | 'shared'
-  /** Server process that waits in PostgreSQL's lock queue. Null for a participant that polls. */
+  /** Server process that is waiting in PostgreSQL's lock queue. Null for a participant that polls. */
   readonly pid: number | null
-  /** Number of slots that the participant wants. */
+  /** Number of slots that the participant requests. */
   readonly weight: number
   /** Start of the wait. */
   readonly since: Date | null
-  /** Milliseconds since then, by the database clock. */
+  /** Duration of the wait so far in milliseconds, by the database clock. */
   readonly forMs: number | null
-  /** The participant's recorded calls that wait for this name. Recent calls are not recorded yet. */
+  /**
+   * The participant's recorded calls that are waiting for this name. A call is recorded only after it has waited for 1
+   * s.
+   */
   readonly calls: readonly Call[]
-  /** Number of calls that wait for this name. */
+  /** Number of the participant's calls that are waiting for this name. */
   readonly requests: number
-  /** ID of the participant that is ahead in the queue and blocks this wait. Null if a holder blocks this wait. */
+  /** ID of the participant that is ahead in the queue and blocks this wait. Null if a holder blocks the wait. */
   readonly behind: string | null
 }
 
@@ -127,8 +132,8 @@ export function holderIds({ holders }: Pick<ContendedName, 'holders'>): string[]
 }
 
 /**
- * Returns the IDs of the participants that block the waiters: the holders, or, without holders, the first participant
- * in the queue.
+ * Returns the IDs of the participants that block the waiters. These are the holders or, if there are no holders, the
+ * first participant in the queue.
  */
 export function blockerIds({ holders, waits }: Pick<ContendedName, 'holders' | 'waits'>): string[] {
   if (holders.length > 0) return holderIds({ holders })

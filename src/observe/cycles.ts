@@ -6,8 +6,8 @@ import { type ContendedName, holderIds, type Wait } from './contended.js'
  */
 export interface Cycle {
   /**
-   * True for a deadlock: for each participant, a single call or session is known both to hold one name and to wait for
-   * the other. False if one call of an instance may hold while a different call waits.
+   * True for a deadlock: for each participant, the same call or session is known to hold one name and to wait for
+   * another name. False if the holding call and the waiting call of an instance may be different calls.
    */
   readonly isCertain: boolean
   /** Participants in the cycle, in order. */
@@ -22,11 +22,11 @@ export interface CycleSide {
   readonly holds: string
   /** ID of the name that the participant waits for. */
   readonly waitsFor: string
-  /** How long the participant has waited, in milliseconds. */
+  /** Time for which the participant has been waiting, in milliseconds. */
   readonly forMs: number | null
 }
 
-/** A call, a session, or a whole instance that both holds and waits. */
+/** A call, a session or a whole instance that holds names and is waiting for another name. */
 interface WaitNode {
   readonly participant: string
   readonly wants: string
@@ -34,7 +34,7 @@ interface WaitNode {
   readonly holds: ReadonlySet<string>
 }
 
-/** Minimum age of the waits in a possible cycle. Shorter waits often end within moments. */
+/** Minimum age of each wait in a possible cycle. Younger waits often end without intervention. */
 const minWaitMs = 2_000
 
 export function findCycles(names: readonly ContendedName[]): Cycle[] {
@@ -45,7 +45,7 @@ export function findCycles(names: readonly ContendedName[]): Cycle[] {
   return [...certain, ...possible.map((sides) => ({ isCertain: false, sides }))]
 }
 
-/** Returns the calls and sessions whose holds are known. */
+/** Returns a node for each waiting call or session whose holds are known. */
 function callNodes(names: readonly ContendedName[]): WaitNode[] {
   const byId = new Map(names.map((name) => [name.id, name]))
   const heldBySession = new Map<number, Set<string>>()
@@ -101,8 +101,8 @@ function isSession({ participant }: Wait): boolean {
 }
 
 /**
- * Returns the shortest cycle through each node that is not part of an earlier cycle. `identify` returns the identity of
- * a node.
+ * Returns the shortest cycle through each node that is not part of an earlier cycle. Nodes with the same `identify`
+ * result count as the same node.
  */
 function findCircles(all: readonly WaitNode[], identify: (node: WaitNode) => unknown): CycleSide[][] {
   const nodes = withoutDeadEnds(all)
@@ -126,8 +126,8 @@ function findCircles(all: readonly WaitNode[], identify: (node: WaitNode) => unk
 }
 
 /**
- * Repeatedly removes nodes that do not wait, and nodes that no other node waits for. Only cycles and paths between
- * cycles remain.
+ * Repeatedly removes nodes that do not wait for another node, and nodes that no other node waits for. Only cycles and
+ * paths between cycles remain.
  */
 function withoutDeadEnds(nodes: readonly WaitNode[]): WaitNode[] {
   let left = [...nodes]
@@ -140,7 +140,7 @@ function withoutDeadEnds(nodes: readonly WaitNode[]): WaitNode[] {
   }
 }
 
-/** Breadth-first search from a node back to itself. */
+/** Returns the shortest path from a node back to itself, found by breadth-first search. */
 function shortestCircle(start: WaitNode, heldBy: ReadonlyMap<string, readonly WaitNode[]>): WaitNode[] | undefined {
   const before = new Map<WaitNode, WaitNode | undefined>([[start, undefined]])
   const queue = [start]

@@ -1,9 +1,9 @@
--- Reads deliveries. Nothing here writes.
+-- Read-only statements about deliveries.
 
 -- name: deliveries
--- At most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the latest $4 deliveries, the latest
--- first. With a key prefix ($5), scans the first $4 keys of each namespace instead, in key order. A row with isCut reports that the scan
--- stopped early. The limit is a subquery, which makes the planner choose the index. Relies on delivery_expires_at and delivery_pkey.
+-- Returns at most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the $4 latest deliveries, the
+-- latest first. With a key prefix ($5), scans the first $4 keys of each namespace in key order instead. isCut is true if the scan stopped
+-- early. The limit is a subquery, so that the planner chooses the index. Relies on delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
@@ -35,7 +35,7 @@ begun as (
     from holdfast.delivery
     where delivery.namespace = space.namespace
       and delivery.key >= $5
-      -- The largest possible key with this prefix.
+      -- The upper bound is the largest possible key with this prefix.
       and delivery.key <= $5 || chr(1114111)
     order by delivery.key
     limit (select $4::integer)
@@ -72,7 +72,7 @@ order by
   case when $5::text is null then coalesce(delivery.finished_at, delivery.started_at) end desc, delivery.namespace, delivery.key
 
 -- name: delivery
--- One delivery. The answer and the body have at most $3 bytes each. Relies on delivery_pkey.
+-- Returns one delivery. Omits an answer of more than $3 bytes, and truncates the body to $3 bytes. Relies on delivery_pkey.
 select
   delivery.key,
   delivery.namespace,

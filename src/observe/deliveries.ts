@@ -18,8 +18,8 @@ export interface ObservedDelivery {
   /** Namespace of the key. */
   readonly namespace: string
   /**
-   * `in-flight`: the delivery is running. `lost`: the instance that ran the delivery is gone, so the handler will run
-   * again for the next delivery with this key. `done` and `failed`: the delivery has a recorded answer.
+   * `in-flight`: the delivery is running. `lost`: the instance that ran the delivery is dead, so the handler will run
+   * again for the next delivery with the same key. `done` and `failed`: the delivery has a recorded answer.
    */
   readonly state: DeliveryState
   /** Instance that is running the delivery or ran it last. */
@@ -44,20 +44,22 @@ export interface ObservedDelivery {
 export interface DeliveryDetails extends ObservedDelivery {
   /** Fingerprint of the payload. Null if the call passed no fingerprint. */
   readonly fingerprint: string | null
-  /** The answer or the failure, as JSON. Null if there is none, or if it is larger than `maxShownBytes`. */
+  /**
+   * Recorded answer or failure, as JSON. Null if nothing is recorded, or if the JSON is larger than `maxShownBytes`.
+   */
   readonly value: string | null
-  /** Size of the answer as JSON, in bytes. Null if there is none. */
+  /** Size of the answer as JSON, in bytes. Null if no answer is recorded. */
   readonly valueBytes: number | null
-  /** Binary part of the answer, at most `maxShownBytes` bytes. */
+  /** Binary part of the answer. Contains only the first `maxShownBytes` bytes. */
   readonly body: Buffer | null
-  /** Size of the binary part in bytes. Null if there is none. */
+  /** Size of the answer's binary part, in bytes. Null if the answer has no binary part. */
   readonly bodyBytes: number | null
 }
 
 const dates = ['startedAt', 'finishedAt', 'expiresAt'] as const
 /** Maximum number of deliveries that a search scans. */
 const maxSearched = 20_000
-/** Maximum number of bytes of an answer that are read. */
+/** Maximum number of bytes to read from an answer. */
 export const maxShownBytes = 65_536
 
 export interface DeliverySearchResult {
@@ -79,8 +81,8 @@ export class DeliveriesObserver {
   }
 
   /**
-   * Finds deliveries, the latest first. With a key prefix, sorts them by key. Scans at most 20,000 deliveries, and
-   * reports whether more exist.
+   * Finds deliveries, the latest first or, with a key prefix, in key order. Scans at most 20,000 deliveries and reports
+   * whether more deliveries exist.
    */
   async search({
     namespace,

@@ -1,9 +1,10 @@
--- Reads instances. Nothing here writes.
+-- Read-only statements about instances.
 
 -- name: fleet
--- The total number of instances in a namespace ($1, or null for all) whose ID, host or process contains a text ($2, or null), and at most
--- $3 of them, dead and draining instances first. An instance is alive while its session number is locked or, without an anchor, until its
--- row expires. The instance was last seen when its anchor session last changed state, or when its row was last renewed.
+-- Returns the total number of instances in a namespace ($1, or null for all) whose ID, host or process contains a text ($2, or null). Also
+-- returns at most $3 of these instances, dead and draining instances first. An instance is alive while its session number is locked or,
+-- without an anchor, until its row expires. An instance was last seen when its anchor session last changed state, or when its row was last
+-- renewed.
 with
 -- include: advisory
 activity as materialized (
@@ -100,8 +101,8 @@ select json_build_object(
 ) as answer
 
 -- name: instance
--- One instance's names, jobs, ticks and deliveries ($1 is the instance ID), at most $2 of each. Relies on lease_expires_at, name_pkey,
--- job_pkey and tick_active.
+-- Returns the names, jobs, ticks and deliveries of one instance ($1 is the instance ID), at most $2 of each. Relies on lease_expires_at,
+-- name_pkey, job_pkey and tick_active.
 with
 -- include: running_job
 -- include: advisory

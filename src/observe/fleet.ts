@@ -11,7 +11,7 @@ export interface FleetFilter {
 }
 
 export interface Fleet {
-  /** Instances. Dead instances come first, then draining instances, then by host. */
+  /** Instances. Dead instances come first, then draining instances, then all others. Each group is sorted by host. */
   readonly rows: readonly FleetInstance[]
   /** Total number of matching instances. */
   readonly count: number
@@ -34,7 +34,7 @@ export interface InstanceIdentity {
   readonly version: string
 }
 
-/** A process that opened Holdfast. */
+/** An instance: a process that opened Holdfast. */
 export interface FleetInstance extends InstanceIdentity {
   /** Version of Node.js. */
   readonly node: string | null
@@ -44,9 +44,15 @@ export interface FleetInstance extends InstanceIdentity {
    * ended.
    */
   readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
-  /** Whether PostgreSQL has a session of the instance, or its row has not expired. Also false while the instance reconnects. */
+  /**
+   * Whether the instance has a session in PostgreSQL, or a row that has not expired. False while the instance is
+   * reconnecting.
+   */
   readonly alive: boolean
-  /** Whether a dedicated session shows that the instance is alive. Otherwise the instance renews its row. */
+  /**
+   * Whether the instance uses a dedicated session (anchor) to show that it is alive. If false, the instance renews its
+   * row instead.
+   */
   readonly isAnchored: boolean
   /** Server process of the instance's anchor. Null without an anchor. */
   readonly pid: number | null
@@ -61,41 +67,41 @@ export interface FleetInstance extends InstanceIdentity {
     Record<
       string,
       {
-        /** Value that Holdfast wanted. */
+        /** Value that Holdfast requested. */
         wanted: string
-        /** Value that is in force. */
+        /** Value that is in effect. */
         got: string | null
       }
     >
   >
   /** Time at which the instance opened. */
   readonly openedAt: Date
-  /** Milliseconds since then, by the database clock. */
+  /** Milliseconds since the instance opened, by the database clock. */
   readonly forMs: number
   /** Time of the last reconnection. If the instance has never reconnected, the time at which it opened. */
   readonly epochSince: Date
   /**
-   * Time at which the server last received anything from the instance. Null if this role is not allowed to see it, or
-   * if the session has ended.
+   * Time at which the server last received anything from the instance. Null if the observer's role may not see this
+   * time, or if the session has ended.
    */
   readonly lastSeenAt: Date | null
   /** Milliseconds by which the instance's clock was ahead of the database clock at the last reconnection. */
   readonly clockAhead: number | null
   /** Number of locks that the instance holds. */
   readonly held: number
-  /** Number of locks that the instance waits for. */
+  /** Number of locks that the instance is waiting for. */
   readonly waiting: number
   /** Number of leases that the instance holds. */
   readonly leased: number
-  /** Number of job workers. */
+  /** Number of the instance's job workers. */
   readonly workers: number
-  /** Number of claimed jobs. */
+  /** Number of jobs that the instance has claimed. */
   readonly jobs: number
 }
 
-/** A name that an instance holds or waits for. */
+/** A name that an instance holds or is waiting for. */
 export interface NameReference extends NamedKey {
-  /** Start of the hold or of the wait. Null if it is not known yet. */
+  /** Start of the hold or the wait. Null if the start is not known yet. */
   readonly since: Date | null
 }
 
@@ -103,7 +109,7 @@ export interface NameReference extends NamedKey {
 export interface InstanceWork {
   /** Number of server restarts that Holdfast had counted when the instance last reconnected. */
   readonly generation: number
-  /** Milliseconds that running work may take, as specified in the drain request. */
+  /** Time limit for running work in milliseconds, as specified in the drain request. */
   readonly drainWithin: number | null
   readonly holds: readonly (NameReference & { readonly mode: 'exclusive' | 'shared'; readonly fence: string | null })[]
   readonly waits: readonly (NameReference & {
@@ -118,7 +124,7 @@ export interface InstanceWork {
     readonly name: string
     /** Weight of the permit. */
     readonly weight: number
-    /** Whether the permit is held. False while the call waits. */
+    /** Whether the permit is held. False while the call is waiting. */
     readonly granted: boolean
     /** Time of the grant, or start of the wait. */
     readonly since: Date
@@ -152,7 +158,7 @@ export interface InstanceWork {
      * @fraction
      */
     readonly progress: number | null
-    /** Reason for the request to stop the job. */
+    /** Reason for the request to stop the job. Null if there is no such request. */
     readonly cancelled: string | null
     /** Time of the claim. */
     readonly since: Date
@@ -162,9 +168,9 @@ export interface InstanceWork {
     readonly namespace: string
     /** Name of the schedule. */
     readonly name: string
-    /** Tick of the run. */
+    /** Tick that the run belongs to. */
     readonly tick: Date
-    /** Whether the run was requested in addition to the rule. */
+    /** Whether this is an extra run, which was requested in addition to the rule's ticks. */
     readonly extra: boolean
     /** Start of the run. */
     readonly since: Date
@@ -202,7 +208,7 @@ export class FleetObserver {
     return (await this.list({ search: id })).rows.find((instance) => instance.id === id)
   }
 
-  /** Reads the work of one instance, at most `max` entries per list. Returns null if the id is unknown. */
+  /** Reads the current work of one instance, with at most `max` entries per list. Returns null if the id is unknown. */
   async workOf(id: string, max = maxPerList): Promise<InstanceWork | null> {
     const work = await readDocument<InstanceWorkDocument>(this.#reader, this.#sql.instance, [id, max])
     if (!work) return null

@@ -16,7 +16,7 @@ export interface RecordedWaitRow {
   for_ms: number
 }
 
-/** Lease of a name, or its minimum hold if `held` is false. */
+/** Lease of a name or, if `held` is false, the minimum hold that remains after the lease's release. */
 export interface LeaseRow {
   key: string
   held: boolean
@@ -81,7 +81,7 @@ export class LockedNames {
 
   #holders(key: string, locks: readonly ObservedLock[]): Holding[] {
     const lease = this.#leased.get(key)
-    // A lock on a leased name belongs to a call that tries to acquire the lease.
+    // A lock on a leased name belongs to a call that is trying to acquire the lease.
     if (lease) {
       const { held, instance, since_ms, for_ms, free_in_ms } = lease
       return [
@@ -106,7 +106,7 @@ export class LockedNames {
   }
 }
 
-/** The participant that stands for a minimum hold or a rate that blocks a name. */
+/** Participant that represents a minimum hold or a rate limit that blocks a name. */
 export const nobody: Participant = {
   id: 'nobody',
   kind: 'nobody',
@@ -136,8 +136,8 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitR
   const waiting = locks.filter(({ granted }) => !granted)
   const inside = noted.filter(
     ({ kind, instance, mode, holding }) =>
-      // The call waits inside its process for a different call of the same instance. The lock table does not contain
-      // this wait.
+      // The call is waiting inside its process for a different call of the same instance, so the lock table does not
+      // contain the wait.
       kind === 'lock' &&
       holding.length > 0 &&
       !waiting.some((lock) => lock.instance === instance && lock.mode === mode),
@@ -157,7 +157,7 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitR
   ]
 }
 
-/** Combines the waits of each instance into one. */
+/** Combines all waits of an instance into one wait. */
 function recordedWaits(waits: readonly RecordedWaitRow[]): Wait[] {
   return [...new Set(waits.map(({ instance }) => instance))].map((instance) => {
     const mine = waits.filter((wait) => wait.instance === instance)
@@ -169,7 +169,10 @@ function recordedWaits(waits: readonly RecordedWaitRow[]): Wait[] {
   })
 }
 
-/** Returns both possible IDs of each key that a call holds. The graph keeps the ID that exists. */
+/**
+ * Returns the names that a call holds. Each key may belong to a lock or to a limit, so both IDs are returned. The graph
+ * keeps the ID that exists.
+ */
 export function callOf({ holding }: RecordedWaitRow): Call {
   return { holds: holding.flatMap((key) => [nameId(key), `limit ${key}`]) }
 }

@@ -1,7 +1,7 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
 import { callOf, groupBy, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
 
-/** Holder or waiter of a limit or a lane, or a job that blocks or waits for another job. */
+/** A holder or waiter of a limit or a lane, or a job that blocks another job or is waiting for another job. */
 export interface PlaceRow {
   kind: 'limit' | 'lane' | 'job'
   key: string
@@ -10,7 +10,7 @@ export interface PlaceRow {
   queue: string | null
   max: number
   holds: boolean
-  /** Total number of holders, or of waiters. */
+  /** Total number of holders (for a holder) or waiters (for a waiter). */
   count: number
   in_use: number
   instance: string | null
@@ -20,13 +20,13 @@ export interface PlaceRow {
   job: string | null
   job_kind: string | null
   job_state: string | null
-  /** Milliseconds until the rate of the lane allows a job. Null if the lane is full or has no rate. */
+  /** Milliseconds until the lane's rate allows the next job. Null if the lane is full or has no rate. */
   free_in_ms: number | null
   since_ms: number
   for_ms: number
 }
 
-/** Names of limits, lanes and jobs, whose holders and queues are rows of tables. */
+/** Names of limits, lanes and jobs. Their holders and queues are rows in tables. */
 export class Places {
   readonly #rows: readonly PlaceRow[]
   readonly #recorded: readonly RecordedWaitRow[]
@@ -63,7 +63,7 @@ export class Places {
     }
   }
 
-  /** Returns the recorded calls of the instance that wait for the same limit. */
+  /** Returns the instance's recorded calls that are waiting for the same limit. */
   #callsOf(row: PlaceRow): Call[] {
     if (row.kind !== 'limit') return []
     return this.#recorded.filter(({ key, instance }) => key === row.key && instance === row.instance).map(callOf)

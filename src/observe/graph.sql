@@ -1,8 +1,10 @@
--- Holders and waiters that PostgreSQL's lock table does not contain. Nothing here writes. The wait graph combines these statements and the
--- statement `locks` into one query. Each returns at most $1 names, with at most $2 holders and $2 waiters of each. Counts are bounded.
+-- Read-only statements about holders and waiters that PostgreSQL's lock table does not contain. The wait graph combines these statements
+-- and the statement `locks` into one query. Each statement returns at most $1 names, with at most $2 holders and $2 waiters per name.
+-- Counts are bounded.
 
 -- name: waits
--- The recorded waits of live instances: for locks, for leases, and for permits if the call also holds a name.
+-- Returns the recorded waits of live instances: waits for locks, waits for leases, and waits for permits if the waiting call also holds a
+-- name.
 select
   wait.instance,
   instance.host,
@@ -27,7 +29,7 @@ where wait.valid_until > clock_timestamp()
 order by wait.since, wait.instance, wait.request
 
 -- name: leased
--- The leases and minimum holds of the names that calls wait for as locks or leases. Relies on lease_pkey.
+-- Returns the leases and minimum holds of the names that calls are waiting for as locks or leases. Relies on lease_pkey.
 with
 -- include: advisory
 contended as materialized (
@@ -50,7 +52,7 @@ left join holdfast.instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
 
 -- name: limits
--- Permits and queue of each limit that calls are waiting for. Relies on permit_queue (one step per limit) and permit_pkey.
+-- Returns the permits and the queue of each limit that calls are waiting for. Relies on permit_queue (one step per limit) and permit_pkey.
 with recursive entity as (
   (select key from holdfast.permit where fence is null order by key limit 1)
   union all
@@ -108,8 +110,8 @@ where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
--- The jobs that occupy the slots of each lane with parked jobs, and the parked jobs in queue order. If slots are free, the jobs wait
--- because of the lane's rate. Relies on waiting_lane, lane_pkey and job_lane.
+-- Returns the jobs that occupy the slots of each lane with parked jobs, and the parked jobs in queue order. If slots are free, the parked
+-- jobs are waiting because of the lane's rate. Relies on waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
   (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)
   union all
@@ -195,8 +197,8 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- The jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job whose dependants are about to be
--- released or cancelled does not block them. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
+-- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job does not block dependants that
+-- are about to be released or cancelled. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all
@@ -282,7 +284,8 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: has_blocked_waits
--- Whether any call or job is waiting, except election candidates. Much cheaper than the graph. Relies on permit_queue and waiting_lane.
+-- Returns whether any call or job is waiting, except election candidates. Costs much less than reading the graph. Relies on permit_queue
+-- and waiting_lane.
 with
 -- include: advisory
 blocked as materialized (

@@ -3,17 +3,17 @@ import { type Cycle, findCycles } from './cycles.js'
 import { type Blocker, treesOf } from './trees.js'
 
 /**
- * Wait graph: participants that wait for names, and names that participants hold. src/observe/README.md defines the
- * terms, and explains when a cycle is a deadlock.
+ * Wait graph: the participants that are waiting for names, and the names that participants hold. src/observe/README.md
+ * defines the terms and explains when a cycle is a deadlock.
  */
 export interface WaitGraph {
-  /** Participants that wait for a name or hold a contended name. */
+  /** Participants that are waiting for a name or hold a contended name. */
   readonly participants: readonly Participant[]
   /** Names with waiting participants. */
   readonly names: readonly ContendedName[]
-  /** Cycles, the certain ones first. */
+  /** Cycles. Certain cycles come first. */
   readonly cycles: readonly Cycle[]
-  /** The graph as trees. A root blocks other participants and does not wait itself. */
+  /** The graph as trees. A root blocks other participants and is not waiting itself. */
   readonly roots: readonly Blocker[]
   /** Whether more contended names exist than are listed. */
   readonly isPartial: boolean
@@ -34,15 +34,15 @@ export function buildGraph(
   const involved = new Set(names.flatMap(({ holders, waits }) => [...holders, ...waits]).map((one) => one.participant))
   const known = new Map<string, Participant>()
   for (const one of participants) {
-    // Several sources may contain the same instance. The first source knows the instance's sessions, but not always its
-    // host.
+    // Several sources may contain the same instance. The first source contains the instance's sessions, but not always
+    // its host.
     if (involved.has(one.id) && (known.get(one.id)?.host ?? null) === null) known.set(one.id, one)
   }
   const listed = [...known.values()]
   return { participants: listed, names, cycles: findCycles(names), roots: treesOf(listed, names), isPartial }
 }
 
-/** Reduces the names that the calls hold to contended names. */
+/** Removes names that are not contended from the names that each call holds. */
 function withContendedHolds(wait: Wait, ids: ReadonlySet<string>): Wait {
   return { ...wait, calls: wait.calls.map(({ holds }) => ({ holds: holds.filter((id) => ids.has(id)) })) }
 }

@@ -1,8 +1,8 @@
--- Reads name samples, terms, and job latencies. Nothing here writes.
+-- Read-only statements about name samples, terms and job latencies.
 
 -- name: timeline
--- How long names were held and waited for, over $3 hours in columns of $5 minutes. Returns at most $4 names in a namespace ($1, or null for
--- all) whose label contains a text ($2, or null), the longest waits first. Omits empty columns. Relies on sample_pkey.
+-- Returns how long names were held and waited for in the last $3 hours, in columns of $5 minutes. Returns at most $4 names in a namespace
+-- ($1, or null for all) whose label contains a text ($2, or null), the longest waits first. Omits empty columns. Relies on sample_pkey.
 with span as materialized (
   select
     until_at - make_interval(mins => columns * $5::integer) as from_at,
@@ -46,12 +46,13 @@ cross join lateral (
   from (
     select
       (first + minute::integer - 1) / $5::integer as place,
-      -- Overlapping shared holds count once, because a minute has only 600 tenths of a second.
+      -- A minute has 600 tenths of a second. The total of overlapping shared holds is limited to this number.
       sum(least(600, minutes.held))::integer as held,
       sum(coalesce(minutes.waited, 0))::integer as waited
     from generate_series(date_trunc('hour', from_at, 'UTC'), clock_timestamp(), '1 hour') as past (at)
     join holdfast.sample on sample.hour = past.at and sample.key = chosen.key
-    -- Minutes from the first column to the hour. `offset 0` computes them once per hour instead of once per minute.
+    -- The number of minutes from the first column to the hour. With `offset 0`, PostgreSQL computes this number once per hour instead of
+    -- once per minute.
     cross join lateral (select (extract(epoch from sample.hour - from_at) / 60)::integer as first offset 0) as hourly
     cross join unnest(sample.held, sample.waited) with ordinality as minutes (held, waited, minute)
     where (minutes.held > 0 or minutes.waited > 0)
@@ -62,7 +63,7 @@ cross join lateral (
 order by chosen.waited desc, chosen.held desc, chosen.label, chosen.key
 
 -- name: terms
--- The latest $2 terms of a key ($1). If a term has no recorded end, term_end computes it. Relies on term_pkey.
+-- Returns the latest $2 terms of a key ($1). If a term has no recorded end, term_end computes its end. Relies on term_pkey.
 select
   term.fence::float8 as fence,
   term.kind,
@@ -85,10 +86,10 @@ order by term.fence desc
 select holdfast.lock_key($1, $2)::text as key
 
 -- name: latencies
--- Wait and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes, for at most $5 queues in a namespace ($3, or
--- null) with a name ($4, or null), the queues with the most ended jobs first. Jobs are appended to a day's history in the order in which
--- they end, so a binary search over its pages finds the start without an index. Then the statement reads every n-th page, at most $6 in
--- total. A row may be slightly out of order, because it can reuse the space of a redriven job.
+-- Returns the wait times and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes. Returns at most $5 queues in
+-- a namespace ($3, or null) with a name ($4, or null), the queues with the most ended jobs first. Jobs are appended to a day's history in
+-- the order in which they end, so a binary search over the pages finds the start without an index. Then the statement reads every n-th
+-- page, at most $6 pages in total. A row may be slightly out of order, because it can reuse the space of a redriven job.
 with recursive span as materialized (
   select clock_timestamp() as now, clock_timestamp() - make_interval(secs => $1::float8 * 3600) as from_at
 ),
@@ -103,7 +104,7 @@ day as materialized (
   from span
   cross join generate_series(date_trunc('day', from_at, 'UTC'), now, '1 day') as day
 ),
--- Only the first day can begin before the requested time.
+-- Only the first day can begin before the requested time, so only the first day needs a binary search.
 halving as (
   select began_at, 0::bigint as low, pages as high
   from day
@@ -147,7 +148,7 @@ looked as materialized (
       and job_history.ended_at < stretch.ended_at
       and ctid >= format('(%s,0)', page)::tid
       and ctid < format('(%s,0)', page + 1)::tid
-    -- Without `offset 0` the planner scans the whole table for each page.
+    -- Without `offset 0`, the planner would scan the whole table for each page.
     offset 0
   ) as h
   where h.ended_at >= (select from_at from span)

@@ -3,8 +3,8 @@ import type { NamedKey } from './names.js'
 import { type RawRow, readRow } from './rows.js'
 
 /**
- * Maximum number of columns of a timeline, and of points of a line. For a longer period, each column covers several
- * minutes.
+ * Maximum number of columns in a timeline, and of points in a latency line. For a longer period, each column covers
+ * several minutes.
  */
 const maxColumns = 480
 const maxPoints = 240
@@ -14,15 +14,15 @@ const maxQueues = 20
 
 export interface HoldTimelineFilter {
   readonly namespace?: string | undefined
-  /** Part of the name, ignoring case. */
+  /** Text that the name must contain, ignoring case. */
   readonly search?: string | undefined
-  /** Number of hours, at most 48. Default 48. */
+  /** Number of hours to read, at most 48. Default 48. */
   readonly hours?: number | undefined
   /** Maximum number of names. Default 50. */
   readonly limit?: number | undefined
 }
 
-/** How long names were held and waited for. */
+/** Timeline that shows when names were held and waited for. */
 export interface HoldTimeline {
   /** Start of the first column. */
   readonly from: Date
@@ -37,15 +37,15 @@ export interface HoldTimeline {
 
 export interface HoldTimelineRow extends NamedKey {
   readonly heldMs: number
-  /** Total of all calls. */
+  /** Total wait time of all calls, in milliseconds. */
   readonly waitedMs: number
   /** Share of each column in which the name was held, in percent. */
   readonly held: readonly number[]
-  /** Average number of waiting calls in each column, in percent: 250 is 2.5 calls. */
+  /** Average number of waiting calls in each column, in percent: 250 means 2.5 calls. */
   readonly waited: readonly number[]
 }
 
-/** Reason for the end of a term. The comment on the column `term.why` explains each. */
+/** Reason why a term ended. The comment on the column `term.why` explains each reason. */
 export type TermEnding =
   | 'released'
   | 'release-requested'
@@ -71,9 +71,12 @@ export interface ObservedTerm {
   readonly host: string | null
   readonly osPid: number | null
   readonly beganAt: Date
-  /** Null while the term lasts. */
+  /** Time at which the term ended. Null while the term lasts. */
   readonly endedAt: Date | null
-  /** Set if no instance observed the end. In that case the term ended between `endedAt` and this time. */
+  /**
+   * Latest possible end of the term. Set only if no instance observed the end. In that case, the term ended between
+   * `endedAt` and this time.
+   */
   readonly goneBy: Date | null
   readonly why: TermEnding | null
   readonly lastedMs: number
@@ -82,7 +85,7 @@ export interface ObservedTerm {
 export interface LatencyFilter {
   readonly namespace?: string | undefined
   readonly queue?: string | undefined
-  /** Number of hours, at most 48. Default 3. */
+  /** Number of hours to read, at most 48. Default 3. */
   readonly hours?: number | undefined
 }
 
@@ -92,27 +95,30 @@ export interface Latencies {
   readonly from: Date
   readonly columnMs: number
   readonly columns: number
-  /** Sampling rate: one of every `oneOf` jobs was read. 1 if all jobs were read. */
+  /** Sampling rate: one in `oneOf` jobs was read. The value is 1 if all jobs were read. */
   readonly oneOf: number
-  /** At most 20 queues, those with the most ended jobs first. */
+  /** Latencies of at most 20 queues. The queues with the most ended jobs come first. */
   readonly queues: readonly QueueLatencies[]
 }
 
 export interface QueueLatencies {
   readonly namespace: string
   readonly queue: string
-  /** Columns without jobs are omitted. */
+  /** Latencies in each column. Columns without jobs are omitted. */
   readonly points: readonly LatencyPoint[]
 }
 
 export interface LatencyPoint {
   /** Index of the column. */
   readonly column: number
-  /** Number of jobs that were read. */
+  /** Number of jobs in the column that were read. */
   readonly jobs: number
-  /** Time from enqueueing to the claim, for jobs that ended at the first attempt. Includes a requested delay. Null without such jobs. */
+  /**
+   * Time from enqueueing to the claim, for jobs that ended with their first attempt. Includes any requested delay. Null
+   * if there are no such jobs.
+   */
   readonly waited: Percentiles | null
-  /** Run time from the claim to the end, for jobs that ended as `done`. Null without such jobs. */
+  /** Run time from the claim to the end, for jobs that ended as `done`. Null if there are no such jobs. */
   readonly took: Percentiles | null
 }
 

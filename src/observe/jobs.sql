@@ -1,9 +1,9 @@
--- Reads queues and jobs. Each statement returns one JSON document. Nothing here writes.
+-- Read-only statements about queues and jobs. Each statement returns one JSON document.
 
 -- name: queues
--- The used queues in a namespace ($1, or null for all) with a name ($4, or null for all), at most $2 (null for all). Returns for each
--- queue: the number of jobs by state, counted up to $3, the planner's estimate of live jobs, and why the next waiting jobs are waiting.
--- Relies on job_order, waiting_queue and job_history_failed.
+-- Returns at most $2 used queues (null for all) in a namespace ($1, or null for all) with a name ($4, or null for all). Returns for each
+-- queue: the number of jobs by state (counted up to $3), the planner's estimate of live jobs, and the reasons why the next waiting jobs are
+-- waiting. Relies on job_order, waiting_queue and job_history_failed.
 with
 -- include: used_queue
 -- include: running_job
@@ -113,9 +113,9 @@ select json_build_object(
 ) as answer
 
 -- name: rates
--- Number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of the history and the $2 live
--- jobs with the largest IDs. The counted period starts at the latest of three times: one minute ago, the oldest row that was read, and
--- midnight UTC. Relies on job_pkey and waiting_pkey.
+-- Returns the number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of the history and
+-- the $2 live jobs with the largest IDs. The counted period starts at the latest of three times: one minute ago, the oldest row that was
+-- read, and midnight UTC. Relies on job_pkey and waiting_pkey.
 with
 -- include: recent_history
 live as materialized (
@@ -129,7 +129,7 @@ since as materialized (
     greatest(
       clock_timestamp() - interval '1 minute',
       began_at,
-      -- If all pages were read, the oldest end does not limit the period.
+      -- If all pages were read, the oldest end time does not limit the period.
       case when pages > $1::integer then (select min(ended_at) from tail) end,
       (
         select max(oldest)
@@ -158,11 +158,11 @@ select json_build_object(
 ) as answer
 
 -- name: search
--- Jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), IDs ($5; each null for all), states ($6), states that
--- match only after a failed attempt ($7), wait reasons ($8, or null) and input values ($9: pairs of a path and a text). Returns at most $10
--- rows: running jobs, ready jobs in the order of their claims, waiting jobs by due time, ended jobs, newest first. Without an index, the
--- search scans at most $11 rows of each state and $12 rows of the history. isCut reports that the scan stopped early. The limits are
--- subqueries, which makes the planner choose the index. Relies on job_order, job_pkey, waiting_queue, waiting_pkey, job_history_failed and
+-- Returns at most $10 jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), IDs ($5; each null for all), states
+-- ($6), states that match only after a failed attempt ($7), wait reasons ($8, or null) and input values ($9: pairs of a path and a text).
+-- Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and ended jobs from newest to oldest. Without an
+-- index, the search scans at most $11 rows of each state and $12 rows of the history. If isCut is true, the scan stopped early. The limits
+-- are subqueries, so that the planner chooses the index. Relies on job_order, job_pkey, waiting_queue, waiting_pkey, job_history_failed and
 -- job_history_id.
 with
 -- include: used_queue
@@ -181,8 +181,8 @@ wanted_input as materialized (
   select array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
   from json_array_elements($9::text::json) as pair
 ),
--- Each part repeats the filters, so that it stops scanning when it has enough rows. The last row of a part has is_cut if the scan reached
--- its bound.
+-- Each part repeats the filters, so that the part stops scanning when it has enough rows. In the last row of a part, is_cut is true if the
+-- scan reached its limit.
 by_id as (
   select
     case when running_job.id is null then 2 else 1 end as part, job.id as place, job.id, job.queue,
@@ -428,8 +428,8 @@ select json_build_object(
 ) as answer
 
 -- name: job
--- One job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs of the same workflow, the
--- dependencies and the dependants. Relies on job_workflow, waiting_workflow, job_history_workflow and dependency_job.
+-- Returns one job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs of the same workflow,
+-- the dependencies and the dependants. Relies on job_workflow, waiting_workflow, job_history_workflow and dependency_job.
 with found as materialized (
   select
     j.id, j.queue, j.kind, case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state, j.priority, j.payload,
@@ -461,7 +461,7 @@ with found as materialized (
   where id = $1::bigint
   limit 1
 ),
--- Jobs can depend on each other without a workflow.
+-- Jobs can depend on each other even if they belong to no workflow.
 near as materialized (
   select *
   from (

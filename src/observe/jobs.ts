@@ -11,11 +11,11 @@ export interface QueueFilter {
   readonly queue?: string | undefined
   /** Maximum number of queues, in alphabetical order. Default: all. */
   readonly limit?: number | undefined
-  /** Maximum count per queue and state. Default `maxCounted`. */
+  /** Maximum number of jobs to count per queue and state. Default `maxCounted`. */
   readonly countTo?: number | undefined
 }
 
-/** Maximum count of jobs per queue and state. */
+/** Default maximum number of jobs to count per queue and state. */
 export const maxCounted = 10_000
 
 export interface QueueName {
@@ -38,13 +38,13 @@ export interface QueueName {
 export interface ObservedQueue extends QueueName {
   /** Start of the pause. Null if the queue is not paused. */
   readonly pausedAt: Date | null
-  /** Milliseconds since then, by the database clock. */
+  /** Milliseconds since the queue was paused, by the database clock. Null if the queue is not paused. */
   readonly pausedForMs: number | null
   /** Number of workers that serve the queue. */
   readonly workers: number
   /** Number of running jobs. */
   readonly running: number
-  /** Number of jobs that are ready to run, counted up to 10,000. 10,001 if there are more. */
+  /** Number of jobs that are ready to run, exact up to 10,000. 10,001 means that there are more. */
   readonly ready: number
   /**
    * Number of running and ready jobs, as estimated by PostgreSQL's planner. Null if the planner's statistics do not
@@ -53,25 +53,25 @@ export interface ObservedQueue extends QueueName {
   readonly estimated: number | null
   /** Time at which the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestAt: Date | null
-  /** Number of waiting jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of waiting jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly waiting: number
-  /** Number of jobs that wait for their scheduled time. Counts only the first 10,000 waiting jobs by due time. */
+  /** Number of jobs that are waiting for their scheduled time, among the first 10,000 waiting jobs by due time. */
   readonly scheduled: number
-  /** Number of these 10,000 jobs that wait for their next attempt. */
+  /** Number of jobs that are waiting for their next attempt, among the first 10,000 waiting jobs by due time. */
   readonly retrying: number
-  /** Number of these 10,000 jobs that wait for a slot in a lane. */
+  /** Number of jobs that are waiting for a slot in their lane, among the first 10,000 waiting jobs by due time. */
   readonly parked: number
-  /** Number of these 10,000 jobs that wait for other jobs. */
+  /** Number of jobs that are waiting for other jobs, among the first 10,000 waiting jobs by due time. */
   readonly blocked: number
-  /** Number of buried jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of buried jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly buried: number
-  /** Number of cancelled jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of cancelled jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly cancelled: number
-  /** Number of discarded jobs, counted up to 10,000. 10,001 if there are more. */
+  /** Number of discarded jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly discarded: number
 }
 
-/** Recent rates of a queue in jobs per minute. `retried` counts only jobs that have not ended since. */
+/** Recent rates of a queue, in jobs per minute. `retried` counts only retried jobs that have not ended yet. */
 export type QueueRates = Readonly<Record<RateKind, number>>
 
 /** Rates of an idle queue. */
@@ -96,7 +96,7 @@ export interface ObservedJob {
   readonly queueKey: string
   /** State of the job. */
   readonly state: JobState
-  /** Whether the job is not running only because its queue is paused. */
+  /** Whether the job's paused queue is the only reason why the job is not running. */
   readonly paused: boolean
   /** Reason why the job is waiting: its scheduled time, its next attempt, a slot in its lane, or other jobs. */
   readonly waits: JobWait | null
@@ -116,11 +116,11 @@ export interface ObservedJob {
   readonly progress: number | null
   /** Instance that is running the job, or ran it last. Null if the instance is no longer known. */
   readonly instance: string | null
-  /** Host of that instance. Null if the instance is no longer known. */
+  /** Host of the job's instance. Null if the instance is no longer known. */
   readonly host: string | null
-  /** Operating system process ID of that instance. Null if the instance is no longer known. */
+  /** Operating system process ID of the job's instance. Null if the instance is no longer known. */
   readonly osPid: number | null
-  /** Reason for the request to stop the running job. */
+  /** Reason for the request to stop the running job. Null if there is no such request. */
   readonly cancelling: string | null
   /**
    * Reason why the job is not running, other than a scheduled time: no worker serves the queue, no worker handles the
@@ -129,19 +129,19 @@ export interface ObservedJob {
   readonly waitReason: string | null
   /** Error of the last attempt, or reason why the job ended. */
   readonly failure: string | null
-  /** Name of that error. */
+  /** Name of the error in `failure`. */
   readonly failureName: string | null
   /** Time at which the job was enqueued. */
   readonly enqueuedAt: Date
-  /** Time from which the waiting job may run. */
+  /** Earliest time at which the waiting job may run. */
   readonly runAt: Date | null
   /** Start of the running attempt. */
   readonly claimedAt: Date | null
   /** Time at which the job ended. */
   readonly endedAt: Date | null
   /**
-   * Milliseconds by the database clock since the job ended. For a running job, since the claim. For other jobs, since
-   * the job was enqueued.
+   * Milliseconds since the job ended, since the claim (for a running job), or since the job was enqueued (for all other
+   * jobs). Measured by the database clock.
    */
   readonly forMs: number
   /** Milliseconds until the waiting job may run. */
@@ -156,7 +156,7 @@ export interface JobSearchResult {
   readonly searchedRows: number | null
 }
 
-/** An attempt that failed, or whose worker died. */
+/** An attempt that failed or ended because its worker died. */
 export interface ObservedAttempt extends RecordedError {
   readonly attempt: number
   readonly claimedAt: Date | null
@@ -173,7 +173,7 @@ export interface JobDetails
   readonly uniqueKey: string | null
   /** ID of the first job of the workflow. */
   readonly workflow: number | null
-  /** Undefined if the input is larger than `maxBytes`. */
+  /** The job's input. Undefined if the input is larger than `maxBytes`. */
   readonly input: unknown
   readonly inputBytes: number
   readonly result: unknown
@@ -191,9 +191,9 @@ export interface LinkedJob {
   readonly id: number
   readonly kind: string
   readonly state: JobState
-  /** IDs of the jobs that have to end first. */
+  /** IDs of the jobs that have to end before this job can run. */
   readonly after: readonly number[]
-  /** What happens to this job if one of these jobs fails. */
+  /** Effect on this job if one of the jobs in `after` fails. */
   readonly ifFailed: 'cancel' | 'run' | 'wait'
 }
 
@@ -207,7 +207,10 @@ const everyJob: JobSearch = {
   waits: [],
   input: [],
 }
-/** Number of pages at the end of the history that are read to find recently ended jobs: 512 kB, a few thousand jobs. */
+/**
+ * Number of pages that are read from the end of the history to find recently ended jobs. 64 pages are 512 kB, which
+ * contain a few thousand jobs.
+ */
 export const maxHistoryPages = 64
 const maxNewJobs = 5_000
 /**
@@ -239,7 +242,7 @@ export class JobsObserver {
     return { count, rows: (rows ?? []).map((row) => readRow<ObservedQueue>(row, 'pausedAt', 'oldestAt')) }
   }
 
-  /** Returns the rates of the last minute by queue key, without idle queues. */
+  /** Returns the rates of the last minute, by queue key. Omits idle queues. */
   async rates(): Promise<ReadonlyMap<string, QueueRates>> {
     const { overMs, rows } = await this.#read<RatesDocument>('rates', [maxHistoryPages, maxNewJobs])
     const rates = new Map<string, QueueRates>()
@@ -251,10 +254,10 @@ export class JobsObserver {
   }
 
   /**
-   * Finds at most `limit` jobs: running jobs, then ready jobs in the order of their claims, then waiting jobs by due
-   * time, then ended jobs, the newest first. Without an index, the search scans the first 20,000 jobs of each state, or
-   * 5,000 if it reads inputs, and reports whether more exist. To find done jobs, it scans the latest ended jobs of all
-   * states. An empty search matches every job.
+   * Finds at most `limit` jobs. Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and
+   * ended jobs from newest to oldest. Without an index, the search scans the first 20,000 jobs of each state, or 5,000
+   * if it reads inputs, and reports whether more jobs exist. To find done jobs, the search scans the latest ended jobs
+   * of all states. An empty search matches every job.
    */
   async search(
     search: Partial<JobSearch>,
@@ -287,7 +290,7 @@ export class JobsObserver {
 
   /** Returns one job, or undefined if it does not exist or its history was deleted. */
   async find(id: number): Promise<JobDetails | undefined> {
-    // The job may move to another table during the query.
+    // Tries twice, because the job may move to another table during the query.
     for (let tries = 0; tries < 2; tries++) {
       const { job, others, linked } = await this.#read<JobDocument>('job', [id, maxBytes, maxLinked])
       if (job) return readDetails(job, linked ?? [], others)
@@ -321,21 +324,24 @@ function readJob({ unserved, needs, ...row }: RawJobRow): ObservedJob {
   return { ...readRow<Omit<ObservedJob, 'waitReason'>>(row, ...dates), waitReason: waitReasonOf(unserved, needs) }
 }
 
-/** Reason from the SQL function `job_unserved`. */
+/** Reason that the SQL function `job_unserved` returns. */
 type Unserved = 'queue' | 'kind' | null
-/** First unmet dependencies, from the SQL function `job_unmet_dependencies`. Null if the job does not wait for jobs. */
+/**
+ * First unmet dependencies that the SQL function `job_unmet_dependencies` returns. Null if the job is not waiting for
+ * other jobs.
+ */
 type Needs = readonly { readonly id: number; readonly state: string }[] | null
 
 const maxNamed = 3
 
-/** Formats the reason why a job is not running. */
+/** Returns the reason why a job is not running, as text. */
 function waitReasonOf(unserved: Unserved, needs: Needs): string | null {
-  if (unserved === 'queue') return 'no worker serves its queue'
-  if (unserved === 'kind') return 'no worker of its queue has a definition of its kind'
+  if (unserved === 'queue') return "no worker serves the job's queue"
+  if (unserved === 'kind') return 'no worker of the queue handles jobs of this kind'
   if (needs === null) return null
-  if (needs.length === 0) return 'all its dependencies have ended, and it becomes ready soon'
+  if (needs.length === 0) return 'all dependencies have ended, and the job will become ready soon'
   const named = needs.slice(0, maxNamed).map(({ id, state }) => `${id} (${state})`)
-  return `waits for ${needs.length === 1 ? 'job' : 'jobs'} ${named.join(', ')}${needs.length > maxNamed ? ', …' : ''}`
+  return `waiting for ${needs.length === 1 ? 'job' : 'jobs'} ${named.join(', ')}${needs.length > maxNamed ? ', …' : ''}`
 }
 
 function readDetails(

@@ -1,6 +1,6 @@
 import type { ObservedLock } from './locks.js'
 
-/** Returns an instance's host and process, or, for a session of a different program, its application name. */
+/** Returns the host and process of an instance, or the application name of a session outside Holdfast. */
 export function participantLabel(
   participant: Pick<ObservedLock, 'instance' | 'host' | 'osPid'> & Partial<Pick<ObservedLock, 'application' | 'user'>>,
   pid?: number | null,
@@ -13,7 +13,7 @@ export function participantLabel(
   return `${participant.application ?? participant.user ?? 'unknown'}${session}`
 }
 
-/** Returns the name, or the key if no name is registered. */
+/** Returns the name, or the key if no name is registered for the key. */
 export function nameLabel({ label, key }: { label: string | null; key: string }): string {
   return label ?? `key ${key}`
 }

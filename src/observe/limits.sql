@@ -1,9 +1,9 @@
--- Reads limits and rates. Nothing here writes.
+-- Read-only statements about limits and rates.
 
 -- name: limits
--- At most $4 limits and rates in a namespace ($1, or null for all), with a name prefix ($2, or null) and in the given states ($3). Limits
--- that calls wait for come first, then the fullest limits, then the rates that will be refilled last. Scans the first $5 rows of each
--- table, because no index covers names or states. Does not count permits of dead instances.
+-- Returns at most $4 limits and rates in a namespace ($1, or null for all), with a name prefix ($2, or null) and in the given states ($3).
+-- Limits that calls are waiting for come first, then the fullest limits, then the rates that will be refilled last. Scans the first $5 rows
+-- of each table, because no index covers names or states. Does not count permits of dead instances.
 with limit_state as materialized (
   select key, namespace, name
   from (select * from holdfast.limit_state limit $5::integer) as looked
@@ -34,7 +34,7 @@ counted as (
     limit_state.namespace,
     limit_state.name,
     coalesce(sum(weight) filter (where fence is not null), 0)::float8 as in_use,
-    -- Each call passes its own maximum. The largest one bounds the total.
+    -- Each call passes its own maximum. The largest maximum is the effective limit.
     max(max) as max,
     count(*) filter (where fence is not null)::integer as holders,
     count(*) filter (where session is not null and fence is null)::integer as waiting,
@@ -81,12 +81,13 @@ order by waiting desc nulls last, in_use / max desc nulls last, full_at desc nul
 limit $4::integer
 
 -- name: has_more_limits
--- Whether a table has more rows than the statement `limits` scans ($1).
+-- Returns whether a table has more rows than the statement `limits` scans ($1).
 select (select count(*) from (select from holdfast.limit_state limit $1::integer + 1) as rows) > $1::integer
   or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as rows) > $1::integer as more
 
 -- name: permits
--- At most $2 held permits of a limit ($1), at most $2 waiting calls in queue order, and the total number of both. Relies on permit_pkey.
+-- Returns at most $2 held permits of a limit ($1), at most $2 waiting calls in queue order, and the total number of each. Relies on
+-- permit_pkey.
 with permits as materialized (
   select *
   from holdfast.permit
@@ -126,7 +127,7 @@ where place <= $2::integer
 order by fence is null, place
 
 -- name: rate
--- Time at which a rate ($1) is full again. Relies on rate_pkey.
+-- Returns the time at which a rate ($1) will be completely refilled. Relies on rate_pkey.
 select
   full_at::float8 / 1000000 as "refilledAt",
   greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "refilledInMs"

@@ -7,9 +7,9 @@ export type LimitState = (typeof limitStates)[number]
 
 export interface LimitFilter {
   readonly namespace?: string | undefined
-  /** Prefix of the name. */
+  /** Prefix that the name must have. */
   readonly prefix?: string | undefined
-  /** Default: `full`, `used` and `spent`. */
+  /** States to include. Default: `full`, `used` and `spent`. */
   readonly states?: readonly LimitState[] | undefined
   /** Maximum number of limits. Default 50. */
   readonly limit?: number | undefined
@@ -27,11 +27,11 @@ export interface ObservedLimit {
   readonly namespace: string
   /** The name. */
   readonly name: string
-  /** Whether the limit applies to the number of permits held at the same time, or to the number in a period. */
+  /** `permits` for a limit on permits that are held at the same time, `rate` for a limit on the amount per period. */
   readonly kind: 'permits' | 'rate'
   /**
-   * State of permits: `full` if no more permits fit or if calls are waiting, otherwise `used` or `free`. State of a
-   * rate: `spent` if part of the rate has been used and not refilled yet, otherwise `refilled`.
+   * State of permits: `full` if no further permits are available or calls are waiting, otherwise `used` or `free`.
+   * State of a rate: `spent` if part of the rate has been used and has not been refilled yet, otherwise `refilled`.
    */
   readonly state: LimitState
   /**
@@ -41,27 +41,27 @@ export interface ObservedLimit {
    */
   readonly inUse: number | null
   /**
-   * Maximum total weight, as passed by the holders and the waiting calls. Null for a rate, and if there are no holders
-   * and no waiting calls.
+   * Maximum total weight, as passed by the holders and the waiting calls. Null for a rate, and if there are neither
+   * holders nor waiting calls.
    */
   readonly max: number | null
   /** Number of held permits. Null for a rate. */
   readonly holders: number | null
   /** Number of waiting calls. Null for a rate. */
   readonly waiting: number | null
-  /** Time since which permits have been held or calls have been waiting. Null for a rate. */
+  /** Start of the oldest hold or wait. Null for a rate, and if there are neither holds nor waits. */
   readonly since: Date | null
-  /** Milliseconds since then, by the database clock. */
+  /** Milliseconds since the oldest hold or wait started, by the database clock. */
   readonly forMs: number | null
   /** Time at which the rate will be completely refilled. Null for permits. */
   readonly refilledAt: Date | null
-  /** Milliseconds until then. */
+  /** Milliseconds until the rate is completely refilled. Null for permits. */
   readonly refilledInMs: number | null
 }
 
-/** A permit, or a call that waits for permits. */
+/** A permit, or a call that is waiting for permits. */
 export interface ObservedPermit {
-  /** Instance of the permit. */
+  /** Instance that holds the permit or is waiting for it. */
   readonly instance: string
   /** Host of the instance. Null if the instance is no longer known. */
   readonly host: string | null
@@ -71,11 +71,11 @@ export interface ObservedPermit {
   readonly weight: number
   /** Maximum total weight that this call passed. */
   readonly max: number
-  /** Fencing token of the grant. Null while the call waits. */
+  /** Fencing token of the grant. Null while the call is waiting. */
   readonly fence: number | null
   /** Time of the grant, or start of the wait. */
   readonly since: Date
-  /** Milliseconds since then, by the database clock. */
+  /** Milliseconds since the grant or the start of the wait, by the database clock. */
   readonly forMs: number
 }
 
@@ -87,21 +87,21 @@ export interface LimitDetails {
    * @fraction
    */
   readonly inUse: number
-  /** Maximum total weight. Null if no permit is held and no call waits. */
+  /** Maximum total weight. Null if no permit is held and no call is waiting. */
   readonly max: number | null
   /** Number of held permits. */
   readonly holding: number
   /** Number of waiting calls. */
   readonly waiting: number
-  /** Held permits, the oldest first. At most the requested number. */
+  /** Held permits, the oldest first, up to the requested number. */
   readonly holders: readonly ObservedPermit[]
-  /** Waiting calls, in the order in which they will be served. At most the requested number. */
+  /** Waiting calls in queue order, up to the requested number. */
   readonly waiters: readonly ObservedPermit[]
   /** The rate limit with this name. Undefined if it is completely refilled. */
   readonly rate: { readonly refilledAt: Date; readonly refilledInMs: number } | undefined
 }
 
-/** Maximum number of rows that are scanned in each table. */
+/** Maximum number of rows to scan in each table. */
 export const maxLimitsSearched = 20_000
 
 /** Returns two keys for a name: the key of its permits and the key of its rate. */

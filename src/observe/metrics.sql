@@ -1,8 +1,8 @@
--- Numbers for monitoring. Each count is bounded.
+-- Metrics for monitoring. Each count is bounded.
 
 -- name: schedules
--- At most $2 schedules in a namespace ($1): by how much the next tick is overdue, and the latest tick of the rule whose run succeeded.
--- Relies on schedule_named, tick_done and tick_active.
+-- Returns at most $2 schedules in a namespace ($1). For each schedule, returns by how much the next tick is overdue, and the latest tick
+-- whose run succeeded. Extra runs do not count. Relies on schedule_named, tick_done and tick_active.
 select
   name,
   paused_at is not null as paused,
@@ -35,7 +35,8 @@ order by name
 limit $2
 
 -- name: in_use
--- The number of leases, of permits, and of calls that wait for permits, in a namespace ($1). Counts at most $2 leases and $2 limits.
+-- Returns the number of leases, of permits, and of calls that are waiting for permits in a namespace ($1). Counts at most $2 leases and $2
+-- limits.
 select
   (
     select count(*)

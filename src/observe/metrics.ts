@@ -3,7 +3,7 @@ import { maxCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
 import { msOf, type RawRow, readRow } from './rows.js'
 
-/** Fleet metrics that are cheap to read. */
+/** Metrics of a fleet that are cheap to read. */
 export interface FleetMetrics {
   readonly queues: readonly (ObservedQueue & {
     /** Milliseconds since the ready job that runs next was enqueued. Null if no job is ready. */
@@ -22,7 +22,7 @@ export interface ScheduleMetrics {
   readonly paused: boolean
   /** Milliseconds since the next tick was due. Null if the schedule is paused or has no more ticks. */
   readonly lateMs: number | null
-  /** Latest tick of the rule whose run succeeded. */
+  /** Latest tick whose run succeeded. Extra runs do not count. */
   readonly lastSuccess: Date | null
   readonly running: number
 }

@@ -11,13 +11,13 @@ export interface NamedKey {
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Namespace of the name. Null for a key that is not registered, such as a key that a different program locked. */
+  /** Namespace of the name. Null if the key is not registered, for example because a different program locked it. */
   readonly namespace: string | null
-  /** The name. Null for a key that is not registered. */
+  /** The name. Null if the key is not registered. */
   readonly label: string | null
 }
 
-/** A session that holds or waits for a name. */
+/** A session that holds a name or is waiting for a name. */
 export interface SessionOwner {
   /** Instance of the session. Null for a session that does not belong to Holdfast. */
   readonly instance: string | null
@@ -31,27 +31,27 @@ export interface SessionOwner {
   readonly pid: number | null
 }
 
-/** A name that sessions hold or wait for as a lock. */
+/** A name that sessions hold, or are waiting for, as a lock. */
 export interface OverviewLock extends NamedKey {
-  /** Mode in which the name is held. Null if sessions only wait for the name. */
+  /** Lock mode in which the name is held. Null if no session holds the name. */
   readonly mode: 'exclusive' | 'shared' | null
   /** Number of sessions that hold the name. */
   readonly holders: number
-  /** Session that has held the name longest. Null if no session holds it. */
+  /** Session that has held the name for the longest time. Null if no session holds the name. */
   readonly holder: SessionOwner | null
-  /** Duration of that hold in milliseconds, known after about 3 s. */
+  /** Duration of the longest hold in milliseconds, known after about 3 s. */
   readonly heldMs: number | null
   /** Fencing token of the grant, known after about 3 s. */
   readonly fence: number | null
-  /** Number of calls that wait for the name. */
+  /** Number of calls that are waiting for the name. */
   readonly waiters: number
-  /** Session that has waited longest. Null if no session waits. */
+  /** Session that has been waiting for the longest time. Null if no session is waiting. */
   readonly waiter: SessionOwner | null
-  /** Duration of that wait, in milliseconds. */
+  /** Duration of the longest wait, in milliseconds. */
   readonly waitedMs: number | null
 }
 
-/** A name that is leased, or that a minimum hold blocks after the release of its lease. */
+/** A name that is leased, or whose lease was released while its minimum hold still blocks the name. */
 export interface OverviewLease extends NamedKey {
   /** Whether the lease is held. False if the lease was released and only its minimum hold still blocks the name. */
   readonly held: boolean
@@ -59,37 +59,37 @@ export interface OverviewLease extends NamedKey {
   readonly holder: SessionOwner
   /** Fencing token of the grant. */
   readonly fence: number
-  /** Duration of the lease without a renewal, in milliseconds. */
+  /** Time after which the lease expires if it is not renewed, in milliseconds. */
   readonly ttlMs: number
   /** Whether a waiting call has requested a notification of the release. */
   readonly hasWaiters: boolean
   /** Milliseconds since the grant. */
   readonly heldMs: number
-  /** Milliseconds until the name is free, unless the lease is renewed. */
+  /** Milliseconds until the name becomes free if the lease is not renewed. */
   readonly expiresInMs: number
 }
 
 export interface NamesFilter {
   readonly namespace?: string | undefined
-  /** Part of the name, or of the key if the name is not registered. */
+  /** Text that must occur in the name, or in the key if the name is not registered. */
   readonly search?: string | undefined
-  /** Maximum number of locks, and of leases. Default 200. */
+  /** Maximum number of locks, and maximum number of leases. Default 200. */
   readonly limit?: number | undefined
 }
 
-/** Number of names that are held, and number of names that sessions wait for. */
+/** Number of names that are held, and number of names that sessions are waiting for. */
 export interface NamesCounts {
   /** Number of names that are held as locks. */
   readonly held: number
-  /** Number of names that sessions wait for. */
+  /** Number of names that sessions are waiting for. */
   readonly waitedFor: number
-  /** Number of calls that wait for a lock. */
+  /** Number of calls that are waiting for a lock. */
   readonly waiters: number
-  /** Number of names that are leased, or that a minimum hold blocks after the release of the lease. */
+  /** Number of names that are leased, or that a minimum hold still blocks after the lease's release. */
   readonly leased: number
 }
 
-/** Names that are held or waited for as locks, and names that are leased. */
+/** Names that sessions hold, or are waiting for, as locks, and names that are leased. */
 export interface NamesOverview {
   readonly at: Date
   /** Counts of all matching names, including names that are not listed. */
@@ -98,7 +98,7 @@ export interface NamesOverview {
   readonly leases: readonly OverviewLease[]
 }
 
-/** Document of the statement `fleet`. */
+/** Document that the statement `fleet` returns. */
 export interface NamesDocument extends NamesCounts {
   now: number
   lockRows: OverviewLock[] | null

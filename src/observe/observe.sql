@@ -1,10 +1,10 @@
--- Reads locks and leases. Nothing here writes. A role that may read the schema may run each statement.
+-- Read-only statements about locks and leases. Every role that may read the schema may run these statements.
 
 -- name: locks
--- The sessions that hold or wait for names: for the name with a key ($1), for the names in a namespace ($2), or for all names (null). With
--- $3, returns only names that sessions wait for. PostgreSQL's lock table is authoritative. Names, times and fencing tokens come from the
--- tables hold and wait. A call that polls or waits inside its process has no session in the lock queue. For such a call, only the row in
--- wait is known, and the pid is null.
+-- Returns the sessions that hold names or are waiting for names: for the name with a key ($1), for the names in a namespace ($2), or for
+-- all names (null). With $3, returns only names that sessions are waiting for. PostgreSQL's lock table is authoritative. Names, times and
+-- fencing tokens come from the tables hold and wait. A call that polls or waits inside its process has no session in the lock queue. Such a
+-- call has only a row in wait, and its pid is null.
 with
 -- include: advisory
 contended as materialized (
@@ -80,8 +80,8 @@ everything as (
     where present.instance = noted.instance
       and present.key = noted.key
       and (not present.granted and present.mode = noted.mode
-        -- PostgreSQL grants the lock first. Up to 1 s later, the instance deletes the row in wait. Then the instance inserts the row in
-        -- hold.
+        -- PostgreSQL grants the lock first. Up to 1 s later, the instance deletes the row in the table wait. Then the instance inserts the
+        -- row in the table hold.
         or present.granted and not exists (
           select from holdfast.hold where hold.session = present.session and hold.key = present.key
         ))
@@ -115,8 +115,9 @@ where ($1::bigint is null or key = $1::bigint)
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
 
 -- name: leases
--- The lease on the name with a key ($1), the leases in a namespace ($2), or all leases (null). A row is authoritative until it expires by
--- the database clock. A lease without a token was released, and its minimum hold still blocks the name. Relies on lease_expires_at.
+-- Returns the lease on the name with a key ($1), the leases in a namespace ($2), or all leases (null). A row is authoritative until it
+-- expires by the database clock. A lease without a token was released, and its minimum hold still blocks the name. Relies on
+-- lease_expires_at.
 select
   lease.key::text as key,
   name.namespace,
@@ -143,7 +144,7 @@ order by name.label is null, name.namespace, name.label, key
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: name_of
--- The registered name of a key ($1). Relies on name_pkey.
+-- Returns the registered name of a key ($1). Relies on name_pkey.
 select namespace, label
 from holdfast.name
 where key = $1::bigint

@@ -22,18 +22,17 @@ import { Proof, type ProofReport } from './proof.js'
 import { type RawRow, readRow } from './rows.js'
 import { SchedulesObserver } from './schedules.js'
 
-/**
- * Maximum number of limits, lanes and jobs in the wait graph (each counted separately), and maximum number of holders
- * and of waits per name.
- */
+/** Maximum number of limits, of lanes and of jobs in the wait graph. */
 const maxNames = 100
+/** Maximum number of holders, and of waits, per name in the wait graph. */
 const maxPerName = 50
 
 /**
- * Reads the state of the fleet. It never writes, acquires no locks, and works through any connection and any pooler.
- * Its queries do not use other modules, so the observer works even if those modules fail. Each result is a snapshot,
- * and a name can change hands before the result arrives. Sessions that do not belong to Holdfast, such as psql, are
- * included, because they take part in locks. src/observe/README.md lists the authoritative source for each fact.
+ * Reads the state of the fleet. The observer never writes, acquires no locks, and works through any connection and any
+ * pooler. Its queries do not use other modules, so the observer works even if those modules fail. Each result is a
+ * snapshot, and a name can change hands before the result arrives. Sessions that do not belong to Holdfast, such as
+ * psql, are included, because they can hold locks and wait for locks. src/observe/README.md lists the authoritative
+ * source for each fact.
  */
 export class Observer {
   readonly limits: LimitsObserver
@@ -68,16 +67,14 @@ export class Observer {
   }
 
   /**
-   * Reads instances, names, schedules, queues and recent failures with a few small statements. Large lists and counts
-   * are bounded or estimated. The result shows which ones.
+   * Reads instances, names, schedules, queues and recent failures with a few small statements. Large lists are bounded,
+   * and large counts are bounded or estimated. The result shows which lists and counts are affected.
    */
   overview({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Overview> {
     return this.#overviewReader.read(namespace)
   }
 
-  /**
-   * Reads the names that are held, waited for or leased, with one statement. Names with waiting calls come first.
-   */
+  /** Reads all names that are held, waited for or leased with one statement. Names with waiting calls come first. */
   names(filter: NamesFilter = {}): Promise<NamesOverview> {
     return this.#overviewReader.names(filter)
   }
@@ -85,20 +82,23 @@ export class Observer {
   /**
    * Checks the invariants of Holdfast with one bounded statement. A healthy fleet repairs some contradictions within
    * seconds. The result therefore reports a contradiction as a violation only if the same observer still finds it after
-   * `repairWithinMs` (default 20 s). Until then, the result counts it as a suspect.
+   * `repairWithinMs` (default 20 s). Until then, the result counts the contradiction as a suspect.
    */
   proof({ repairWithinMs }: { readonly repairWithinMs?: number | undefined } = {}): Promise<ProofReport> {
     return this.#proof.check(repairWithinMs)
   }
 
-  /** Lists the sessions that hold or wait for locks, by name. Holders come first, then the longest wait. */
+  /**
+   * Lists the sessions that hold locks or are waiting for locks, by name. For each name, holders come first, then the
+   * waits from longest to shortest.
+   */
   async locks({ key, namespace }: LockFilter = {}): Promise<ObservedLock[]> {
     const values = [key ?? null, namespace ?? null, false]
     const rows = await this.#reader.read<RawRow<ObservedLock>>(this.#sql.locks.text, values)
     return linkRecordedWaits(rows.map(readLock))
   }
 
-  /** Lists the leases, including released leases whose minimum hold keeps the name taken. */
+  /** Lists the leases, including released leases whose minimum hold still blocks the name. */
   async leases({ key, namespace }: LockFilter = {}): Promise<ObservedLease[]> {
     const values = [key ?? null, namespace ?? null]
     const rows = await this.#reader.read<RawRow<ObservedLease>>(this.#sql.leases.text, values)
@@ -133,8 +133,8 @@ export class Observer {
   }
 
   /**
-   * Reads how long names were held and waited for during the last two days, the longest waits first. Instances record
-   * samples once a minute (src/samples).
+   * Reads when names were held and waited for during the last two days. The names with the longest waits come first.
+   * Instances record samples once a minute (src/samples).
    */
   holdTimeline(only: HoldTimelineFilter = {}): Promise<HoldTimeline> {
     return this.#holdHistory.timeline(only)
@@ -154,20 +154,20 @@ export class Observer {
   }
 
   /**
-   * Reads job wait times and run times by queue and column. From a long history, reads only a sample: one of every
-   * `oneOf` jobs.
+   * Reads job wait times and run times by queue and column. From a long history, reads only a sample: one in `oneOf`
+   * jobs.
    */
   latencies(only: LatencyFilter = {}): Promise<Latencies> {
     return this.#holdHistory.latencies(only)
   }
 
-  /** Returns whether any call or job is waiting. Much cheaper than the graph. */
+  /** Returns whether any call or job is waiting. Costs much less than reading the graph. */
   async hasBlockedWaits(): Promise<boolean> {
     const [row] = await this.#reader.read<{ has_blocked_waits: boolean }>(this.#hasBlockedWaits.text)
     return row!.has_blocked_waits
   }
 
-  /** Returns the registered name of a key, or undefined. */
+  /** Returns the registered name of a key, or undefined if the key is not registered. */
   async nameOf(key: string): Promise<{ readonly namespace: string; readonly label: string } | undefined> {
     const [row] = await this.#reader.read<{ namespace: string; label: string }>(this.#sql.name_of.text, [key])
     return row
@@ -182,7 +182,7 @@ export class Observer {
 
 export interface GraphFilter {
   readonly namespace?: string | undefined
-  /** Whether to include elections. Election candidates are not blocked. Default true. */
+  /** Whether to include elections, whose candidates do not count as blocked. Default true. */
   readonly elections?: boolean | undefined
 }
 

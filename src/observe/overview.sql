@@ -1,8 +1,8 @@
--- The overview. Each statement returns one JSON document. Lists are bounded, and only the end of the job history is read.
+-- Statements for the overview. Each statement returns one JSON document. Lists are bounded, and only the end of the job history is read.
 
 -- name: fleet
--- Instances, names that are held or waited for, and leases in a namespace ($1, or null for all). Lists at most $2 rows of each. Lists only
--- names that contain a text ($3, or null for all). Uses the same sources as the statement `locks`. This statement does not call
+-- Returns the instances, the names that are held or waited for, and the leases in a namespace ($1, or null for all), at most $2 rows of
+-- each. Lists only names that contain a text ($3, or null for all). Uses the same sources as the statement `locks`, but does not call
 -- pg_blocking_pids, which would lock the whole lock table for each waiting session. Relies on lease_expires_at.
 with
 -- include: advisory
@@ -14,7 +14,8 @@ activity as materialized (
     case when application_name like 'holdfast %' then substr(application_name, 10) end as instance
   from pg_stat_activity
 ),
--- Uses a window function instead of a join. The planner estimates that there is only one lock, so it would use a nested loop.
+-- Uses a window function instead of a join. For a join, the planner would choose a nested loop, because it estimates that there is only one
+-- lock.
 numbered as materialized (
   select key, mode, granted, pid, waitstart, max(session) over (partition by pid) as session from advisory
 ),
@@ -44,7 +45,8 @@ noted as materialized (
   from holdfast.wait
   where kind = 'lock'
     and instance in (select instance from activity)
-    -- PostgreSQL grants the lock first. Up to 1 s later, the instance deletes the row in wait. Then the instance inserts the row in hold.
+    -- PostgreSQL grants the lock first. Up to 1 s later, the instance deletes the row in the table wait. Then the instance inserts the row
+    -- in the table hold.
     and not exists (
       select from held where held.instance = wait.instance and held.key = wait.key and held.since is null
     )
@@ -171,7 +173,7 @@ select json_build_object(
       from named
       left join holdfast.instance as holding on holding.id = holder_instance
       left join holdfast.instance as waiting on waiting.id = waiter_instance
-      -- Candidates always wait for their election, so these waits are not a problem.
+      -- Candidates are always waiting for their election, so their waits are not a problem.
       order by waiters = 0, coalesce(label like 'election/%', false), waited_since, held_since nulls last, label, key
       limit $2::integer
     ) as l
@@ -199,9 +201,9 @@ select json_build_object(
 ) as answer
 
 -- name: recent
--- Jobs that ended in the last minute, and failures of the last hour, in a namespace ($2, or null for all) and in at most $3 queues. Ended
--- jobs are counted from the latest of three times: one minute ago, the oldest end on the last pages ($1), midnight UTC, when the table of
--- the day begins. Relies on job_history_failed, tick_pkey, gap_pkey and lease_expires_at.
+-- Returns the number of jobs that ended in the last minute, and the failures of the last hour, in a namespace ($2, or null for all) and in
+-- at most $3 queues. Ended jobs are counted from the latest of three times: one minute ago, the oldest end time on the last $1 pages, and
+-- midnight UTC, when the day's table begins. Relies on job_history_failed, tick_pkey, gap_pkey and lease_expires_at.
 with
 -- include: recent_history
 since as materialized (
@@ -210,7 +212,7 @@ since as materialized (
     greatest(
       clock_timestamp() - interval '1 minute',
       began_at,
-      -- If all pages were read, the oldest end does not limit the period.
+      -- If all pages were read, the oldest end time does not limit the period.
       case when pages > $1::integer then (select min(ended_at) from tail) end
     ) as at
   from today

@@ -15,7 +15,7 @@ import { dateOf, msOf, readDocument, readRow } from './rows.js'
 import type { ScheduleName } from './schedule-rows.js'
 import { parseGivenRule, type RawScheduleRow, type SchedulesObserver } from './schedules.js'
 
-/** Maximum count of ready jobs, and of waiting jobs, per queue. */
+/** Maximum number of ready jobs, and of waiting jobs, to count per queue. */
 const maxReady = 1_000
 
 /**
@@ -29,27 +29,27 @@ export interface Overview {
   readonly server: string
   /** Counts, including rows that are not listed. */
   readonly counts: OverviewCounts
-  /** Instances. Dead instances come first, then the oldest. */
+  /** Instances. Dead instances come first. Within each group, the oldest instance comes first. */
   readonly instances: readonly OverviewInstance[]
   /**
-   * One row for each name. Names with waits come first, the longest wait first and election candidates last. Then the
-   * other names follow, the longest hold first.
+   * One row for each name. Names with waits come first, starting with the longest wait and ending with elections. The
+   * other names follow, starting with the longest hold.
    */
   readonly locks: readonly OverviewLock[]
-  /** Leases. Those that calls wait for come first, then the oldest. */
+  /** Leases. Leases that calls are waiting for come first. Within each group, the oldest lease comes first. */
   readonly leases: readonly OverviewLease[]
-  /** Schedules. The next tick comes first, paused schedules last. */
+  /** Schedules in the order of their next ticks. Paused schedules come last. */
   readonly schedules: readonly OverviewSchedule[]
   /** Queues, by name. */
   readonly queues: readonly OverviewQueue[]
   /**
-   * Period in milliseconds over which ended jobs are counted. One minute, or less if more jobs ended in that minute
-   * than the overview reads.
+   * Period in milliseconds over which ended jobs are counted. The period is one minute, or less if more jobs ended
+   * within that minute than the overview reads.
    */
   readonly overMs: number
   /**
-   * Ongoing problems, and failures of the last hour, the latest first. At most 50 failures, and at most 10 per queue or
-   * schedule.
+   * Ongoing problems, and failures of the last hour, the latest first. Contains at most 50 failures, and at most 10 per
+   * queue or schedule.
    */
   readonly trouble: readonly Trouble[]
 }
@@ -62,23 +62,23 @@ export interface OverviewCounts extends NamesCounts {
   readonly gone: number
   /** Number of schedules. */
   readonly schedules: number
-  /** Number of used queues. */
+  /** Number of queues that are in use. */
   readonly queues: number
 }
 
-/** A process that opened Holdfast. */
+/** An instance: a process that opened Holdfast. */
 export interface OverviewInstance extends InstanceIdentity {
-  /** Whether PostgreSQL has a session of the instance, or its row has not expired. */
+  /** Whether the instance has a session in PostgreSQL, or a row that has not expired. */
   readonly alive: boolean
-  /** Progress of a drain. `open` if no drain was requested. */
+  /** Drain state of the instance. `open` if no drain was requested. */
   readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
   /** Number of locks that the instance holds. */
   readonly held: number
-  /** Number of calls of the instance that wait for a lock. */
+  /** Number of the instance's calls that are waiting for a lock. */
   readonly waiting: number
   /** Number of leases that the instance holds. */
   readonly leased: number
-  /** Number of job workers. */
+  /** Number of the instance's job workers. */
   readonly workers: number
   /** Number of times that the instance lost its presence and reconnected. */
   readonly reconnects: number
@@ -94,11 +94,11 @@ export interface OverviewSchedule extends ScheduleName {
   readonly members: number
   /** Next tick, which may be overdue. Null if the rule has no further ticks. */
   readonly nextAt: Date | null
-  /** Milliseconds until the next tick. Negative if it is overdue. */
+  /** Milliseconds until the next tick. Negative if the tick is overdue. */
   readonly nextInMs: number | null
   /** Number of current runs. */
   readonly running: number
-  /** Latest tick whose run has ended. */
+  /** Ended run with the latest tick. */
   readonly last: LastRun | null
 }
 
@@ -116,9 +116,9 @@ export interface LastRun {
   readonly instance: string | null
 }
 
-/** A queue, and the jobs that ended recently. */
+/** A queue and its recently ended jobs. */
 export interface OverviewQueue extends QueueName {
-  /** Number of ready jobs. Exact up to 1,000. `readyIs` shows what larger numbers mean. */
+  /** Number of ready jobs, exact up to 1,000. `readyIs` shows what larger numbers mean. */
   readonly ready: number
   /**
    * `counted`: `ready` is exact. `estimated`: `ready` is the query planner's estimate. `at least`: `ready` is 1,001,
@@ -127,7 +127,7 @@ export interface OverviewQueue extends QueueName {
   readonly readyIs: 'counted' | 'estimated' | 'at least'
   /** Number of running jobs. */
   readonly running: number
-  /** Number of waiting jobs. Exact up to 1,000. 1,001 if there are more. */
+  /** Number of waiting jobs, exact up to 1,000. The number is 1,001 if more jobs are waiting. */
   readonly waiting: number
   /** Milliseconds since the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestMs: number | null
@@ -144,11 +144,13 @@ export interface OverviewQueue extends QueueName {
   /** Number of jobs that were buried during `overMs`. */
   readonly buried: number
   /**
-   * Time from enqueueing to the claim, for jobs that ended in `overMs` at the first attempt. Includes a requested delay. Null
-   * if there were no such jobs.
+   * Time from enqueueing to the claim, for jobs that ended during `overMs` with their first attempt. Includes any
+   * requested delay. Null if there were no such jobs.
    */
   readonly waited: Latency | null
-  /** Run time from the claim to the end, for jobs that ended as `done` in `overMs`. Null if there were no such jobs. */
+  /**
+   * Run time from the claim to the end, for jobs that ended as `done` during `overMs`. Null if there were no such jobs.
+   */
   readonly took: Latency | null
 }
 
@@ -163,9 +165,9 @@ export interface Latency {
 /** A failure or an ongoing problem. */
 export interface Trouble {
   /**
-   * `buried`: a job failed permanently. `failed`: a schedule run threw an error. `broken`: a schedule run died with its
-   * instance. `gap`: ticks have no run. `lease`: a lease was not renewed, and no call has acquired it since.
-   * `reconnected`: an instance lost its session and reconnected. `gone`: an instance died without closing.
+   * `buried`: a job failed permanently. `failed`: a schedule run threw an error. `broken`: a schedule run ended because
+   * its instance died. `gap`: ticks have no run. `lease`: a lease expired without a renewal, and no call has acquired
+   * it since. `reconnected`: an instance lost its session and reconnected. `gone`: an instance died without closing.
    */
   readonly kind: 'buried' | 'failed' | 'broken' | 'gap' | 'lease' | 'reconnected' | 'gone'
   /** Time of the failure. Null for an ongoing problem. */
@@ -276,7 +278,7 @@ function readSchedule(row: RawScheduleRow, nowMs: number): OverviewSchedule {
 function readQueue(row: ObservedQueue, at: Date, ended: EndedJobs | undefined, overMs: number): OverviewQueue {
   const { key, name, namespace, ready, estimated, running, waiting, oldestAt, workers, pausedForMs } = row
   const isCounted = ready <= maxReady
-  // Outdated statistics must not contradict the count.
+  // Ignores an estimate that is smaller than the count, because it comes from outdated statistics.
   const isEstimated = !isCounted && estimated !== null && estimated > maxReady
   return {
     key,
@@ -308,7 +310,7 @@ function goneOf({ id, namespace, host, osPid }: OverviewInstance): Trouble {
     namespace,
     subject: `${host} process ${osPid}`,
     job: null,
-    detail: 'no session or heartbeat vouches for the instance, and it has not closed',
+    detail: 'the instance has neither a session nor a recent heartbeat, and has not closed',
     instance: id,
   }
 }

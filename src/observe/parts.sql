@@ -2,8 +2,9 @@
 -- the comma before the next expression or column.
 
 -- part: advisory
--- The advisory locks of this database. A lock on a name has the name's key. A lock on a session number has the session. Materialised,
--- because the planner estimates almost no rows and would read the lock table once per row of the joined table.
+-- The advisory locks in this database. For a lock on a name, the column key contains the name's key. For a lock on a session number, the
+-- column session contains the number. The part is materialized, because the planner underestimates the number of rows and would otherwise
+-- read the lock table once per row of the joined table.
 advisory as materialized (
   select
     mode,
@@ -20,8 +21,8 @@ advisory as materialized (
 ),
 
 -- part: used_queue
--- The queues with a registered name, and the queues with jobs in the tables job or waiting. Each queue costs one step in job_order and one
--- in waiting_queue, regardless of the number of jobs.
+-- The queues with a registered name, and the queues with jobs in the tables job or waiting. Each queue costs one index step in job_order
+-- and one index step in waiting_queue, regardless of the number of jobs.
 used_queue as materialized (
   with recursive
   of_jobs as (
@@ -50,7 +51,8 @@ used_queue as materialized (
 ),
 
 -- part: running_job
--- The running jobs, found by the claims, because no index lists them. `offset 0` makes the planner look up each job by its ID.
+-- The running jobs. They are found through the claims, because no index lists running jobs. `offset 0` makes the planner look up each job
+-- by its ID.
 running_job as materialized (
   select distinct on (job.id) job.id, job.queue, claim.session, claim.claimed_at
   from (select fence, session, max_seq, claimed_at, unnest(jobs) as id from holdfast.claim) as claim

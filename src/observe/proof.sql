@@ -1,14 +1,14 @@
--- Checks Holdfast's invariants with its tables and PostgreSQL's lock table. Each query returns one row: the number of checked rows, the
--- number of violations, and the first 20 violations as facts. The text of a fact does not change while the violation lasts. The queries
--- check all current holds, but only the latest ended holds. Nothing here writes.
+-- Read-only statements that check Holdfast's invariants against its tables and PostgreSQL's lock table. Each statement returns one row: the
+-- number of checked rows, the number of violations, and the first 20 violations as facts. The text of a fact does not change as long as the
+-- violation lasts. The statements check all current holds, but only the latest ended holds.
 
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: one_holder
--- A name is held by one session, by several shared sessions, or by lease, but never as a lock and by lease at the same time. Each of the
--- latest ended terms ended before the next one began. Ignores terms that were taken from their holder, because the holder notices the loss
--- late. Relies on lease_pkey, term_ended_at and term_pkey.
+-- A name is held by one session, by several sessions in shared mode, or by a lease, but never as a lock and by a lease at the same time.
+-- Each of the latest ended terms ended before the next term began. Ignores terms that were taken away from their holder, because the holder
+-- notices the loss late. Relies on lease_pkey, term_ended_at and term_pkey.
 with
 -- include: advisory
 held as materialized (
@@ -17,7 +17,7 @@ held as materialized (
 leased as materialized (
   select key, instance from holdfast.lease where token <> '' and expires_at > clock_timestamp()
 ),
--- A call that tries to acquire a leased name briefly holds the lock on it. Only real holds have a row in hold.
+-- A call that is trying to acquire a leased name briefly holds the lock on the name. Only actual holds have a row in the table hold.
 both_ways as materialized (
   select distinct held.key, pid, leased.instance
   from held
@@ -70,8 +70,8 @@ select
   ) as facts
 
 -- name: fences_grow
--- The holder of a name has the largest fencing token that was used for a guarded write, and no fencing token exceeds the sequence. Among
--- the latest ended terms, a later term has a larger fencing token. Relies on fence_guard_pkey, term_ended_at and term_pkey.
+-- The holder of a name has the largest fencing token that was used for a guarded write, and no fencing token exceeds the value of the
+-- sequence. Among the latest ended terms, a later term has a larger fencing token. Relies on fence_guard_pkey, term_ended_at and term_pkey.
 with
 -- include: advisory
 drawn as materialized (
@@ -112,7 +112,7 @@ wrong as materialized (
       else format('held with fence %s, which is larger than any assigned fence', fence)
     end as what
   from suspect
-  -- Rows of hold are outdated if the session has ended or has released the name.
+  -- A row in the table hold is outdated if the session has ended or has released the name.
   where session is null
     or exists (
       select
@@ -133,7 +133,7 @@ select
   ) as facts
 
 -- name: no_leaks
--- No holder that has been silent for too long holds a lock, a lease or a permit that calls wait for. Relies on permit_queue and
+-- No instance that has been silent for too long holds a lock, a lease or a permit that calls are waiting for. Relies on permit_queue and
 -- permit_pkey.
 with
 -- include: advisory

@@ -5,12 +5,12 @@ import { CombinedQuery } from './combined-query.js'
 export interface Invariant {
   /** Number of the invariant in the design document. */
   readonly number: number
-  /** The guarantee, such as `At most one holder of a name`. */
+  /** The guarantee, such as `A name has at most one holder`. */
   readonly text: string
   /** Unit of `checked`, such as `names`. */
   readonly unit: string
   readonly checked: number
-  /** Number of contradictions that lasted longer than the fleet needs to repair them. */
+  /** Number of contradictions that have lasted longer than the fleet needs for a repair. */
   readonly violations: number
   /** Number of contradictions that the fleet may still repair. */
   readonly suspects: number
@@ -33,32 +33,35 @@ interface InvariantRow {
 }
 
 const promises = {
-  one_holder: { number: 1, text: 'At most one holder of a name, as a lock or by lease', unit: 'names' },
-  fences_grow: { number: 2, text: 'A later holder has a larger fence', unit: 'terms' },
-  no_leaks: { number: 3, text: 'Nothing is held longer than its holder may be silent', unit: 'holds' },
-  no_job_lost: { number: 4, text: 'No job is lost, whichever process dies', unit: 'jobs' },
-  one_end: { number: 5, text: 'One record of the end of a job', unit: 'ended jobs' },
-  one_run: { number: 6, text: 'One run per tick, or one reason for having none', unit: 'ticks' },
-  one_answer: { number: 7, text: 'One answer per delivery', unit: 'deliveries' },
-  permits_kept: { number: 8, text: 'Never more permits than the maximum of the limit', unit: 'limits' },
+  one_holder: { number: 1, text: 'A name has at most one holder, as a lock or by lease', unit: 'names' },
+  fences_grow: { number: 2, text: 'A later holder has a larger fencing token', unit: 'terms' },
+  no_leaks: { number: 3, text: 'No name is held by an instance that has been silent for too long', unit: 'holds' },
+  no_job_lost: { number: 4, text: 'No job is lost if a process dies', unit: 'jobs' },
+  one_end: { number: 5, text: 'The end of a job is recorded exactly once', unit: 'ended jobs' },
+  one_run: { number: 6, text: 'Each tick has one run, or one recorded reason for having no run', unit: 'ticks' },
+  one_answer: { number: 7, text: 'Each delivery has at most one answer', unit: 'deliveries' },
+  permits_kept: { number: 8, text: 'The permits of a limit never exceed its maximum', unit: 'limits' },
 } as const
 
 type InvariantName = keyof typeof promises
 type ProofRows = Record<InvariantName, InvariantRow> & { clock: { now_ms: number } }
 
 /**
- * Time that a fleet has to repair a contradiction. For example, it recovers a dead worker's jobs within seconds. Older
- * contradictions are violations.
+ * Time that a fleet has to repair a contradiction. For example, a fleet recovers a dead worker's jobs within seconds.
+ * Contradictions that last longer are violations.
  */
 const repairWithinMs = 20_000
 const maxFacts = 5
 
-/** Checks all invariants with one statement. A contradiction becomes a violation if a later check finds it again. */
+/**
+ * Checks all invariants with one statement. A contradiction becomes a violation if every check keeps finding it until
+ * the repair time has passed.
+ */
 export class Proof {
   readonly #reader: Reader
   readonly #statements: Record<InvariantName | 'clock', Statement>
   readonly #query: CombinedQuery<ProofRows>
-  /** For each fact, the time of the first check in the unbroken series of checks that found it. */
+  /** Maps each fact to the time at which it was found first. A check removes the facts that it no longer finds. */
   #firstSeen = new Map<string, number>()
 
   constructor(reader: Reader, schema: string) {
@@ -80,8 +83,8 @@ export class Proof {
         seen.set(`${name} ${fact}`, since)
         return now - since >= withinMs
       })
-      // Only some facts are listed. If all listed facts are lasting, the facts that are not listed count as lasting
-      // too.
+      // The statement lists only some facts. If all listed facts have lasted long enough, the facts that are not listed
+      // count as lasting, too.
       const violations = lasting.length === listed.length ? wrong : lasting.length
       return {
         ...promises[name],

@@ -4,7 +4,7 @@ import type { ContendedName, Holding, Participant } from './contended.js'
 export type Remedy =
   /** Requests the release of a lock. The holder decides when its work can stop. */
   | { readonly action: 'release'; readonly key: string }
-  /** Ends the sessions that hold a lock, which releases everything that they hold. */
+  /** Ends the sessions that hold a lock. As a result, everything that the sessions hold is released. */
   | { readonly action: 'break'; readonly key: string }
   /** Ends a lease, or the minimum hold of a released lease. */
   | { readonly action: 'expire'; readonly key: string }
@@ -18,16 +18,16 @@ export type Remedy =
   | { readonly action: 'inspect'; readonly job: number }
 
 /**
- * Returns actions that unblock the waiters of a name, the least disruptive first. Empty if only waiting or starting a
- * worker helps.
+ * Returns the actions that unblock the waiters of a name, the least disruptive action first. Returns an empty list if
+ * the only remedy is to wait or to start a worker.
  */
 export function remediesFor(name: ContendedName, holding: Holding | undefined, participant: Participant): Remedy[] {
   const { kind, key, namespace, label } = name
-  // A leader is not a problem.
+  // An election always has waiting candidates, so its leader needs no remedy.
   if (kind === 'election') return []
   switch (holding?.how) {
     case 'lock':
-      // Only instances can receive a request.
+      // Only instances can receive a release request.
       return [
         ...(participant.kind === 'instance' ? [{ action: 'release', key } as const] : []),
         { action: 'break', key },
@@ -46,7 +46,7 @@ export function remediesFor(name: ContendedName, holding: Holding | undefined, p
 }
 
 function remedyForJob({ job }: Participant): 'cancel' | 'retry' | 'inspect' {
-  // A running job has no participant of its own. Its instance is the participant.
+  // A running job is not a participant. Its instance is the participant.
   if (job === null) return 'cancel'
   return job.state === 'buried' || job.state === 'cancelled' ? 'retry' : 'inspect'
 }

@@ -1,16 +1,16 @@
 import type { Reader, Statement } from '../postgres/index.js'
 
-/** Converts ms since 1970. */
+/** Converts milliseconds since 1970 to a date. */
 export function dateOf(ms: number | null): Date | null {
   return ms === null ? null : new Date(ms)
 }
 
-/** Rounds an age or a remaining time. Negative values become 0, because two clocks may be involved. */
+/** Rounds an age or a remaining time. Returns 0 for a negative value, which is possible if two clocks are involved. */
 export function msOf(ms: number | null): number | null {
   return ms === null ? null : Math.max(0, Math.round(ms))
 }
 
-/** Row as SQL returns it: a date is a number of ms since 1970. */
+/** Row as SQL returns it. Each date is a number of milliseconds since 1970. */
 export type RawRow<Row> = {
   readonly [Name in keyof Row]: Row[Name] extends Date
     ? number
@@ -32,7 +32,10 @@ export function readRow<Row extends object>(raw: RawRow<Row>, ...dates: readonly
   return Object.fromEntries(read) as Row
 }
 
-/** Runs a statement that returns one JSON document in the column `answer`. Returns undefined if it returns no row. */
+/**
+ * Runs a statement that returns one JSON document in the column `answer`. Returns undefined if the statement returns no
+ * row.
+ */
 export async function readDocument<Document>(
   reader: Reader,
   { text }: Statement,

@@ -15,7 +15,7 @@ export interface ScheduleName {
   readonly namespace: string
   /** Name of the schedule. */
   readonly name: string
-  /** Rule that currently applies. Null if a newer version of Holdfast wrote the rule. */
+  /** Rule that is currently in effect. Null if a newer version of Holdfast wrote the rule. */
   readonly rule: RuleOptions | null
   /** Whether an operator set the rule. */
   readonly overridden: boolean
@@ -29,7 +29,7 @@ export interface ObservedSchedule extends ScheduleName {
   readonly members: number
   /** Number of current runs. */
   readonly running: number
-  /** Latest tick whose run has ended. */
+  /** Ended run with the latest tick. */
   readonly last: EndedRun | null
 }
 
@@ -44,7 +44,7 @@ export interface EndedRun {
   readonly took: number | null
 }
 
-/** A range of ticks without a run, and the reason. */
+/** A range of ticks that have no run, and the reason. */
 export interface ObservedGap {
   readonly first: Date
   readonly last: Date

@@ -1,9 +1,9 @@
--- Reads schedules. Nothing here writes.
+-- Read-only statements about schedules.
 
 -- name: schedules
--- Schedules in a namespace ($1, or null for all) whose name contains a text ($2, or null) or equals a name ($5, or null): the total number,
--- and at most $3 schedules after skipping $4. Ordered by name. With $6, ordered by the next tick, with paused schedules last. Relies on
--- schedule_named, schedule_member_pkey, tick_pkey and tick_active.
+-- Returns the schedules in a namespace ($1, or null for all) whose name contains a text ($2, or null) or equals a name ($5, or null).
+-- Returns their total number, and at most $3 schedules after skipping $4 schedules. Orders the schedules by name or, with $6, by the next
+-- tick, with paused schedules last. Relies on schedule_named, schedule_member_pkey, tick_pkey and tick_active.
 with found as materialized (
   select
     *,
@@ -86,8 +86,8 @@ select json_build_object(
 ) as answer
 
 -- name: schedule
--- One schedule with a namespace ($1) and a name ($2): its rule, its members, its earlier rules, and its latest $3 runs and gaps. Relies on
--- schedule_named, tick_pkey and gap_pkey.
+-- Returns the schedule with a namespace ($1) and a name ($2): its rule, its members, its earlier rules, and its latest $3 runs and gaps.
+-- Relies on schedule_named, tick_pkey and gap_pkey.
 select json_build_object(
   'key', key::text,
   'nowMs', extract(epoch from clock_timestamp()) * 1000,
@@ -132,7 +132,7 @@ select json_build_object(
       select
         extract(epoch from at) * 1000 as tick,
         extra,
-        -- A live instance takes over a dead instance's run. Until then, the state of the run is `lost`.
+        -- The state of a dead instance's run is `lost` until a live instance takes the run over.
         case when latest.state = 'running' and not holdfast.is_present(latest.session) then 'lost' else latest.state end as state,
         latest.instance,
         host,
@@ -178,8 +178,8 @@ where namespace = $1
   and name = $2
 
 -- name: run
--- The error and the log of one run: namespace ($1) and name ($2) of the schedule, tick ($3), and whether it is an extra run ($4). Relies on
--- schedule_named and tick_pkey.
+-- Returns the error and the log of one run. The parameters are the schedule's namespace ($1) and name ($2), the tick ($3), and whether the
+-- run is an extra run ($4). Relies on schedule_named and tick_pkey.
 select json_build_object(
   'error', error,
   'log', (

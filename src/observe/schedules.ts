@@ -14,7 +14,7 @@ import { buildTickTimeline, type TickTimeline, type TickTimelineDocument, tickTi
 
 export interface ScheduleFilter {
   readonly namespace?: string | undefined
-  /** Part of the name, ignoring case. */
+  /** Text that the name must contain, ignoring case. */
   readonly search?: string | undefined
   /** Exact name. */
   readonly name?: string | undefined
@@ -25,7 +25,7 @@ export interface ScheduleFilter {
 }
 
 export interface ObservedSchedules {
-  /** Matching schedules, by namespace and name. */
+  /** Matching schedules, sorted by namespace and name. */
   readonly rows: readonly ObservedSchedule[]
   /** Total number of matching schedules. */
   readonly count: number
@@ -43,7 +43,10 @@ export interface ScheduleMember {
 export interface ObservedRun {
   readonly tick: Date
   readonly extra: boolean
-  /** `lost`: the instance died, and no other instance has taken over the run or recorded the loss yet. */
+  /**
+   * State of the run. `lost`: the instance has died, and no other instance has taken over the run or recorded the loss
+   * yet.
+   */
   readonly state: RunState
   readonly instance: string | null
   readonly host: string | null
@@ -57,7 +60,7 @@ export interface ObservedRun {
   readonly endedAt: Date | null
   readonly stopping: string | null
   readonly error: { readonly name: string; readonly message: string } | null
-  /** Number of logged lines. */
+  /** Number of lines in the run's log. */
   readonly lines: number
 }
 
@@ -67,21 +70,21 @@ export interface UpcomingTick extends LocalTick {
 
 export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' | 'overridden' | 'pausedAt' | 'nextAt'> {
   readonly codeRule: RuleOptions | null
-  /** Latest tick that has a run or a gap. */
+  /** Latest tick for which a run or a gap is recorded. */
   readonly settledAt: Date | null
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** Maximum number of missed ticks that run late if `missed` is `all`. */
+  /** Maximum number of missed ticks that are run late if `missed` is `all`. */
   readonly late: number
   readonly reruns: boolean
   readonly members: readonly ScheduleMember[]
-  /** Earlier rules, the current rule first. */
+  /** The current rule, followed by the earlier rules. */
   readonly rules: readonly { readonly since: Date; readonly rule: RuleOptions | null }[]
   readonly runs: readonly ObservedRun[]
   readonly gaps: readonly ObservedGap[]
-  /** Next ticks by the rule. Empty while the schedule is paused. */
+  /** Next ticks according to the rule. Empty while the schedule is paused. */
   readonly upcoming: readonly UpcomingTick[]
-  /** Next clock change in the time zone within a year. */
+  /** Next clock change in the schedule's time zone. Null if there is none within a year. */
   readonly clockChange: ClockChange | null
   /** Number of ticks that passed during the current pause and are not recorded yet. */
   readonly unrecordedTicks: number
@@ -91,7 +94,7 @@ type ParsedSchedule = 'rule' | 'codeRule' | 'members' | 'rules' | 'runs' | 'gaps
 
 type WithRuleText<Row> = RawRow<Omit<Row, 'rule'>> & { readonly rule: string }
 
-/** Schedule as SQL returns it. */
+/** A schedule as SQL returns it. */
 export type RawScheduleRow = WithRuleText<Omit<ObservedSchedule, 'last'>> & {
   readonly last: (RawRow<EndedRun> & { readonly endedMs: number }) | null
 }
@@ -108,7 +111,7 @@ type RawScheduleDetails = RawRow<Omit<ScheduleDetails, ParsedSchedule | 'unrecor
 
 const yearMs = 366 * 86_400_000
 const upcomingCount = 12
-/** Maximum number of runs, and of gaps, in the details of a schedule. */
+/** Maximum number of runs, and maximum number of gaps, in a schedule's details. */
 const maxRuns = 60
 const maxTimelineSchedules = 20
 /**
@@ -157,8 +160,8 @@ export class SchedulesObserver {
   }
 
   /**
-   * Reads the ticks of up to 20 schedules over the last `minutes` in at most `steps` steps: the instance that ran each tick, gaps with
-   * their reasons, and the next ticks.
+   * Reads the ticks of up to 20 schedules during the last `minutes`, in at most `steps` steps. Returns the instance
+   * that ran each tick, gaps with their reasons, and the next ticks.
    */
   async tickTimeline(
     only: ScheduleFilter & { readonly minutes: number; readonly steps: number },
@@ -189,7 +192,9 @@ export class SchedulesObserver {
     return { ...buildTickTimeline(listed, found, span, { maxRead: maxSparseTicks, maxPerStep }), count }
   }
 
-  /** Reads rows as SQL returns them. With `byNextTick`, the next tick comes first and paused schedules come last. */
+  /**
+   * Reads rows as SQL returns them. With `byNextTick`, sorts the rows by their next tick, with paused schedules last.
+   */
   async readRows(
     filter: ScheduleFilter & { readonly byNextTick?: boolean },
   ): Promise<{ readonly rows: readonly RawScheduleRow[]; readonly count: number; readonly nowMs: number }> {
@@ -251,7 +256,7 @@ function nextClockChange(timezone: string | undefined, nowMs: number): ClockChan
   return clockChanges(timezone, new Date(nowMs), new Date(nowMs + yearMs))[0] ?? null
 }
 
-/** Returns null if a newer version of Holdfast wrote the rule. */
+/** Parses a rule. Returns null if a newer version of Holdfast wrote the rule. */
 function parseTickRule(text: string): TickRule | null {
   try {
     return ruleFromText(text)

@@ -1,9 +1,10 @@
--- Reads the tick timeline. Nothing here writes.
+-- Read-only statement for the tick timeline.
 
 -- name: tick_timeline
--- The ticks of schedules ($1, their keys) since a time ($3, in ms), in $5 steps of $4 ms. Reads the latest $6 ticks of each schedule. For a
--- dense schedule ($2), reads $7 done ticks per step, the latest $6 failures, and all current runs. Combines runs with the same step,
--- instance and state into one row. Relies on tick_pkey, tick_active, tick_not_done and gap_pkey.
+-- Returns the ticks of schedules ($1, their keys) since a time ($3, in ms), in $5 steps of $4 ms. Reads the latest $6 ended ticks of each
+-- schedule and its latest 20 current runs. For a dense schedule ($2), reads $7 done ticks per step and the latest $6 failures instead of
+-- the latest $6 ended ticks. Combines runs with the same step, instance and state into one row. Relies on tick_pkey, tick_active,
+-- tick_not_done and gap_pkey.
 with requested as materialized (
   select key, is_dense
   from unnest($1::text::bigint[], $2::text::boolean[]) as requested (key, is_dense)

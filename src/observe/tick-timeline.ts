@@ -2,7 +2,7 @@ import { type ClockChange, clockChanges, describeRule, type TickRule } from '../
 import { dateOf, msOf } from './rows.js'
 import type { GapReason, ObservedGap, ObservedSchedule, RunState } from './schedule-rows.js'
 
-/** Ticks of several schedules over time. */
+/** Timeline of the ticks of several schedules. */
 export interface TickTimeline {
   /** Start of the timeline. */
   readonly from: Date
@@ -29,7 +29,7 @@ export interface TickTimelineRow extends TimelineSchedule {
   readonly bands: readonly ObservedGap[]
   readonly upcoming: readonly UpcomingTicks[]
   readonly changes: readonly ClockChange[]
-  /** Start of the oldest listed gap, if earlier gaps were left out. Null if all are listed. */
+  /** Start of the oldest listed gap if earlier gaps were omitted. Null if all gaps are listed. */
   readonly gapsFrom: Date | null
 }
 
@@ -41,7 +41,7 @@ export interface TickTimelineCell {
   /** Last tick of the step. */
   readonly last: Date
   readonly ticks: number
-  /** Whether only some of the ticks were read. If so, `ticks` is computed from the rule, and `runs` is a sample. */
+  /** Whether only some of the ticks were read. If true, `ticks` is computed from the rule, and `runs` is a sample. */
   readonly isEstimate: boolean
   readonly runs: readonly TickTimelineRuns[]
   readonly gaps: readonly { readonly reason: GapReason; readonly ticks: number }[]
@@ -50,7 +50,7 @@ export interface TickTimelineCell {
   /** Largest number of attempts that a run needed. */
   readonly attempt: number
   readonly startedAt: Date | null
-  /** Null while a run is still in progress. */
+  /** Time at which the last run ended. Null while a run is still in progress. */
   readonly endedAt: Date | null
 }
 
@@ -58,12 +58,12 @@ export interface TickTimelineCell {
 export interface TickTimelineRuns {
   readonly instance: string | null
   readonly state: RunState
-  /** Whether the runs were requested in addition to the rule. */
+  /** Whether these are extra runs, which were requested in addition to the rule's ticks. */
   readonly extra: boolean
   readonly n: number
 }
 
-/** Future ticks of one step. */
+/** Future ticks in one step. */
 export interface UpcomingTicks {
   readonly step: number
   readonly at: Date
@@ -75,12 +75,12 @@ export interface UpcomingTicks {
 export interface TickTimelineSpan {
   readonly fromMs: number
   readonly stepMs: number
-  /** Number of steps that have started. */
+  /** Number of steps that have already started. */
   readonly pastSteps: number
   readonly steps: number
 }
 
-/** Document of the statement `tick_timeline`. */
+/** Document that the statement `tick_timeline` returns. */
 export interface TickTimelineDocument {
   readonly nowMs: number
   readonly runs: readonly RunsRow[]
@@ -106,7 +106,7 @@ interface GapRow extends Pick<ObservedGap, 'ticks' | 'reason'> {
   readonly lastMs: number
 }
 
-/** Schedule with its parsed rule. The rule is null if a newer version of Holdfast wrote it. */
+/** A schedule with its parsed rule. The rule is null if a newer version of Holdfast wrote it. */
 export interface ListedSchedule {
   readonly schedule: ObservedSchedule
   readonly rule: TickRule | null
@@ -121,11 +121,13 @@ const stepSizesMs = [
   ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * second),
   ...[1, 2, 5, 10, 15, 30, 60, 120].map((minutes) => minutes * minute),
 ]
-/** Length of the future part as a fraction of the past part. */
+/** Length of the timeline's future part, as a fraction of its past part. */
 const futureShare = 1 / 6
 const maxNoted = 5
 
-/** Computes the time span. Steps are aligned to absolute time, so that cells do not move between two reads. */
+/**
+ * Computes the timeline's time span. Steps are aligned to absolute time, so that cells do not move between two reads.
+ */
 export function tickTimelineSpan(nowMs: number, minutes: number, maxSteps: number): TickTimelineSpan {
   const pastMs = minutes * minute
   const aheadMs = pastMs * futureShare
@@ -147,7 +149,7 @@ export function buildTickTimeline(
     const ofIt = <Row extends { key: string }>(all: readonly Row[] | undefined) =>
       (all ?? []).filter((row) => row.key === key)
     const gaps = ofIt(found?.gaps)
-    // The gaps during the current pause become one band, which includes ticks that are not recorded yet.
+    // The gaps during the current pause are merged into one band, which includes ticks that are not recorded yet.
     const settled = gaps.filter((gap) => !isOfPause(gap, pausedAt))
     const timezone = rule?.timezone && rule.timezone !== 'UTC' ? rule.timezone : null
     return {
@@ -216,7 +218,7 @@ function cellsOf(
     })
 }
 
-/** Counts the ticks of a long gap within a step. */
+/** Counts the ticks of a long gap that fall within a step. */
 function ticksWithin(gap: GapRow, fromMs: number, uptoMs: number, rule: TickRule): number {
   if (gap.lastMs < fromMs || gap.firstMs >= uptoMs || (gap.firstMs >= fromMs && gap.lastMs < uptoMs)) return 0
   return rule.count(new Date(Math.max(gap.firstMs, fromMs) - 1), new Date(Math.min(gap.lastMs, uptoMs - 1)))
@@ -247,7 +249,7 @@ function upcomingOf(
   return coming
 }
 
-/** Returns the band of the current pause, if a tick has passed since it started. */
+/** Returns the band of the current pause, or undefined if no tick has passed since the pause started. */
 function pauseOf(
   { schedule: { pausedAt }, rule, nextMs }: ListedSchedule,
   gaps: readonly GapRow[],

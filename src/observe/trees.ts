@@ -2,26 +2,29 @@ import { blockerIds, type ContendedName, type Holding, type Participant, type Wa
 
 export interface Blocker {
   readonly participant: Participant
-  /** Wait for the name above. Undefined at a root. */
+  /** The participant's wait for the name above it in the tree. Undefined for a root. */
   readonly wait: Wait | undefined
-  /** True if the participant appears elsewhere in the trees, where everything that it blocks is listed. */
+  /** True if everything that the participant blocks is listed elsewhere in the trees. */
   readonly isRepeated: boolean
   readonly blocked: readonly BlockedName[]
 }
 
 export interface BlockedName {
   readonly name: ContendedName
-  /** Hold of the participant above. Undefined if that participant holds nothing and is only first in the queue. */
+  /**
+   * Hold of the participant above the name in the tree. Undefined if that participant holds nothing and is only first
+   * in the queue.
+   */
   readonly holding: Holding | undefined
   /** True if the waiters are listed below another holder. */
   readonly isRepeated: boolean
-  /** Waiters of the name. Empty for an election, whose candidates are not blocked. */
+  /** Waiters of the name. Empty for an election, because its candidates are not blocked. */
   readonly waiters: readonly Blocker[]
 }
 
 /**
- * Builds the trees. The roots are participants that do not wait. Below each participant are the names that it blocks,
- * and below each name its waiters.
+ * Builds the trees. The roots are participants that are not waiting. The children of a participant are the names that
+ * it blocks, and the children of a name are its waiters.
  */
 export function treesOf(participants: readonly Participant[], names: readonly ContendedName[]): Blocker[] {
   const byId = new Map(participants.map((participant) => [participant.id, participant]))
@@ -56,7 +59,7 @@ export function treesOf(participants: readonly Participant[], names: readonly Co
   }
 
   const roots = [...blockedBy.keys()].filter((id) => !waiters.has(id)).map((id) => expand(id))
-  // The remaining participants are in cycles. Any participant in a cycle can be the root.
+  // The remaining participants are part of cycles. Any participant in a cycle can be the root.
   for (const id of blockedBy.keys()) if (!shown.has(id)) roots.push(expand(id))
   return roots
 }

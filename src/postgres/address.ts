@@ -4,10 +4,13 @@ import type { ConnectionTarget } from './errors.js'
 
 const urlForm = /^postgres(ql)?:\/\//
 
-/** The groups of this pattern are the part before the hosts, the hosts, and the rest. The last @ before the path ends the password. */
+/** Matches three groups: the part before the hosts, the hosts, and the rest. The last @ before the path marks the end of the password. */
 const urlParts = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s
 
-/** Splits a libpq URL with several hosts (`host1:5432,host2`), which drivers and URL parsers cannot read, into one URL for each host. */
+/**
+ * Splits a libpq URL with several hosts (`host1:5432,host2`) into one URL for each host. Drivers and URL parsers cannot read the combined
+ * URL.
+ */
 export function urlsOf(url: string): string[] {
   const [, before, hosts, rest] = urlParts.exec(url) ?? []
   return hosts?.includes(',') ? hosts.split(',').map((host) => before + host + rest) : [url]
@@ -22,11 +25,14 @@ export function checkUrl(given: string, what: string): string {
   }
   throw new UsageError(
     `Expected ${what} to be a URL like postgres://user:password@host:5432/database, got a string of ${given.length} characters`,
-    'It is not shown because it may hold a password. Percent-encode special characters in the password.',
+    'The value is not shown because it may contain a password. Percent-encode special characters in the password.',
   )
 }
 
-/** A lone percent sign, usually in a password, would fail later in the driver, with an unhelpful error. */
+/**
+ * Returns whether the percent-encoding is valid. A stray percent sign, usually in a password, would otherwise cause an unhelpful driver
+ * error later.
+ */
 function isDecodable(url: string): boolean {
   const { username, password, pathname } = new URL(url)
   try {
@@ -37,7 +43,7 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** A URL with several hosts must contain the name of each host. A single host may be omitted. */
+/** Returns whether the URL names a host. Only a URL with a single host may omit its name. */
 function hasHost(url: string, ofHosts: number): boolean {
   return ofHosts === 1 || new URL(url).hostname !== ''
 }
@@ -46,8 +52,8 @@ function hasHost(url: string, ofHosts: number): boolean {
 function checkSessionAttributes(attributes: string | null, what: string): void {
   if (attributes === null || attributes === 'read-write' || attributes === 'primary') return
   throw new UsageError(
-    `Expected target_session_attrs of ${what} to be read-write or primary, got ${JSON.stringify(attributes)}`,
-    'Holdfast writes, so it connects to the primary. Remove the parameter: read-write is the default.',
+    `Expected target_session_attrs in ${what} to be read-write or primary, got ${JSON.stringify(attributes)}`,
+    'Holdfast always connects to the primary, because it needs to write. Remove the parameter: the default is read-write.',
   )
 }
 

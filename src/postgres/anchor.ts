@@ -16,7 +16,8 @@ import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
 
 /**
- * The anchor is the session on which an instance holds its uncontended locks. The anchor also makes the instance present.
+ * The anchor is the session on which an instance holds its uncontended locks. The anchor also proves to the fleet that the instance is
+ * alive.
  *
  * PostgreSQL is authoritative for whether an instance is alive: the anchor holds a lock on its session number, and PostgreSQL releases that
  * lock when the session ends, for any reason. The row in `instance` is for display only.
@@ -26,9 +27,9 @@ import { loadStatements } from './statements.js'
  *        ▼           ▼                     ▼
  *     refused      closed                closed
  *
- * - **refused**: session locks cannot be trusted on this server. `Holdfast.open` throws the reason.
- * - **lost**: everything that is held on the session is declared lost, exactly once. Then the new epoch ends the old session. If that is
- *   impossible, the server ends the old session at its expiry.
+ * - **refused**: session locks do not work on this server. `Holdfast.open` throws an error with the reason.
+ * - **lost**: everything that is held on the session is reported as lost, exactly once. Then the new epoch ends the old session. If the new
+ *   epoch cannot end the old session, the server ends it at its expiry.
  * - **reconnecting**: repeats with backoff until the instance closes. After a restart, crash or failover, the new epoch begins only when
  *   no instance can still rely on an earlier lock; see `#waitForGrace`.
  */
@@ -103,19 +104,19 @@ export class Anchor implements Presence {
     return this.#session?.trusted ? this.#session : undefined
   }
 
-  /** Same as `session`: an instance with an anchor is present while its session exists. */
+  /** Same as `session`, because an instance with an anchor is present while its session exists. */
   get epoch(): Session | undefined {
     return this.session
   }
 
-  /** Resolves with the session as soon as there is one. Rejects when the anchor closes or the signal aborts. */
+  /** Resolves with the session as soon as a session exists. Rejects when the anchor closes or the signal aborts. */
   async whenPresent(signal?: AbortSignal): Promise<Session> {
     for (;;) {
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
       signal?.throwIfAborted()
       const session = this.session
       if (session) return session
-      // Reading `session` has already detected any loss, and the loss has already started the reconnection.
+      // The access to `session` has already detected any loss, and the loss has already started the reconnection.
       await orAborted(signal, Promise.resolve(this.#reconnecting))
     }
   }
@@ -125,7 +126,7 @@ export class Anchor implements Presence {
     this.#lossListeners.add(listener)
   }
 
-  /** Listens on a channel in this epoch and all later ones. Notifications between two epochs are missed. */
+  /** Listens on a channel in this epoch and all later epochs. Notifications between two epochs are missed. */
   async listen(channel: string, listener: (payload: string) => void): Promise<void> {
     this.#subscription = { channel, listener }
     const { session } = this
@@ -140,7 +141,7 @@ export class Anchor implements Presence {
     void this.checkDrainRequest()
   }
 
-  /** Reads whether an operator has requested draining. Called at the beginning of each epoch and after a notification. */
+  /** Checks whether an operator has requested draining. Called at the beginning of each epoch and after a notification. */
   async checkDrainRequest(): Promise<void> {
     const rows = await this.session?.run(this.#sql.instance.drain_request, [this.instanceId]).catch(() => undefined)
     const [request] = rows ?? []
@@ -164,8 +165,8 @@ export class Anchor implements Presence {
   }
 
   /**
-   * Opens another session for locks. It calls advance_fence(), because it may reach a server that has crashed or was promoted before the
-   * anchor has noticed.
+   * Opens another session for locks. Calls advance_fence(), because the session may reach a server that has crashed or was promoted before
+   * the anchor has noticed the change.
    */
   async openLockSession(): Promise<Session> {
     const session = await this.openSession()
@@ -219,14 +220,15 @@ export class Anchor implements Presence {
     session.onLoss((reason) => this.#onSessionLost(session, reason))
     this.#session = session
     this.#epochs++
-    // This runs after `listen`, so that any later request arrives as a notification.
+    // This check runs after `listen`, so that any later drain request arrives as a notification.
     if (this.#epochs > 1) void this.checkDrainRequest()
     this.#scheduleSweep(session, 0)
   }
 
   /**
-   * A restart, crash or failover frees all locks immediately. An instance that was frozen or cut off at that time does not notice this, and
-   * relies on its locks until its expiry. So the new server grants nothing until all earlier instances have reconnected or expired.
+   * A restart, crash or failover frees all locks immediately. An instance that was frozen or cut off at that time does not notice the
+   * event, and relies on its locks until its expiry. So the new server grants nothing until all earlier instances have reconnected or
+   * expired.
    */
   async #waitForGrace(session: Session): Promise<void> {
     for (;;) {
@@ -245,7 +247,7 @@ export class Anchor implements Presence {
     const reconnecting = Promise.resolve()
       .then(() => this.#reconnect(session.backendPid, lostAt))
       .finally(() => {
-        // Skipped if the new epoch was also lost and another reconnection has replaced this one.
+        // If the new epoch was also lost, another reconnection has already replaced this reconnection.
         if (this.#reconnecting === reconnecting) this.#reconnecting = undefined
       })
     this.#reconnecting = reconnecting
@@ -268,7 +270,7 @@ export class Anchor implements Presence {
         this.#options.events.emitter('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
         return
       } catch {
-        // Retry after any error, because even a replica or a pooler at this address may be temporary.
+        // The loop retries after any error, because even a replica or a pooler at this address may be temporary.
         await session?.close()
       } finally {
         forget()
@@ -281,7 +283,7 @@ export class Anchor implements Presence {
     clearTimeout(this.#sweepTimer)
     this.#sweepTimer = setTimeout(() => {
       if (this.#session !== session) return
-      // Jitter, so that the instances do not sweep at the same time.
+      // Adds jitter, so that the instances do not sweep at the same time.
       const later = () => this.#scheduleSweep(session, sweepEveryMs * (0.5 + Math.random()))
       session
         .run(this.#sql.instance.sweep)

@@ -1,4 +1,4 @@
--- Tables that record what was applied to the schema. They are created before everything else.
+-- Tables that record which migrations and functions were applied to the schema. They are created before everything else.
 
 create table if not exists holdfast.migration (
   version integer primary key,
@@ -19,9 +19,9 @@ create table if not exists holdfast.applied_functions (
   applied_at timestamptz not null default now()
 );
 comment on table holdfast.applied_functions is
-  'Functions that were applied to this schema, one row for each room. An instance replaces functions that differ from its own, unless its own functions have a lower revision.';
-comment on column holdfast.applied_functions.room is 'Room (source directory) of the functions.';
-comment on column holdfast.applied_functions.hash is 'SHA-256 of the text that was applied.';
+  'Functions that were applied to this schema, one row for each module. An instance replaces functions that differ from its own, unless its own functions have a lower revision.';
+comment on column holdfast.applied_functions.room is 'Module (source directory) that the functions belong to.';
+comment on column holdfast.applied_functions.hash is 'SHA-256 hash of the SQL text that was applied.';
 comment on column holdfast.applied_functions.revision is
-  'Revision of the functions of all rooms. Each release that changes a function raises it.';
+  'Revision of the functions of all modules. Each release that changes a function raises it.';
 comment on column holdfast.applied_functions.applied_at is 'Time at which the functions were applied.';

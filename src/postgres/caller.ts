@@ -6,13 +6,13 @@ import { type PostgresJsExecutor, postgresJsExecutor } from './postgres-js.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
 
 /**
- * Your open transaction: a node-postgres client (or any object with the same `query` method) on which `begin` was run, the `sql` that
+ * Your open transaction: a node-postgres client (or any object with the same `query` method) on which you have run `begin`, the `sql` that
  * `sql.begin` of postgres.js passes to your function, or a transaction object from Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is not
  * a transaction, because each statement may run on a different connection.
  */
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
 
-/** A node-postgres client. A pool also has `query`, but a pool has `totalCount` as well. */
+/** A node-postgres client. A pool also has the method `query`, but only a pool has `totalCount`. */
 type CallerClient = PgClient & { readonly totalCount?: never }
 
 /** The `sql` object inside a transaction, or from `sql.reserve`. Only the `sql` object outside a transaction has `begin`. */
@@ -24,15 +24,15 @@ export interface CallerExecutor extends Executor {
 }
 
 /**
- * PostgreSQL refuses this statement outside a transaction (25P01). Inside a transaction, the statement costs one round trip and leaves only
- * the weakest lock on a catalog that does not change. A savepoint would need a second statement.
+ * PostgreSQL rejects this statement outside a transaction (25P01). Inside a transaction, the statement costs one round trip and takes only
+ * the weakest lock, on a catalog that does not change. A savepoint would need a second statement.
  */
 const openCheck = 'lock table pg_catalog.pg_am in access share mode'
 
-/** The transactions that Holdfast passes to the user's functions. They are open while they accept statements. */
+/** Transactions that Holdfast passes to the user's functions. Each transaction is open as long as it accepts statements. */
 const ownTransactions = new WeakSet<object>()
 
-/** Marks a transaction that Holdfast passes to a user's function. Such a transaction needs no check whether it is open. */
+/** Marks a transaction that Holdfast passes to a user's function. Holdfast does not need to check whether such a transaction is open. */
 export function markOwnTransaction<T extends object>(tx: T): T {
   ownTransactions.add(tx)
   return tx
@@ -51,14 +51,14 @@ export function executorOf(client: CallerTransaction): CallerExecutor {
   if (isPool(given)) {
     throw notOpenError(
       'a pool of node-postgres',
-      'a client of the pool (await pool.connect()), after `begin` was run on it',
+      'a client of the pool (await pool.connect()) on which you have run `begin`',
     )
   }
   if (typeof given?.unsafe === 'function') {
     if (typeof given.begin === 'function' && typeof given.savepoint !== 'function') {
       throw notOpenError(
-        'the sql of postgres.js outside of a transaction',
-        'the sql that sql.begin hands to your function',
+        'the postgres.js sql object outside a transaction',
+        'the sql object that sql.begin passes to your function',
       )
     }
     return postgresJsCaller(given as PostgresJsExecutor)
@@ -69,7 +69,7 @@ export function executorOf(client: CallerTransaction): CallerExecutor {
   }
   throw notOpenError(
     describe(client),
-    'the client on which you ran `begin`, or what your library hands out for a transaction',
+    'a client on which you have run `begin`, or the transaction object of your library',
   )
 }
 
@@ -82,15 +82,15 @@ function isPool(given: object | null | undefined): boolean {
 }
 
 /**
- * Whether the client knows that a transaction is open: node-postgres since 8.21 keeps the status of the last response. Undefined for
- * clients that do not keep the status, such as older clients and wrappers.
+ * Returns whether the client reports an open transaction. node-postgres 8.21 and later keep the transaction status of the last response.
+ * Returns undefined for clients that do not keep the status, such as older clients and wrappers.
  */
 function isKnownOpen(client: object): boolean | undefined {
   const { getTransactionStatus } = client as { getTransactionStatus?: unknown }
   if (typeof getTransactionStatus !== 'function') return undefined
   try {
     const status: unknown = getTransactionStatus.call(client)
-    // In a failed transaction the server refuses the statement with a clear error.
+    // A failed transaction (`E`) counts as open, because the server rejects the statement with a clear error.
     return status === 'T' || status === 'E'
   } catch {
     // Older versions of pg-native do not keep the status.
@@ -98,7 +98,7 @@ function isKnownOpen(client: object): boolean | undefined {
   }
 }
 
-/** `isOpen` returns whether the transaction is known to be open without a query. */
+/** Adds savepoints to an executor. `isOpen` returns true if the transaction is known to be open, so that no query is needed to check. */
 function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
   let isProven = false
   const prove = async (statement: string) => {
@@ -119,8 +119,8 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
         await tx.query('release savepoint holdfast')
         return result
       } catch (error) {
-        // After the rollback the savepoint still exists, and the next savepoint would be nested inside it. The two statements are separate
-        // queries, because not every library can send two statements in one text.
+        // After the rollback, the savepoint still exists, and the next savepoint would be nested inside it. So the savepoint is released,
+        // too. The two statements are separate queries, because not every library can send two statements at once.
         await tx
           .query('rollback to savepoint holdfast')
           .then(() => tx.query('release savepoint holdfast'))
@@ -131,9 +131,12 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
   }
 }
 
-/** postgres.js fails a transaction in which any statement failed, except inside a savepoint that postgres.js created. */
+/**
+ * Uses the savepoints of postgres.js, because a failed statement makes postgres.js fail the whole transaction unless postgres.js created
+ * the savepoint.
+ */
 function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
-  // In postgres.js only transactions have `savepoint`.
+  // In postgres.js, only transactions have the method `savepoint`.
   const tx = withSavepoints(postgresJsExecutor(sql), () => sql.savepoint !== undefined)
   if (!sql.savepoint) return tx
   return {
@@ -144,5 +147,5 @@ function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
 }
 
 function noTransactionError(): UsageError {
-  return notOpenError('a client on which no transaction is open', 'the client after you ran `begin` on it')
+  return notOpenError('a client without an open transaction', 'a client on which you have run `begin`')
 }

@@ -8,7 +8,7 @@ export interface Executor {
 }
 
 /**
- * Runs one read-only statement. Code that observes the fleet receives a `Reader` and no `Executor`. Each statement runs in its own
+ * Runs one read-only statement. Code that observes the fleet receives a `Reader` instead of an `Executor`. Each statement runs in its own
  * transaction, with only pg_catalog in its search path, and without JIT, which would compile a large plan for seconds.
  */
 export interface Reader {
@@ -20,7 +20,7 @@ export interface Connection {
   readonly connectionString?: string
   readonly host?: string
   readonly port?: number
-  /** Several hosts, one of which is the primary. Replaces `host` and `port`. */
+  /** Several hosts, which include the primary. Replaces `host` and `port`. */
   readonly hosts?: readonly { readonly host: string; readonly port: number }[]
   readonly user?: string
   readonly password?: string | (() => string | Promise<string>)
@@ -31,22 +31,25 @@ export interface Connection {
 /** Everything that Holdfast needs from a database. The implementation uses a node-postgres pool that belongs to the user or to Holdfast. */
 export interface Database extends Executor, Reader {
   /**
-   * If there is no response within `withinMs`, throws a `DatabaseUnreachableError` and discards the connection, which may be dead. The
-   * statement may still be executed.
+   * Runs one statement. If there is no response within `withinMs`, throws a `DatabaseUnreachableError` and discards the connection, which
+   * may be dead. The statement may still be executed.
    */
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
-  /** Reads in its own transaction, which costs two more round trips than `query`. The server cancels it soon after `withinMs`. */
+  /**
+   * Runs a read-only statement in its own transaction, which costs two more round trips than `query`. The server cancels the statement soon
+   * after `withinMs`.
+   */
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
-  /** Like `read`, for a statement that changes rows. */
+  /** Runs a statement that changes rows, in the same way as `read`. */
   write<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
-  /** Runs `work` in one transaction. `withinMs` limits `begin`, `commit` and `rollback`, each like a query. */
+  /** Runs `work` in one transaction. `withinMs` is the timeout for each of `begin`, `commit` and `rollback`. */
   transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number): Promise<T>
   /**
    * Connection settings for additional connections to the same database. Sessions with a heartbeat always use node-postgres, because only
    * node-postgres reports reliably that a connection has died (see docs/decisions/0003-two-drivers.md).
    */
   readonly connection: Connection
-  /** Readable target of the connection, without the password. */
+  /** Human-readable target of the connection, without the password. */
   readonly address: string
   /** Shortens `withinMs` while the database does not respond, so that closing does not wait for each statement. */
   shortenTimeouts(): void

@@ -6,15 +6,15 @@ import type { Presence } from './presence.js'
  *
  *     open ──(drain(), or an operator's request)──► draining ──(no work is left)──► drained
  *
- * - **draining**: active rooms, which run work, stop claiming and let running work finish. Leaderships and resources are handed over
- *   immediately. After the timeout the signals of the remaining work abort. Passive rooms, which other work uses, stay usable, and
- *   draining waits for them, too.
+ * - **draining**: active modules, which run work, stop claiming and let running work finish. Leaderships and resources are handed over
+ *   immediately. After the timeout, the signals of the remaining work abort. Passive modules, which other work uses, stay usable, and
+ *   draining waits for passive modules, too.
  * - **drained** is final: to rejoin the fleet, close the instance and open a new one.
  *
- * The row in `instance` records the state, and also an operator's request. See decision 18.
+ * The row in `instance` records the drain state and an operator's drain request. See decision 18.
  */
 interface Drainable {
-  /** Stops claiming work and resolves when all work has ended. After `withinMs` the signals of the remaining work abort. */
+  /** Stops claiming work and resolves when all work has ended. After `withinMs`, the signals of the remaining work abort. */
   drain(withinMs: number): Promise<void>
 }
 
@@ -30,7 +30,7 @@ export class Draining {
   readonly #drained: Promise<void>
   #resolveDrained = () => {}
 
-  /** `activeRooms` run work. `passiveRooms` are used by that work and by the program. */
+  /** `activeRooms` are modules that run work. `passiveRooms` are modules that this work and the program use. */
   constructor(
     presence: Presence,
     events: Events,
@@ -46,7 +46,7 @@ export class Draining {
     })
   }
 
-  /** Starts to accept operators' requests. */
+  /** Starts to accept drain requests from operators. */
   acceptRequests(): void {
     this.#presence.onDrainRequest((withinMs) => void this.begin(withinMs))
   }
@@ -75,7 +75,8 @@ export class Draining {
     this.#events.emitter('instance.drain-started')?.({ withinMs })
     const reporting = this.#presence.reportDrain('draining')
     const working = Promise.all(this.#activeRooms.map((room) => room.drain(withinMs)))
-    // Running work uses passive rooms until the work has finished. Work that does not finish must not delay the requests to passive rooms.
+    // Running work uses passive modules until the work has finished. Passive modules receive their requests after the timeout, even if the
+    // work has not finished.
     await resultWithin(withinMs, working)
     const leftMs = Math.max(0, until - performance.now())
     await Promise.all([working, ...this.#passiveRooms.map((room) => room.drain(leftMs))])
@@ -85,7 +86,10 @@ export class Draining {
   }
 }
 
-/** Drains a passive room: waits for everything that is held now, requests a release after `withinMs`, and waits again. */
+/**
+ * Drains a passive module: waits until everything that is held now has been released, requests the release of the rest after `withinMs`,
+ * and waits again.
+ */
 export async function waitForRelease<T>(
   held: readonly T[],
   withinMs: number,
@@ -95,7 +99,7 @@ export async function waitForRelease<T>(
   }: { isHeld: (one: T) => boolean; requestRelease: (one: T, reason: InstanceDrainingError) => void },
 ): Promise<void> {
   const until = performance.now() + withinMs
-  // Polled, because a release has no event.
+  // The function polls, because a release emits no event.
   while (held.some(isHeld) && performance.now() < until) await pause(pollMs)
   const reason = new InstanceDrainingError()
   for (const one of held) if (isHeld(one)) requestRelease(one, reason)

@@ -20,19 +20,19 @@ export class DatabaseUnreachableError extends HoldfastError {
     super(message, {
       code: 'DATABASE_UNREACHABLE',
       retryable: true,
-      hint: 'Check that the address is correct, that the server runs and that this machine can reach it.',
+      hint: 'Check that the address is correct, that the server is running, and that this machine can reach the server.',
       cause,
     })
   }
 }
 
-/** The server, or this role or database on it, accepts no more connections (53300). */
+/** The server, the role or the database has reached its connection limit (53300). */
 export class TooManyConnectionsError extends HoldfastError {
   constructor(cause: unknown) {
     super(`The server accepts no more connections: ${(cause as Error).message}`, {
       code: 'TOO_MANY_CONNECTIONS',
       retryable: true,
-      hint: 'Holdfast needs one connection for each instance in addition to the pool. Use smaller pools, or raise max_connections.',
+      hint: 'Holdfast needs one connection for each instance in addition to the pool. Use smaller pools, or increase max_connections.',
       cause,
     })
   }
@@ -44,22 +44,25 @@ export class PermissionError extends HoldfastError {
     super(`The role lacks a privilege: ${(cause as Error).message}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'As the owner of the schema, run `holdfast migrate --application` with the name of this role; `holdfast doctor` prints the SQL.',
+      hint: 'Run `holdfast migrate --application <role>` as the owner of the schema. `holdfast doctor` prints the required SQL.',
       cause,
     })
   }
 }
 
-/** The reason why the database accepts no writes. `change` is the SQL that fixes it, if SQL can. */
+/**
+ * Reason why the database accepts no writes. `change` is the SQL that fixes the problem. `change` is undefined if SQL cannot fix the
+ * problem.
+ */
 export type ReadOnlyReason =
   | { readonly reason: 'standby' }
   | { readonly reason: 'setting'; readonly origin: string; readonly change: string | undefined }
 
-const standbyHint = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.'
+const standbyHint = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is complete.'
 
 /**
  * The database accepts no writes (25006). `reason` is `standby` if the server is a standby, and `setting` if default_transaction_read_only
- * is on. It is undefined if Holdfast could not determine the reason.
+ * is on. `reason` is undefined if Holdfast could not determine the cause.
  *
  * @example
  * if (error instanceof ReadOnlyError && error.reason === 'setting') console.error(error.hint)
@@ -87,12 +90,12 @@ function readOnlyHint(why: ReadOnlyReason | undefined): string {
     return `${standbyHint} If the server is not a standby, check default_transaction_read_only.`
   const change = why.change
     ? `run \`${why.change}\` and connect again.`
-    : 'remove the setting from the URL, or from the options of the pool.'
-  return `The setting protects the database, so Holdfast does not override it. If Holdfast may write to it, ${change}`
+    : 'remove the setting from the URL or from the pool options.'
+  return `The setting protects the database, so Holdfast does not override it. If Holdfast should write to this database, ${change}`
 }
 
 export interface ConnectionTarget {
-  /** Undefined if the driver chooses. */
+  /** Database user. Undefined if the driver chooses the user. */
   readonly user: string | undefined
   /** Host and port as `host:port`. Several hosts are separated by commas. */
   readonly hosts: string
@@ -117,7 +120,7 @@ export class LoginRefusedError extends DatabaseError {
 }
 
 const loginHints = {
-  '28P01': 'Check the password, and whether the role has one.',
+  '28P01': 'Check that the password is correct and that the role has a password.',
   '28000': 'Check that the role exists, may log in, and has an entry in pg_hba.conf for this host and database.',
   '3D000': 'Create the database, or check its name.',
 } as const
@@ -126,12 +129,12 @@ function targetHint(place: ConnectionTarget | undefined): string {
   if (!place) return ''
   const { user, hosts, database } = place
   const login = user ? `as user ${JSON.stringify(user)}` : 'as the default user'
-  return `The login was to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
+  return `The connection was to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
 }
 
 /** The server's lock table, which all databases share, is full (53200). */
 export class LockTableFullError extends HoldfastError {
-  /** Capacity of the lock table, for all kinds of locks. Undefined if unknown. */
+  /** Capacity of the lock table, for all kinds of locks. Undefined if the capacity is unknown. */
   readonly budget: number | undefined
   /** Number of locks at the last count. */
   readonly inUse: number | undefined
@@ -140,7 +143,7 @@ export class LockTableFullError extends HoldfastError {
     super(message, {
       code: 'LOCK_TABLE_FULL',
       retryable: true,
-      hint: 'Hold fewer names at the same time (one name for the whole set, or leases), or raise max_locks_per_transaction and restart the server.',
+      hint: 'Hold fewer locks at the same time (use leases, or one name for a whole set), or increase max_locks_per_transaction and restart the server.',
       cause: facts.cause,
     })
     this.budget = facts.budget
@@ -148,16 +151,19 @@ export class LockTableFullError extends HoldfastError {
   }
 }
 
-/** Several calls were waiting for each other's locks (a deadlock). PostgreSQL (40P01) or Holdfast chose this call to fail. */
+/**
+ * Several calls were waiting for each other's locks (a deadlock). PostgreSQL (40P01) or Holdfast resolved the deadlock by failing this
+ * call.
+ */
 export class DeadlockError extends HoldfastError {
-  /** The waits of the cycle, one line for each. */
+  /** The waits in the cycle, one line for each wait. */
   readonly cycle: readonly string[]
 
   constructor(cycle: readonly string[], cause?: unknown) {
     super(`Deadlock: ${cycle.join('; ')}`, {
       code: 'DEADLOCK',
       retryable: true,
-      hint: 'Acquire the names in one call (every caller locks the names of an array in the same order), or always in the same order.',
+      hint: 'Always acquire the names in the same order, or pass them to a single call as an array: Holdfast locks the names of an array in a fixed order.',
       cause,
     })
     this.cycle = cycle
@@ -170,7 +176,7 @@ export class StaleFenceError extends HoldfastError {
     super(message, {
       code: 'STALE_FENCE',
       retryable: false,
-      hint: 'Stop this work and write nothing more. A later holder has the name.',
+      hint: 'Stop this work and write nothing more. Another holder has acquired the name in the meantime.',
       cause,
     })
   }
@@ -183,11 +189,11 @@ export interface BlockingSession {
   readonly for_ms: number
 }
 
-/** A migration did not acquire its table locks in time, because it lets other transactions go first. The migration changed nothing. */
+/** A migration could not acquire its table locks in time, because it gives way to other transactions. The migration changed nothing. */
 export class MigrationBlockedError extends HoldfastError {
   /** Version of the migration. */
   readonly version: number
-  /** The server process of the oldest transaction that uses the schema. Undefined if no such transaction was found afterwards. */
+  /** The server process of the oldest transaction that uses the schema. Undefined if no such transaction was found after the failure. */
   readonly pid: number | undefined
 
   constructor(
@@ -197,14 +203,14 @@ export class MigrationBlockedError extends HoldfastError {
     cause: unknown,
   ) {
     const blocker = holder
-      ? `: session ${holder.pid} (${holder.program}, ${holder.state}) has used its tables for ${formatDuration(holder.for_ms)}`
+      ? `: session ${holder.pid} (${holder.program}, ${holder.state}) has been using the tables for ${formatDuration(holder.for_ms)}`
       : ''
     super(
-      `Migration ${version} (${name}) did not get the locks that it needs within ${formatDuration(triedMs)}, and changed nothing${blocker}`,
+      `Migration ${version} (${name}) could not lock its tables within ${formatDuration(triedMs)} and changed nothing${blocker}`,
       {
         code: 'MIGRATION_BLOCKED',
         retryable: true,
-        hint: 'Wait until that transaction has ended, or end it, and migrate again. `holdfast doctor` lists long transactions.',
+        hint: 'Wait until the blocking transaction has ended, or end it. Then migrate again. `holdfast doctor` lists long transactions.',
         cause,
       },
     )
@@ -213,18 +219,16 @@ export class MigrationBlockedError extends HoldfastError {
   }
 }
 
-/** PostgreSQL refused a step of a migration. The whole migration was rolled back. */
+/** PostgreSQL rejected a step of a migration. The whole migration was rolled back. */
 export class MigrationFailedError extends HoldfastError {
   /** Version of the migration. */
   readonly version: number
 
   constructor({ version, name }: { version: number; name: string }, cause: DatabaseError) {
-    super(`Migration ${version} (${name}) failed, and changed nothing: ${cause.message}`, {
+    super(`Migration ${version} (${name}) failed and changed nothing: ${cause.message}`, {
       code: 'MIGRATION_FAILED',
       retryable: cause.retryable,
-      hint:
-        cause.hint ??
-        'Compare the schema with what this version expects: `holdfast doctor` lists what was changed by hand.',
+      hint: cause.hint ?? 'Run `holdfast doctor`, which lists manual changes to the schema.',
       cause,
     })
     this.version = version
@@ -236,7 +240,7 @@ export class SchemaVersionError extends HoldfastError {
   readonly found: number
   readonly expected: number
 
-  /** `functions`: the revision of the functions, if only those are outdated. */
+  /** `functions` contains the revision of the functions if only the functions are outdated. */
   constructor(
     found: number,
     expected: number,
@@ -245,17 +249,17 @@ export class SchemaVersionError extends HoldfastError {
   ) {
     const newer = !functions && found > expected
     const outdated = functions
-      ? `The functions of the schema "${schema}" have revision ${functions.found}${functions.found === functions.expected ? ' with another text' : ''}`
+      ? `The functions of the schema "${schema}" have revision ${functions.found}${functions.found === functions.expected ? ' with different text' : ''}`
       : `The schema "${schema}" has version ${found}`
     super(
       newer
-        ? `The schema "${schema}" has version ${found}, newer than the ${expected} that this version of Holdfast knows`
-        : `${outdated}, this version of Holdfast needs ${functions?.expected ?? expected}`,
+        ? `The schema "${schema}" has version ${found}, but this version of Holdfast supports only versions up to ${expected}`
+        : `${outdated}, but this version of Holdfast requires ${functions?.expected ?? expected}`,
       {
         code: newer ? 'SCHEMA_TOO_NEW' : 'SCHEMA_OUTDATED',
         retryable: false,
         hint: newer
-          ? 'Upgrade the package holdfast in this process.'
+          ? 'Upgrade the holdfast package that this process uses.'
           : 'Run `holdfast migrate`, or open with migrate: true.',
       },
     )
@@ -264,7 +268,7 @@ export class SchemaVersionError extends HoldfastError {
   }
 }
 
-/** The reason why session locks cannot be trusted on a connection. */
+/** Reason why session locks do not work on a connection. */
 export type UnavailableReason =
   | 'transaction-pooler'
   | 'read-replica'
@@ -276,32 +280,32 @@ export type UnavailableReason =
 const unavailableReasons: Record<UnavailableReason, { message: string; hint: string }> = {
   'transaction-pooler': {
     message:
-      'The connection uses a pooler in transaction mode: statements of one client run on different sessions, so a session lock protects nothing',
-    hint: 'Set directUrl to an address of PostgreSQL itself (or a session-mode port), or open with anchor: "none" and use leases and transaction locks.',
+      'The connection uses a pooler in transaction mode: the statements of one client run on different sessions, so session locks do not work',
+    hint: 'Set directUrl to the address of PostgreSQL itself or of a pooler in session mode. Or open with anchor: "none", and use leases and transaction locks.',
   },
   'read-replica': {
-    message: 'The server is a read replica: other servers do not see its locks',
+    message: 'The server is a read replica, and locks on a replica are not visible to other servers',
     hint: 'Connect to the primary (target_session_attrs=read-write).',
   },
   'locks-not-enforced': {
-    message: 'The server grants a session lock that another session holds, as CockroachDB does',
-    hint: 'Session locks cannot work on this server: open with anchor: "none" and use leases.',
+    message: 'The server grants session locks that another session already holds, as CockroachDB does',
+    hint: 'Session locks do not work on this server. Open with anchor: "none" and use leases.',
   },
   'single-session': {
-    message: 'All connections share one session of the server, as with PGlite, so a lock excludes no other connection',
-    hint: 'Use a real PostgreSQL server, for example `holdfast dev`; or open with anchor: "none".',
+    message: 'All connections share one server session, as with PGlite, so a lock does not exclude other connections',
+    hint: 'Use a real PostgreSQL server (`holdfast dev` starts one), or open with anchor: "none".',
   },
   'other-database': {
-    message: 'directUrl points to another server or database than url, so their locks do not exclude each other',
+    message: 'directUrl and url point to different servers or databases, so their locks do not exclude each other',
     hint: 'Set both to the same database of the same server.',
   },
   'no-anchor': {
-    message: 'This instance was opened with anchor: "none", so it has no session to hold locks on',
+    message: 'This instance was opened with anchor: "none", so it has no session that can hold locks',
     hint: 'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs with claims: "rows".',
   },
 }
 
-/** Session locks cannot be trusted on this server. */
+/** Session locks do not work on this server. */
 export class SessionLocksUnavailableError extends HoldfastError {
   readonly reason: UnavailableReason
 
@@ -315,5 +319,5 @@ export class SessionLocksUnavailableError extends HoldfastError {
   }
 }
 
-/** PostgreSQL older than Holdfast supports. */
+/** The PostgreSQL server is older than the oldest version that Holdfast supports. */
 export class UnsupportedServerError extends UsageError {}

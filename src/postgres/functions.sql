@@ -1,4 +1,4 @@
--- Functions that all rooms use: keys of names, classes of internal locks, fences, server generations, and presence.
+-- Functions that all modules use: name keys, internal lock classes, fences, server generations, and presence.
 
 create or replace function holdfast.lock_key(namespace text, name text) returns bigint
   language sql immutable strict parallel safe
@@ -28,22 +28,24 @@ create or replace function holdfast.space_key(namespace text, space text, number
 comment on function holdfast.space_key(text, text, integer) is
   'Returns the key of a number in a registered key space. Null if the space is not registered or the number is not between 0 and 1048575.';
 
--- All classes of internal advisory locks (the two-integer space), except those in lock-classes.ts, which are needed before the schema
--- exists. session_class() itself is the class for presence: each session holds a lock on its session number. PostgreSQL evaluates a call
--- with a literal at plan time. A set clause would prevent that, so each name is qualified with its schema.
+-- All classes of internal advisory locks (in the two-integer key space), except the classes in lock-classes.ts, which are needed before the
+-- schema exists. session_class() returns the class for presence: each session holds a lock on its session number. PostgreSQL evaluates a
+-- call with a literal at plan time. A set clause would prevent this, so the function has no set clause and qualifies each name with its
+-- schema.
 create or replace function holdfast.lock_class(purpose text) returns integer
   language sql immutable parallel safe
   as $$
     select holdfast.session_class() operator(pg_catalog.#) case
-      -- Object: a session number. Each claim holds a shared lock. A takeover of the session's claims requires an exclusive lock.
+      -- The lock's object is a session number. Each claim holds a shared lock. A takeover of the session's claims requires an exclusive
+      -- lock.
       when purpose operator(pg_catalog.=) 'claims of a session' then 1
       when purpose operator(pg_catalog.=) 'job maintenance' then 2
       when purpose operator(pg_catalog.=) 'job history' then 3
-      -- Object: the low 32 bits of the queue's key.
+      -- The lock's object is the low 32 bits of the queue's key.
       when purpose operator(pg_catalog.=) 'queue' then 4
       when purpose operator(pg_catalog.=) 'job follow-ups' then 5
       when purpose operator(pg_catalog.=) 'workers' then 6
-      -- Object: the job's job_lock_key().
+      -- The lock's object is the job's job_lock_key().
       when purpose operator(pg_catalog.=) 'job' then 8
       when purpose operator(pg_catalog.=) 'schedule maintenance' then 16
       when purpose operator(pg_catalog.=) 'schedule declarations' then 17
@@ -52,14 +54,14 @@ create or replace function holdfast.lock_class(purpose text) returns integer
     end
   $$;
 comment on function holdfast.lock_class(text) is
-  'Returns the class of an internal advisory lock, by its purpose. Null for an unknown purpose. The object of the lock is 0 unless the source names another.';
+  'Returns the class of an internal advisory lock, by its purpose. Null for an unknown purpose. The lock''s object is 0 unless the source code specifies another object.';
 
 create or replace function holdfast.clock_floor() returns bigint
   language sql volatile
   set search_path = pg_catalog, pg_temp
   as $$ select (extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1048576)::bigint $$;
 comment on function holdfast.clock_floor() is
-  'Returns the smallest number with which fences and job ids may continue now: 2^20 for each second since 2020. No server draws numbers that fast, so this number exceeds all earlier numbers, even those that a restored backup does not contain. Below 2^53 until the year 2292.';
+  'Returns the smallest number with which fences and job ids may continue now: 2^20 for each second since 2020. No server allocates numbers that fast, so this number exceeds all earlier numbers, even those that a restored backup does not contain. Below 2^53 until the year 2292.';
 
 create or replace function holdfast.raise_sequence(sequence regclass, floor bigint, always_ahead boolean) returns boolean
   language plpgsql
@@ -67,18 +69,20 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   as $$
   declare
     reached bigint;
-    -- The margin exceeds the numbers that others draw in the meantime, and the numbers that a crash loses because they were not flushed.
+    -- The margin exceeds the count of numbers that other sessions allocate in the meantime, and of numbers that a crash loses because they
+    -- were not flushed.
     ahead bigint := 1048576;
   begin
-    -- Without the lock, A and B read the same last value. A sets the sequence ahead, others draw, then B sets it back. This is a session
-    -- lock, because a transaction lock would last until the end of the user's transaction.
+    -- Without the lock, this race is possible: A and B read the same last value. A moves the sequence ahead, other sessions allocate
+    -- numbers, then B moves the sequence back. The lock is a session lock, because a transaction lock would last until the end of the
+    -- user's transaction.
     perform pg_advisory_lock(holdfast.lock_class('sequences'), 0);
     begin
-      -- Before its first use, a sequence shows the next number as last_value.
+      -- Before a sequence is used for the first time, its last_value is the next number.
       execute format('select last_value - (not is_called)::integer from %s', sequence) into reached;
       if reached < floor or always_ahead then
-        -- The sequence is minutes ahead of the clock. So the clock was set back, and cannot show how many numbers a failover or restore has
-        -- lost.
+        -- The sequence is minutes ahead of the clock. So the clock was set back, and does not indicate how many numbers a failover or
+        -- restore has lost.
         if reached > floor + 67108864 then
           ahead := 67108864;
         end if;
@@ -94,15 +98,15 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   end
   $$;
 comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
-  'Moves a sequence beyond the floor if the sequence is below the floor. Returns whether the sequence was below. With always_ahead, moves the sequence ahead in any case.';
+  'Moves a sequence beyond the floor if the sequence is below the floor. Returns whether the sequence was below the floor. With always_ahead, moves the sequence ahead in any case.';
 
 create or replace function holdfast.sequence_positions() returns table (sequence regclass, reached bigint, largest bigint)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- The function runs within the statement_timeout of an instance that is opening, so it reads only the latest rows of large tables, by
-    -- index. The numbers in these rows are close to the largest number, and callers add a large margin.
+    -- The function runs within the statement_timeout of an instance that is opening, so the function reads only the latest rows of large
+    -- tables, through an index. The numbers in these rows are close to the largest number, and callers add a large margin.
     return query
     select 'holdfast.fence'::regclass, (select last_value - (not is_called)::integer from holdfast.fence), greatest(
       (select fence_floor from holdfast.server_generation),
@@ -174,13 +178,13 @@ create or replace function holdfast.catch_up_sequences() returns boolean
       select coalesce(bool_or(holdfast.raise_sequence(sequence, largest, false)), false)
       from holdfast.sequence_positions()
       where largest > reached
-        -- An application has no privilege on audit_number. The roles that write the audit advance it.
+        -- The application role has no privilege on audit_number. The roles that write the audit advance this sequence.
         and has_sequence_privilege(sequence, 'update')
     );
   end
   $$;
 comment on function holdfast.catch_up_sequences() is
-  'Moves each sequence beyond the largest number in its tables. Returns whether one was behind. Safe to run at any time.';
+  'Moves each sequence beyond the largest number in its tables. Returns whether any sequence was behind. Safe to run at any time.';
 
 create or replace function holdfast.advance_fence() returns void
   language plpgsql
@@ -195,10 +199,11 @@ create or replace function holdfast.advance_fence() returns void
     is_copy boolean;
     is_new boolean;
     was_behind boolean := false;
-    -- This number is 64 seconds of clock_floor(), because this machine's clock may be that far behind the previous server's clock.
+    -- The margin corresponds to 64 seconds of clock_floor(), because this machine's clock may be that far behind the previous server's
+    -- clock.
     ahead constant bigint := 67108864;
   begin
-    -- The setting lasts until the end of the transaction. So the commit is flushed, and a second crash cannot undo it.
+    -- The setting applies until the end of the transaction. So the commit is flushed to disk, and a second crash cannot undo the commit.
     if current_setting('synchronous_commit') = 'off' then
       perform set_config('synchronous_commit', 'on', true);
     end if;
@@ -206,7 +211,7 @@ create or replace function holdfast.advance_fence() returns void
       system_here := (select system_identifier from pg_control_system());
       timeline_here := ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer;
     exception
-      -- Services that hide the control file replicate their storage, so a failover loses no sequence values.
+      -- Database services that hide the control file replicate their storage, so a failover loses no sequence values.
       when insufficient_privilege or feature_not_supported or undefined_function then null;
     end;
 
@@ -217,12 +222,13 @@ create or replace function holdfast.advance_fence() returns void
           using errcode = 'HF002',
                 hint = 'Wait until the restore is complete. If none is under way, restore the backup again.';
       end if;
-      -- The row was deleted by hand.
+      -- The row is missing only if it was deleted manually.
       insert into holdfast.server_generation (system_identifier, timeline, generation)
       select 0, 0, greatest(1, max(instance.generation)) from holdfast.instance
       on conflict on constraint server_generation_pkey do nothing;
     end if;
-    -- The row lock serializes concurrent openings, so that each generation begins once. The values are read after the lock was granted.
+    -- The row lock serializes concurrent openings, so that each generation begins only once. The values are read after the lock has been
+    -- granted.
     perform from holdfast.server_generation for update;
     select server_generation.*, server_generation.xmin as writer into strict recorded from holdfast.server_generation;
     system_here := coalesce(system_here, recorded.system_identifier);
@@ -234,7 +240,8 @@ create or replace function holdfast.advance_fence() returns void
       or (recorded.timeline, recorded.started_at) is distinct from (timeline_here, pg_postmaster_start_time())
       or not exists (select from holdfast.crash_witness);
     if not is_new then
-      -- There is no sign of lost fences. If a whole machine was set back (a VM snapshot), only the clock shows that.
+      -- Nothing indicates that fences were lost. If a whole machine was reset to an earlier state (a VM snapshot), only the clock reveals
+      -- the loss.
       if not holdfast.raise_sequence('holdfast.fence', holdfast.clock_floor(), false) then
         return;
       end if;
@@ -243,7 +250,7 @@ create or replace function holdfast.advance_fence() returns void
         was_behind := holdfast.catch_up_sequences();
       end if;
       perform holdfast.raise_sequence('holdfast.fence', holdfast.clock_floor() + ahead, true);
-      -- Skipped for a new installation, whose job ids begin at 1.
+      -- A new installation skips this step, because its job ids begin at 1.
       if recorded.generation > 0 or was_behind then
         perform holdfast.raise_sequence('holdfast.job_number', holdfast.clock_floor() + ahead, true);
       end if;
@@ -257,7 +264,7 @@ create or replace function holdfast.advance_fence() returns void
         fence_floor = (select last_value from holdfast.fence),
         generation = server_generation.generation + is_new::integer,
         began_at = case when is_new then clock_timestamp() else server_generation.began_at end;
-    -- pg_current_xact_id() is not used, because it differs from xmin inside a savepoint.
+    -- The statement reads xmin instead of pg_current_xact_id(), because the two values differ inside a savepoint.
     update holdfast.server_generation set written_by = server_generation.xmin;
   end
   $$;
@@ -300,8 +307,8 @@ create or replace function holdfast.noticed_generation() returns integer
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- A standby cannot read unlogged tables. After null, the caller tries to begin a generation, which fails because a standby refuses
-    -- writes.
+    -- A standby cannot read unlogged tables, so the function returns null. The caller then tries to begin a generation, which fails because
+    -- a standby rejects writes.
     if pg_is_in_recovery() then
       return null;
     end if;
@@ -310,7 +317,8 @@ create or replace function holdfast.noticed_generation() returns integer
       from holdfast.server_generation
       where started_at = pg_postmaster_start_time()
         and written_by = xmin
-        -- A table's file path contains the oid of its database. pg_database may be large.
+        -- A table's file path contains the oid of its database. Reading the oid from pg_database could be slow, because pg_database may be
+        -- large.
         and database = split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid
         and fence_floor <= (select last_value from holdfast.fence)
         and exists (select from holdfast.crash_witness)
@@ -377,9 +385,10 @@ create or replace function holdfast.grace_is_over() returns boolean
 comment on function holdfast.grace_is_over() is
   'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on locks that no longer exist. Call this function before any grant, and draw the fence afterwards.';
 
--- A reader takes its snapshot. Then the holder renews its row and receives the response. Then the reader reads the clock, and finds the old
--- row expired. To exclude this order, call expiry_clock() in a separate statement before the statement that reads the rows. Then the clock
--- is older than the snapshot. At higher isolation levels the snapshot is as old as the transaction, so now() is used.
+-- This function prevents a race: a reader takes its snapshot. Then the holder renews its row and receives the response. Then the reader
+-- reads the clock and considers the old row expired. To exclude this order, call expiry_clock() in a separate statement before the
+-- statement that reads the rows. Then the clock is older than the snapshot. At higher isolation levels the snapshot is as old as the
+-- transaction, so now() is used.
 create or replace function holdfast.expiry_clock() returns timestamptz
   language plpgsql
   set search_path = pg_catalog, pg_temp

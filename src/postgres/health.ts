@@ -25,7 +25,7 @@ export interface HealthReason {
   readonly message: string
 }
 
-/** The codes of the reasons why an instance is not `up`. */
+/** Code of a reason why an instance is not `up`. */
 export type HealthReasonCode =
   | 'DATABASE_UNREACHABLE'
   | 'POOL_UNANSWERED'
@@ -41,7 +41,7 @@ export type HealthReasonCode =
   | 'SHARE_FAILED'
 
 /**
- * Converts an error to a reason. A schema that is too new has its own code, because only a newer version of the program fixes that problem.
+ * Converts an error to a reason. A schema that is too new has its own code, because only a newer version of the program fixes this problem.
  */
 export function healthReasonOf(code: HealthReasonCode, what: string, error: unknown): HealthReason {
   const isTooNew = memberOf(error, 'code') === 'SCHEMA_TOO_NEW'
@@ -56,13 +56,13 @@ interface Probe {
 }
 
 const probeEveryMs = 3_000
-/** Shorter than the probe timeouts of orchestrators. */
+/** Timeout of the health query, which is shorter than the probe timeouts of orchestrators. */
 const probeTimeoutMs = 800
 
 interface HealthOptions {
   readonly database: Database
   readonly presence: Presence
-  /** Whether the instance should always be present. Without an anchor it is present only when needed. */
+  /** Whether the instance has an anchor and should always be present. Without an anchor, an instance is present only when necessary. */
   readonly hasAnchor: boolean
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
@@ -83,18 +83,18 @@ export class HealthCheck {
     this.#options = options
   }
 
-  /** Returns the current health. The query result may be 3 s old. */
+  /** Returns the current health. The result of the query may be up to 3 s old. */
   async check(): Promise<Health> {
     const { presence, hasAnchor, isDraining, isClosing, reasons: troubles } = this.#options
     const { databaseMs, checkedAt, error } = await this.#latestProbe()
     const reasons: HealthReason[] = []
     const isConnected = hasAnchor && presence.epoch !== undefined
-    if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing, or closed' })
+    if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing or has closed' })
     else {
-      // The anchor receives responses constantly. So if the anchor is present, the problem is limited to the pool.
+      // The anchor receives responses constantly. So if the anchor is present, only the pool has a problem.
       if (error) reasons.push({ code: isConnected ? 'POOL_UNANSWERED' : 'DATABASE_UNREACHABLE', message: error })
       if (hasAnchor && !isConnected) {
-        const message = 'The session of this instance was lost. The instance is reconnecting'
+        const message = 'This instance has lost its session and is reconnecting'
         reasons.push({ code: 'RECONNECTING', message })
       }
       reasons.push(...troubles())
@@ -123,7 +123,7 @@ export class HealthCheck {
       (error: Error) => error.message,
     )
     // This timeout also limits the wait for a free connection, because an exhausted pool does not send the query.
-    const late = `The database has not responded within ${probeTimeoutMs} ms`
+    const late = `The database did not respond within ${probeTimeoutMs} ms`
     const trouble = await resultWithin(probeTimeoutMs, asking).then((failure) =>
       failure === undefined ? late : failure,
     )

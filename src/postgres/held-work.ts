@@ -2,15 +2,15 @@ import { whenAborted } from '../base/index.js'
 import type { CallerTransaction } from './caller.js'
 import type { HeldName } from './name-locker.js'
 
-/** Something that only this instance has while a function works on it: the leadership during a term, or a resource of a share. */
+/** The leadership during a term, or a resource of a share. Only this instance holds it while your function is running. */
 export abstract class HeldWork {
   readonly #name: HeldName
   readonly #controller = new AbortController()
   readonly #forgets: readonly (() => void)[]
 
   /**
-   * Throws a `StaleFenceError` if another instance may have taken over, so that your transaction rolls back. Call it in the
-   * transaction, before its commit.
+   * Throws a `StaleFenceError` if another instance may have taken over, so that your transaction rolls back. Call `guard` in the
+   * transaction, before the commit.
    */
   readonly guard = (tx: CallerTransaction): Promise<void> => this.#name.guard(tx)
 
@@ -21,8 +21,8 @@ export abstract class HeldWork {
   }
 
   /**
-   * Whether this instance still has the leadership or resource. Correct even immediately after the process was frozen or its event loop was
-   * blocked.
+   * Whether this instance still holds the leadership or resource. The value is correct even immediately after the process was frozen or its
+   * event loop was blocked.
    */
   get held(): boolean {
     return this.#name.held
@@ -33,7 +33,7 @@ export abstract class HeldWork {
    * loss, the reason is a `LockLostError` or a `LeaseLostError`.
    */
   get signal(): AbortSignal {
-    // Detects a deadline that has passed while the process was blocked.
+    // Detects a deadline that passed while the process was blocked.
     if (!this.#name.held && this.#name.signal.aborted) this.letGo(this.#name.signal.reason)
     return this.#controller.signal
   }

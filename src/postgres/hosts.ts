@@ -13,7 +13,7 @@ import { loadStatements } from './statements.js'
  * All hosts are probed at the same time, because a dead host may take a long time to time out. Holdfast uses the first host that accepts
  * writes, unless that host was replaced. Every promotion of a standby begins a new timeline, and an isolated old primary stays on its own
  * timeline. So the process remembers the latest timeline that any host has reported. The process skips hosts with an earlier timeline and
- * cuts all connections to them.
+ * closes all connections to them.
  *
  * A process that does not know a timeline yet also waits up to 1 s for the other responses. If the process can reach only an old primary,
  * it cannot detect that this primary was replaced. Only synchronous replication or the cluster manager prevents that case.
@@ -23,9 +23,11 @@ type HostsConfig = pg.ClientConfig & Pick<Connection, 'hosts'>
 interface Primary {
   readonly host: string
   readonly port: number
-  /** System identifier and hosts. The identifier alone is not enough, because copies of a system share it. */
+  /**
+   * System identifier and hosts of the cluster. The identifier alone is not enough, because copies of a system have the same identifier.
+   */
   readonly cluster: string
-  /** 0 if the server does not report its timeline. */
+  /** Timeline of the host. 0 if the server does not report its timeline. */
   readonly timeline: number
 }
 
@@ -38,23 +40,23 @@ interface HostConfig {
 interface ServerRole {
   readonly refuses_writes: boolean
   readonly system: string | null
-  /** The first 8 digits are the timeline. */
+  /** Name of the current WAL file. Its first 8 digits are the timeline. */
   readonly wal_file: string | null
 }
 
 const sql = loadStatements<'role' | 'role_without_system'>(new URL('./hosts.sql', import.meta.url), 'holdfast')
 
-/** Time to wait for the other responses if the cluster of the first primary is unknown. */
+/** Time to wait for the other hosts' responses if the process knows no timeline of the first primary's cluster yet. */
 const otherHostsMs = 1_000
 
-/** Latest timeline of each cluster that this process has seen. */
+/** Latest timeline that this process has seen in each cluster. */
 const latestTimelines = new Map<string, number>()
 /** Host of each open connection. */
 const connectedPrimaries = new Map<HostsClient, Primary>()
 
 /**
  * A node-postgres client that accepts several hosts and connects to the primary. With this client, your pool moves to the new primary after
- * a failover, as Holdfast's own pools do. With one host, it behaves like the driver's client.
+ * a failover, as Holdfast's own pools do. With one host, this client behaves like the driver's client.
  *
  * @example
  * const pool = new pg.Pool({ connectionString: 'postgres://app:secret@one,two:5433/app', Client: HostsClient })
@@ -79,7 +81,7 @@ export class HostsClient extends pg.Client {
     if (hasOne) super.connect(callback)
     else {
       this.#connectToPrimary().then(
-        // This runs outside the promise, because the promise would swallow an exception that the callback throws.
+        // The callback runs outside the promise, because the promise would swallow an exception that the callback throws.
         () => process.nextTick(callback, null),
         (error) => process.nextTick(callback, error),
       )
@@ -89,7 +91,7 @@ export class HostsClient extends pg.Client {
 
   async #connectToPrimary(): Promise<pg.Client> {
     const primary = await this.#findPrimary().catch((error) => {
-      // The driver emits `end` for a failed connection, too.
+      // The client emits `end`, as the driver does for a failed connection.
       this.emit('end')
       throw error
     })
@@ -98,7 +100,7 @@ export class HostsClient extends pg.Client {
     for (const place of [this, (this as unknown as { connectionParameters: object }).connectionParameters]) {
       Object.assign(place, { host, port })
     }
-    // The connection may be cut before its owner adds an error listener.
+    // The connection may be closed before its owner adds an error listener.
     this.on('error', () => {})
     await super.connect()
     // A different host may have reported a later timeline in the meantime.
@@ -113,15 +115,15 @@ export class HostsClient extends pg.Client {
 
   async #findPrimary(): Promise<Primary> {
     const primary = await findPrimary(this.#hosts, this.#probeTimeoutMs)
-    // The pool destroys the stream when its connect timeout expires.
-    if (this.connection.stream.destroyed) throw new DatabaseUnreachableError('The connection was given up')
+    // The pool destroys the stream when the pool's connect timeout expires.
+    if (this.connection.stream.destroyed) throw new DatabaseUnreachableError('The connection attempt timed out')
     return primary
   }
 }
 
 /**
- * Periodically probes the hosts to which this process is not connected. If one has become the primary, connections to the old primary
- * are cut, even if it still responds. Returns a function that stops.
+ * Periodically probes the hosts to which this process is not connected. If one of these hosts has become the primary, connections to the
+ * old primary are closed, even if the old primary still responds. Returns a function that stops the probes.
  */
 export function watchHosts(connections: readonly Connection[], everyMs: number): () => void {
   const several = connections.map(hostConfigs).filter((hosts) => hosts.length > 1)
@@ -167,7 +169,7 @@ async function findPrimary(hosts: readonly HostConfig[], patienceMs: number): Pr
   throw noPrimaryError((await results).map(rejectionOf))
 }
 
-/** Returns the reason why a host is not used. A host that responded may have been replaced since. */
+/** Returns the reason why a host is not used. A host that responded as the primary may have been replaced since then. */
 function rejectionOf(result: PromiseSettledResult<Primary>): HoldfastError {
   if (result.status === 'rejected') return result.reason
   return new DatabaseUnreachableError(`${hostPort(result.value)} (${replacedText})`)
@@ -197,7 +199,7 @@ async function probeHost(client: pg.Client, allHosts: string): Promise<Primary> 
   } catch (error) {
     const { host, port, user = '', database = '' } = client
     const translated = translate(error, { host, port, user, database })
-    // A wrong password or a missing database is the same on all hosts.
+    // A wrong password or a missing database causes the same error on all hosts.
     if (!translated.retryable) throw translated
     throw new DatabaseUnreachableError(`${hostPort(client)} (${messageOf(error)})`, error)
   } finally {
@@ -227,7 +229,7 @@ function isReplaced({ cluster, timeline }: Primary): boolean {
   return timeline < (latestTimelines.get(cluster) ?? 0)
 }
 
-const replacedText = 'was the primary, and another has taken its place'
+const replacedText = 'was the primary, but has been replaced'
 
 function replacedMessage(primary: Primary): string {
   return `${hostPort(primary)} ${replacedText}`
@@ -237,7 +239,7 @@ function noPrimaryError(reasons: readonly HoldfastError[]): HoldfastError {
   const refusal = reasons.find(({ retryable }) => !retryable)
   if (refusal) return refusal
   const each = reasons.map(({ message }) => message).join(', ')
-  return new DatabaseUnreachableError(`None of the hosts is a primary that can be reached: ${each}`, reasons[0])
+  return new DatabaseUnreachableError(`None of the hosts is a reachable primary: ${each}`, reasons[0])
 }
 
 function hostPort({ host, port }: { host: string; port: number }): string {

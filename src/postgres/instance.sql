@@ -1,8 +1,8 @@
--- Statements for the rows of instances, and for the cleanup after dead instances.
+-- Statements about the rows of instances, and the cleanup after dead instances.
 
 -- name: record_session
--- Begins an epoch of an instance with an anchor. Flushed at commit, because after a crash the other instances wait for the instances that
--- are recorded here.
+-- Begins an epoch of an instance with an anchor. The commit is flushed to disk, because after a crash the other instances wait for the
+-- instances that are recorded in this table.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
@@ -46,7 +46,8 @@ delete from holdfast.instance
 where id = $1
 
 -- name: record_row
--- Begins an epoch of an instance without an anchor, which is present until the row expires. Flushed for the same reason.
+-- Begins an epoch of an instance without an anchor, which is present until the row expires. The commit is flushed to disk for the same
+-- reason as in record_session.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
@@ -68,8 +69,8 @@ set session = excluded.session,
 returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
 
 -- name: renew_row
--- Renews the presence and reads operators' requests. If the statement returns no row, the epoch has ended, because the presence has expired
--- or the server has begun a new generation.
+-- Renews the instance's presence and reads requests from operators. If the statement returns no row, the epoch has ended, because the
+-- presence has expired or the server has begun a new generation.
 update holdfast.instance
 set expires_at = clock_timestamp() + make_interval(secs => expiry_ms / 1000.0)
 where id = $1
@@ -82,8 +83,8 @@ returning session, state = 'drain-requested' as drain_requested, drain_within_ms
 select holdfast.advance_fence()
 
 -- name: grace_left
--- Returns the remaining grace period in ms. An instance from an earlier generation that has not reconnected may rely on its locks until its
--- expiry.
+-- Returns the remaining grace period in milliseconds. An instance from an earlier generation that has not reconnected may rely on its locks
+-- until its expiry.
 select
   coalesce(
     max(expiry_ms - extract(epoch from clock_timestamp() - (select began_at from holdfast.server_generation)) * 1000),

@@ -3,9 +3,9 @@ import type { PgClient } from './node-postgres.js'
 import type { PostgresJsExecutor } from './postgres-js.js'
 
 /**
- * Support for transactions that SQL libraries open. Most libraries use a client from one of the two drivers that Holdfast supports.
- * Holdfast uses that client directly, so that the library's conversions (camel case names, custom date types) do not apply. The types
- * contain only the members that are used here, so no library needs to be installed, and any version with these members works.
+ * Supports transactions that SQL libraries open. Most libraries use a client from one of the two drivers that Holdfast supports. Holdfast
+ * uses that client directly, so that the library's conversions (camel case names, custom date types) do not apply. The types contain only
+ * the members that Holdfast uses, so the libraries need not be installed, and any version with these members works.
  */
 export type LibraryTransaction =
   | DrizzleTransaction
@@ -14,14 +14,14 @@ export type LibraryTransaction =
   | PrismaTransaction
   | TypeOrmTransaction
 
-/** The `tx` of `db.transaction` of Drizzle, with node-postgres or postgres.js. */
+/** The `tx` of Drizzle's `db.transaction`, with node-postgres or postgres.js. */
 interface DrizzleTransaction {
   readonly _: { readonly session: object }
   execute(query: never): unknown
   rollback(): never
 }
 
-/** The `trx` of `knex.transaction`. */
+/** The `trx` of Knex's `knex.transaction`. */
 interface KnexTransaction {
   readonly isTransaction?: boolean
   // biome-ignore lint/suspicious/noExplicitAny: the type that Knex declares
@@ -29,20 +29,20 @@ interface KnexTransaction {
   raw: unknown
 }
 
-/** The `trx` of `db.transaction().execute` or `db.startTransaction()` of Kysely. */
+/** The `trx` of Kysely's `db.transaction().execute` or `db.startTransaction()`. */
 interface KyselyTransaction {
   readonly isTransaction: boolean
   withoutPlugins(): { executeQuery(query: never): Promise<{ readonly rows: unknown[] }> }
 }
 
-/** The `tx` of `prisma.$transaction`. */
+/** The `tx` of Prisma's `prisma.$transaction`. */
 interface PrismaTransaction {
   /** The Prisma client has `$connect`. A Prisma transaction does not. */
   readonly $connect?: never
   $queryRawUnsafe<T>(text: string, ...values: unknown[]): PromiseLike<T>
 }
 
-/** The manager of `dataSource.transaction` of TypeORM, or its query runner. */
+/** The manager of TypeORM's `dataSource.transaction`, or the manager's query runner. */
 type TypeOrmTransaction = TypeOrmManager | TypeOrmRunner
 
 interface TypeOrmManager {
@@ -55,7 +55,7 @@ interface TypeOrmRunner {
   connect(): Promise<any>
 }
 
-/** Returns the driver client of a transaction of a supported library. Undefined for any other value. */
+/** Returns the driver client that a supported library's transaction uses. Returns undefined for any other value. */
 export function driverClientOf(given: unknown): PgClient | PostgresJsExecutor | undefined {
   if ((typeof given !== 'object' && typeof given !== 'function') || given === null) return undefined
   if (has(given, '$queryRawUnsafe')) return prismaClient(given as PrismaTransaction)
@@ -74,18 +74,18 @@ function has(given: object, method: string): boolean {
 function drizzleClient(tx: DrizzleTransaction): PgClient | PostgresJsExecutor {
   const { client } = tx._.session as { client?: PgClient | PostgresJsExecutor }
   if (!has(tx, 'rollback') || !client)
-    throw noTransactionError('Drizzle', 'the tx that db.transaction hands to your function')
+    throw noTransactionError('Drizzle', 'the tx that db.transaction passes to your function')
   return client
 }
 
 function knexClient(tx: KnexTransaction): PgClient {
-  if (!tx.isTransaction) throw noTransactionError('Knex', 'the trx that knex.transaction hands to your function')
+  if (!tx.isTransaction) throw noTransactionError('Knex', 'the trx that knex.transaction passes to your function')
   return connectingClient(() => tx.client.acquireConnection())
 }
 
 function typeOrmClient(runner: TypeOrmRunner | undefined): PgClient {
   if (!runner?.isTransactionActive) {
-    throw noTransactionError('TypeORM', 'the manager that dataSource.transaction hands to your function')
+    throw noTransactionError('TypeORM', 'the manager that dataSource.transaction passes to your function')
   }
   return connectingClient(() => runner.connect())
 }
@@ -96,7 +96,7 @@ function connectingClient(connect: () => Promise<PgClient>): PgClient {
 
 function kyselyClient(tx: KyselyTransaction): PgClient {
   if (!tx.isTransaction)
-    throw noTransactionError('Kysely', 'the trx that db.transaction().execute hands to your function')
+    throw noTransactionError('Kysely', 'the trx that db.transaction().execute passes to your function')
   const plain = tx.withoutPlugins()
   return {
     query(text, values = []) {
@@ -109,7 +109,7 @@ function kyselyClient(tx: KyselyTransaction): PgClient {
 const queryId = { queryId: 'holdfast' }
 
 function prismaClient(tx: PrismaTransaction): PgClient {
-  if (has(tx, '$connect')) throw noTransactionError('Prisma', 'the tx that prisma.$transaction hands to your function')
+  if (has(tx, '$connect')) throw noTransactionError('Prisma', 'the tx that prisma.$transaction passes to your function')
   return {
     async query(text, values = []) {
       try {
@@ -121,7 +121,7 @@ function prismaClient(tx: PrismaTransaction): PgClient {
   }
 }
 
-/** Restores the server's error, which Prisma wraps in an error with its own code. */
+/** Returns the original server error, which Prisma wraps in an error with its own code. */
 function serverErrorOf(error: unknown): unknown {
   const { cause } =
     (error as { meta?: { driverAdapterError?: { cause?: PrismaCause } } }).meta?.driverAdapterError ?? {}
@@ -135,7 +135,7 @@ interface PrismaCause {
 }
 
 function noTransactionError(library: string, wanted: string): UsageError {
-  return notOpenError(`${library} outside of a transaction`, wanted)
+  return notOpenError(`${library} outside a transaction`, wanted)
 }
 
 export function notOpenError(got: string, wanted: string): UsageError {

@@ -8,20 +8,21 @@ from pg_settings
 where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
 
 -- name: migration_lock
--- The process that holds this lock migrates. Others wait until the end of its transaction.
+-- Acquires the migration lock. The process that holds the lock migrates. Other processes wait until the holder's transaction ends.
 select pg_advisory_xact_lock($1::integer, 0)
 
 -- name: is_schema_absent
--- Checked first, because "create schema if not exists" needs the privilege to create schemas even if the schema exists.
+-- Returns whether the schema is missing. This statement runs first, because "create schema if not exists" needs the privilege to create
+-- schemas even if the schema exists.
 select to_regnamespace($1) is null as absent
 
 -- name: set_steps
--- Parameters of the `do` block below, which cannot have parameters: the SQL to run and the time limit.
+-- Passes the SQL to run and the time limit to the `do` block below through settings, because a `do` block cannot have parameters.
 select set_config('holdfast_migration.steps', $1, true), set_config('holdfast_migration.max_try', $2, true)
 
 -- name: apply
--- A session that waits for a table lock blocks all later sessions. So the step waits for 200 ms, releases its locks, pauses and tries
--- again. Such a short wait also ends before PostgreSQL would cancel a worker because of a deadlock.
+-- Runs one step. A session that waits for a table lock blocks all later sessions. So the step waits for 200 ms, releases its locks, pauses
+-- and tries again. Such a short wait also ends before PostgreSQL would cancel a worker because of a deadlock.
 do $$
   declare
     deadline constant timestamptz := clock_timestamp() + current_setting('holdfast_migration.max_try')::interval;
@@ -32,7 +33,7 @@ do $$
         execute current_setting('holdfast_migration.steps');
         return;
       exception
-        -- deadlock_timeout may be shorter than 200 ms.
+        -- A deadlock may be detected, because deadlock_timeout may be shorter than 200 ms.
         when lock_not_available or deadlock_detected then
           if clock_timestamp() >= deadline then
             raise lock_not_available using message = sqlerrm;

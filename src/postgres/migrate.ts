@@ -16,10 +16,10 @@ import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
 /**
  * Migrates the schema in two kinds of steps, each in one transaction:
  *
- * - **migrations** change tables, forward only. The first is the baseline, which consists of the schema.sql of each room. Later ones are
- *   the numbered files in migrations/.
- * - **functions** follow all migrations. They are replaced whenever the text of a room differs from the text that was applied last.
- *   An older instance, whose revision is lower, does not replace newer functions.
+ * - **migrations** change tables, forward only. The first migration is the baseline, which consists of the schema.sql of each module. Later
+ *   migrations are the numbered files in migrations/.
+ * - **functions** follow all migrations. They are replaced whenever the text of a module differs from the text that was applied last. An
+ *   older instance, whose revision is lower, does not replace newer functions.
  *
  * Instances that start at the same time wait for each other with a transaction lock, so this is safe through any pooler. The rules for
  * schema changes are in docs/operating/upgrades.md.
@@ -32,7 +32,7 @@ export interface Migration {
   readonly sql: string
 }
 
-/** Contains the numbered migrations. The package does not have this directory while there are none. */
+/** Directory of the numbered migrations. The package does not contain this directory as long as there are no numbered migrations. */
 const directory = new URL('./migrations/', import.meta.url)
 
 export function allMigrations(schema: string): Migration[] {
@@ -55,9 +55,9 @@ export interface SchemaState {
   readonly worksFrom: number
   /** Revision of the functions in the database. 0 if there are none. */
   readonly revision: number
-  /** Migrations that are not applied yet. */
+  /** Migrations that have not been applied yet. */
   readonly pending: readonly Migration[]
-  /** Rooms whose functions are not applied yet. */
+  /** Modules whose functions have not been applied yet. */
   readonly pendingFunctions: readonly RoomFunctions[]
 }
 
@@ -91,7 +91,7 @@ function pendingFunctions(schema: string, revision: number, hashes: Record<strin
   if (revision > functionsRevision) return []
   const all = roomFunctions(schema)
   const differing = all.filter(({ room, hash }) => hashes[room] !== hash)
-  // Functions are also applied if only the revision differs. Otherwise an instance with a revision in between would consider its own
+  // Functions are also applied if only the revision differs. Otherwise an instance with an intermediate revision would consider its own
   // functions newer.
   return differing.length === 0 && revision < functionsRevision ? all : differing
 }
@@ -100,7 +100,7 @@ export function isUpToDate(state: SchemaState): boolean {
   return state.pending.length === 0 && state.pendingFunctions.length === 0
 }
 
-/** Returns the schema version of this version of Holdfast. */
+/** Returns the latest schema version that this version of Holdfast contains. */
 export function latestVersion(schema: string): number {
   return allMigrations(schema).length
 }
@@ -121,11 +121,11 @@ const functionsStep = (schema: string) => ({ version: latestVersion(schema), nam
 
 export interface Applied {
   readonly migrations: readonly Migration[]
-  /** Rooms whose functions were applied. */
+  /** Modules whose functions were applied. */
   readonly functions: readonly RoomFunctions[]
 }
 
-/** Applies and returns everything that is pending. Calls `onStep` before each step, with the number of remaining steps. */
+/** Applies and returns all pending migrations and functions. Calls `onStep` before each step, with the number of remaining steps. */
 export async function migrate(
   database: Database,
   schema: string,
@@ -145,7 +145,7 @@ export async function migrate(
   return { migrations: applied, functions: (await applyFunctions(database, schema, maxTryMs)) ? functions : [] }
 }
 
-/** Number of steps that bring the schema up to date. */
+/** Returns the number of steps that bring the schema up to date. */
 export function stepsOf(state: SchemaState): number {
   return state.pending.length + (state.pendingFunctions.length > 0 ? 1 : 0)
 }
@@ -182,10 +182,10 @@ async function applyStep(
     'no_timeouts' | 'migration_lock' | 'is_schema_absent' | 'set_steps' | 'apply' | 'blocking_session'
   >(new URL('./migrate.sql', import.meta.url), schema)
   const apply = database.transaction(async (tx) => {
-    // At a higher isolation level, the snapshot would be older than the lock. It would not show changes that another process applied while
-    // this process waited.
+    // At a higher isolation level, the snapshot would be older than the lock. The snapshot would not contain changes that another process
+    // applied while this process was waiting.
     await tx.query('set transaction isolation level read committed')
-    // PostgreSQL resolves names in defaults and indexes immediately, with this search path.
+    // PostgreSQL uses this search path to resolve names in defaults and indexes when it creates them.
     await tx.query(localSettings)
     await tx.query(statements.no_timeouts.text)
     await tx.query(statements.migration_lock.text, [lockClass(schema, 'migration')])
@@ -230,7 +230,7 @@ export function migrationScript(
     '-- A session that waits for a table lock blocks all later sessions. If this timeout cancels the script, run the script again.',
     "set local lock_timeout = '200ms';",
     'set local statement_timeout = 0;',
-    '-- Names resolve to objects of PostgreSQL only, not to objects with the same name in another schema.',
+    '-- Unqualified names resolve only to built-in objects, not to objects with the same name in other schemas.',
     'set local search_path = pg_catalog, pg_temp;',
   ].join('\n')
   return ['begin;', settings, ...start, migrationTable(schema).trim(), ...steps, ...functions, 'commit;'].join('\n\n')
@@ -241,7 +241,7 @@ function createSchema(schema: string): string {
 }
 
 function migrationTable(schema: string): string {
-  // The class depends on the schema's name, so it is computed here.
+  // The lock class depends on the schema's name, so the class is computed here.
   const sessionClass = `create or replace function holdfast.session_class() returns integer
   language sql immutable parallel safe
   as $$ select ${lockClass(schema, 'session')} $$;

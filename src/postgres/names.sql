@@ -1,5 +1,5 @@
 -- name: register
--- Registers keys, and returns the names that are already registered for them. A key without a row in the result was new. Uses name_pkey.
+-- Registers keys, and returns the names that are already registered for them. A key that has no row in the result was new. Uses name_pkey.
 with wanted as (
   select key, namespace, label
   from unnest($1::bigint[], $2::text[], $3::text[]) as w (key, namespace, label)

@@ -7,14 +7,14 @@ import { loadStatements, type Statement } from './statements.js'
  */
 export class KeyCollisionError extends HoldfastError {
   readonly key: string
-  /** The other name, from the registry. */
+  /** The other name, which is registered for the key. */
   readonly registered: string
 
   constructor(key: Key, registered: string) {
-    super(`The key ${key.key} of "${key.label}" is already that of "${registered}"`, {
+    super(`The key ${key.key} of "${key.label}" is already used by "${registered}"`, {
       code: 'KEY_COLLISION',
       retryable: false,
-      hint: 'Rename one of the two. With the same key they would exclude each other.',
+      hint: 'Rename one of the two names. Names with the same key exclude each other.',
     })
     this.key = key.key
     this.registered = registered
@@ -54,12 +54,12 @@ export class NameRegistry {
 
   /** Returns the values for the statement `register`. */
   registerValues(keys: readonly Key[]): unknown[] {
-    // Sorted, so that two instances that register the same keys cannot deadlock.
+    // The keys are sorted, so that two instances that register the same keys cannot deadlock.
     const sorted = [...keys].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
     return [sorted.map(({ key }) => key), sorted.map(({ namespace }) => namespace), sorted.map(({ label }) => label)]
   }
 
-  /** Processes the rows that `register` returned. Returns the collisions, by key. */
+  /** Processes the rows that the statement `register` returned. Returns the collisions, by key. */
   recordRegistered(keys: readonly Key[], rows: readonly string[][]): Map<string, KeyCollisionError> {
     const registered = new Map(rows.map(([key, namespace, label]) => [key!, { namespace: namespace!, label: label! }]))
     const collisions = new Map<string, KeyCollisionError>()

@@ -48,7 +48,7 @@ export function pgExecutor(client: PgClient, connection?: Connection): Executor 
 
 /**
  * Opens a database with two pools that Holdfast owns: one for statements and one for transactions. If work inside a transaction calls
- * Holdfast, that call needs a free connection. Therefore transactions do not use the pool for statements.
+ * Holdfast, that call needs a free connection. Therefore transactions have a separate pool.
  */
 export function openPgPool(connection: Connection, maxConnections = 5): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
@@ -62,7 +62,7 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
     },
     closeIdleConnections: () => statements.closeIdleConnections(),
     transactions() {
-      // A pool that is closed. Its error reports that.
+      // Returns the closed pool after `close`, because the pool's own error states that the pool is closed.
       if (isClosed) return statements.pool
       transactions ??= new OwnPool(connection, { max: 2 * maxConnections })
       return transactions.pool
@@ -74,9 +74,9 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
 const readTimeoutMessage = 'Query read timeout'
 
 const rolledBackMessage =
-  'The transaction was rolled back at its commit, because one of its statements had failed (SQLSTATE 25P02)'
+  'The transaction was rolled back instead of committed, because one of its statements had failed (SQLSTATE 25P02)'
 
-/** A server with LLVM may spend seconds compiling a statement that looks expensive but runs in milliseconds. */
+/** Turns off JIT, because a server with LLVM may spend seconds compiling a statement that looks expensive but runs in milliseconds. */
 export const withoutJit = 'set local jit = off'
 
 /**
@@ -107,7 +107,10 @@ export function fromPgPool(
     throw await explainReadOnly(error, database)
   }
 
-  /** The function `statement` that `work` receives runs on the transaction's connection, within `withinMs` if given. */
+  /**
+   * Runs `work` in a transaction. The function `statement` that `work` receives runs statements on the transaction's connection, each
+   * within `withinMs` if it is given.
+   */
   async function inTransaction<T>(
     from: PgPool,
     begin: string,
@@ -122,7 +125,7 @@ export function fromPgPool(
     }
     client.on('error', onError)
     const { query } = pgExecutor(client, connection)
-    // The driver deprecates concurrent queries on one client.
+    // Queries run one after the other, because the driver deprecates concurrent queries on one client.
     let last: Promise<unknown> = Promise.resolve()
     let inFlight = 0
     const serialize = <T>(send: () => Promise<T>): Promise<T> => {
@@ -223,8 +226,8 @@ export function fromPgPool(
 const databasesOnPool = new WeakMap<PgPool, number>()
 
 /**
- * Adds one set of listeners to a pool, no matter how many instances share it: Node.js warns about an eleventh listener. The returned
- * function removes the listener for `acquire` when the last instance calls it.
+ * Adds one set of listeners to a pool, no matter how many instances share the pool, because Node.js warns about more than 10 listeners. The
+ * returned function removes the listener for `acquire` when the last instance calls it.
  */
 function listenOnce(pool: PgPool): () => void {
   const count = (by: 1 | -1) => {

@@ -40,8 +40,8 @@ export class OwnPool {
   }
 
   /**
-   * Discards idle connections. Call this method after a connection did not respond. Otherwise each dead idle connection would cost the same
-   * timeout again.
+   * Discards idle connections. Call this method after a connection did not respond. Otherwise each dead idle connection would cause the
+   * same timeout again.
    */
   closeIdleConnections(): void {
     for (const client of this.#idle) destroySocket(client)
@@ -57,7 +57,7 @@ export class OwnPool {
   }
 }
 
-/** Limits the time to connect. The pool's own option would also limit the wait for a free connection. */
+/** Client with a connect timeout. The pool's own timeout option would also limit the wait for a free connection. */
 class TimedConnectClient extends HostsClient {
   constructor(config: pg.ClientConfig = {}) {
     super({ ...copyConfig(config), connectionTimeoutMillis: connectMs, keepAlive: true })
@@ -78,7 +78,7 @@ interface ErrorEmitter {
   off(event: 'error', listener: () => void): unknown
 }
 
-/** Listener for errors that the failing statement reports anyway. */
+/** Ignores an error that the failing statement reports anyway. */
 export const ignore = () => {}
 
 function destroySocket(client: pg.Client): void {

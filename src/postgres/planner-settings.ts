@@ -1,20 +1,21 @@
 /**
- * Planner settings of all functions. Without them PostgreSQL plans for the tables as they were at the last ANALYZE. Holdfast's tables grow
- * from zero to millions of rows and shrink again within minutes, so such a plan is usually wrong. schema-rooms.ts applies the settings. A
- * test checks that there are no planner settings elsewhere.
+ * Planner settings of all functions. Without these settings, PostgreSQL would plan for the tables as they were at the last ANALYZE.
+ * Holdfast's tables grow from zero to millions of rows and shrink again within minutes, so such a plan is usually wrong. schema-rooms.ts
+ * applies the settings. A test checks that there are no planner settings elsewhere.
  */
 const traits = {
   /**
-   * JIT compilation takes 100 times as long as execution. Before PostgreSQL 18, a disabled scan type raises the cost enough to start JIT.
+   * JIT compilation takes 100 times as long as execution. Before PostgreSQL 18, a disabled scan type raises the estimated cost enough to
+   * start JIT.
    */
   'not compiled': ['jit = off'],
   /** Planning again for each array of parameters would take longer than running the statement. */
   'one plan': ['plan_cache_mode = force_generic_plan'],
-  /** The table may be empty when the plan is made, and huge when it runs. */
+  /** The table may be empty when PostgreSQL makes the plan, and huge when the plan runs. */
   'by index': ['enable_seqscan = off'],
   /** The statement needs few rows of a table of any size. A nested loop over the index reads only these rows. */
   'few rows': ['enable_hashjoin = off', 'enable_mergejoin = off'],
-  /** A bitmap scan reads all matching rows before it returns the first, even if a limit needs only a few. */
+  /** A bitmap scan reads all matching rows before it returns the first row, even if a limit requires only a few rows. */
   'stops early': ['enable_bitmapscan = off'],
   /** The index returns the rows in order. A sort would read the whole queue first. */
   'in index order': ['enable_sort = off'],
@@ -114,7 +115,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     functions: ['job_claim', 'job_find_claimable'],
   },
   {
-    // This function ends all jobs in a batch.
+    // The function in this group ends all jobs of a batch.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
     functions: ['job_done'],
   },

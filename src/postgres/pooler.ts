@@ -9,7 +9,7 @@ import { HostsClient } from './hosts.js'
  *
  * A transaction pooler frees the backend of our last statement. A second client then begins a transaction. Either this transaction gets
  * that backend, or our next statement runs on a different backend. Poolers assign either the last used backend or the next one in turn, so
- * the first round usually shows one of these two effects. More rounds cover a busy pooler. Every later heartbeat checks the pid again.
+ * the first round usually shows one of these two effects. A busy pooler may need more rounds. Every later heartbeat checks the pid again.
  */
 const rounds = 8
 
@@ -24,7 +24,8 @@ export async function refuseTransactionPooler(client: pg.Client, connection: Con
       foreign ||= (await backendPid(client)) !== pid
       await second.query('begin')
       foreign ||= (await backendPid(second)) === pid
-      // `||=` skips the query once it is known: if there is only one backend, the second client occupies it now.
+      // `||=` skips the query once `foreign` is true. If the pooler has only one backend, the second client occupies that backend now, and
+      // the query would have to wait.
       foreign ||= (await backendPid(client)) !== pid
       await second.query('rollback')
       if (foreign) throw new SessionLocksUnavailableError('transaction-pooler')

@@ -9,7 +9,7 @@ export interface PostgresJsExecutor {
   savepoint?<T>(work: (tx: PostgresJsExecutor) => Promise<T>): Promise<unknown>
 }
 
-/** The part of postgres.js that Holdfast uses: the connection settings. */
+/** The part of a postgres.js object that Holdfast uses: the connection settings. */
 export interface PostgresJs {
   readonly options: {
     host: string[]
@@ -46,10 +46,10 @@ export function fromPostgresJs(sql: PostgresJs): Database {
 function connectionOf(sql: PostgresJs): Connection {
   const { host, port, user, pass, database, ssl, target_session_attrs: target } = sql.options
   const hosts = host.map((one, at) => ({ host: one, port: port[at] ?? 5432 }))
-  // By default, postgres.js uses the first host that responds. With read-write, it may also use a standby.
+  // By default, postgres.js uses the first host that responds. With read-write, postgres.js may also use a standby.
   if (hosts.length > 1 && target !== 'primary') {
     throw new UsageError(
-      `Expected target_session_attrs of postgres.js with several hosts to be primary, got ${describe(target ?? undefined)}`,
+      `Expected the postgres.js option target_session_attrs to be primary for several hosts, got ${describe(target ?? undefined)}`,
       "Use postgres(url, { target_session_attrs: 'primary' }). With read-write, postgres.js also connects to a standby.",
     )
   }

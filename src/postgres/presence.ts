@@ -1,9 +1,9 @@
 import type { HoldfastError } from '../base/index.js'
 
 /**
- * Presence is the proof to the fleet that an instance is alive. Rows that an instance holds (permits, deliveries in flight, memberships)
- * carry the number of its current epoch. These rows become free once `holdfast.is_present(number)` is false. So the rows of a killed
- * process become free immediately, and rows need no renewal of their own.
+ * Presence proves to the fleet that an instance is alive. Rows that an instance holds (permits, deliveries in flight, memberships) contain
+ * the number of its current epoch. These rows become free once `holdfast.is_present(number)` is false. So the rows of a killed process
+ * become free immediately, and rows need no renewal of their own.
  *
  * There are two kinds of presence:
  *
@@ -11,28 +11,30 @@ import type { HoldfastError } from '../base/index.js'
  * - **by row** (`row-presence.ts`), for instances without an anchor, through any pooler: the row in `instance` expires on the database's
  *   clock unless the instance renews it.
  *
- * In both cases, the instance stops trusting its presence before `is_present` can become false.
+ * In both cases, the instance stops relying on its presence before `is_present` can become false.
  */
 export interface Presence {
   /** Random id of the instance. */
   readonly instanceId: string
   /** The current epoch. Undefined between two epochs. */
   readonly epoch: Epoch | undefined
-  /** Resolves with the epoch as soon as there is one. Rejects when the instance closes or the signal aborts. */
+  /** Resolves with the epoch as soon as an epoch exists. Rejects when the instance closes or the signal aborts. */
   whenPresent(signal?: AbortSignal): Promise<Epoch>
-  /** Calls the listener, in this epoch or a later one, when an operator requests that this instance drain. */
+  /** Calls the listener when an operator requests that this instance drain, in this epoch or a later epoch. */
   onDrainRequest(listener: DrainListener): void
-  /** Calls the listener when an operator may have revoked something. Only for instances that cannot receive notifications. */
+  /**
+   * Calls the listener when an operator may have revoked something. This method is only for instances that cannot receive notifications.
+   */
   onRevocation(listener: () => void): void
   /** Records the drain state immediately, and again at the beginning of each later epoch. */
   reportDrain(state: 'draining' | 'drained'): Promise<void>
   close(): Promise<void>
 }
 
-/** `withinMs` is the drain timeout, if the request has one. */
+/** Listener for drain requests. `withinMs` is the drain timeout, if the request specifies a timeout. */
 export type DrainListener = (withinMs: number | undefined) => void
 
-/** An uninterrupted presence. After a loss a new epoch begins, with a new number. */
+/** A period of uninterrupted presence. After a loss, a new epoch with a new number begins. */
 export interface Epoch {
   readonly number: number
   /** Whether the instance may rely on rows with this number now. */
@@ -44,8 +46,8 @@ export interface Epoch {
 }
 
 /**
- * Returns the time for which the client trusts its presence, given the expiry on the server. The margin covers late timers and clocks that
- * run at slightly different rates.
+ * Returns the time for which the client relies on its presence, given the expiry on the server. The margin covers late timers and clocks
+ * that run at slightly different rates.
  */
 export function trustedFor(expiryMs: number): number {
   return expiryMs - Math.max(200, expiryMs * 0.1)

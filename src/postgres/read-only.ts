@@ -16,8 +16,8 @@ const explainTimeoutMs = 2_000
 const sql = loadStatements<'read_only_reason'>(new URL('./read-only.sql', import.meta.url), 'holdfast')
 
 /**
- * Adds the reason to a `ReadOnlyError`: a standby, or `default_transaction_read_only`. PostgreSQL reports both with 25006, but the fixes
- * differ. Returns all other errors unchanged. If the server does not respond, also returns the `ReadOnlyError` unchanged.
+ * Adds the reason to a `ReadOnlyError`: either a standby or `default_transaction_read_only`. PostgreSQL reports both with 25006, but the
+ * fixes differ. Returns any other error unchanged. If the server does not respond, the `ReadOnlyError` is also returned unchanged.
  */
 export async function explainReadOnly(error: unknown, database: Pick<Database, 'read'>): Promise<unknown> {
   if (!(error instanceof ReadOnlyError) || error.reason !== undefined) return error

@@ -1,7 +1,7 @@
 import { formatDuration, resultWithin } from '../base/index.js'
 import { DatabaseUnreachableError } from './errors.js'
 
-/** A connection that does not respond to a statement within this time is discarded. */
+/** Time within which a connection must respond to a statement. Otherwise the connection is discarded. */
 export const responseTimeoutMs = 5_000
 /** Shorter timeout for a closing instance in which a statement has already timed out. */
 const shortTimeoutMs = 500
@@ -11,7 +11,7 @@ export class ResponseTimeout {
   #isShortened = false
   #isSilent = false
 
-  /** Call this method when the instance closes. After one timeout, further statements wait only for a short time. */
+  /** Call this method when the instance closes. After one timeout, further statements have a shorter timeout. */
   shorten(): void {
     this.#isShortened = true
   }

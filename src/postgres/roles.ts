@@ -5,8 +5,9 @@ import { quoteIdentifier } from './statements.js'
 /**
  * Kinds of database roles. Only the role that migrates owns the schema.
  *
- * - **observer**: reads, for the command line, the dashboard and metrics.
- * - **application**: for instances. May change everything except the audit, which it may only read.
+ * - **observer**: for the command line, the dashboard and metrics. May only read.
+ * - **application**: for instances. May change everything except the audit and the records of applied migrations and functions, which this
+ *   role may only read.
  * - **operator**: for people. Has the privileges of an application, and may also write the audit, as the dashboard does before each action.
  */
 export const roleKinds = ['observer', 'application', 'operator'] as const
@@ -18,8 +19,8 @@ export interface Grantee {
 }
 
 /**
- * Returns the statements that grant a role its privileges and revoke others. Safe to run again. Default privileges cover the tables that
- * later migrations and the job history create, but only if the schema's owner creates them.
+ * Returns the statements that grant a role its privileges and revoke privileges that the role must not have. The statements are safe to run
+ * again. Default privileges cover the tables that later migrations and the job history create, but only if the schema's owner creates them.
  */
 export function grantsFor({ role, as }: Grantee, schema: string, owner: string): string[] {
   const [to, here] = [quoteIdentifier(role), quoteIdentifier(schema)]
@@ -61,14 +62,14 @@ export async function planGrants(executor: Executor, schema: string, grantees: r
   for (const { role, as } of grantees) {
     if (!server.known.includes(role)) {
       throw new UsageError(
-        `Expected ${as} to be a role of the server, got ${JSON.stringify(role)}`,
-        `Create it first: create role ${quoteIdentifier(role)} login password '…'`,
+        `Expected ${as} to be an existing role, got ${JSON.stringify(role)}`,
+        `Create the role first: create role ${quoteIdentifier(role)} login password '…'`,
       )
     }
     if (roles.filter((other) => other === role).length > 1) {
       throw new UsageError(
-        `Expected each role to be given once, got ${JSON.stringify(role)} several times`,
-        'An operator has all privileges of an application, and an application all privileges of an observer.',
+        `Expected each role to be specified only once, got ${JSON.stringify(role)} several times`,
+        'List each role only once: an operator has all privileges of an application, and an application has all privileges of an observer.',
       )
     }
   }

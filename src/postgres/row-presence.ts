@@ -18,13 +18,13 @@ import { loadStatements } from './statements.js'
 import { Sweeper } from './sweeper.js'
 
 /**
- * Presence by row, for instances without an anchor. It needs no session state, so it works through any pooler.
+ * Presence by row, for instances without an anchor. This kind of presence needs no session state, so it works through any pooler.
  *
  *     idle ──► present ──► lost ──► reconnecting ──► present (a new epoch, a new number) …
  *
- * - **idle** until a room needs the presence: an instance that uses only leases and transaction locks never needs it, and sends no
+ * - **idle** until a module needs the presence: an instance that uses only leases and transaction locks never needs it, and sends no
  *   statements.
- * - **present**: the instance sends three to four renewals within the expiry. The client trusts an epoch for 90 % of the expiry, counted
+ * - **present**: the instance sends three to four renewals within the expiry. The client relies on an epoch for 90 % of the expiry, counted
  *   from the time at which it sent the last successful renewal. The database ends the epoch at the expiry, counted from the later execution
  *   of that renewal.
  * - **lost**: there was no response in time, or the row does not exist, or the server restarted, crashed or failed over. A restart, crash
@@ -96,7 +96,7 @@ export class RowPresence implements Presence {
     }
   }
 
-  /** Operators' requests arrive through the row, which each renewal reads. */
+  /** Requests from operators arrive through the row, which each renewal reads. */
   onDrainRequest(listener: DrainListener): void {
     this.#onDrainRequest = listener
   }
@@ -119,7 +119,7 @@ export class RowPresence implements Presence {
     if (!this.#epoch) return
     this.#epoch.end()
     if (this.#epoch.loss) return
-    // If this statement fails, the row expires.
+    // If this statement fails, the row expires later.
     await this.#options.database
       .query(this.#sql.delete_instance.text, [this.instanceId], departWithinMs)
       .catch(() => {})
@@ -134,7 +134,7 @@ export class RowPresence implements Presence {
         this.#reportEpoch(this.#epoch)
         return
       } catch {
-        // Retry after any error, because even a replica at this address may be temporary.
+        // The loop retries after any error, because even a replica at this address may be temporary.
       }
     }
   }
@@ -188,7 +188,7 @@ export class RowPresence implements Presence {
       this.#onRevocation()
     }
     if (!recorded?.drain_requested) return
-    // The instance is already draining, but the row does not show that yet.
+    // The instance is already draining, but the row does not contain this state yet.
     if (this.#state !== 'open') return void this.reportDrain(this.#state)
     this.#onDrainRequest(recorded.drain_within_ms === null ? undefined : Number(recorded.drain_within_ms))
   }
@@ -233,7 +233,9 @@ class RowEpoch extends TrustDeadline implements Epoch {
 
   protected lossByDeadline(lateMs: number): HoldfastError {
     const silence = formatDuration(lateMs + this.#trustMs)
-    return new DatabaseUnreachableError(`No renewal has succeeded for ${silence}, so the presence may expire now`)
+    return new DatabaseUnreachableError(
+      `No renewal has succeeded for ${silence}, so the presence may expire at any moment`,
+    )
   }
 
   protected override onLost(): void {
@@ -242,7 +244,7 @@ class RowEpoch extends TrustDeadline implements Epoch {
 
   async #renewNow(): Promise<void> {
     const sentAt = performance.now()
-    // A failed renewal is sent again after the interval. If that is too late, the deadline ends the epoch.
+    // A failed renewal is sent again after the interval. If the next attempt is too late, the deadline ends the epoch.
     const renewed = await this.#renew().catch(() => undefined)
     if (renewed) this.answered(sentAt, this.#trustMs)
     else if (renewed === false && this.trusted)

@@ -4,11 +4,11 @@ import { plannerStatements } from './planner-settings.js'
 import { inSchema } from './statements.js'
 
 /**
- * The rooms with SQL for the schema, in the order in which their tables are created. A room has up to two files:
+ * Modules with SQL for the schema, in the order in which their tables are created. A module has up to two files:
  *
- * - `schema.sql`: tables, sequences, indexes, and their comments. Together they are version 1 of the schema. After the first release they
- *   never change; migrations/ changes tables.
- * - `functions.sql`: functions, each with `create or replace`. They are applied again whenever their text changes.
+ * - `schema.sql`: tables, sequences, indexes, and their comments. Together, these files are version 1 of the schema. After the first
+ *   release, they never change, and only migrations/ changes tables.
+ * - `functions.sql`: functions, each with `create or replace`. The functions are applied again whenever their text changes.
  */
 const rooms = [
   { name: 'postgres', hasFunctions: true },
@@ -25,8 +25,8 @@ const rooms = [
 ] as const
 
 /**
- * Revision of the functions of all rooms. Raise it by one in the first commit after a release that changes a functions.sql or
- * planner-settings.ts. An instance never replaces functions of a higher revision, so during a rolling deployment old instances do not
+ * Revision of the functions of all modules. Increase the revision by one in the first commit after a release that changes a functions.sql
+ * or planner-settings.ts. An instance never replaces functions of a higher revision, so during a rolling deployment old instances do not
  * restore old functions.
  */
 export const functionsRevision = 1
@@ -46,7 +46,7 @@ export interface RoomFunctions {
 
 const texts = new Map<string, string>()
 
-/** Reads a room's SQL file. Normalizes line endings, so that a checkout on Windows has the same hash. */
+/** Reads a module's SQL file. Normalizes line endings, so that a checkout on Windows has the same hash. */
 function read(room: string, file: 'schema' | 'functions'): string {
   const path = `../${room}/${file}.sql`
   const known = texts.get(path)
@@ -58,14 +58,14 @@ function read(room: string, file: 'schema' | 'functions'): string {
   return text
 }
 
-/** Returns version 1 of the schema: the tables of all rooms. */
+/** Returns version 1 of the schema: the tables of all modules. */
 export function baseline(schema: string): string {
   return inSchema(rooms.map(({ name }) => read(name, 'schema')).join('\n\n'), schema)
 }
 
 let hashed: RoomFunctions[] | undefined
 
-/** Returns the functions of each room, with their planner settings. */
+/** Returns the functions of each module, with their planner settings. */
 export function roomFunctions(schema: string): RoomFunctions[] {
   hashed ??= rooms
     .filter(({ hasFunctions }) => hasFunctions)
@@ -80,8 +80,8 @@ export function roomFunctions(schema: string): RoomFunctions[] {
 }
 
 /**
- * Returns SQL that applies the functions of these rooms and records the revision for all rooms. Functions may call functions from other
- * rooms, so PostgreSQL does not check their bodies.
+ * Returns SQL that applies the functions of the given modules and records the revision for all modules. Functions may call functions from
+ * other modules, so PostgreSQL does not check their bodies.
  */
 export function functionsScript(apply: readonly RoomFunctions[], schema: string, isInstall: boolean): string {
   const applied = new Set(apply.map(({ room }) => room))

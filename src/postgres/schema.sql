@@ -1,8 +1,9 @@
--- Tables for all rooms: fences, instances, names, and waiting calls. No row represents a lock: PostgreSQL's lock table is authoritative.
+-- Tables that all modules use: fences, instances, names, and waiting calls. No row represents a lock: PostgreSQL's lock table is
+-- authoritative.
 
 create sequence holdfast.fence as bigint;
 comment on sequence holdfast.fence is
-  'Fencing tokens. Every grant of any name draws the next number, so a later holder always has a larger fence. advance_fence() moves the sequence ahead after a crash or restore.';
+  'Fencing tokens. Every grant of any name takes the next number, so a later holder always has a larger fence. advance_fence() moves the sequence ahead after a crash or restore.';
 
 create sequence holdfast.session as integer cycle;
 comment on sequence holdfast.session is
@@ -33,7 +34,7 @@ comment on column holdfast.server_generation.written_by is
 comment on column holdfast.server_generation.fence_floor is
   'Last value of the sequence fence when this row was written. If the sequence is below it, the sequence was set back or not copied.';
 comment on column holdfast.server_generation.generation is 'Number of the generation.';
-comment on column holdfast.server_generation.began_at is 'Time at which the generation was noticed.';
+comment on column holdfast.server_generation.began_at is 'Time at which the generation was detected.';
 insert into holdfast.server_generation (system_identifier, timeline) values (0, 0);
 
 create unlogged table holdfast.crash_witness (
@@ -67,13 +68,13 @@ create table holdfast.instance (
 );
 comment on table holdfast.instance is
   'Instances (processes that opened Holdfast). A row alone does not prove that an instance is alive: see session and expires_at.';
-comment on column holdfast.instance.id is 'Random id of the instance. Part of the application_name of all its sessions.';
-comment on column holdfast.instance.namespace is 'Namespace of its names.';
+comment on column holdfast.instance.id is 'Random id of the instance. The id is part of the application_name of all its sessions.';
+comment on column holdfast.instance.namespace is 'Namespace of the instance''s names.';
 comment on column holdfast.instance.session is
   'Session number of the current epoch. With an anchor, the instance is alive while the lock on this number is held.';
 comment on column holdfast.instance.backend_pid is 'Server process of the anchor. Null without an anchor.';
 comment on column holdfast.instance.host is 'The machine''s host name.';
-comment on column holdfast.instance.os_pid is 'Process id on that machine.';
+comment on column holdfast.instance.os_pid is 'Process id on the machine.';
 comment on column holdfast.instance.version is 'Version of the package holdfast.';
 comment on column holdfast.instance.expiry_ms is 'Time without contact after which the server ends the instance''s sessions.';
 comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
@@ -128,9 +129,9 @@ create table holdfast.fence_guard (
 comment on table holdfast.fence_guard is
   'Largest fence that has guarded a write, for each key. A row is deleted after a month without use.';
 comment on column holdfast.fence_guard.key is 'Key of the name.';
-comment on column holdfast.fence_guard.fence is 'Writes with a smaller fence are refused.';
+comment on column holdfast.fence_guard.fence is 'Largest fence that has guarded a write. Writes with a smaller fence are rejected.';
 comment on column holdfast.fence_guard.used_on is
-  'Day (UTC) of the last guarded write. This is a date, so that the index changes once a day for each key and not with each write.';
+  'Day (UTC) of the last guarded write. This is a date, so that the index changes once a day for each key instead of with each write.';
 create index fence_guard_used_on on holdfast.fence_guard (used_on);
 
 create unlogged table holdfast.wait (
@@ -150,8 +151,8 @@ comment on column holdfast.wait.instance is 'Instance that made the call.';
 comment on column holdfast.wait.request is 'Number of the call within the instance.';
 comment on column holdfast.wait.key is 'The key that the call waits for.';
 comment on column holdfast.wait.kind is 'Whether the call is waiting for a lock or lease on the key, or for a permit.';
-comment on column holdfast.wait.mode is 'exclusive or shared.';
+comment on column holdfast.wait.mode is 'Requested mode: exclusive or shared.';
 comment on column holdfast.wait.since is 'Start of the wait.';
 comment on column holdfast.wait.holding is 'Keys that the same flow of control holds during the wait.';
 comment on column holdfast.wait.valid_until is
-  'For an instance without an anchor, the note is valid until this time unless the instance renews it. If null, the note is valid while the instance has a session.';
+  'For an instance without an anchor, the row is valid until this time unless the instance renews the row. If null, the row is valid while the instance has a session.';

@@ -13,7 +13,8 @@ select
   pg_catalog.current_setting('max_prepared_transactions')::integer as prepared
 
 -- name: pin_path
--- Sets search_path. This statement contains no name to look up. All later statements resolve names in pg_catalog only.
+-- Sets search_path, so that all later statements resolve names only in pg_catalog. This statement itself contains no name that needs a
+-- lookup.
 set search_path = pg_catalog, pg_temp
 
 -- name: no_jit
@@ -21,20 +22,21 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 
 -- name: apply_settings
--- Sets the settings that the server has. Older servers lack some.
+-- Applies the settings that the server supports. Older servers lack some settings.
 select count(set_config(name, value, false))
 from unnest($1::text[], $2::text[]) as wanted (name, value)
 join pg_settings using (name)
 
 -- name: read_settings
--- The effective values, in the units of pg_settings. TCP settings stay 0 on a Unix socket.
+-- Returns the effective values, in the units of pg_settings. TCP settings stay 0 on a Unix socket.
 select name, setting
 from pg_settings
 where name = any($1::text[])
 
 -- name: claim_number
--- Draws a session number and locks it. The lock proves that the session exists. Another session may already hold the number, because the
--- sequence cycles after 2^31 and a restored dump sets the sequence back. Also reads the generation and the oid of the sequence fence.
+-- Allocates a session number and locks it. The lock proves that the session exists. Another session may already hold the number, because
+-- the sequence cycles after 2^31 and a restored dump sets the sequence back. Also returns the start of the generation and the oid of the
+-- sequence fence.
 select
   number,
   pg_try_advisory_lock(holdfast.session_class(), number) as claimed,
@@ -47,7 +49,7 @@ from (select nextval('holdfast.session')::integer as number offset 0) drawn
 select pg_backend_pid()
 
 -- name: heartbeat_with_generation
--- The heartbeat of a session with a number. Also shows whether the generation has changed.
+-- Heartbeat of a session that has a session number. Also returns the start of the generation, which reveals a change.
 select pg_backend_pid(), holdfast.generation_began()
 
 -- name: end_old_session

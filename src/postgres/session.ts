@@ -9,12 +9,13 @@ import { sqlstate, sqlstateOf, translate } from './sqlstate.js'
 import type { Statement } from './statements.js'
 
 /**
- * A dedicated connection. The server enforces that its session locks expire.
+ * A dedicated connection. The server enforces the expiry of its session locks.
  *
  * The server ends the session after `expiryMs` of idle time (`idle_session_timeout`), and detects a closed socket within 0.5 s even during
- * a statement. The client trusts the session for a shorter time (`TrustDeadline`). The order of events is as follows. The client sends a
- * statement. The server responds and becomes idle. The client's trust ends. The server ends the session and grants its locks to others. If
- * the connection breaks during a statement, `transaction_timeout` (17 and later), keepalives and `tcp_user_timeout` limit the statement.
+ * a statement. The client relies on the session for a shorter time (`TrustDeadline`). The order of events is as follows. The client sends a
+ * statement. The server responds and becomes idle. The client gives up the session. The server ends the session and grants its locks to
+ * others. If the connection breaks during a statement, `transaction_timeout` (17 and later), keepalives and `tcp_user_timeout` limit the
+ * statement.
  *
  * States: open → lost (deadline, dead socket, ended by the server, foreign backend) or closed (by us). Both are final.
  */
@@ -56,18 +57,18 @@ interface Identity {
 
 const minServerVersion = 140_000
 
-/** SQLSTATEs of a heartbeat whose schema no longer exists. */
+/** SQLSTATEs of a heartbeat that fails because the schema no longer exists. */
 const schemaGone: readonly (string | undefined)[] = [
   sqlstate.undefinedSchema,
   sqlstate.undefinedTable,
   sqlstate.undefinedFunction,
 ]
 
-const restoredMessage = 'The tables of Holdfast were replaced during this session, for example by a restored backup'
+const restoredMessage = 'The Holdfast tables were replaced during this session, for example by a restored backup'
 
 export class Session extends TrustDeadline {
   readonly backendPid: number
-  /** Whether the backend that the connection start reported also executes the statements. If not, there is a pooler. */
+  /** Whether the statements run on the backend that was reported when the connection was opened. If false, there is a pooler. */
   readonly direct: boolean
   readonly serverVersion: number
   /** Capacity of the server's lock table, for all sessions. */
@@ -101,7 +102,7 @@ export class Session extends TrustDeadline {
     } as pg.ClientConfig)
     // Until the session adds its own listener, a connection error only fails the statement in flight.
     client.on('error', () => {})
-    // Before the first heartbeat, no other timeout ends an unresponsive connection.
+    // Until the first heartbeat, no other timeout ends an unresponsive connection.
     const cut = setTimeout(() => client.connection.stream.destroy(), options.expiryMs)
     const forget = whenAborted(signal, () => client.connection.stream.destroy())
     try {
@@ -151,7 +152,7 @@ export class Session extends TrustDeadline {
     this.#client.on('notification', ({ channel, payload }) => listener(channel, payload ?? ''))
   }
 
-  /** Runs a prepared statement. Statements are pipelined. Each response extends the trust like a heartbeat. */
+  /** Runs a prepared statement. Statements are pipelined. Each response extends the client's deadline, as a heartbeat does. */
   run(statement: Statement, values: readonly unknown[] = []): Promise<string[][]> {
     return new Promise((resolve, reject) => {
       if (!this.trusted) return reject(this.loss ?? new ClosedError('The session'))
@@ -167,7 +168,7 @@ export class Session extends TrustDeadline {
       this.#client.query(query, (error: Error | null, result: pg.QueryArrayResult) => {
         this.#inFlight--
         if (error && !sqlstateOf(error)) return reject(this.loss ?? translate(error))
-        // A response after the deadline may report locks that the session no longer has.
+        // A response after the deadline may report locks that the session no longer holds.
         if (!this.answered(sentAt, this.#trustMs)) return reject(this.loss ?? new ClosedError('The session'))
         if (error) reject(translate(error))
         else resolve(result.rows as string[][])
@@ -178,7 +179,7 @@ export class Session extends TrustDeadline {
   /**
    * Runs a statement that may grant a name, with the oid of the sequence `fence` as its last parameter. A restored dump replaces this
    * sequence with one that has the same name but a smaller value. Because the oid differs, the statement fails and the session is lost.
-   * Otherwise the statement would draw a smaller fence.
+   * Without this check, the statement would return a smaller fence.
    */
   async runGrant(statement: Statement, values: readonly unknown[]): Promise<string[][]> {
     try {
@@ -191,7 +192,7 @@ export class Session extends TrustDeadline {
     }
   }
 
-  /** Draws a session number and locks it, which makes the session present. Repeats if another session already holds the number. */
+  /** Allocates a session number and locks it, which makes the session present. Repeats if another session already holds the number. */
   async claimNumber(): Promise<void> {
     for (;;) {
       const [row] = await this.run(this.#options.statements.claim_number)
@@ -237,7 +238,7 @@ export class Session extends TrustDeadline {
     await pinned
     await applied.catch(async (error) => {
       if (!this.trusted) throw error
-      // Apply each setting alone, because the server may refuse one of them.
+      // Each setting is applied separately, because the server may reject one of them.
       await Promise.allSettled(Object.entries(wanted).map(([name, value]) => this.run(apply, [[name], [value]])))
     })
     const got = new Map((await this.run(read, [names])) as [string, string][])
@@ -251,11 +252,11 @@ export class Session extends TrustDeadline {
     this.#heartbeatTimer = setTimeout(
       () => {
         const now = performance.now()
-        // Any statement extends the trust, but only a heartbeat checks the generation. Therefore a busy session sends heartbeats, too.
+        // Any statement extends the deadline, but only a heartbeat checks the generation. Therefore a busy session sends heartbeats, too.
         const isSilent = now - this.#lastSentAt >= this.#heartbeatEveryMs && this.#inFlight === 0
         const mustCheckGeneration = this.number > 0 && now - this.#lastHeartbeatAt >= this.#heartbeatEveryMs
         if ((isSilent || mustCheckGeneration) && !this.#isHeartbeatInFlight) this.#sendHeartbeat()
-        // Sending the heartbeat may have detected that the deadline has passed.
+        // The attempt to send the heartbeat may have detected that the deadline has passed.
         if (this.trusted) this.#scheduleHeartbeat()
       },
       Math.max(dueInMs, this.#heartbeatEveryMs / 10),
@@ -288,7 +289,7 @@ export class Session extends TrustDeadline {
   protected lossByDeadline(lateMs: number): HoldfastError {
     const silence = formatDuration(lateMs + this.#trustMs)
     return new DatabaseUnreachableError(
-      `No response was received for ${silence}, so the server may end the session now`,
+      `No response was received for ${silence}, so the server may end the session at any moment`,
     )
   }
 
@@ -309,7 +310,7 @@ function checkServer(identity: Identity): void {
   if (identity.version_number < minServerVersion) {
     throw new UnsupportedServerError(
       `Expected PostgreSQL 14 or later, got ${identity.version}`,
-      'Earlier versions lack idle_session_timeout, with which the server enforces the expiry of locks.',
+      'Earlier versions lack idle_session_timeout, which the server needs to enforce the expiry of locks.',
     )
   }
 }
@@ -333,9 +334,9 @@ function settingsFor(expiryMs: number): Record<string, string> {
     tcp_keepalives_interval: String(interval),
     tcp_keepalives_count: String(count),
     tcp_user_timeout: String(expiryMs),
-    // At a higher default level, statements that wait for each other's rows would fail.
+    // At a higher default isolation level, statements that wait for each other's rows would fail.
     default_transaction_isolation: 'read committed',
-    // Fences need no flush, because after a crash advance_fence() skips all numbers that may have been drawn.
+    // Fences need no flush, because after a crash advance_fence() skips all numbers that may have been allocated.
     synchronous_commit: 'off',
   }
 }

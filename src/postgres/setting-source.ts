@@ -34,7 +34,7 @@ export function settingChange(
     global: `alter role all reset ${name}`,
   }
   const statement = reset[source] ?? `alter role ${role} set ${name} = ${quoteLiteral(value)}`
-  // The statement itself must run in a transaction that is not read-only.
+  // The statement itself must not run in a read-only transaction.
   return name === 'default_transaction_read_only' ? `begin read write; ${statement}; commit` : statement
 }
 

@@ -20,7 +20,7 @@ interface ServerError extends Error {
   hint?: string
 }
 
-/** SQLSTATEs that other files handle. */
+/** SQLSTATEs that the code in other files checks for. */
 export const sqlstate = {
   lockNotAvailable: '55P03',
   checkViolation: '23514',
@@ -37,7 +37,7 @@ export const sqlstate = {
 /** Maps SQLSTATEs to error classes. The full state is looked up first, then its class (the first two characters). */
 const errorTable: Record<string, (error: ServerError, connection?: Connection) => HoldfastError> = {
   '25006': (error) => new ReadOnlyError(error),
-  '25P03': (error) => unreachableError('The session was ended for being idle in a transaction', error),
+  '25P03': (error) => unreachableError('The session was ended because it was idle in a transaction', error),
   '28000': (error, connection) => loginRefusedError('28000', error, connection),
   '28P01': (error, connection) => loginRefusedError('28P01', error, connection),
   '3D000': (error, connection) => loginRefusedError('3D000', error, connection),
@@ -45,7 +45,7 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
   '42501': (error) => new PermissionError(error),
   '53200': (error) => new LockTableFullError("The server's lock table is full", { cause: error }),
   '53300': (error) => new TooManyConnectionsError(error),
-  // A standby refuses write-ahead log functions with this error, not with 25006.
+  // A standby rejects write-ahead log functions with this error, not with 25006.
   '55000': (error) =>
     error.message === 'recovery is in progress'
       ? new ReadOnlyError(error, { reason: 'standby' })
@@ -59,17 +59,18 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
   '57P01': (error) => unreachableError('The session was ended by an administrator', error),
   '57P02': (error) => unreachableError('The server crashed', error),
   '57P03': (error) => unreachableError('The server is starting up or shutting down', error),
-  '57P05': (error) => unreachableError('The session was ended for being idle', error),
+  '57P05': (error) => unreachableError('The session was ended because it was idle', error),
   HF001: (error) => new StaleFenceError(error.message, error),
   HF002: (error) => new DatabaseError(error.message, error.code, { retryable: true, hint: error.hint!, cause: error }),
   '08': (error) => unreachableError(error.message, error),
 }
 
 const cancelledHint =
-  'If it was not cancelled, the statement_timeout of the role, the database or the server is too short: `holdfast doctor` shows its origin.'
+  'If nobody cancelled the statement, the statement_timeout of the role, database or server is too short. `holdfast doctor` shows where the timeout is set.'
 
 /**
- * Converts any driver error to a typed error. A `HoldfastError` is returned unchanged. `connection` completes the hint of a refused login.
+ * Converts any driver error to a typed error. A `HoldfastError` is returned unchanged. `connection` is used for the hint of a refused
+ * login.
  */
 export function translate(error: unknown, connection?: Connection): HoldfastError {
   if (isInstance(error, HoldfastError)) return error
@@ -113,11 +114,14 @@ function messageWithState(error: ServerError): string {
 function loginRefusedError(state: '28000' | '28P01' | '3D000', error: Error, connection: Connection | undefined) {
   const message = isServerError(error)
     ? messageWithState(error)
-    : `The server requires a password, and none was given (${error.message})`
+    : `The server requires a password, but none was given (${error.message})`
   return new LoginRefusedError(message, state, connection && targetOf(connection), error)
 }
 
-/** Whether the password is missing. node-postgres detects a missing password before it responds to the server, so its error has no code. */
+/**
+ * Returns whether the password is missing. node-postgres detects a missing password before it responds to the server, so its error has no
+ * code.
+ */
 function needsPassword(error: unknown): boolean {
   return /^SASL: .*client password must be/.test(messageOf(error))
 }

@@ -5,7 +5,7 @@ import { checkNoMissingValue, describe, UsageError } from '../base/index.js'
 export interface Statement {
   readonly name: string
   readonly text: string
-  /** Description: the comment below the name. */
+  /** Description of the statement: the comment below its name. */
   readonly purpose?: string
 }
 
@@ -17,9 +17,10 @@ export function statementByText(text: string): Statement | undefined {
 }
 
 /**
- * Loads the statements of a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below it describes the statement
- * and the index that it relies on. The files are written for the schema `holdfast` (or `writtenFor`). For a different schema, this function
- * replaces the name. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in `parts.sql` of the same folder.
+ * Loads the statements of a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below this line describes the
+ * statement and the index that the statement relies on. The files are written for the schema `holdfast` (or `writtenFor`). For a different
+ * schema, this function replaces the name. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in
+ * `parts.sql` of the same folder.
  */
 export function loadStatements<const Name extends string>(
   file: URL,
@@ -49,7 +50,7 @@ export function loadStatements<const Name extends string>(
 function partOf(file: URL, name: string): string {
   const sections = readFileSync(new URL('parts.sql', file), 'utf8').split(/^-- part: (\w+)$/m)
   const at = sections.indexOf(name)
-  if (at < 0) throw new Error(`There is no part ${name} beside ${file}`)
+  if (at < 0) throw new Error(`There is no part ${name} in parts.sql next to ${file}`)
   return sections[at + 1]!.trim()
 }
 
@@ -60,8 +61,8 @@ export function inSchema(sql: string, schema: string, writtenFor = 'holdfast'): 
 }
 
 /**
- * Throws for a name that cannot be a schema: too long for PostgreSQL, or with a character that would end a string or a function body in
- * the migrations.
+ * Throws if the name cannot be a schema name, because it is too long for PostgreSQL or contains a character that would end a string or a
+ * function body in the migrations.
  */
 export function checkSchemaName(given: string): string {
   if (given !== '' && Buffer.byteLength(given) <= 63 && !/['$\0]/.test(given) && given.isWellFormed()) {
@@ -69,7 +70,7 @@ export function checkSchemaName(given: string): string {
     return given
   }
   throw new UsageError(
-    `Expected schema to be a name of 1 to 63 bytes without apostrophes and dollar signs, got ${describe(given)}`,
+    `Expected schema to be a name of 1 to 63 bytes without apostrophes or dollar signs, got ${describe(given)}`,
   )
 }
 

@@ -1,14 +1,14 @@
 interface SweeperOptions {
   /** Mean interval. Each interval is up to 50 % shorter or longer, so that instances do not sweep at the same time. */
   readonly everyMs: number
-  /** Deletes a limited number of rows. Returns whether there may be more. */
+  /** Deletes a limited number of rows. Returns whether there may be more rows to delete. */
   readonly sweep: () => Promise<boolean>
 }
 
 const resweepMs = 250
 
 /**
- * Deletes outdated rows at intervals while a room is in use. If a sweep leaves rows behind, the next sweep follows after 250 ms, so that
+ * Deletes outdated rows at intervals while a module is in use. If a sweep leaves rows behind, the next sweep follows after 250 ms, so that
  * sweeping keeps up with any rate of use. Errors are ignored, because the next sweep retries.
  */
 export class Sweeper {

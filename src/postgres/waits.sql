@@ -1,8 +1,8 @@
--- Notes on long waits, which people read and which reveal deadlocks.
+-- Statements about wait records, which show people long waits and reveal deadlocks.
 
 -- name: record_waits
--- Records calls that have waited for longer than 1 s. $8 is the validity of the note in ms, or null for an instance with an anchor, whose
--- notes are valid while the instance has a session.
+-- Records calls that have waited for longer than 1 s. $8 is the validity of the records in ms. $8 is null for an instance with an anchor,
+-- because its records are valid while the instance has a session.
 insert into holdfast.wait (instance, request, key, kind, mode, since, holding, valid_until)
 select
   $1, request, key, kind, mode, now() - make_interval(secs => age_ms / 1000), holding::bigint[],
@@ -12,7 +12,7 @@ from unnest($2::integer[], $3::bigint[], $4::text[], $5::text[], $6::float8[], $
 on conflict (instance, request) do nothing
 
 -- name: renew_waits
--- Extends the validity of the notes of an instance without an anchor.
+-- Extends the validity of the wait records of an instance without an anchor.
 update holdfast.wait
 set valid_until = now() + make_interval(secs => $2::float8 / 1000)
 where instance = $1
@@ -23,8 +23,8 @@ where instance = $1
   and request = any($2::integer[])
 
 -- name: find_cycle
--- Searches for a cycle of waits through one note. Each row of the result is one call in the cycle, the youngest first. Notes of instances
--- without a session are ignored. Waits for permits are ignored, too, because any of several holders may release a permit.
+-- Searches for a cycle of waits through one wait record. Each row of the result is one call in the cycle, the youngest call first. Records
+-- of instances without a session are ignored. Waits for permits are ignored, too, because any of several holders may release a permit.
 with recursive living as materialized (
   select wait.*
   from holdfast.wait

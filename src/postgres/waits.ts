@@ -5,7 +5,7 @@ import { DeadlockError } from './errors.js'
 import { responseTimeoutMs } from './response-timeout.js'
 import { arrayLiteral, loadStatements, type Statement } from './statements.js'
 
-/** A call that waits in a room. */
+/** A call that is waiting in a module. */
 export interface WaitingCall {
   readonly kind: 'lock' | 'lease' | 'permit'
   readonly key: Key
@@ -21,7 +21,7 @@ export interface WaitingCall {
 
 interface WaitTrackerOptions {
   readonly anchor: Anchor | undefined
-  /** Presence of an instance without an anchor. */
+  /** Database that runs the statements if the anchor has no session, or if there is no anchor. */
   readonly keepaliveDatabase: Database
   readonly instanceId: string
   readonly schema: string
@@ -29,31 +29,31 @@ interface WaitTrackerOptions {
 
 const writeEveryMs = 1_000
 const longWaitMs = 1_000
-/** Time for which a note is valid if the instance has no anchor and does not renew the note. */
+/** Time for which a wait record is valid if the instance has no anchor and does not renew the record. */
 const validMs = 10_000
 const renewEveryMs = 4_000
 
 /**
- * Records calls that wait for longer than 1 s, as notes in `holdfast.wait`. Shorter waits, which are nearly all, cost no statement.
+ * Records in `holdfast.wait` which calls have been waiting for longer than 1 s. Nearly all waits are shorter and cost no statement.
  *
- * The notes show people which call waits for which holder. They also reveal deadlocks that PostgreSQL cannot detect, because a name is
- * held on one session and awaited on another, or is held by a lease. Each note contains the keys that the same flow of control holds, so
- * waits can be followed through the fleet. A cycle that is found twice, 1 s apart, is a deadlock: its youngest call fails with a
- * `DeadlockError`.
+ * The records show people which call is waiting for which holder. The records also reveal deadlocks that PostgreSQL cannot detect, because
+ * a name is held on one session and awaited on another session, or is held by a lease. Each record contains the keys that the same flow of
+ * control holds, so waits can be followed through the fleet. A cycle that is found twice, 1 s apart, is a deadlock: its youngest call fails
+ * with a `DeadlockError`.
  */
 export class WaitTracker {
   readonly #options: WaitTrackerOptions
   readonly #sql: Record<'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', Statement>
   readonly #sources: (() => Iterable<WaitingCall>)[] = []
   readonly #recorded = new Map<WaitingCall, number>()
-  /** For each call, the last cycle that was found through it. */
+  /** Maps each call to the last cycle that was found through the call. */
   readonly #suspectedCycles = new Map<WaitingCall, string>()
-  /** All calls that wait for a name, including short waits. */
+  /** All calls that are waiting for a name, including short waits. */
   readonly #queued = new Set<WaitingCall>()
   #onWait: ((key: Key, by: 1 | -1) => void) | undefined
   #requests = 0
   #renewedAt = 0
-  // Errors need no handling: the next poll retries.
+  // Errors need no handling, because the next poll retries.
   readonly #poller = new Poller({
     isNeeded: () => this.#recorded.size > 0 || this.#waiting().next().done === false,
     poll: () => this.#write(),
@@ -66,34 +66,34 @@ export class WaitTracker {
     this.#sql = loadStatements(new URL('./waits.sql', import.meta.url), options.schema)
   }
 
-  /** Adds a room. `source` returns its waiting calls, each with the same object during the whole wait. */
+  /** Adds a module. `source` returns the module's waiting calls. A call must be the same object during its whole wait. */
   addSource(source: () => Iterable<WaitingCall>): void {
     this.#sources.push(source)
   }
 
-  /** Calls the listener when a call starts and stops waiting for a name. */
+  /** Calls the listener whenever a call starts or stops waiting for a name. */
   onWait(listener: (key: Key, by: 1 | -1) => void): void {
     this.#onWait = listener
   }
 
-  /** Reports that a call waits for a name. Idempotent. */
+  /** Reports that a call is waiting for a name. Idempotent. */
   waitStarted(waiting: WaitingCall): void {
     if (this.#queued.has(waiting)) return
     this.#queued.add(waiting)
     this.#onWait?.(waiting.key, 1)
   }
 
-  /** Reports that a call no longer waits. Idempotent. */
+  /** Reports that a call is no longer waiting. Idempotent. */
   waitEnded(waiting: WaitingCall): void {
     if (this.#queued.delete(waiting)) this.#onWait?.(waiting.key, -1)
   }
 
-  /** Starts polling. Invoke this method when a call may have to wait. Polling continues while there are notes to write or to delete. */
+  /** Starts polling. Invoke this method when a call may have to wait. Polling continues while there are records to write or to delete. */
   scheduleWrite(): void {
     this.#poller.start()
   }
 
-  /** Invoke this method when no call is waiting any longer. */
+  /** Stops polling. Invoke this method when no call is waiting any longer. */
   async close(): Promise<void> {
     void this.#poller.close()
     if (this.#recorded.size > 0) await this.#write().catch(() => {})

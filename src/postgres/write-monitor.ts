@@ -5,14 +5,14 @@ import { sqlstateOf } from './sqlstate.js'
 
 /** SQLSTATEs of failed writes: no space on the disk (53100), an I/O error (class 58), a read-only server (25006). */
 const writeErrorPattern = /^(53100|58|25006)/
-/** Time after which a failure is forgotten if the statement is not sent again. */
+/** Time after which a failure is ignored if the statement is not sent again. */
 const rememberMs = 60_000
 const maxRemembered = 100
 
 /**
- * Determines whether writes fail, from the outcomes of the statements that the instance sends anyway. A failed statement counts as failing
- * until the same statement succeeds, or for a minute after it was last sent. Reads need no special case, because they do not fail for lack
- * of space.
+ * Determines whether writes are failing, from the outcomes of the statements that the instance sends anyway. A failed statement counts as
+ * failing until the same statement succeeds, or for a minute after it was last sent. Reads need no special case, because they do not fail
+ * for lack of space.
  */
 export class WriteMonitor {
   readonly #failing = new Map<string, { readonly at: number; readonly message: string }>()
@@ -34,11 +34,11 @@ export class WriteMonitor {
     }
   }
 
-  /** The health reason while writes fail. */
+  /** Health reason while writes are failing. Undefined if no write is failing. */
   get trouble(): HealthReason | undefined {
     const since = performance.now() - rememberMs
     const [latest] = [...this.#failing.values()].filter(({ at }) => at >= since).sort((a, b) => b.at - a.at)
-    return latest && { code: 'WRITES_FAILING', message: `The database refuses writes: ${latest.message}` }
+    return latest && { code: 'WRITES_FAILING', message: `The database rejects writes: ${latest.message}` }
   }
 
   #onFailure(statement: string, error: unknown): void {

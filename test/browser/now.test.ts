@@ -105,7 +105,7 @@ describeInBrowser('the page Now', () => {
     const board = await openBoard({ databaseUrl: url })
     const page = await openPage(board)
     await page.getByText('Nothing is blocked.').waitFor()
-    await page.getByText('At most one holder of a name').waitFor()
+    await page.getByText('A name has at most one holder').waitFor()
     await expectAccessible(page)
 
     const panel = page.getByRole('region', { name: /^Who waits for whom/ })

@@ -175,15 +175,15 @@ describe('job show', () => {
       return [first, second].map(({ id }) => listed.find((job) => job.id === id)!.waitReason)
     }
     expect(await stateOf()).toBe('ready: the job is waiting for a worker, because no worker serves its queue')
-    expect(await whys()).toEqual(['no worker serves its queue', `waits for job ${first.id} (ready)`])
+    expect(await whys()).toEqual(["no worker serves the job's queue", `waiting for job ${first.id} (ready)`])
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
     expect(await stateOf()).toBe(
       'ready: the job is waiting for a worker, because no worker of its queue has a definition of the kind mail',
     )
     expect(await whys()).toEqual([
-      'no worker of its queue has a definition of its kind',
-      `waits for job ${first.id} (ready)`,
+      'no worker of the queue handles jobs of this kind',
+      `waiting for job ${first.id} (ready)`,
     ])
   })
 

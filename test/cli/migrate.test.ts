@@ -81,7 +81,7 @@ test('a schema that is too new is an error, not something to migrate', async () 
   await client.query("insert into future.migration (version, name, works_from) values (9999, 'later', 9999)")
   for (const options of [[], ['--check'], ['--dry-run']]) {
     const { status, stderr } = await run(['migrate', ...options], { ...env, HOLDFAST_SCHEMA: 'future' })
-    expect(stderr).toContain('newer than')
+    expect(stderr).toContain('supports only versions up to')
     expect(status).toBe(1)
   }
 })
@@ -93,7 +93,7 @@ test('a refused login is exit code 4, and names where and as whom', async () => 
   expect(status).toBe(4)
   expect(stderr).toContain('password authentication failed')
   expect(stderr).toContain(
-    `The login was to ${url.host}, as user "${url.username}", database "${url.pathname.slice(1)}".`,
+    `The connection was to ${url.host}, as user "${url.username}", database "${url.pathname.slice(1)}".`,
   )
   expect(stderr).not.toContain('open-sesame')
 })

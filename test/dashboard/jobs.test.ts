@@ -96,8 +96,8 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
     linked: [{ id: first.id }, { id: second.id, after: [first.id] }],
   })
   const listed = (await get('jobs?namespace=shop')).data.rows
-  expect(listed.find(({ id }: Any) => id === second.id).waitReason).toBe(`waits for job ${first.id} (ready)`)
-  expect(listed.find(({ id }: Any) => id === first.id).waitReason).toBe('no worker serves its queue')
+  expect(listed.find(({ id }: Any) => id === second.id).waitReason).toBe(`waiting for job ${first.id} (ready)`)
+  expect(listed.find(({ id }: Any) => id === first.id).waitReason).toBe("no worker serves the job's queue")
   expect((await get(`job?id=${first.id}`)).data.job).toMatchObject({
     waitsFor: { reason: 'worker', unserved: 'queue' },
   })

@@ -198,7 +198,7 @@ test('instances of two versions, and settings that a server did not take', { tim
   )
   const [unfit] = await found(url, 'session-locks')
   expect(unfit).toMatchObject({ severity: 'wrong', facts: { reason: 'locks-not-enforced' } })
-  expect(unfit!.fix.text).toContain('open with anchor: "none" and use leases')
+  expect(unfit!.fix.text).toContain('Open with anchor: "none" and use leases')
   const without = await open({ url, anchor: 'none' })
   await without.leases.with('still', () => {})
   await asBefore('pg_try_advisory_xact_lock(integer, integer)', 'pg_try_advisory_xact_lock')

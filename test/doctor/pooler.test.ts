@@ -26,7 +26,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     await found(url, 'transaction-pooler', { direct: connection(url) })
     past.pathname = '/postgres'
     const [elsewhere] = await found(url, 'direct-url', { direct: connection(past.href) })
-    expect(elsewhere!.text).toContain('another server or database')
+    expect(elsewhere!.text).toContain('different servers or databases')
     past.port = '1'
     const [nowhere] = await found(url, 'direct-url', { direct: connection(past.href) })
     expect(nowhere!.text).toContain('cannot be reached')

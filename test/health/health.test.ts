@@ -33,7 +33,9 @@ test('an instance whose workers have stopped because the schema is too new is de
     `insert into holdfast.migration (version, name, works_from) values (${known + 1}, 'later', ${known + 1})`,
   )
   const { reasons } = await become(holdfast, 'degraded', 'SCHEMA_TOO_NEW')
-  expect(reasons[0]!.message).toContain(`has version ${known + 1}, newer than the ${known}`)
+  expect(reasons[0]!.message).toContain(
+    `has version ${known + 1}, but this version of Holdfast supports only versions up to ${known}`,
+  )
   expect(await ready(holdfast)).toBe(200)
   await sql(url, `delete from holdfast.migration where version = ${known + 1}`)
   await become(holdfast, 'up')

@@ -17,7 +17,7 @@ test('advisory claims need an anchor, and say so', async () => {
   const { jobs } = await open({ url: await databaseUrl(), anchor: 'none', jobs: advisory })
   const job = defineJob('job', { run: () => {} })
   const error = await caught(SessionLocksUnavailableError, () => jobs.work([job]))
-  expect(error.message).toBe('This instance was opened with anchor: "none", so it has no session to hold locks on')
+  expect(error.message).toBe('This instance was opened with anchor: "none", so it has no session that can hold locks')
   expect(error.hint).toBe(
     'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs with claims: "rows".',
   )

@@ -100,7 +100,7 @@ test('find, the lists and the doctor agree on which jobs no worker claims', asyn
     const observer = new Observer(database)
     const says = (rows: readonly { id: number; waitReason: string | null }[]) =>
       ids.map((id) => rows.find((row) => row.id === id)!.waitReason)
-    const expected = ['no worker of its queue has a definition of its kind', 'no worker serves its queue', null]
+    const expected = ['no worker of the queue handles jobs of this kind', "no worker serves the job's queue", null]
     expect(says((await observer.jobs.search({})).rows)).toEqual(expected)
     expect(says((await observer.jobs.search(readJobSearch(''))).rows)).toEqual(expected)
     const { findings } = await examine({ database, toleranceMs: 0 })

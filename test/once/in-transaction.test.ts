@@ -190,7 +190,7 @@ test('outside a transaction it is a mistake, and nothing is left', async () => {
     UsageError,
     once.inTransaction(client, 'outside', () => 1),
   )
-  expect(error.message).toContain('Expected an open transaction, got a client on which no transaction is open')
+  expect(error.message).toContain('Expected an open transaction, got a client without an open transaction')
   expect(await deliveries(fresh.url, 'outside')).toEqual([])
 })
 

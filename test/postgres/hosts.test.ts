@@ -89,7 +89,7 @@ describe('the primary is found', () => {
     await holdfast.locks.with('x', () => {})
     const error = await caught(UsageError, Holdfast.open({ sql: untold as never }))
     expect(error.message).toBe(
-      'Expected target_session_attrs of postgres.js with several hosts to be primary, got undefined',
+      'Expected the postgres.js option target_session_attrs to be primary for several hosts, got undefined',
     )
   })
 
@@ -121,7 +121,7 @@ describe('no primary is found', () => {
   test('where there are only a standby and a host that nobody listens at', async () => {
     const error = await caught(DatabaseUnreachableError, connected(severalHosts(standbyUrl, nobody())))
     expect(error.message).toBe(
-      `None of the hosts is a primary that can be reached: 127.0.0.1:${pair.standby.port} (a standby, or read-only), ` +
+      `None of the hosts is a reachable primary: 127.0.0.1:${pair.standby.port} (a standby, or read-only), ` +
         '127.0.0.1:1 (connect ECONNREFUSED 127.0.0.1:1)',
     )
     expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', retryable: true })
@@ -174,5 +174,5 @@ test('of two that write the later one is the primary, and whoever has seen it ne
   await pair.standby.stop('immediate')
   expect(await sql(primaryUrl, 'select pg_is_in_recovery() as replica')).toEqual([{ replica: false }])
   const error = await caught(DatabaseUnreachableError, connected(url))
-  expect(error.message).toContain(`127.0.0.1:${pair.primary.port} (was the primary, and another has taken its place)`)
+  expect(error.message).toContain(`127.0.0.1:${pair.primary.port} (was the primary, but has been replaced)`)
 })

@@ -112,9 +112,7 @@ describe('another schema', () => {
 
   test.each(["it's", '$$', 'x'.repeat(64), 'ä'.repeat(32), 'zero\0byte'])('may not be called %j', async (schema) => {
     const error = await caught(UsageError, Holdfast.open({ url: 'postgres://nowhere.invalid/x', schema }))
-    expect(error.message).toContain(
-      'Expected schema to be a name of 1 to 63 bytes without apostrophes and dollar signs',
-    )
+    expect(error.message).toContain('Expected schema to be a name of 1 to 63 bytes without apostrophes or dollar signs')
   })
 
   test('is another set of tables in the same database', async () => {

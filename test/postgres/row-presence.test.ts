@@ -127,7 +127,7 @@ for (const direction of ['to-server', 'to-client'] as const) {
     // By the clocks: to ask the database only now may be too late.
     expect(at - askedAt).toBeLessThan(rows[0]!.left)
     expect(reason).toBeInstanceOf(DatabaseUnreachableError)
-    expect(reason.message).toMatch(/^No renewal has succeeded for .*, so the presence may expire now$/)
+    expect(reason.message).toMatch(/^No renewal has succeeded for .*, so the presence may expire at any moment$/)
     await until('the row expires', async () => !(await isPresent(url, life.number)))
     proxy.onConnection = () => {}
     const next = await within(15_000, 'The next life', presence.whenPresent())

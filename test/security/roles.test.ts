@@ -76,7 +76,7 @@ describe('migrate', () => {
       expect([words, status, stderr]).toEqual([
         words,
         2,
-        expect.stringMatching(/to be a role of the server|given once/),
+        expect.stringMatching(/to be an existing role|specified only once/),
       ])
     }
   })

@@ -78,7 +78,7 @@ test('a begin that was not awaited counts, and so does a commit that was', async
   await client.query('rollback')
   expect(await holdfast.jobs.find(id)).toBeNull()
   const error = await caught(Error, holdfast.jobs.enqueue(job, 1, { tx: client }))
-  expect(error.message).toBe('Expected an open transaction, got a client on which no transaction is open')
+  expect(error.message).toBe('Expected an open transaction, got a client without an open transaction')
 })
 
 test('a pool, and what is outside of a transaction, do not compile as a transaction', () => {

@@ -33,7 +33,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     await client.connect()
     return {
       transaction: (work) => byHand(client, work),
-      outside: { 'a client on which no transaction is open': client },
+      outside: { 'a client without an open transaction': client },
       close: () => client.end(),
     }
   },
@@ -63,7 +63,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     })
     return {
       transaction: (work) => byHand(client, () => work(wrap(client))),
-      outside: { 'a client on which no transaction is open': wrap(pool) },
+      outside: { 'a client without an open transaction': wrap(pool) },
       close: () => Promise.all([client.end(), pool.end()]),
     }
   },
@@ -72,7 +72,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const sql = postgres(url, { max, onnotice() {}, transform: postgres.camel })
     return {
       transaction: <T>(work: (tx: CallerTransaction) => Promise<T>) => sql.begin(work) as Promise<T>,
-      outside: { 'the sql of postgres.js outside of a transaction': sql },
+      outside: { 'the postgres.js sql object outside a transaction': sql },
       close: () => sql.end(),
     }
   },
@@ -82,7 +82,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const reserved = await sql.reserve()
     return {
       transaction: (work) => byHand({ query: (text) => reserved.unsafe(text) }, () => work(reserved)),
-      outside: { 'a client on which no transaction is open': reserved },
+      outside: { 'a client without an open transaction': reserved },
       async close() {
         reserved.release()
         await sql.end()
@@ -95,7 +95,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const db = drizzleOfPg(pool)
     return {
       transaction: (work) => db.transaction((tx) => work(tx)),
-      outside: { 'Drizzle outside of a transaction': db },
+      outside: { 'Drizzle outside a transaction': db },
       close: () => pool.end(),
     }
   },
@@ -105,7 +105,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const db = drizzleOfPostgresJs(sql)
     return {
       transaction: (work) => db.transaction((tx) => work(tx)),
-      outside: { 'Drizzle outside of a transaction': db },
+      outside: { 'Drizzle outside a transaction': db },
       close: () => sql.end(),
     }
   },
@@ -115,7 +115,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const db = new Kysely<object>({ dialect, plugins: [new CamelCasePlugin()] })
     return {
       transaction: (work) => db.transaction().execute((trx) => work(trx)),
-      outside: { 'Kysely outside of a transaction': db },
+      outside: { 'Kysely outside a transaction': db },
       close: () => db.destroy(),
     }
   },
@@ -129,7 +129,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     })
     return {
       transaction: (work) => db.transaction((trx) => work(trx)),
-      outside: { 'Knex outside of a transaction': db },
+      outside: { 'Knex outside a transaction': db },
       close: () => db.destroy(),
     }
   },
@@ -138,7 +138,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max }) })
     return {
       transaction: (work) => prisma.$transaction((tx: CallerTransaction) => work(tx), { timeout: 30_000 }),
-      outside: { 'Prisma outside of a transaction': prisma },
+      outside: { 'Prisma outside a transaction': prisma },
       close: () => prisma.$disconnect(),
     }
   },
@@ -147,7 +147,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const source = await new DataSource({ type: 'postgres', url, extra: { max } }).initialize()
     return {
       transaction: (work) => source.transaction((manager) => work(manager)),
-      outside: { 'TypeORM outside of a transaction': source.manager },
+      outside: { 'TypeORM outside a transaction': source.manager },
       close: () => source.destroy(),
     }
   },
@@ -169,7 +169,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
           await runner.release()
         }
       },
-      outside: { 'TypeORM outside of a transaction': source.createQueryRunner() },
+      outside: { 'TypeORM outside a transaction': source.createQueryRunner() },
       close: () => source.destroy(),
     }
   },

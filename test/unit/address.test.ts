@@ -41,7 +41,7 @@ test.each(['any', 'standby', 'read-only', 'prefer-standby'])(
     const url = `postgres://user:secret@one,two/database?target_session_attrs=${attributes}`
     const complaint = () => checkUrl(url, 'url')
     expect(complaint).toThrow(UsageError)
-    expect(complaint).toThrow(`Expected target_session_attrs of url to be read-write or primary, got "${attributes}"`)
+    expect(complaint).toThrow(`Expected target_session_attrs in url to be read-write or primary, got "${attributes}"`)
   },
 )
 

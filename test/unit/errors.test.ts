@@ -46,7 +46,7 @@ test('a schema that does not fit says on which side', () => {
     code: 'SCHEMA_TOO_NEW',
     found: 3,
     expected: 2,
-    hint: expect.stringContaining('Upgrade the package'),
+    hint: expect.stringContaining('Upgrade the holdfast package'),
   })
   expect(new SchemaVersionError(1, 2, 'app')).toMatchObject({
     code: 'SCHEMA_OUTDATED',

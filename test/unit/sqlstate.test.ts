@@ -30,13 +30,13 @@ describe('each SQLSTATE', () => {
     ['42501', PermissionError, 'PERMISSION_DENIED', false, /holdfast migrate --application/],
     ['53200', LockTableFullError, 'LOCK_TABLE_FULL', true, /max_locks_per_transaction/],
     ['53300', TooManyConnectionsError, 'TOO_MANY_CONNECTIONS', true, /max_connections/],
-    ['57P01', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server runs/],
-    ['57P02', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server runs/],
-    ['57P03', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server runs/],
-    ['57P05', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server runs/],
-    ['08006', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server runs/],
-    ['08P01', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server runs/],
-    ['HF001', StaleFenceError, 'STALE_FENCE', false, /later holder/],
+    ['57P01', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
+    ['57P02', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
+    ['57P03', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
+    ['57P05', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
+    ['08006', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
+    ['08P01', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
+    ['HF001', StaleFenceError, 'STALE_FENCE', false, /Another holder/],
   ])('%s is a %o with the code %s', (state, type, code, retryable, hint) => {
     const cause = serverError(state)
     const error = translate(cause)
@@ -71,7 +71,7 @@ describe('a refused login', () => {
   const connection = { connectionString: 'postgres://app:open-sesame@db.internal:6432/shop' }
 
   test.each([
-    ['28P01', /^Check the password/],
+    ['28P01', /^Check that the password/],
     ['28000', /pg_hba\.conf/],
     ['3D000', /^Create the database/],
   ])('with the SQLSTATE %s names user, host, port and database, and no password', (state, way) => {
@@ -86,7 +86,7 @@ describe('a refused login', () => {
       name: 'LoginRefusedError',
     })
     expect(error.hint).toMatch(way)
-    expect(error.hint).toContain('The login was to db.internal:6432, as user "app", database "shop".')
+    expect(error.hint).toContain('The connection was to db.internal:6432, as user "app", database "shop".')
     expect(`${error.message} ${error.hint}`).not.toContain('open-sesame')
     expect(sqlstateOf(error)).toBe(state)
   })

@@ -42,11 +42,6 @@ export interface JobsSettings {
    * values, the shortest applies. At least `1d`; default `7d`.
    */
   keep?: Duration | undefined
-  /**
-   * How workers claim jobs: `rows` (the default) updates the job's row. `advisory` acquires an advisory lock on this instance's session.
-   * All workers of a queue must use the same value.
-   */
-  claims?: 'rows' | 'advisory' | undefined
 }
 
 export interface HoldfastOptions {
@@ -94,7 +89,7 @@ const optionRules = {
 }
 /** Option names that drivers and other libraries use. */
 const aliases = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
-const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000), claims: oneOf('rows', 'advisory') }
+const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000) }
 
 /** Everything that the rooms of an instance share. */
 export interface InstanceContext {
@@ -114,7 +109,6 @@ export interface InstanceContext {
   readonly expiryMs: number
   readonly waitConnections: number
   readonly keepDays: number
-  readonly claims: 'rows' | 'advisory'
   readonly events: Events
   readonly tracing: TracerSlot
 }
@@ -134,7 +128,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     directUrl,
     jobs,
   } = readOptions('Holdfast.open', options, optionRules, aliases)
-  const { keep = 7 * 86_400_000, claims = 'rows' } = readOptions('jobs', jobs, jobsOptionRules)
+  const { keep = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsOptionRules)
   checkName(namespace, 'namespace')
   const expiryMs = Math.ceil(expiry)
   checkSchemaName(schema)
@@ -177,7 +171,6 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       expiryMs,
       waitConnections,
       keepDays: Math.ceil(keep / 86_400_000),
-      claims,
       events,
       tracing: { tracer: undefined },
     }

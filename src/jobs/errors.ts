@@ -118,29 +118,6 @@ export class JobFailedError extends HoldfastError {
   }
 }
 
-/**
- * Thrown if a worker cannot start because another instance serves one of its queues in the other claim mode. The worker
- * starts as soon as no such worker remains.
- */
-export class MixedClaimsError extends HoldfastError {
-  readonly queue: string
-  readonly instance: string
-
-  constructor(way: 'rows' | 'advisory', queue: string, instance: string) {
-    const other = way === 'rows' ? 'advisory' : 'rows'
-    super(
-      `Expected all workers of the queue "${queue}" to use claims: '${way}', but the instance ${instance} uses claims: '${other}'`,
-      {
-        code: 'MIXED_CLAIMS',
-        retryable: true,
-        hint: `The two modes do not see each other's claims. Close the other workers, or open this instance with jobs: { claims: '${other}' }. This worker keeps trying.`,
-      },
-    )
-    this.queue = queue
-    this.instance = instance
-  }
-}
-
 /** Thrown if the tables of the other library are not in this database, or have an unknown version. */
 export class UnknownSourceError extends HoldfastError {
   constructor(message: string, hint: string) {

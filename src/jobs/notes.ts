@@ -1,4 +1,3 @@
-import type { Claims } from './claims.js'
 import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 
@@ -8,7 +7,6 @@ const maxLines = 100
 /** Writes the progress and log lines of handlers in batches, soon after they arrive. Only people read them. */
 export class NoteTaker {
   readonly #store: JobStore
-  readonly #claims: Claims
   readonly #noted = new Set<Run>()
   /** Attempts whose notes are being written. */
   #writing: ReadonlySet<Run> = new Set()
@@ -16,9 +14,8 @@ export class NoteTaker {
   #written: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(store: JobStore, claims: Claims) {
+  constructor(store: JobStore) {
     this.#store = store
-    this.#claims = claims
   }
 
   /** Schedules a write of an attempt's notes. */
@@ -63,7 +60,6 @@ export class NoteTaker {
       return {
         id: run.id,
         fence: run.fence,
-        seq: this.#claims.seqOf(run.job),
         progress,
         ...(lines.length > 0 ? { lines: lines.slice(-maxLines) } : {}),
       }

@@ -297,7 +297,7 @@ const unavailableReasons: Record<UnavailableReason, { message: string; hint: str
   },
   'no-anchor': {
     message: 'This instance was opened with anchor: "none", so it has no session to hold locks on',
-    hint: 'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs with claims: "rows".',
+    hint: 'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs.',
   },
 }
 

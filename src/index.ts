@@ -124,7 +124,6 @@ export {
   JobLostError,
   JobOutcome,
   JobTimeoutError,
-  MixedClaimsError,
   NonRetryableError,
   PayloadTooLargeError,
   UniqueKeyBusyError,

@@ -42,11 +42,6 @@ export interface JobsSettings {
    * instances have different values, the shortest value applies. At least `1d`; default `7d`.
    */
   keep?: Duration | undefined
-  /**
-   * Method that workers use to claim jobs. `rows` (the default) updates the job's row. `advisory` acquires an advisory lock in this
-   * instance's session. All workers of a queue must use the same value.
-   */
-  claims?: 'rows' | 'advisory' | undefined
 }
 
 export interface HoldfastOptions {
@@ -97,7 +92,7 @@ const optionRules = {
 }
 /** Option names of drivers and other libraries, mapped to the names of Holdfast's options. */
 const aliases = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
-const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000), claims: oneOf('rows', 'advisory') }
+const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000) }
 
 /** Context that all modules of an instance share. */
 export interface InstanceContext {
@@ -117,7 +112,6 @@ export interface InstanceContext {
   readonly expiryMs: number
   readonly waitConnections: number
   readonly keepDays: number
-  readonly claims: 'rows' | 'advisory'
   readonly events: Events
   readonly tracing: TracerSlot
 }
@@ -140,7 +134,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     directUrl,
     jobs,
   } = readOptions('Holdfast.open', options, optionRules, aliases)
-  const { keep = 7 * 86_400_000, claims = 'rows' } = readOptions('jobs', jobs, jobsOptionRules)
+  const { keep = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsOptionRules)
   checkName(namespace, 'namespace')
   const expiryMs = Math.ceil(expiry)
   checkSchemaName(schema)
@@ -183,7 +177,6 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       expiryMs,
       waitConnections,
       keepDays: Math.ceil(keep / 86_400_000),
-      claims,
       events,
       tracing: { tracer: undefined },
     }

@@ -133,7 +133,7 @@ const claim = `
 select fence, new_cursors, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
 from holdfast.job_claim($1, $2, $3::bigint[], $4::integer[], $5::bigint[], '{filed}', 10, false, false)`
 
-const end = "select holdfast.job_done($1::bigint[], $2::bigint[], '{}', null, $3::bigint[])"
+const end = 'select holdfast.job_done($1::bigint[], $2::bigint[], null, $3::bigint[])'
 
 async function session(client: pg.Client) {
   for (;;) {

@@ -30,7 +30,7 @@ export interface Place {
   redisUrl?: string | undefined
 }
 
-export type How = 'best' | 'defaults' | 'advisory'
+export type How = 'best' | 'defaults'
 
 /** What a queue is told, by how. */
 export type Settings<One> = Partial<Record<How, One>>
@@ -46,7 +46,6 @@ interface Contestant {
 /** `how`: `best` is what its own documents advise for throughput; `defaults` is what it does when it is told nothing. */
 export const contestants: Record<string, Contestant> = {
   holdfast: { how: 'defaults', load: () => import('./holdfast.ts') },
-  'holdfast, advisory claims': { how: 'advisory', load: () => import('./holdfast.ts') },
   'graphile-worker': { how: 'best', load: () => import('../peers/graphile-worker.ts') },
   'graphile-worker, defaults': { how: 'defaults', load: () => import('../peers/graphile-worker.ts') },
   'pg-boss': { how: 'best', load: () => import('../peers/pg-boss.ts') },

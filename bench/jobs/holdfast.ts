@@ -1,11 +1,11 @@
 // Holdfast as one of the contestants. It is told nothing; the history is kept.
-import { defineJob, Holdfast, type JobsSettings } from 'holdfast'
-import type { Handle, How, Place, Queue, Settings } from './contestants.ts'
+import { defineJob, Holdfast } from 'holdfast'
+import type { Handle, Place, Queue, Settings } from './contestants.ts'
 
-export const settings: Settings<JobsSettings> = { defaults: {}, advisory: { claims: 'advisory' } }
+export const settings: Settings<object> = { defaults: {} }
 
-export async function open({ url }: Place, how: How): Promise<Queue> {
-  const holdfast = await Holdfast.open({ url, jobs: settings[how] })
+export async function open({ url }: Place): Promise<Queue> {
+  const holdfast = await Holdfast.open({ url })
   const named = (run: Handle) => defineJob('work', { lanes: { max: 1 }, run })
   const sent = named(() => {})
   return {

@@ -2,7 +2,7 @@ import type { TracerSlot } from '../base/index.js'
 import { BatchBuffer } from './batches.js'
 import type { ClaimedJob } from './claims.js'
 import type { Endings } from './endings.js'
-import { type DrainingError, JobCancelledError, toRecordedError } from './errors.js'
+import type { DrainingError } from './errors.js'
 import { Handlers } from './handlers.js'
 import { NoteTaker } from './notes.js'
 import { Outcomes, type OutcomesOptions } from './outcomes.js'
@@ -49,11 +49,11 @@ export class Attempts {
   #usedSlots = 0
 
   constructor(options: AttemptsOptions) {
-    const { store, claims, endings, events, tracing, parents, enqueueChild } = options
+    const { store, endings, events, tracing, parents, enqueueChild } = options
     this.#options = options
     this.#endings = endings
-    this.#notes = new NoteTaker(store, claims)
-    this.#suspects = new Suspects(store, claims, endings)
+    this.#notes = new NoteTaker(store)
+    this.#suspects = new Suspects(store, endings)
     this.#outcomes = new Outcomes({
       ...options,
       notes: this.#notes,
@@ -181,9 +181,8 @@ export class Attempts {
   }
 
   #startOne(job: ClaimedJob): void {
-    if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
     // A job runs outside of batches if its next crash would bury the job.
-    else if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
+    if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
     else this.#start([job])
   }
 
@@ -235,11 +234,6 @@ export class Attempts {
     if (isOurs && !run.isLost) return true
     this.#finish(run, () => (isOurs === undefined ? this.#endings.giveBack(run.job) : this.#endings.drop(run.job)))
     return false
-  }
-
-  #cancelled({ id, seq, claim }: ClaimedJob, reason: string): void {
-    const error = toRecordedError(new JobCancelledError(id, reason))
-    this.#endings.end({ id, seq, claim, state: 'cancelled', error, delayMs: 0, failed: false })
   }
 
   /** Ends an attempt. Frees the attempt's slot, and calls `record` after the attempt's notes have been written. */

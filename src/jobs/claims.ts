@@ -1,11 +1,9 @@
 import { arrayLiteral, type Epoch } from '../postgres/index.js'
 import type { AnyDefinition } from './definition.js'
 import type { Links } from './links.js'
+import type { JobStore } from './store.js'
 
-/** Mode in which jobs are claimed. All workers of a queue must use the same mode. */
-export type ClaimMode = 'rows' | 'advisory'
-
-/** Job in the format that `job_claim` and `job_find_claimable` return. Omitted elements have their default values. */
+/** Job in the format that `job_claim` returns. Omitted elements have their default values. */
 export type ClaimedRow = [
   id: number,
   /** Index in the list `kinds`, starting at 1. */
@@ -17,9 +15,6 @@ export type ClaimedRow = [
   crashes?: number,
   maxCrashes?: number,
   links?: Links | null,
-  cancelled?: string | null,
-  /** Version (`xmin`) of the job's row at the time of the read. */
-  version?: number,
 ]
 
 export interface ClaimRequest {
@@ -59,48 +54,84 @@ export interface ClaimedJob {
   readonly claim: Claim
   readonly definition: AnyDefinition
   readonly id: number
-  /** Position in the queue. The job gets a new position each time it returns to the queue. */
-  readonly seq: number
   readonly input: unknown
   readonly failed: number
   readonly crashes: number
   readonly maxCrashes: number
   readonly links: Links | null
-  /** Reason for a cancellation that arrived while another claim had locked the job. The cancelled job must not run. */
-  readonly cancelled: string | null
 }
 
 /** Fields with which a statement checks that a claim still owns a job. */
 export interface HeldJob {
   readonly id: number
-  readonly seq: number
   readonly claim: Claim
 }
 
-/**
- * Claims jobs in one of two modes. `RowsClaims` writes the epoch and the fencing token to the jobs' rows.
- * `AdvisoryClaims` locks the jobs and does not write to their rows. In both modes, each claim also has a row of its
- * own, which lists the claimed jobs.
- */
-export interface Claims {
-  readonly mode: ClaimMode
-  /** Maximum number of jobs that an instance may own at the same time. */
-  readonly maxClaimed: number
-  /** Number of jobs that the instance may claim now. */
-  readonly room: number
-  claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult>
-  /**
-   * Returns the `seq` that identifies the job's current attempt. Undefined if the fencing token in the job's row
-   * identifies the attempt.
-   */
-  seqOf(job: HeldJob): number | undefined
-  /** Releases jobs that have ended or that another worker owns. */
-  release(jobs: readonly HeldJob[]): void
-  /** Gives jobs back to their queues if the response to their claim was lost. */
-  returnUnanswered(epoch: Epoch): Promise<void>
+interface ClaimRow {
+  readonly state: ClaimResult['state']
+  readonly fence: string | null
+  readonly jobs: string | null
+  readonly new_cursors: string | null
+  readonly oldest: string | null
+  readonly newest: string | null
+  readonly last: string | null
 }
 
-/** Returns the `seq` of each job as an SQL array. The array is empty if the jobs' rows contain fencing tokens. */
-export function seqsOf(claims: Claims, jobs: readonly HeldJob[]): string {
-  return arrayLiteral(jobs.map((job) => claims.seqOf(job)).filter((place) => place !== undefined))
+/**
+ * Claims that write the epoch and the fencing token to each job's row. They need no session state, so any connection
+ * pooler works.
+ */
+export class Claims {
+  readonly #store: JobStore
+  /** Tokens of claims without a response. Value: time of the failure, or infinity while the claim runs. */
+  readonly #unanswered = new Map<string, number>()
+  #token = Math.floor(Math.random() * 2 ** 40)
+
+  constructor(store: JobStore) {
+    this.#store = store
+  }
+
+  async claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult> {
+    const token = String(this.#token++)
+    this.#unanswered.set(token, Number.POSITIVE_INFINITY)
+    try {
+      const [row] = await this.#store.run<ClaimRow>('claim', [
+        epoch.number,
+        token,
+        arrayLiteral(asked.queues),
+        arrayLiteral(asked.priorities),
+        arrayLiteral(asked.starts),
+        asked.kinds,
+        asked.maxJobs,
+        asked.announces,
+        asked.looksBack,
+      ])
+      this.#unanswered.delete(token)
+      const { state, fence, jobs, new_cursors, oldest, newest, last } = row!
+      const found = jobs === null ? [] : JSON.parse(jobs)
+      return {
+        state,
+        fence: Number(fence),
+        jobs: found,
+        cursors: new_cursors === null ? undefined : JSON.parse(new_cursors),
+        isAll: found.length < asked.maxJobs,
+        oldest,
+        newest,
+        last: Number(last),
+      }
+    } catch (error) {
+      // The claim may have succeeded, or may still succeed.
+      this.#unanswered.set(token, performance.now())
+      throw error
+    }
+  }
+
+  /** Gives jobs back to their queues if the response to their claim was lost. */
+  async returnUnanswered(epoch: Epoch): Promise<void> {
+    const forgetBefore = performance.now() - 60_000
+    const failed = [...this.#unanswered].filter(([, at]) => at !== Number.POSITIVE_INFINITY)
+    if (failed.length === 0) return
+    await this.#store.run('give_back', [epoch.number, arrayLiteral(failed.map(([token]) => token))])
+    for (const [token, at] of failed) if (at < forgetBefore) this.#unanswered.delete(token)
+  }
 }

@@ -1,7 +1,6 @@
 import { isRetryable, retryUntilRecorded } from '../base/index.js'
 import { arrayLiteral, sqlstateOf } from '../postgres/index.js'
-import type { Claim } from './claims.js'
-import { type Claims, type HeldJob, seqsOf } from './claims.js'
+import type { Claim, HeldJob } from './claims.js'
 import { type RecordedError, toRecordedError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
@@ -39,7 +38,6 @@ export class Endings {
   /** Error that currently prevents this worker from recording outcomes. */
   failure: { readonly error: unknown } | undefined
   readonly #store: JobStore
-  readonly #claims: Claims
   readonly #givingUp: AbortSignal
   readonly #followUps: FollowUps
   readonly #onRecorded: () => void
@@ -52,9 +50,8 @@ export class Endings {
   #running: Promise<void> | undefined
   #isScheduled = false
 
-  constructor(store: JobStore, claims: Claims, followUps: FollowUps, givingUp: AbortSignal, onRecorded: () => void) {
+  constructor(store: JobStore, followUps: FollowUps, givingUp: AbortSignal, onRecorded: () => void) {
     this.#store = store
-    this.#claims = claims
     this.#followUps = followUps
     this.#givingUp = givingUp
     this.#onRecorded = onRecorded
@@ -64,8 +61,8 @@ export class Endings {
     return this.#unrecorded
   }
 
-  done({ id, seq, claim }: HeldJob, result: string | undefined): void {
-    this.#done.push({ id, seq, claim, result })
+  done({ id, claim }: HeldJob, result: string | undefined): void {
+    this.#done.push({ id, claim, result })
     this.#added()
   }
 
@@ -75,8 +72,8 @@ export class Endings {
   }
 
   /** Gives a job back to its queue. The attempt is not counted. */
-  giveBack({ id, seq, claim }: HeldJob): void {
-    this.end({ id, seq, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
+  giveBack({ id, claim }: HeldJob): void {
+    this.end({ id, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }
 
   /** Resolves when the job's outcome has been recorded, or when it can no longer be recorded. */
@@ -140,7 +137,6 @@ export class Endings {
 
   /** Releases jobs that this worker is no longer processing. */
   #detach(batch: readonly HeldJob[]): void {
-    this.#claims.release(batch)
     if (this.#awaited.size === 0) return
     for (const { id } of batch) {
       this.#awaited.get(id)?.()
@@ -158,7 +154,6 @@ export class Endings {
     const values = [
       arrayLiteral(sorted.map(({ id }) => id)),
       arrayLiteral(sorted.map(({ claim }) => claim.fence)),
-      seqsOf(this.#claims, sorted),
       results,
       arrayLiteral(emptied),
     ]
@@ -175,10 +170,9 @@ export class Endings {
         await this.#recordDone(batch.slice(0, half))
         return this.#recordDone(batch.slice(half))
       }
-      const [{ id, seq, claim }] = batch as [DoneEnding]
+      const [{ id, claim }] = batch as [DoneEnding]
       const ending = {
         id,
-        seq,
         claim,
         state: 'buried',
         error: toRecordedError(error),
@@ -197,15 +191,12 @@ export class Endings {
     if (batch.length + emptiedBefore.length === 0) return
     const emptied = emptiedBy(batch)
     const sorted = [...batch].sort((a, b) => a.id - b.id)
-    const values = [
-      JSON.stringify(sorted.map((ending) => endingFor(this.#claims, ending))),
-      unstamped(this.#claims, batch),
-    ]
+    const asked = JSON.stringify(sorted.map(endingFor))
     let rows: RecordResult[] | undefined
     try {
       rows = await this.#retryUntilRecorded<RecordResult>(
         'end',
-        [...values, arrayLiteral([...emptiedBefore, ...emptied])],
+        [asked, arrayLiteral([...emptiedBefore, ...emptied])],
         mayBeRefused,
       )
     } catch (error) {
@@ -259,14 +250,6 @@ function emptiedBy(batch: readonly HeldJob[]): number[] {
 }
 
 /** Returns an element of the JSON list that `job_end` expects. */
-export function endingFor(claims: Claims, ending: Ending): object {
-  const { id, claim, state, error, delayMs, failed } = ending
-  const seq = claims.seqOf(ending)
-  return { id, fence: claim.fence, seq, state, error, delay_ms: Math.ceil(delayMs), failed: failed ? 1 : 0 }
-}
-
-/** Returns the fencing tokens of claims that did not write to their jobs' rows. */
-export function unstamped(claims: Claims, batch: readonly HeldJob[]): string {
-  const fences = batch.filter((job) => claims.seqOf(job) !== undefined).map(({ claim }) => claim.fence)
-  return arrayLiteral([...new Set(fences)])
+export function endingFor({ id, claim, state, error, delayMs, failed }: Ending): object {
+  return { id, fence: claim.fence, state, error, delay_ms: Math.ceil(delayMs), failed: failed ? 1 : 0 }
 }

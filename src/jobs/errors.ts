@@ -119,29 +119,6 @@ export class JobFailedError extends HoldfastError {
   }
 }
 
-/**
- * Thrown if a worker cannot start because another instance serves the same queue in the other claim mode. The worker
- * starts as soon as all workers in the other mode have stopped.
- */
-export class MixedClaimsError extends HoldfastError {
-  readonly queue: string
-  readonly instance: string
-
-  constructor(way: 'rows' | 'advisory', queue: string, instance: string) {
-    const other = way === 'rows' ? 'advisory' : 'rows'
-    super(
-      `Expected all workers of the queue "${queue}" to use claims: '${way}', but the instance ${instance} uses claims: '${other}'`,
-      {
-        code: 'MIXED_CLAIMS',
-        retryable: true,
-        hint: `Workers in one mode do not see claims in the other mode. Close the other workers, or open this instance with jobs: { claims: '${other}' }. Meanwhile, this worker keeps trying.`,
-      },
-    )
-    this.queue = queue
-    this.instance = instance
-  }
-}
-
 /** Thrown if the other library's tables are not in this database or have an unknown version. */
 export class UnknownSourceError extends HoldfastError {
   constructor(message: string, hint: string) {

@@ -351,7 +351,7 @@ comment on function holdfast.job_enqueue_linked(json, json, boolean) is
   'Enqueues jobs with "links". Like job_enqueue_later. If the call is the only statement in its transaction, it admits jobs that have no '
   'lane and no dependencies. A head with an "id" uses an id that the caller has already reserved.';
 
-create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change boolean) returns text
+create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change boolean) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -362,22 +362,19 @@ create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change
       perform from holdfast.job where id = job_id and session is null for key share;
     end if;
     if found then
-      -- A claim by advisory lock takes its lock first and then reads the row. This function locks the row first and then checks the
-      -- advisory lock. So at least one of the two always sees the other.
-      perform from holdfast.worker where claims = 'advisory' limit 1;
-      return case when found and not holdfast.job_is_unlocked(job_id) then 'taken' else 'still' end;
+      return true;
     end if;
     if is_to_change then
       perform from holdfast.waiting where id = job_id for update;
     else
       perform from holdfast.waiting where id = job_id for key share;
     end if;
-    return case when found then 'still' else 'moved' end;
+    return found;
   end
   $$;
 comment on function holdfast.job_lock_waiting(bigint, boolean) is
-  'Locks a waiting job, so that no worker claims it until the transaction ends. still: the job is locked. taken: another session already '
-  'owns the job through an advisory lock. moved: the job is no longer waiting, or is no longer in the table in which the caller saw it.';
+  'Locks a waiting job, so that no worker claims it until the transaction ends. Returns false if the job is no longer waiting, or is no '
+  'longer in the table in which the caller saw it.';
 
 create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
   language plpgsql
@@ -462,7 +459,6 @@ create or replace function holdfast.job_enqueue_unique(
     number bigint;
     at_once bigint[] := '{}';
     later bigint[] := '{}';
-    found_as text;
     new_links jsonb;
     is_new boolean;
   begin
@@ -528,19 +524,11 @@ create or replace function holdfast.job_enqueue_unique(
           is_new := false;
           number := held.id;
           if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
-            found_as := holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
-            if found_as = 'taken' and held.until = 'started' then
-              -- The job still holds its key, so a worker is claiming it right now.
-              perform pg_sleep(0.001);
-              continue;
+            continue when not holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
+            if one.existing <> 'keep' then
+              perform holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
             end if;
-            continue when found_as = 'moved';
-            if found_as = 'still' then
-              if one.existing <> 'keep' then
-                perform holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
-              end if;
-              later := later || one.queue;
-            end if;
+            later := later || one.queue;
           end if;
         end if;
         exit;
@@ -647,19 +635,6 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
       perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || holder_session);
       answer := 'told';
       return;
-    end if;
-    if not holdfast.job_is_unlocked(job_id) then
-      update holdfast.job
-      set cancelled = reason
-      where id = job_id;
-      if found then
-        perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || claim.session)
-        from holdfast.claim
-        where max_seq is not null
-          and job_id = any(jobs);
-        answer := 'told';
-        return;
-      end if;
     end if;
     with ready as (
       delete from holdfast.job
@@ -979,7 +954,7 @@ create or replace function holdfast.job_delete_claims(fences bigint[]) returns v
         select
         from holdfast.job
         where job.id = any(claim.jobs)
-          and (job.fence = claim.fence or job.session is null and job.seq <= claim.max_seq)
+          and job.fence = claim.fence
       );
   end
   $$;
@@ -987,7 +962,7 @@ comment on function holdfast.job_delete_claims(bigint[]) is
   'Deletes claims that no longer own any jobs. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
 
 create or replace function holdfast.job_done(
-  ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
+  ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -995,80 +970,53 @@ create or replace function holdfast.job_done(
   declare
     ended bigint;
     linked jsonb;
-    -- Only claims by advisory locks pass seqs.
-    over constant bigint[] := case when cardinality(seqs) > 0 then holdfast.job_dead_claims(fences) else '{}' end;
-    unstamped bigint[];
-    unstamped_fences bigint[];
   begin
     if results is null then
-      with claimed as materialized (
-        -- These values are not in the jobs' rows.
-        select fence, session, claimed_at
-        from holdfast.claim
-        where fence = any(case when cardinality(seqs) > 0 then fences end)
-      ),
-      ended as (
+      with ended as (
         delete from holdfast.job
-        using unnest(ids, fences, seqs) as e (id, fence, seq)
+        using unnest(ids, fences) as e (id, fence)
         where job.id = any(ids)
           and job.id = e.id
-          and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
-        returning job.*, e.fence as claim
+          and job.fence = e.fence
+        returning job.*
       ),
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
            progress, log, failures, links)
-        select id, queue, priority, kind, payload, 'done', enqueued_at,
-          coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
-          failed, crashes, max_crashes, progress, log, failures, links
+        select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
+          progress, log, failures, links
         from ended
-        left join claimed on claimed.fence = ended.claim
       )
       select
         count(*),
         jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'links', links))
-          filter (where links is not null),
-        array_agg(id) filter (where fence is null),
-        array_agg(claim) filter (where fence is null)
-      into ended, linked, unstamped, unstamped_fences
+          filter (where links is not null)
+      into ended, linked
       from ended;
     else
-      with claimed as materialized (
-        -- These values are not in the jobs' rows.
-        select fence, session, claimed_at
-        from holdfast.claim
-        where fence = any(case when cardinality(seqs) > 0 then fences end)
-      ),
-      ended as (
+      with ended as (
         delete from holdfast.job
-        using rows from (unnest(ids), unnest(fences), unnest(seqs), json_array_elements(results)) as e (id, fence, seq, result)
+        using rows from (unnest(ids), unnest(fences), json_array_elements(results)) as e (id, fence, result)
         where job.id = any(ids)
           and job.id = e.id
-          and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
-        returning job.*, e.fence as claim, e.result
+          and job.fence = e.fence
+        returning job.*, e.result
       ),
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
            max_crashes, progress, log, failures, links)
         select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at,
-          coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
-          failed, crashes, max_crashes, progress, log, failures, links
+          claimed_at, session, fence, failed, crashes, max_crashes, progress, log, failures, links
         from ended
-        left join claimed on claimed.fence = ended.claim
       )
       select
         count(*),
         jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'links', links))
-          filter (where links is not null),
-        array_agg(id) filter (where fence is null),
-        array_agg(claim) filter (where fence is null)
-      into ended, linked, unstamped, unstamped_fences
+          filter (where links is not null)
+      into ended, linked
       from ended;
-    end if;
-    if unstamped is not null then
-      perform holdfast.job_assert_locked(unstamped, unstamped_fences);
     end if;
     if linked is not null then
       follow_ups := holdfast.job_release_links(linked);
@@ -1085,22 +1033,17 @@ create or replace function holdfast.job_done(
     end if;
   end
   $$;
-comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
+comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
   'Records that jobs are done, and deletes claims that have no jobs left. An outcome is accepted only if the row has the claim''s fencing '
-  'token, or if the claim holds the advisory lock and seq matches. recorded is null if all outcomes were accepted. Otherwise it lists the '
-  'jobs whose outcome is recorded, by this call or earlier. follow_ups are for job_run_follow_ups.';
+  'token. recorded is null if all outcomes were accepted. Otherwise it lists the jobs whose outcome is recorded, by this call or earlier. '
+  'follow_ups are for job_run_follow_ups.';
 
-create or replace function holdfast.job_end(
-  asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out follow_ups bigint[]
-)
+create or replace function holdfast.job_end(asked json, emptied bigint[], out recorded bigint[], out follow_ups bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     linked jsonb;
-    over constant bigint[] := case when cardinality(unstamped) > 0 then holdfast.job_dead_claims(unstamped) else '{}' end;
-    unproven bigint[];
-    unproven_fences bigint[];
   begin
     -- Must run before numbers are assigned. See job_enqueue.
     perform pg_current_xact_id();
@@ -1108,8 +1051,6 @@ create or replace function holdfast.job_end(
     with e as materialized (
       select
         e.id,
-        e.fence,
-        e.seq,
         e.delay_ms,
         e.failed,
         e.error as failure,
@@ -1120,10 +1061,8 @@ create or replace function holdfast.job_end(
           else e.error
         end as error
       from json_to_recordset(asked)
-        as e (id bigint, fence bigint, seq bigint, state text, error jsonb, delay_ms bigint, failed integer)
-      join holdfast.job on job.id = e.id
-      where job.fence = e.fence
-        or job.session is null and job.seq = e.seq and e.fence <> all(over)
+        as e (id bigint, fence bigint, state text, error jsonb, delay_ms bigint, failed integer)
+      join holdfast.job on job.id = e.id and job.fence = e.fence
       order by e.id
       for update of job
     ),
@@ -1132,7 +1071,7 @@ create or replace function holdfast.job_end(
       using e
       where job.id = e.id
         and e.state <> 'returned'
-      returning job.*, e.fence as claim, e.state, e.error, e.failure, e.delay_ms, e.failed as failed_now
+      returning job.*, e.state, e.error, e.failure, e.delay_ms, e.failed as failed_now
     ),
     told as (
       select
@@ -1144,11 +1083,7 @@ create or replace function holdfast.job_end(
         end || case
           when failed_now = 0 then '[]'
           else jsonb_build_array(
-            failure || holdfast.job_failure_details(
-              failed + crashes + 1,
-              coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
-              coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim))
-            )
+            failure || holdfast.job_failure_details(failed + crashes + 1, claimed_at, session)
           )
         end as all_failures
       from ended
@@ -1157,10 +1092,8 @@ create or replace function holdfast.job_end(
       insert into holdfast.job_history
         (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
          max_crashes, progress, log, failures, links)
-      select id, queue, priority, kind, payload, state, error, enqueued_at,
-        coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = told.claim)),
-        coalesce(session, (select claim.session from holdfast.claim where claim.fence = told.claim)), claim,
-        failed + failed_now, crashes, max_crashes, progress, log, all_failures, links
+      select id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed + failed_now, crashes,
+        max_crashes, progress, log, all_failures, links
       from told
       where state <> 'retried'
       returning id
@@ -1185,12 +1118,7 @@ create or replace function holdfast.job_end(
       from e
       where job.id = e.id
         and e.state = 'returned'
-      returning job.id, job.queue, e.fence as claim, e.seq is not null as is_unstamped
-    ),
-    unstamped_ones as (
-      select id, claim from told where fence is null
-      union all
-      select id, claim from returned where is_unstamped
+      returning job.id, job.queue
     ),
     woken as (
       select holdfast.job_wake(queue, count(*)) from returned group by queue
@@ -1215,13 +1143,8 @@ create or replace function holdfast.job_end(
         )
         from told
         where links is not null
-      ),
-      (select array_agg(id order by id) from unstamped_ones),
-      (select array_agg(claim order by id) from unstamped_ones)
-    into recorded, linked, unproven, unproven_fences;
-    if unproven is not null then
-      perform holdfast.job_assert_locked(unproven, unproven_fences);
-    end if;
+      )
+    into recorded, linked;
     if linked is not null then
       follow_ups := holdfast.job_release_links(linked);
     end if;
@@ -1231,10 +1154,10 @@ create or replace function holdfast.job_end(
     recorded := coalesce(recorded, '{}');
   end
   $$;
-comment on function holdfast.job_end(json, bigint[], bigint[]) is
+comment on function holdfast.job_end(json, bigint[]) is
   'Ends attempts that are not done: moves jobs to the history (cancelled, discarded, buried), to waiting (retried), or to the tail of the '
-  'queue (returned). Each outcome is checked as in job_done. unstamped: fencing tokens of claims by advisory locks. A cancelled job is not '
-  'retried or returned, but ends as cancelled. recorded lists the outcomes that were accepted. follow_ups are for job_run_follow_ups.';
+  'queue (returned). Each outcome is checked as in job_done. A cancelled job is not retried or returned, but ends as cancelled. recorded '
+  'lists the outcomes that were accepted. follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1265,7 +1188,7 @@ create or replace function holdfast.job_take_over(session integer) returns integ
           end as charge
         from holdfast.job
         where job.id = any(one.jobs)
-          and (job.fence = one.fence or job.session is null and job.seq <= one.max_seq)
+          and job.fence = one.fence
         order by job.id
         for update
       ),
@@ -1503,329 +1426,6 @@ comment on function holdfast.job_roll_partitions(integer) is
 -- The function runs as the owner and drops data of the given age, so read-only roles must not call it.
 revoke execute on function holdfast.job_roll_partitions(integer) from public;
 
--- Claims by advisory locks write nothing to the jobs' rows. The session of the worker's anchor locks each claimed job until its outcome is
--- recorded. The claim's row lists the jobs. src/jobs/README.md contains the proof.
-
-create or replace function holdfast.job_lock_key(id bigint) returns integer
-  language sql immutable strict parallel safe
-  as $$ select id::bit(32)::integer $$;
-comment on function holdfast.job_lock_key(bigint) is
-  'Returns the key of a job''s lock in the class lock_class(''job''): the low 32 bits of its id. Two jobs whose ids differ by a multiple '
-  'of 2^32 share a lock. The only effect is that they wait for each other.';
-
-create or replace function holdfast.job_locks() returns table (pid integer, class integer, object bigint)
-  language sql stable
-  set search_path = pg_catalog, pg_temp
-  as $$
-    select pid, classid::bigint::bit(32)::integer, objid::bigint
-    from pg_locks
-    where locktype = 'advisory'
-      and database = (select oid from pg_database where datname = current_database())
-      and classid in ((holdfast.lock_class('job')::bigint & 4294967295)::oid, (holdfast.session_class()::bigint & 4294967295)::oid)
-      and objsubid = 2
-      and mode = 'ExclusiveLock'
-      and granted
-  $$;
-comment on function holdfast.job_locks() is
-  'Returns the advisory locks on jobs and on epochs. PostgreSQL returns its lock table as one consistent state.';
-
-create or replace function holdfast.job_find_claimable(
-  queues bigint[],
-  priorities integer[],
-  cursors bigint[],
-  kinds text[],
-  max_count integer,
-  looks_back boolean,
-  out jobs text,
-  out new_cursors text,
-  out oldest text,
-  out newest text,
-  out last bigint
-)
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  declare
-    paused bigint[];
-    more text;
-    found_here integer;
-    max_seq bigint;
-    reached bigint[] := cursors;
-    short integer := max_count;
-  begin
-    if looks_back then
-      -- This value is read before the scan, because the scan may not see rows of transactions that are still running.
-      oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
-      -- See job_claim.
-      last := (select last_value - (not is_called)::integer from holdfast.job_number);
-      newest := pg_current_xact_id()::text;
-    end if;
-    paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
-    for level in 1 .. cardinality(queues) loop
-      continue when queues[level] = any(paused);
-      select
-        string_agg(
-          case
-            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and links is null and cancelled is null
-            then concat('[', id, ',', array_position(kinds, kind), ',', payload, ']')
-            else concat(
-              '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
-              ',', max_crashes, ',', coalesce(links::text, 'null'), ',', coalesce(to_json(cancelled)::text, 'null'), ',', version, ']'
-            )
-          end,
-          ','
-        ),
-        max(seq),
-        count(*)
-      into more, max_seq, found_here
-      from (
-        select id, seq, priority, kind, payload, failed, crashes, max_crashes, links, cancelled, job.xmin as version
-        from holdfast.job
-        where job.queue = queues[level]
-          and job.priority = priorities[level]
-          and job.seq > cursors[level]
-          and job.session is null
-          and job.kind = any(kinds)
-          -- Skips locked jobs. PostgreSQL runs the subquery once, and only if there is any job.
-          and (job.id & 4294967295) not in (select object from holdfast.job_locks() where class = holdfast.lock_class('job'))
-        order by job.seq
-        limit short
-      ) as ready;
-      continue when more is null;
-      jobs := concat_ws(',', jobs, more);
-      reached[level] := max_seq;
-      short := short - found_here;
-      exit when short <= 0;
-    end loop;
-    jobs := '[' || jobs || ']';
-    new_cursors := array_to_json(reached)::text;
-    if cardinality(paused) > 0 then
-      oldest := null;
-    end if;
-  end
-  $$;
-comment on function holdfast.job_find_claimable(bigint[], integer[], bigint[], text[], integer, boolean) is
-  'Finds jobs that can be claimed by advisory locks. Reads jobs in the same way as job_claim, but claims nothing.';
-
-create or replace function holdfast.job_claim_by_lock(
-  session integer,
-  token bigint,
-  ids bigint[],
-  seqs bigint[],
-  versions bigint[],
-  announces boolean,
-  out state text,
-  out fence bigint,
-  out jobs text,
-  out session_count integer,
-  out has_orphans boolean
-)
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  declare
-    locked bigint[];
-    places bigint[];
-    versions_seen bigint[];
-    keyed jsonb;
-    more_keyed jsonb;
-    dead integer[];
-    orphans bigint[] := '{}';
-    ours bigint[];
-    max_seq bigint;
-  begin
-    state := 'in-grace';
-    if not holdfast.grace_is_over() then
-      return;
-    end if;
-    perform from holdfast.worker where worker.session = job_claim_by_lock.session limit 1;
-    state := 'gone';
-    if not found then
-      return;
-    end if;
-    state := 'claimed';
-    -- The array guarantees that each job is tried only once, and that each acquired lock is either kept or released below.
-    with tried as materialized (
-      select id, seq, version, pg_try_advisory_lock(holdfast.lock_class('job'), holdfast.job_lock_key(id)) as is_ours
-      from unnest(ids, seqs, versions) as asked (id, seq, version)
-    )
-    select coalesce(array_agg(id), '{}'), coalesce(array_agg(seq), '{}'), coalesce(array_agg(version), '{}')
-    into locked, places, versions_seen
-    from tried
-    where is_ours;
-    -- The previous owner of an acquired lock is dead. The crash must first be charged to the jobs of the dead epoch.
-    select
-      coalesce(array_agg(distinct worker.session) filter (where not holdfast.is_present(worker.session)), '{}'),
-      count(distinct worker.session)
-    into dead, session_count
-    from holdfast.worker
-    where worker.claims = 'advisory'
-      and worker.session <> job_claim_by_lock.session;
-    session_count := session_count + 1;
-    if cardinality(dead) > 0 then
-      orphans := array(select unnest(claim.jobs) from holdfast.claim where claim.session = any(dead));
-      has_orphans := orphans && locked;
-    end if;
-    -- Reads the rows again under the locks: a job may have ended, or may have returned with a different seq or input.
-    select
-      coalesce(array_agg(job.id), '{}'),
-      max(job.seq),
-      jsonb_agg(jsonb_build_object('id', job.id, 'queue', queue, 'kind', kind, 'state', 'running', 'links', links))
-        filter (where links ? 'unique')
-    into ours, max_seq, keyed
-    from unnest(locked, places, versions_seen) as mine (id, seq, version)
-    join holdfast.job on job.id = mine.id and job.seq = mine.seq
-    where job.session is null
-      and (mine.version is null or job.xmin::text::bigint = mine.version)
-      -- No transaction is deleting the row or has tried to delete it.
-      and job.xmax = 0
-      and job.id <> all(orphans);
-    if cardinality(ours) < cardinality(locked) then
-      with doubtful as (
-        select job.id, job.seq, job.queue, job.kind, job.links
-        from unnest(locked, places, versions_seen) as mine (id, seq, version)
-        join holdfast.job on job.id = mine.id and job.seq = mine.seq
-        where job.session is null
-          and (mine.version is null or job.xmin::text::bigint = mine.version)
-          and job.xmax <> 0
-          and job.id <> all(orphans)
-          and job.id <> all(ours)
-        for update of job skip locked
-      )
-      select
-        ours || coalesce(array_agg(id), '{}'),
-        greatest(max_seq, max(seq)),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'links', links))
-          filter (where links ? 'unique')
-      into ours, max_seq, more_keyed
-      from doubtful;
-      keyed := coalesce(keyed || more_keyed, keyed, more_keyed);
-      perform pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(id))
-      from unnest(locked) as id
-      where id <> all(ours);
-    end if;
-    if cardinality(ours) > 0 then
-      -- The fencing token is assigned while the jobs are locked, so that a later claim of one of these jobs has a larger token.
-      fence := nextval('holdfast.fence');
-      insert into holdfast.claim (fence, session, token, jobs, max_seq) values (fence, session, token, ours, max_seq);
-      if keyed is not null then
-        perform holdfast.job_free_keys(keyed);
-      end if;
-      if announces then
-        perform pg_notify(holdfast.notification_channel(), 'jobs-running ' || session);
-      end if;
-      jobs := array_to_json(ours)::text;
-    end if;
-  end
-  $$;
-comment on function holdfast.job_claim_by_lock(integer, bigint, bigint[], bigint[], bigint[], boolean) is
-  'Claims jobs by advisory locks of this session, which must be the epoch''s session. Claims the jobs that no other session owns and whose '
-  'rows are unchanged (versions: null for jobs that do not change while they wait). session_count: number of sessions that claim by locks. '
-  'has_orphans: whether jobs of a dead epoch were left out.';
-
-create or replace function holdfast.job_dead_claims(fences bigint[]) returns bigint[]
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  begin
-    return array(select fence from holdfast.claim where fence = any(fences) and not holdfast.is_present(session));
-  end
-  $$;
-comment on function holdfast.job_dead_claims(bigint[]) is 'Returns the claims whose epoch is dead.';
-
-create or replace function holdfast.job_assert_locked(ids bigint[], fences bigint[]) returns void
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  begin
-    perform
-    from (
-      with held as materialized (
-        select * from holdfast.job_locks()
-      ),
-      claimed as materialized (
-        select fence, session from holdfast.claim where fence = any(fences)
-      )
-      select id & 4294967295 as object, session
-      from unnest(ids, fences) as asked (id, fence)
-      left join claimed using (fence)
-      except
-      select job.object, session_lock.object::integer
-      from held as job
-      join held as session_lock using (pid)
-      where job.class = holdfast.lock_class('job')
-        and session_lock.class = holdfast.session_class()
-    ) as unproven;
-    if found then
-      raise exception 'The epoch that claimed these jobs has ended'
-        using errcode = 'serialization_failure';
-    end if;
-  end
-  $$;
-comment on function holdfast.job_assert_locked(bigint[], bigint[]) is
-  'Throws unless the session of each claim''s epoch still holds the advisory lock on its job. The caller has locked the rows. '
-  'The error is a serialization failure, so the caller retries and finds the epoch dead.';
-
-create or replace function holdfast.job_is_unlocked(id bigint) returns boolean
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  begin
-    return pg_try_advisory_xact_lock_shared(holdfast.lock_class('job'), holdfast.job_lock_key(id));
-  end
-  $$;
-comment on function holdfast.job_is_unlocked(bigint) is
-  'Whether no session owns the job by advisory lock. If true, no session can lock the job until this transaction ends.';
-
-create or replace function holdfast.job_advisory_claims() returns table (id bigint, session integer, claimed_at timestamptz, max_seq bigint)
-  language sql stable
-  set search_path = pg_catalog, pg_temp
-  as $$
-    select distinct on (job) job, session, claimed_at, max_seq
-    from holdfast.claim
-    cross join lateral unnest(jobs) as claimed (job)
-    where max_seq is not null
-    order by job, fence desc
-  $$;
-comment on function holdfast.job_advisory_claims() is
-  'Returns jobs that are claimed by advisory locks, for status queries. A job whose seq is above max_seq has since returned to the queue '
-  'and no longer belongs to the claim.';
-
-create or replace function holdfast.job_register_worker(
-  session integer,
-  number integer,
-  instance text,
-  queues bigint[],
-  kinds text[],
-  claims text,
-  out other_instance text,
-  out other_queue bigint
-)
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  begin
-    -- Without this lock, two workers of different modes could register without seeing each other.
-    perform pg_advisory_xact_lock(holdfast.lock_class('workers'), 0);
-    select
-      worker.instance,
-      (select key from unnest(worker.queues) as key where key = any(job_register_worker.queues) limit 1)
-    into other_instance, other_queue
-    from holdfast.worker
-    where worker.claims <> job_register_worker.claims
-      and worker.queues && job_register_worker.queues
-    limit 1;
-    if not found then
-      insert into holdfast.worker (session, number, instance, queues, kinds, claims)
-      values (job_register_worker.session, job_register_worker.number, job_register_worker.instance, job_register_worker.queues, job_register_worker.kinds, job_register_worker.claims)
-      on conflict on constraint worker_pkey do update set queues = excluded.queues, kinds = excluded.kinds;
-    end if;
-  end
-  $$;
-comment on function holdfast.job_register_worker(integer, integer, text, bigint[], text[], text) is
-  'Registers a worker. If a worker in the other claim mode serves one of the same queues, or has died and was not taken over yet, the '
-  'function returns that worker''s instance and queue and registers nothing. The two modes do not see each other''s claims.';
-
 -- Lanes and dependencies. Only one transaction at a time changes them, and it never waits for another transaction (see job_run_follow_ups).
 -- So only the rows that it moves are locked.
 
@@ -1844,9 +1444,6 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
-    with held as materialized (
-      select * from holdfast.job_advisory_claims()
-    )
     select waiting.id, needed.needs, needed.state
     from unnest(jobs) as asked (id)
     join holdfast.waiting on waiting.id = asked.id and waiting.stage = 'jobs'
@@ -1857,9 +1454,8 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
       cross join lateral (
         select coalesce(
           (
-            select case when coalesce(j.session, held.session) is null then 'ready' else 'running' end
+            select case when j.session is null then 'ready' else 'running' end
             from holdfast.job j
-            left join held on j.session is null and held.id = j.id and j.seq <= held.max_seq
             where j.id = d.needs
           ),
           (select 'waiting' from holdfast.waiting w where w.id = d.needs),
@@ -2267,7 +1863,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
       update holdfast.job
       set links = coalesce(links, '{}') || '{"awaited": true}',
           -- A new seq, because a cursor may have passed the row while it was locked. A claimed job keeps its seq.
-          seq = case when session is null and holdfast.job_is_unlocked(id) then nextval('holdfast.job_number') else seq end
+          seq = case when session is null then nextval('holdfast.job_number') else seq end
       where id = any(array(select id from holdfast.job where id = any(unmarked) order by id for update skip locked))
       returning id
     ),

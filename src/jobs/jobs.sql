@@ -1,4 +1,4 @@
--- Statements of the job queue. None needs session state, unless it is marked "Runs on the anchor", so any connection pooler works.
+-- Statements of the job queue. None needs session state, so any connection pooler works.
 -- Hot statements call a function of the schema, because PostgreSQL caches the plans of functions.
 
 -- name: enqueue
@@ -23,9 +23,12 @@ from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4
 select holdfast.job_record_queue($1::bigint, $2, $3)
 
 -- name: register_worker
--- See job_register_worker. The first commit that records an outcome flushes this row. A crash before that commit ends the epoch anyway.
-select other_instance, other_queue::text
-from holdfast.job_register_worker($1::integer, $2::integer, $3, $4::text::bigint[], $5::text[], $6)
+-- Registers a worker. The first commit that records an outcome flushes this row. A crash before that commit ends the epoch anyway.
+insert into holdfast.worker (session, number, instance, queues, kinds)
+values ($1, $2, $3, $4::text::bigint[], $5::text[])
+on conflict (session, number) do update
+set queues = excluded.queues,
+    kinds = excluded.kinds
 
 -- name: set_sleeping
 -- Sets whether a worker wants notifications about new jobs.
@@ -70,64 +73,32 @@ from holdfast.job_claim(
   $9::boolean
 )
 
--- name: find_claimable
-select jobs, new_cursors, oldest, newest, last
-from holdfast.job_find_claimable(
-  $1::text::bigint[], $2::text::integer[], $3::text::bigint[], $4::text[], $5::integer, $6::boolean
-)
-
--- name: claim_by_lock
--- Runs on the anchor.
-select state, fence, jobs, session_count, has_orphans
-from holdfast.job_claim_by_lock(
-  $1::integer, $2::bigint, $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::boolean
-)
-
--- name: unlock
--- Unlocks jobs that have ended or were returned. Runs on the anchor.
-select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(id)))
-from unnest($1::text::bigint[]) as id
-
--- name: unlock_others
--- Unlocks all jobs except the given jobs, after a claim has failed. Runs on the anchor.
-select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(object)))
-from (
-  select object
-  from holdfast.job_locks()
-  where pid = pg_backend_pid()
-    and class = holdfast.lock_class('job')
-    and object not in (select id & 4294967295 from unnest($1::text::bigint[]) as id)
-  offset 0
-) as others
-
 -- name: done
 select recorded, array_to_string(follow_ups, ',') as follow_ups
-from holdfast.job_done(
-  $1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::json, $5::text::bigint[]
-)
+from holdfast.job_done($1::text::bigint[], $2::text::bigint[], $3::text::json, $4::text::bigint[])
 
 -- name: end
 select recorded, array_to_string(follow_ups, ',') as follow_ups
-from holdfast.job_end($1::text::json, $2::text::bigint[], $3::text::bigint[])
+from holdfast.job_end($1::text::json, $2::text::bigint[])
 
 -- name: mark_started
 -- Marks that suspects are about to run.
 update holdfast.job
 set started = true
-from unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as s (id, fence, seq)
+from unnest($1::text::bigint[], $2::text::bigint[]) as s (id, fence)
 where job.id = s.id
-  and (job.fence = s.fence or job.session is null and job.seq = s.seq)
+  and job.fence = s.fence
 returning job.id
 
 -- name: check_running
 -- Returns the running jobs that the worker still owns, and the reasons why they must stop. Also notifies idle instances that a worker has
 -- jobs, because that worker could die.
 with told as materialized (
-  select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $4)
+  select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $3)
 )
 select job.id, job.cancelled
-from told, unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as w (id, fence, seq)
-join holdfast.job on job.id = w.id and (job.fence = w.fence or job.session is null and job.seq = w.seq)
+from told, unnest($1::text::bigint[], $2::text::bigint[]) as w (id, fence)
+join holdfast.job on job.id = w.id and job.fence = w.fence
 
 -- name: save_notes
 -- Stores handlers' progress and log lines.
@@ -145,9 +116,9 @@ set progress = coalesce(n.progress, job.progress),
         ) as last_lines
       )
     end
-from json_to_recordset($1::text::json) as n (id bigint, fence bigint, seq bigint, progress real, lines json)
+from json_to_recordset($1::text::json) as n (id bigint, fence bigint, progress real, lines json)
 where job.id = n.id
-  and (job.fence = n.fence or job.session is null and job.seq = n.seq)
+  and job.fence = n.fence
 
 -- name: give_back
 -- Returns jobs to their queues if the response to their claim was lost ($2: the tokens of the claims).
@@ -163,7 +134,6 @@ select holdfast.job_end(
     from lost
     cross join lateral unnest(jobs) as id
   ),
-  '{}',
   array(select fence from lost)
 )
 
@@ -211,11 +181,10 @@ with asked as materialized (
   select unnest($1::text::bigint[]) as id
 )
 select
-  j.id, j.kind, case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state, null as result,
+  j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, null as result,
   null as error
 from asked
 join holdfast.job j on j.id = asked.id
-left join holdfast.job_advisory_claims() as h on j.session is null and h.id = j.id and j.seq <= h.max_seq
 union all
 select w.id, w.kind, 'waiting', null, null
 from asked
@@ -236,12 +205,11 @@ with asked as materialized (
   ) as workflow
 )
 select
-  asked.workflow, j.id, j.kind, case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state,
-  j.links->'after' as after, j.failed + j.crashes + (coalesce(j.session, h.session) is not null)::integer as attempts,
-  j.enqueued_at, coalesce(j.claimed_at, h.claimed_at) as claimed_at, null::timestamptz as ended_at, null as error
+  asked.workflow, j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state,
+  j.links->'after' as after, j.failed + j.crashes + (j.session is not null)::integer as attempts,
+  j.enqueued_at, j.claimed_at, null::timestamptz as ended_at, null as error
 from asked
 join holdfast.job j on j.links ? 'workflow' and (j.links->>'workflow')::bigint = asked.workflow
-left join holdfast.job_advisory_claims() as h on j.session is null and h.id = j.id and j.seq <= h.max_seq
 union all
 select
   asked.workflow, w.id, w.kind, 'waiting', w.links->'after', w.failed + w.crashes, w.enqueued_at, null, null, null
@@ -268,12 +236,11 @@ select holdfast.job_roll_partitions($1::integer)
 -- Finds a job in any table.
 select
   j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
-  case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state,
+  case when j.session is null then 'ready' else 'running' end as state,
   j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
-  coalesce(j.claimed_at, h.claimed_at) as claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
-  (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, h.session)) as instance, j.cancelled
+  j.claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
+  (select min(instance) from holdfast.worker where worker.session = j.session) as instance, j.cancelled
 from holdfast.job j
-left join holdfast.job_advisory_claims() as h on j.session is null and h.id = j.id and j.seq <= h.max_seq
 where j.id = $1
 union all
 select
@@ -305,9 +272,6 @@ with this as materialized (
   select stage, queue, kind, priority, seq, lane, rank, run_at, failed
   from holdfast.waiting
   where id = $1
-),
-held as materialized (
-  select * from holdfast.job_advisory_claims()
 )
 select
   this.stage, this.kind, this.run_at, coalesce(this.run_at <= clock_timestamp(), true) as is_due, this.failed,
@@ -324,7 +288,6 @@ select
         select from holdfast.job
         where job.queue = this.queue
           and job.session is null
-          and not exists (select from held where held.id = job.id and job.seq <= held.max_seq)
           and (job.priority > this.priority or job.priority = this.priority and job.seq < this.seq)
         limit 10000
       ) as before
@@ -349,9 +312,8 @@ select
         select min(instance) from holdfast.worker where worker.session = placed.session
       )))
       from (
-        select job.id, coalesce(job.session, held.session) as session
+        select job.id, job.session
         from holdfast.job
-        left join held on job.session is null and held.id = job.id and job.seq <= held.max_seq
         where links ? 'lane'
           and (links->'lane'->>'key')::bigint = this.lane
         order by job.id

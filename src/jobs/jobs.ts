@@ -23,10 +23,8 @@ import {
   type CallerTransaction,
   type HealthReason,
   type Presence,
-  SessionLocksUnavailableError,
 } from '../postgres/index.js'
-import { AdvisoryClaims } from './advisory-claims.js'
-import type { ClaimMode, Claims } from './claims.js'
+import { Claims } from './claims.js'
 import { checkDefinition } from './define.js'
 import type { AnyDefinition, JobDefinition } from './definition.js'
 import type { EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
@@ -39,7 +37,6 @@ import type { JobRef } from './job-ref.js'
 import { Maintenance } from './maintenance.js'
 import { parentsOf } from './parents.js'
 import { Queues } from './queues.js'
-import { RowsClaims } from './rows-claims.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
 import { JobStore, type JobStoreOptions } from './store.js'
 import type { WaitsForRow } from './waits-for.js'
@@ -70,9 +67,8 @@ export interface JobsOptions extends JobStoreOptions {
   readonly namespace: string
   /** Number of days for which the history is kept. */
   readonly keepDays: number
-  /** Dedicated connection for notifications and advisory locks. Undefined if the instance has no such connection. */
+  /** Dedicated connection for notifications. Undefined if the instance has no such connection. */
   readonly anchor: Anchor | undefined
-  readonly claims: ClaimMode
   readonly events: Events
   readonly tracing: TracerSlot
 }
@@ -101,7 +97,7 @@ export class Jobs {
   readonly #queues: Queues
   readonly #intake: Intake
   readonly #maintenance: Maintenance
-  readonly #claims: Claims | undefined
+  readonly #claims: Claims
   readonly #followUps: FollowUps
   readonly #workers = new Set<Worker>()
   readonly #draining = new AbortController()
@@ -113,11 +109,10 @@ export class Jobs {
   constructor(options: JobsOptions) {
     this.#options = options
     this.#store = new JobStore(options)
-    const { keepDays, schema, namespace, claims, anchor } = options
+    const { keepDays, schema, namespace } = options
     this.#queues = new Queues(this.#store, namespace)
     this.#maintenance = new Maintenance(this.#store, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays, schema })
-    if (claims === 'rows') this.#claims = new RowsClaims(this.#store)
-    else this.#claims = anchor && new AdvisoryClaims(this.#store, anchor, this.#maintenance)
+    this.#claims = new Claims(this.#store)
     this.#followUps = new FollowUps({
       store: this.#store,
       epoch: () => options.presence.epoch?.number,
@@ -232,7 +227,6 @@ export class Jobs {
         throw new UsageError(`Two job definitions have the same name "${definition.kind}"`)
       byKind.set(definition.kind, definition)
     }
-    if (this.#claims === undefined) throw new SessionLocksUnavailableError('no-anchor')
     const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
     this.#partitionsReady ??= this.#maintenance.start()
     const worker = new Worker({

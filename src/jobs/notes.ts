@@ -1,4 +1,3 @@
-import type { Claims } from './claims.js'
 import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 
@@ -10,7 +9,6 @@ const maxLines = 100
  */
 export class NoteTaker {
   readonly #store: JobStore
-  readonly #claims: Claims
   readonly #noted = new Set<Run>()
   /** Attempts whose notes are being written. */
   #writing: ReadonlySet<Run> = new Set()
@@ -20,9 +18,8 @@ export class NoteTaker {
   #written: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(store: JobStore, claims: Claims) {
+  constructor(store: JobStore) {
     this.#store = store
-    this.#claims = claims
   }
 
   /** Schedules the next write, which includes this attempt's notes. */
@@ -67,7 +64,6 @@ export class NoteTaker {
       return {
         id: run.id,
         fence: run.fence,
-        seq: this.#claims.seqOf(run.job),
         progress,
         ...(lines.length > 0 ? { lines: lines.slice(-maxLines) } : {}),
       }

@@ -1,8 +1,7 @@
 import { backoffMs, type Events, isInstance, messageOf } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import { arrayLiteral, type Executor } from '../postgres/index.js'
-import { type Claims, seqsOf } from './claims.js'
-import { type Ending, type Endings, endingFor, type RecordResult, unstamped } from './endings.js'
+import { type Ending, type Endings, endingFor, type RecordResult } from './endings.js'
 import {
   DrainingError,
   InvalidInputError,
@@ -24,7 +23,6 @@ export interface OutcomesOptions {
   readonly store: JobStore
   readonly maintenance: Maintenance
   readonly endings: Endings
-  readonly claims: Claims
   readonly followUps: FollowUps
   readonly events: Events
   readonly notes: NoteTaker
@@ -51,8 +49,8 @@ export class Outcomes {
     if (stopReason instanceof JobTimeoutError) throw stopReason
     if (JobOutcome.is(value)) {
       const error = value.reason ? { name: 'JobOutcome', message: value.reason } : undefined
-      const { id, seq, claim } = job
-      const ending = { id, seq, claim, state: value.state, error, delayMs: value.delayMs, failed: false }
+      const { id, claim } = job
+      const ending = { id, claim, state: value.state, error, delayMs: value.delayMs, failed: false }
       const transaction = run.sealed()
       if (transaction) return this.#commit(run, transaction, ending)
       if (value.state === 'retried') maintenance.runWithin(value.delayMs)
@@ -79,9 +77,9 @@ export class Outcomes {
     if (run.isOver) return
     const { maintenance, endings, events, finish } = this.#options
     const { job, stopReason } = run
-    const { definition, id, seq, claim } = job
+    const { definition, id, claim } = job
     void run.rollback()
-    const base = { id, seq, claim, error: toRecordedError(error), delayMs: 0, failed: false }
+    const base = { id, claim, error: toRecordedError(error), delayMs: 0, failed: false }
     if (run.isLost) {
       this.#emitEnded(run, 'lost')
       finish(run, () => endings.drop(job))
@@ -118,20 +116,15 @@ export class Outcomes {
   /** Records the outcome in the handler's transaction and commits. */
   async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
     const { id, claim } = run.job
-    const { store, claims, maintenance, endings, followUps, notes, finish } = this.#options
+    const { store, maintenance, endings, followUps, notes, finish } = this.#options
     let followUpNumbers: string | null = null
     const record = async (tx: Executor) => {
       const rows =
         typeof end === 'object'
-          ? await store.runIn<RecordResult>(tx, 'end', [
-              JSON.stringify([endingFor(claims, end)]),
-              unstamped(claims, [end]),
-              '{}',
-            ])
+          ? await store.runIn<RecordResult>(tx, 'end', [JSON.stringify([endingFor(end)]), '{}'])
           : await store.runIn<RecordResult>(tx, 'done', [
               arrayLiteral([id]),
               arrayLiteral([claim.fence]),
-              seqsOf(claims, [run.job]),
               end === undefined ? null : `[[${end}]]`,
               '{}',
             ])

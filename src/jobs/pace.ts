@@ -1,11 +1,9 @@
 import type { Attempts } from './attempts.js'
-import type { Claims } from './claims.js'
 import type { Endings } from './endings.js'
 
 interface PaceOptions {
   readonly attempts: Attempts
   readonly endings: Endings
-  readonly claims: Claims
   readonly concurrency: number
   /** Number of jobs per slot, which is the batch size. */
   readonly batchSize: number
@@ -43,7 +41,7 @@ export class Pace {
 
   /** Returns the number of jobs to claim now. Returns 0 if the worker should wait until it can make a larger claim. */
   claimCount(): number {
-    const { attempts, endings, claims, concurrency, batchSize } = this.#options
+    const { attempts, endings, concurrency, batchSize } = this.#options
     const now = performance.now()
     if (now - this.#rateFrom >= rateEveryMs) {
       const current = attempts.finished / (now - this.#rateFrom)
@@ -52,9 +50,8 @@ export class Pace {
       this.#rateFrom = now
     }
     if (endings.unrecorded > maxUnrecorded) return 0
-    this.#ahead = Math.min(maxAhead, Math.floor(this.#rate * aheadMs), Math.floor(claims.maxClaimed / 2))
-    const free = concurrency * batchSize + this.#ahead - attempts.running - attempts.queued
-    const want = Math.min(free, claims.room)
+    this.#ahead = Math.min(maxAhead, Math.floor(this.#rate * aheadMs))
+    const want = concurrency * batchSize + this.#ahead - attempts.running - attempts.queued
     const few = Math.min(maxPerClaim, Math.max(1, Math.floor(this.#ahead / 2)))
     return want >= few ? Math.min(want, maxPerClaim) : 0
   }

@@ -56,7 +56,7 @@ comment on column holdfast.job.kind is 'Name of the job definition.';
 comment on column holdfast.job.payload is 'Input of the job.';
 comment on column holdfast.job.enqueued_at is 'Time at which the job was enqueued.';
 comment on column holdfast.job.session is
-  'Number of the epoch that claimed the job. Null if the job is not claimed, or is claimed by an advisory lock.';
+  'Number of the epoch that claimed the job. Null if the job is not claimed.';
 comment on column holdfast.job.fence is 'Fencing token of the claim. Every write to a running job must present this token.';
 comment on column holdfast.job.claimed_at is 'Time of the claim.';
 comment on column holdfast.job.failed is 'Number of failed attempts.';
@@ -164,7 +164,6 @@ create table holdfast.worker (
   instance text not null,
   queues bigint[] not null,
   kinds text[] not null default '{}',
-  claims text not null default 'rows',
   sleeping boolean not null default false,
   since timestamptz not null default clock_timestamp(),
   primary key (session, number)
@@ -176,8 +175,6 @@ comment on column holdfast.worker.number is 'Number of the worker in its instanc
 comment on column holdfast.worker.instance is 'ID of the instance.';
 comment on column holdfast.worker.queues is 'Keys of the queues that the worker serves.';
 comment on column holdfast.worker.kinds is 'Kinds of jobs that the worker claims. Empty while it closes.';
-comment on column holdfast.worker.claims is
-  'Claim mode. rows: a claim writes to each job''s row. advisory: a claim locks each job. See job_claim_by_lock.';
 comment on column holdfast.worker.sleeping is 'Whether the worker is idle and wants a notification about new jobs.';
 comment on column holdfast.worker.since is 'Time of the registration.';
 
@@ -186,7 +183,6 @@ create table holdfast.claim (
   session integer not null,
   token bigint not null,
   jobs bigint[] not null,
-  max_seq bigint,
   claimed_at timestamptz not null default clock_timestamp()
 );
 -- Compression would cost more than the write.
@@ -198,9 +194,6 @@ comment on column holdfast.claim.fence is 'Fencing token of the claim.';
 comment on column holdfast.claim.session is 'Number of the epoch that claimed the jobs.';
 comment on column holdfast.claim.token is 'Token that the worker chose. The worker uses the token to find the claim if the response was lost.';
 comment on column holdfast.claim.jobs is 'IDs of the jobs. The row is deleted when all of them have ended.';
-comment on column holdfast.claim.max_seq is
-  'Only for claims by advisory locks: largest seq of the jobs. A job with a larger seq has returned to the queue and no longer belongs to '
-  'the claim.';
 comment on column holdfast.claim.claimed_at is 'Time of the claim.';
 
 create table holdfast.unique_job (

@@ -1,7 +1,6 @@
 import { Batcher } from '../base/index.js'
 import { arrayLiteral } from '../postgres/index.js'
 import type { ClaimedJob } from './claims.js'
-import { type Claims, seqsOf } from './claims.js'
 import type { Endings } from './endings.js'
 import type { Run } from './run.js'
 import type { JobStore } from './store.js'
@@ -26,14 +25,12 @@ export function hasLastChance({ crashes, maxCrashes }: ClaimedJob): boolean {
  */
 export class Suspects {
   readonly #store: JobStore
-  readonly #claims: Claims
   readonly #endings: Endings
   readonly #marks = new Batcher<Run, boolean>((runs) => this.#markAll(runs))
   #lastChance: Promise<unknown> = Promise.resolve()
 
-  constructor(store: JobStore, claims: Claims, endings: Endings) {
+  constructor(store: JobStore, endings: Endings) {
     this.#store = store
-    this.#claims = claims
     this.#endings = endings
   }
 
@@ -58,10 +55,6 @@ export class Suspects {
     const rows = await this.#store.run<{ id: string }>('mark_started', [
       arrayLiteral(sorted.map(({ id }) => id)),
       arrayLiteral(sorted.map(({ fence }) => fence)),
-      seqsOf(
-        this.#claims,
-        sorted.map(({ job }) => job),
-      ),
     ])
     const started = new Set(rows.map(({ id }) => Number(id)))
     return runs.map(({ id }) => started.has(id))

@@ -16,12 +16,11 @@ import {
   SchemaVersionError,
 } from '../postgres/index.js'
 import { Attempts, type AttemptsOptions } from './attempts.js'
-import type { Claim, ClaimedJob } from './claims.js'
-import { type ClaimedRow, type Claims, seqsOf } from './claims.js'
+import type { Claim, ClaimedJob, ClaimedRow, Claims } from './claims.js'
 import { Cursors, type ScanStart } from './cursors.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
-import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
+import { DrainingError, JobCancelledError } from './errors.js'
 import { stopMs } from './handlers.js'
 import { type LookBack, LookBacks, nearEveryMs } from './look-backs.js'
 import { maxAhead, Pace } from './pace.js'
@@ -29,6 +28,7 @@ import type { JobStore } from './store.js'
 
 interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 'draining' | 'onRoom' | 'onBroken'> {
   readonly presence: Presence
+  readonly claims: Claims
   /** Resolves when today's history partitions exist. */
   readonly partitionsReady: Promise<void>
   readonly number: number
@@ -98,16 +98,13 @@ export class Worker {
     this.#store = options.store
     this.#claims = options.claims
     this.#cursors = new Cursors(options.queues)
-    this.#endings = new Endings(options.store, options.claims, options.followUps, this.#givingUp.signal, () =>
-      this.#wakeIfNeeded(),
-    )
+    this.#endings = new Endings(options.store, options.followUps, this.#givingUp.signal, () => this.#wakeIfNeeded())
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
     this.#attempts = new Attempts({
       store: options.store,
       maintenance: options.maintenance,
       endings: this.#endings,
-      claims: options.claims,
       followUps: options.followUps,
       concurrency: options.concurrency,
       events: options.events,
@@ -125,7 +122,6 @@ export class Worker {
     this.#pace = new Pace({
       attempts: this.#attempts,
       endings: this.#endings,
-      claims: this.#claims,
       concurrency: options.concurrency,
       // Uses the smallest batch size, so that the worker does not claim more jobs than fit into its slots.
       batchSize: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
@@ -313,18 +309,13 @@ export class Worker {
     this.#cursors.reset()
     this.#isMarkedSleeping = false
     await this.#options.partitionsReady
-    const [other] = await this.#store.run<{ other_instance: string | null; other_queue: string }>('register_worker', [
+    await this.#store.run('register_worker', [
       epoch.number,
       number,
       presence.instanceId,
       arrayLiteral(queues),
       this.#kinds,
-      this.#claims.mode,
     ])
-    if (other!.other_instance !== null) {
-      const name = this.#options.queueNames[queues.indexOf(other!.other_queue)]!
-      throw new MixedClaimsError(this.#claims.mode, name, other!.other_instance)
-    }
     this.#epoch = epoch
     this.#forgetEpoch = epoch.onLoss((reason) => this.#attempts.loseAll(reason))
     clearInterval(this.#checkTimer)
@@ -388,16 +379,16 @@ export class Worker {
     try {
       jobs = [...rows].sort(inOrder).map((row) => this.#toClaimedJob(row, claim))
     } catch (error) {
-      for (const [id, , , seq = id] of rows) this.#endings.giveBack({ id, seq, claim })
+      for (const [id] of rows) this.#endings.giveBack({ id, claim })
       throw error
     }
     this.#attempts.add(jobs)
   }
 
   #toClaimedJob(row: ClaimedRow, claim: Claim): ClaimedJob {
-    const [id, kind, input, seq = id, , failed = 0, crashes = 0, maxCrashes = 3, links = null, cancelled = null] = row
+    const [id, kind, input, , , failed = 0, crashes = 0, maxCrashes = 3, links = null] = row
     const definition = this.#definitions[kind - 1]!
-    return { claim, definition, id, seq, input, failed, crashes, maxCrashes, links, cancelled }
+    return { claim, definition, id, input, failed, crashes, maxCrashes, links }
   }
 
   #wakeIfNeeded(): void {
@@ -493,10 +484,6 @@ export class Worker {
       .run<{ id: string; cancelled: string | null }>('check_running', [
         arrayLiteral(runs.map(({ id }) => id)),
         arrayLiteral(runs.map(({ fence }) => fence)),
-        seqsOf(
-          this.#claims,
-          runs.map(({ job }) => job),
-        ),
         epoch.number,
       ])
       .catch(() => undefined)

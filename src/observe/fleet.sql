@@ -191,7 +191,7 @@ select json_build_object(
     select json_agg(w order by number)
     from (
       select
-        number, claims, sleeping, extract(epoch from since) * 1000 as "sinceMs",
+        number, sleeping, extract(epoch from since) * 1000 as "sinceMs",
         array(select coalesce(queue.name, key::text) from unnest(queues) as key left join holdfast.queue using (key)) as queues
       from holdfast.worker
       where session = (select session from row)

@@ -139,7 +139,6 @@ export interface InstanceWork {
   }[]
   readonly workers: readonly {
     readonly number: number
-    readonly claims: 'rows' | 'advisory'
     readonly sleeping: boolean
     readonly queues: readonly string[]
     readonly since: Date

@@ -133,15 +133,14 @@ contended as materialized (
 placed as (
   select
     contended.key, true as holds, job.id, job.kind, job.since,
-    case when job.session is null and job.claimed is null then 'ready' else 'running' end as state,
-    coalesce(job.session, job.claimed) as session,
+    case when job.session is null then 'ready' else 'running' end as state,
+    job.session,
     null::bigint as count,
     row_number() over (partition by contended.key order by job.id) as place
   from contended
   cross join lateral (
-    select job.id, kind, job.session, coalesce(job.claimed_at, held.claimed_at, enqueued_at) as since, held.session as claimed
+    select id, kind, session, coalesce(claimed_at, enqueued_at) as since
     from holdfast.job
-    left join holdfast.job_advisory_claims() as held on job.session is null and held.id = job.id and job.seq <= held.max_seq
     where links ? 'lane'
       and (links->'lane'->>'key')::bigint = contended.key
     limit $2

@@ -432,21 +432,11 @@ select json_build_object(
 -- the dependencies and the dependants. Relies on job_workflow, waiting_workflow, job_history_workflow and dependency_job.
 with found as materialized (
   select
-    j.id, j.queue, j.kind, case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state, j.priority, j.payload,
-    null::json as result, null::json as error, j.enqueued_at, null::timestamptz as run_at, coalesce(j.claimed_at, c.claimed_at) as claimed_at,
-    null::timestamptz as ended_at, coalesce(j.session, c.session) as session, coalesce(j.fence, c.fence) as fence, j.failed, j.crashes,
-    j.max_crashes, j.progress, j.cancelled, j.log, j.failures, j.links, null as stage
-  from holdfast.job j
-  left join lateral (
-    select claim.session, claim.claimed_at, claim.fence
-    from holdfast.claim
-    where j.session is null
-      and j.id = any(claim.jobs)
-      and j.seq <= claim.max_seq
-    order by claim.fence desc
-    limit 1
-  ) as c on true
-  where j.id = $1::bigint
+    id, queue, kind, case when session is null then 'ready' else 'running' end as state, priority, payload, null::json as result,
+    null::json as error, enqueued_at, null::timestamptz as run_at, claimed_at, null::timestamptz as ended_at, session, fence, failed, crashes,
+    max_crashes, progress, cancelled, log, failures, links, null as stage
+  from holdfast.job
+  where id = $1::bigint
   union all
   select
     id, queue, kind, 'waiting', priority, payload, null, null, enqueued_at, run_at, null, null, null, null, failed, crashes,

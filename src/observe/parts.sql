@@ -54,16 +54,15 @@ used_queue as materialized (
 -- The running jobs. They are found through the claims, because no index lists running jobs. `offset 0` makes the planner look up each job
 -- by its ID.
 running_job as materialized (
-  select distinct on (job.id) job.id, job.queue, claim.session, claim.claimed_at
-  from (select fence, session, max_seq, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
+  select job.id, job.queue, claim.session, claim.claimed_at
+  from (select fence, session, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
   cross join lateral (
     select id, queue
     from holdfast.job
     where job.id = claim.id
-      and (job.fence = claim.fence or job.session is null and job.seq <= claim.max_seq)
+      and job.fence = claim.fence
     offset 0
   ) as job
-  order by job.id, claim.fence desc
 ),
 
 -- part: recent_history

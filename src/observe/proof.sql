@@ -198,7 +198,7 @@ with presence as materialized (
   from (select session from holdfast.claim union select session from holdfast.worker) as sessions
 ),
 claimed as materialized (
-  select claim.fence, claim.session, claim.max_seq, id
+  select claim.fence, claim.session, id
   from (select * from holdfast.claim order by fence limit 1000) as claim
   cross join lateral unnest(claim.jobs) as id
 ),
@@ -209,7 +209,7 @@ orphaned as materialized (
     select id
     from holdfast.job
     where job.id = claimed.id
-      and (job.fence = claimed.fence or job.session is null and job.seq <= claimed.max_seq)
+      and job.fence = claimed.fence
     offset 0
   ) as job
 ),

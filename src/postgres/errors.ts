@@ -301,7 +301,7 @@ const unavailableReasons: Record<UnavailableReason, { message: string; hint: str
   },
   'no-anchor': {
     message: 'This instance was opened with anchor: "none", so it has no session that can hold locks',
-    hint: 'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs with claims: "rows".',
+    hint: 'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs.',
   },
 }
 

@@ -44,9 +44,6 @@ create or replace function holdfast.lock_class(purpose text) returns integer
       -- The lock's object is the low 32 bits of the queue's key.
       when purpose operator(pg_catalog.=) 'queue' then 4
       when purpose operator(pg_catalog.=) 'job follow-ups' then 5
-      when purpose operator(pg_catalog.=) 'workers' then 6
-      -- The lock's object is the job's job_lock_key().
-      when purpose operator(pg_catalog.=) 'job' then 8
       when purpose operator(pg_catalog.=) 'schedule maintenance' then 16
       when purpose operator(pg_catalog.=) 'schedule declarations' then 17
       when purpose operator(pg_catalog.=) 'schedule sweep' then 18

@@ -35,14 +35,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
   },
   {
     traits: ['not compiled'],
-    functions: [
-      'limit_sweep',
-      'job_lock_waiting',
-      'job_cancel',
-      'job_advisory_claims',
-      'lane_faults',
-      'schedule_unaccounted',
-    ],
+    functions: ['limit_sweep', 'job_lock_waiting', 'job_cancel', 'lane_faults', 'schedule_unaccounted'],
   },
   {
     traits: ['not compiled', 'one plan'],
@@ -72,7 +65,6 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'limit_reset',
       'limit_check_waits',
       'rate_decide',
-      'job_dead_claims',
       'schedule_states',
     ],
   },
@@ -95,7 +87,6 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'job_make_ready',
       'job_admit',
       'job_delete_claims',
-      'job_claim_by_lock',
       'job_cancel_dependents',
       'job_wait_for_dependencies',
       'job_release_dependents',
@@ -112,17 +103,12 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
   },
   {
     traits: ['not compiled', 'by index', 'stops early', 'in index order', 'one plan'],
-    functions: ['job_claim', 'job_find_claimable'],
+    functions: ['job_claim'],
   },
   {
     // The function in this group ends all jobs of a batch.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
     functions: ['job_done'],
-  },
-  {
-    // The planner cannot estimate the number of locks, and a loop over pg_locks would be slow.
-    traits: ['not compiled', 'by index', 'large batch', 'one plan'],
-    functions: ['job_assert_locked'],
   },
 ]
 

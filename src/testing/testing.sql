@@ -18,7 +18,6 @@ from (
   select id, kind, queue, payload, priority, enqueued_at, null::timestamptz as run_at
   from holdfast.job
   where session is null
-    and not exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.max_seq)
     and failed = 0
     and crashes = 0
   union all
@@ -84,7 +83,6 @@ select
       and kind = any($2::text[])
       and (
         session is not null
-        or exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.max_seq)
         or not exists (select from holdfast.queue where key = job.queue and paused_at is not null)
       )
     order by id

@@ -1,100 +1,97 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
-import { waysOf } from '../setup/variants.js'
 import { quantiles } from './children.js'
 import { expiryMs, openDatabase, openInstance } from './fixture.js'
 import { startWorker } from './jobs-fixture.js'
 
 const kills = 5
 
-describe.each(waysOf(['rows', 'advisory']))('claims by %s', (claims) => {
-  test(`after each of ${kills} kills of a worker its job runs elsewhere`, { timeout: 180_000 }, async () => {
-    const { url, witness } = await openDatabase()
-    const holdfast = await openInstance(url, { jobs: { claims } })
-    const took: number[] = []
-    // They start together, for that is what takes time. A takeover that waited for their expiry would take a minute.
-    const workers = await Promise.all(
-      Array.from({ length: kills }, (_, at) => startWorker(url, { queues: [`${at}`], claims, expiryMs: 60_000 })),
-    )
-    for (const [at, worker] of workers.entries()) {
-      const queue = `${at}`
-      const started = new Map<number, (attempt: number) => void>()
-      const hold = defineJob('hold', {
-        queue,
-        run: (_: null, job) => {
-          started.get(job.id)?.(job.attempt)
-        },
-      })
-      const { id } = await holdfast.jobs.enqueue(hold, null)
-      await worker.holds(id)
-      const elsewhere = new Promise<number>((resolve) => started.set(id, resolve))
-      const other = holdfast.jobs.work([hold])
-      await until('the other waits for work', async () => {
-        const rows = await witness.query('select from holdfast.worker where instance = $1 and sleeping', [holdfast.id])
-        return rows.length === 1
-      })
-      const killedAt = performance.now()
-      worker.child.kill('SIGKILL')
-      expect(await within(15_000, 'Taking over', elsewhere)).toBe(2)
-      took.push(performance.now() - killedAt)
-      await holdfast.jobs.result(id)
-      expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', crashes: 1, failed: 0 })
-      await other.close()
-    }
-    console.log(`${claims}: killed worker to its job running elsewhere, ${quantiles(took)}`)
-  })
-
-  test('a frozen worker loses its job after the expiry, and its late record is refused', {
-    timeout: 60_000,
-  }, async () => {
-    const { url } = await openDatabase()
-    const holdfast = await openInstance(url, { jobs: { claims } })
-    const worker = await startWorker(url, { queues: ['default'], claims })
-    const hold = defineJob('hold', { run: () => 'elsewhere' })
+test(`after each of ${kills} kills of a worker its job runs elsewhere`, { timeout: 180_000 }, async () => {
+  const { url, witness } = await openDatabase()
+  const holdfast = await openInstance(url)
+  const took: number[] = []
+  // They start together, for that is what takes time. A takeover that waited for their expiry would take a minute.
+  const workers = await Promise.all(
+    Array.from({ length: kills }, (_, at) => startWorker(url, { queues: [`${at}`], expiryMs: 60_000 })),
+  )
+  for (const [at, worker] of workers.entries()) {
+    const queue = `${at}`
+    const started = new Map<number, (attempt: number) => void>()
+    const hold = defineJob('hold', {
+      queue,
+      run: (_: null, job) => {
+        started.get(job.id)?.(job.attempt)
+      },
+    })
     const { id } = await holdfast.jobs.enqueue(hold, null)
     await worker.holds(id)
-    worker.child.kill('SIGSTOP')
-    const elsewhere = holdfast.jobs.work([hold])
-    const from = performance.now()
-    expect(await holdfast.jobs.result(id, { wait: '20s' })).toBe('elsewhere')
-    expect(performance.now() - from).toBeGreaterThan(expiryMs / 4)
-    worker.child.kill('SIGCONT')
-    // Its handler hears of the loss and throws; what it records is refused, and it goes on to work.
-    await elsewhere.close()
-    const mild = defineJob('mild', { run: () => 'not by the other process' })
-    const after = await holdfast.jobs.enqueue(mild, null)
-    expect(await holdfast.jobs.result(after.id, { wait: '20s' })).toBe('mild')
-    await worker.close()
-    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', result: 'elsewhere', failed: 0 })
-  })
+    const elsewhere = new Promise<number>((resolve) => started.set(id, resolve))
+    const other = holdfast.jobs.work([hold])
+    await until('the other waits for work', async () => {
+      const rows = await witness.query('select from holdfast.worker where instance = $1 and sleeping', [holdfast.id])
+      return rows.length === 1
+    })
+    const killedAt = performance.now()
+    worker.child.kill('SIGKILL')
+    expect(await within(15_000, 'Taking over', elsewhere)).toBe(2)
+    took.push(performance.now() - killedAt)
+    await holdfast.jobs.result(id)
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', crashes: 1, failed: 0 })
+    await other.close()
+  }
+  console.log(`killed worker to its job running elsewhere, ${quantiles(took)}`)
+})
 
-  test('a job that kills its workers is buried; those that were with it are not', { timeout: 120_000 }, async () => {
-    const { url } = await openDatabase()
-    const holdfast = await openInstance(url, { jobs: { claims } })
-    const innocent = defineJob('mild', { run: () => {} })
-    const poison = defineJob('poison', { run: () => {} })
-    const before = await holdfast.jobs.enqueueMany(innocent, new Array(5).fill(null))
-    const { id } = await holdfast.jobs.enqueue(poison, null)
-    const after = await holdfast.jobs.enqueueMany(innocent, new Array(200).fill(null))
-    for (let crash = 1; crash <= 3; crash++) {
-      const worker = await startWorker(url, { queues: ['default'], concurrency: 3, claims })
-      await within(
-        20_000,
-        'The crash',
-        until('the worker is dead', () => worker.child.signalCode !== null, 20_000),
-      )
-    }
-    // Whoever takes over must not run it again.
-    holdfast.jobs.work([innocent, defineJob('poison', { run: () => expect.unreachable('it runs again') })])
-    await until('the poison is buried', async () => (await holdfast.jobs.find(id))?.state === 'buried')
-    const { error, failures } = (await holdfast.jobs.find(id))!
-    expect(error).toMatchObject({ code: 'WORKER_CRASHED' })
-    expect(failures.map(({ attempt, code }) => [attempt, code])).toEqual([1, 2, 3].map((n) => [n, 'WORKER_CRASHED']))
-    expect(new Set(failures.map(({ instance }) => instance)).size).toBe(3)
-    for (const job of [...before, ...after]) {
-      await holdfast.jobs.result(job.id)
-      expect((await holdfast.jobs.find(job.id))!.state).toBe('done')
-    }
-  })
+test('a frozen worker loses its job after the expiry, and its late record is refused', {
+  timeout: 60_000,
+}, async () => {
+  const { url } = await openDatabase()
+  const holdfast = await openInstance(url)
+  const worker = await startWorker(url, { queues: ['default'] })
+  const hold = defineJob('hold', { run: () => 'elsewhere' })
+  const { id } = await holdfast.jobs.enqueue(hold, null)
+  await worker.holds(id)
+  worker.child.kill('SIGSTOP')
+  const elsewhere = holdfast.jobs.work([hold])
+  const from = performance.now()
+  expect(await holdfast.jobs.result(id, { wait: '20s' })).toBe('elsewhere')
+  expect(performance.now() - from).toBeGreaterThan(expiryMs / 4)
+  worker.child.kill('SIGCONT')
+  // Its handler hears of the loss and throws; what it records is refused, and it goes on to work.
+  await elsewhere.close()
+  const mild = defineJob('mild', { run: () => 'not by the other process' })
+  const after = await holdfast.jobs.enqueue(mild, null)
+  expect(await holdfast.jobs.result(after.id, { wait: '20s' })).toBe('mild')
+  await worker.close()
+  expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', result: 'elsewhere', failed: 0 })
+})
+
+test('a job that kills its workers is buried; those that were with it are not', { timeout: 120_000 }, async () => {
+  const { url } = await openDatabase()
+  const holdfast = await openInstance(url)
+  const innocent = defineJob('mild', { run: () => {} })
+  const poison = defineJob('poison', { run: () => {} })
+  const before = await holdfast.jobs.enqueueMany(innocent, new Array(5).fill(null))
+  const { id } = await holdfast.jobs.enqueue(poison, null)
+  const after = await holdfast.jobs.enqueueMany(innocent, new Array(200).fill(null))
+  for (let crash = 1; crash <= 3; crash++) {
+    const worker = await startWorker(url, { queues: ['default'], concurrency: 3 })
+    await within(
+      20_000,
+      'The crash',
+      until('the worker is dead', () => worker.child.signalCode !== null, 20_000),
+    )
+  }
+  // Whoever takes over must not run it again.
+  holdfast.jobs.work([innocent, defineJob('poison', { run: () => expect.unreachable('it runs again') })])
+  await until('the poison is buried', async () => (await holdfast.jobs.find(id))?.state === 'buried')
+  const { error, failures } = (await holdfast.jobs.find(id))!
+  expect(error).toMatchObject({ code: 'WORKER_CRASHED' })
+  expect(failures.map(({ attempt, code }) => [attempt, code])).toEqual([1, 2, 3].map((n) => [n, 'WORKER_CRASHED']))
+  expect(new Set(failures.map(({ instance }) => instance)).size).toBe(3)
+  for (const job of [...before, ...after]) {
+    await holdfast.jobs.result(job.id)
+    expect((await holdfast.jobs.find(job.id))!.state).toBe('done')
+  }
 })

@@ -23,11 +23,10 @@ export async function startWorker(
     queues: string[]
     anchor?: 'required' | 'none'
     concurrency?: number
-    claims?: 'rows' | 'advisory'
     expiryMs?: number
   },
 ): Promise<WorkerProcess> {
-  const given = { url, expiryMs, anchor: 'required', claims: 'rows', concurrency: 10, ...options }
+  const given = { url, expiryMs, anchor: 'required', concurrency: 10, ...options }
   const child = new Child<Told>('./jobs-worker.ts', given)
   const { open } = await child.first('it is open')
   return {

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
 import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
-import { waysOf } from '../setup/variants.js'
 import { openDatabase, openInstance, openServer } from './fixture.js'
 import { startWorker, type WorkerProcess } from './jobs-fixture.js'
 
@@ -21,7 +20,6 @@ interface Cluster {
   readonly witness: Witness
   readonly holdfast: Holdfast
   readonly anchor: 'required' | 'none'
-  readonly claims: 'rows' | 'advisory'
   readonly faults: readonly (keyof typeof faults)[]
   readonly restart: () => Promise<void>
 }
@@ -63,12 +61,12 @@ const faults = {
 async function walk(world: Cluster, seed: number, steps: number): Promise<void> {
   const random = randomFrom(seed)
   const pick = (below: number) => random.below(below)
-  const { witness, holdfast, anchor, claims, url, directUrl } = world
+  const { witness, holdfast, anchor, url, directUrl } = world
   await witness.query('create table effect (id bigint not null, name text not null)')
   await witness.query('create table begun (id bigint not null, fence bigint not null)')
   const workers: WorkerProcess[] = []
   const start = async () => {
-    workers.push(await startWorker(url, { queues: ['default'], anchor, claims, concurrency: 1 + pick(20) }))
+    workers.push(await startWorker(url, { queues: ['default'], anchor, concurrency: 1 + pick(20) }))
   }
   await Promise.all([start(), start(), start()])
 
@@ -169,41 +167,35 @@ async function walk(world: Cluster, seed: number, steps: number): Promise<void> 
   expect(stale).toEqual([])
   const left = await witness.query('select session, jobs from holdfast.claim')
   expect(left).toEqual([])
-  console.log(`${claims}: ${committed.length} jobs committed, ${undone.size} rolled back, ${steps} faults`)
+  console.log(`${committed.length} jobs committed, ${undone.size} rolled back, ${steps} faults`)
 }
 
-describe.each(waysOf(['advisory', 'rows']))('claims by %s', (claims) => {
-  const lightCount = countOf(4)
+const lightCount = countOf(4)
 
-  test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
-    const seed = fixedSeedOf(`jobs by ${claims} under faults`)
-    const { url, witness } = await openDatabase()
-    const holdfast = await openInstance(url, { jobs: { claims } })
-    const faults = ['kill', 'freeze', 'terminate'] as const
-    await walk(
-      { url, directUrl: url, witness, holdfast, anchor: 'required', claims, faults, async restart() {} },
-      seed,
-      lightCount,
-    )
-  })
+test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
+  const seed = fixedSeedOf('jobs under faults')
+  const { url, witness } = await openDatabase()
+  const holdfast = await openInstance(url)
+  const faults = ['kill', 'freeze', 'terminate'] as const
+  await walk(
+    { url, directUrl: url, witness, holdfast, anchor: 'required', faults, async restart() {} },
+    seed,
+    lightCount,
+  )
+})
 
-  const restartCount = countOf(1)
+const restartCount = countOf(1)
 
-  test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
-    const seed = fixedSeedOf(`jobs by ${claims} under restarts`)
-    // Crashes are real here: what was answered must have been flushed.
-    const { server, url, witness } = await openServer({ fsync: 'on' })
-    const holdfast = await openInstance(url, { jobs: { claims } })
-    const restart = async () => {
-      await server.restart('immediate')
-    }
-    const faults = ['restart', 'kill'] as const
-    await walk(
-      { url, directUrl: url, witness, holdfast, anchor: 'required', claims, faults, restart },
-      seed,
-      restartCount,
-    )
-  })
+test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
+  const seed = fixedSeedOf('jobs under restarts')
+  // Crashes are real here: what was answered must have been flushed.
+  const { server, url, witness } = await openServer({ fsync: 'on' })
+  const holdfast = await openInstance(url)
+  const restart = async () => {
+    await server.restart('immediate')
+  }
+  const faults = ['restart', 'kill'] as const
+  await walk({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
 })
 
 const pooledCount = countOf(2)
@@ -218,10 +210,6 @@ test.skipIf(withoutPgBouncer)(
     const url = pooler.through(directUrl)
     const holdfast = await openInstance(url, { anchor: 'none' })
     const faults = ['kill', 'freeze', 'terminate'] as const
-    await walk(
-      { url, directUrl, witness, holdfast, anchor: 'none', claims: 'rows', faults, async restart() {} },
-      seed,
-      pooledCount,
-    )
+    await walk({ url, directUrl, witness, holdfast, anchor: 'none', faults, async restart() {} }, seed, pooledCount)
   },
 )

@@ -1,6 +1,6 @@
 // A process that works. What it does with a job is in the input of the job.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { defineJob, Holdfast, type JobsSettings } from 'holdfast'
+import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
 import { patiently } from '../setup/patiently.ts'
 
@@ -9,7 +9,6 @@ interface Given {
   expiryMs: number
   queues?: string[]
   anchor?: 'required' | 'none'
-  claims?: JobsSettings['claims']
   concurrency?: number
 }
 
@@ -21,8 +20,8 @@ interface Work {
   late?: boolean
 }
 
-const { url, expiryMs, queues, anchor, claims, concurrency }: Given = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, jobs: { claims } }))
+const { url, expiryMs, queues, anchor, concurrency }: Given = JSON.parse(process.argv[2]!)
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const log = new pg.Pool({ connectionString: url, max: 2 })
 log.on('error', () => {})
 

@@ -1,6 +1,6 @@
 // A process that writes documents and enqueues the work on them, unique by the document, while it also does that work.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { defineJob, Holdfast, type JobsSettings } from 'holdfast'
+import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
 import { randomFrom } from '../property/random.ts'
 import { patiently } from '../setup/patiently.ts'
@@ -9,14 +9,13 @@ interface Given {
   url: string
   seed: number
   documents: number
-  claims?: JobsSettings['claims']
   rounds: number
 }
 
-const { url, seed, documents, claims, rounds }: Given = JSON.parse(process.argv[2]!)
+const { url, seed, documents, rounds }: Given = JSON.parse(process.argv[2]!)
 const random = randomFrom(seed)
 const pool = new pg.Pool({ connectionString: url, max: 6 })
-const holdfast = await patiently(() => Holdfast.open({ url, jobs: { claims } }))
+const holdfast = await patiently(() => Holdfast.open({ url }))
 
 const index = defineJob('index', {
   retry: { attempts: 1_000, backoff: 1, maxBackoff: 20 },

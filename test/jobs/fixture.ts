@@ -4,11 +4,10 @@ import { sql, until } from '../setup/facts.js'
 
 export { gate } from '../setup/facts.js'
 
-/** The ways to work: with an anchor or without, and how jobs are claimed. */
-export const claimModes = [
-  { name: 'rows', anchor: 'required', jobs: { claims: 'rows' } },
-  { name: 'rows, without an anchor', anchor: 'none', jobs: { claims: 'rows' } },
-  { name: 'advisory locks', anchor: 'required', jobs: { claims: 'advisory' } },
+/** The two modes of an instance: with an anchor and without. */
+export const anchorModes = [
+  { name: 'with an anchor', anchor: 'required' },
+  { name: 'without an anchor', anchor: 'none' },
 ] as const
 
 /** A worker that is closed when the test has finished. */

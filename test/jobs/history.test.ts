@@ -45,5 +45,5 @@ test('less than a day is refused', async () => {
   const error = await caught(UsageError, open({ url, jobs: { keep: '1h' } }))
   expect(error.message).toBe('Expected keep to be a duration of at least 1d and at most 3650d, got "1h" (string)')
   const unknown = await caught(UsageError, open({ url, jobs: { kept: '1d' } as never }))
-  expect(unknown.message).toBe('jobs has no option "kept": its options are keep, claims')
+  expect(unknown.message).toBe('jobs has no option "kept": its options are keep')
 })

@@ -397,11 +397,9 @@ test('what follows from an end is done by others when who ended it dies before',
   const [first, second] = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a' })
   await untilState(holdfast, first!.id, 'running')
   // As if a worker had recorded the end and died: the end is in the history, and nobody has been told.
-  await sql(
-    url,
-    `select holdfast.job_done(array[id], array[fence], '{}', null, '{}') from holdfast.job where id = $1`,
-    [first!.id],
-  )
+  await sql(url, `select holdfast.job_done(array[id], array[fence], null, '{}') from holdfast.job where id = $1`, [
+    first!.id,
+  ])
   opening.open()
   await until('the late record was refused', () => worker.running === 0)
   expect((await sql(url, 'select from holdfast.follow_up')).length).toBe(1)

@@ -82,7 +82,7 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
     const done = ids.slice(0, 100)
     const plain = await readsOf(
       client,
-      "select recorded as answer from holdfast.job_done($1::bigint[], $2::bigint[], '{}', null, '{}')",
+      "select recorded as answer from holdfast.job_done($1::bigint[], $2::bigint[], null, '{}')",
       [done, fences(done)],
     )
     expect(plain.row.answer).toBeNull()
@@ -90,7 +90,7 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
     const told = ids.slice(100, 150)
     const withResults = await readsOf(
       client,
-      "select recorded as answer from holdfast.job_done($1::bigint[], $2::bigint[], '{}', $3::text::json, '{}')",
+      "select recorded as answer from holdfast.job_done($1::bigint[], $2::bigint[], $3::text::json, '{}')",
       [told, fences(told), JSON.stringify(told.map((id) => [id]))],
     )
     expect(withResults.row.answer).toBeNull()
@@ -105,7 +105,7 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
     }))
     const others = await readsOf(
       client,
-      "select recorded as answer from holdfast.job_end($1::text::json, '{}', $2::bigint[])",
+      'select recorded as answer from holdfast.job_end($1::text::json, $2::bigint[])',
       [JSON.stringify(asked), [fence]],
     )
     expect(others.row.answer).toHaveLength(50)

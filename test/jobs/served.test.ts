@@ -7,7 +7,7 @@ import { openPgPool } from '../../src/postgres/index.js'
 import { readJobSearch } from '../../src/search/index.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { claimModes, gate, work } from './fixture.js'
+import { anchorModes, gate, work } from './fixture.js'
 
 const other = defineJob('other', { queue: 'mail', run: () => {} })
 
@@ -15,11 +15,11 @@ function whyOf(holdfast: Holdfast, id: number) {
   return async () => (await holdfast.jobs.find(id))!.waitsFor
 }
 
-describe.each(claimModes)('claims by $name', ({ anchor, jobs: options }) => {
+describe.each(anchorModes)('$name', ({ anchor }) => {
   test('a job waits for a worker until one that has its kind serves its queue, and again when that worker closes', {
     timeout: 60_000,
   }, async () => {
-    const holdfast = await open({ url: await databaseUrl(), anchor, jobs: options })
+    const holdfast = await open({ url: await databaseUrl(), anchor })
     const working = gate()
     const send = defineJob('send', { queue: 'mail', run: () => working.opened })
     const elsewhere = defineJob('send', { queue: 'elsewhere', run: () => {} })

@@ -64,9 +64,9 @@ test('however many jobs there are, a look walks the indexes and stops', async ()
   expect(counted).toBeLessThan(31_000)
 })
 
-test.each(['rows', 'advisory'] as const)('what runs is told from what is ready, claimed by %s', async (claims) => {
+test('what runs is told from what is ready', async () => {
   const url = await databaseUrl()
-  const holdfast = await open({ url, jobs: { claims } })
+  const holdfast = await open({ url })
   const { opened, open: end } = gate()
   const worker = work(holdfast, [defineJob('mail', { queue: 'post', run: () => opened })], { concurrency: 1 })
   const { id } = await holdfast.jobs.enqueue(mail, 1)

@@ -188,7 +188,7 @@ describe('the text of functions', () => {
     // A constant when the statement is planned: it costs nothing when the statement runs.
     const plan = await sql<{ 'QUERY PLAN': string }>(
       url,
-      "explain (verbose, costs off) select holdfast.lock_class('job')",
+      "explain (verbose, costs off) select holdfast.lock_class('queue')",
     )
     expect(plan[0]!['QUERY PLAN']).toBe('Result')
     expect(plan[1]!['QUERY PLAN']).toMatch(/^ {2}Output: '?-?\d+'?(::integer)?$/)

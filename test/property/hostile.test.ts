@@ -9,7 +9,7 @@ import { webhooks } from '../../src/http/index.js'
 import { DrainingError, defineJob, type Holdfast, NonRetryableError, UsageError } from '../../src/index.js'
 import { sqlstateOf } from '../../src/postgres/index.js'
 import { instrument } from '../../src/telemetry/index.js'
-import { claimModes, rowsOf, work } from '../jobs/fixture.js'
+import { anchorModes, rowsOf, work } from '../jobs/fixture.js'
 import { sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { hostile, hostileValues, misbehave } from './hostile.ts'
@@ -98,7 +98,7 @@ test('the functions that look into values of users never throw, and take little 
   }
 })
 
-test.each(claimModes)(
+test.each(anchorModes)(
   'a worker whose handlers misbehave does every other job ($name)',
   { timeout: 180_000 },
   async (way) => {
@@ -110,7 +110,7 @@ test.each(claimModes)(
     const doings = [
       ...misbehaviours(many),
       // Every value as it is most often met; once is enough.
-      ...(way.name === 'rows' ? hostileValues : []).map(({ name, make }) => ({
+      ...(way.anchor === 'required' ? hostileValues : []).map(({ name, make }) => ({
         name: `throws ${name}`,
         run: () => {
           throw make()

@@ -7,7 +7,7 @@ import { run } from '../cli/program.js'
 import { fits } from '../cli/schemas.js'
 import { act, board, raw, serve } from '../dashboard/fixture.js'
 import { applyFix, examineDatabase, found } from '../doctor/fixture.js'
-import { claimModes } from '../jobs/fixture.js'
+import { anchorModes } from '../jobs/fixture.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
 import { waysOf } from '../setup/variants.js'
@@ -102,11 +102,11 @@ describe('migrate', () => {
   })
 })
 
-describe.each(waysOf(claimModes))('an application that owns nothing: $name', ({ anchor, jobs }) => {
+describe.each(waysOf(anchorModes))('an application that owns nothing: $name', ({ anchor }) => {
   test('goes through every room', { timeout: 90_000 }, async () => {
     const { application, migrate } = await stage()
     await migrate()
-    await tour(application.url, { anchor, jobs, namespace: 'tour' })
+    await tour(application.url, { anchor, namespace: 'tour' })
     const { findings } = await examineDatabase(application.url)
     expect(findings.filter(({ severity }) => severity === 'wrong')).toEqual([])
   })

@@ -6,7 +6,7 @@ export const isInHurry = Boolean(process.env.CI) && !runsAll
 
 /**
  * All ways in which something can be. In a hurry the first one, always the same: the same commit gets the same verdict. The places are
- * such that each way comes first somewhere: with an anchor and without, claims by rows and by advisory locks.
+ * such that each way comes first somewhere: with an anchor and without.
  */
 export function waysOf<const T>(ways: readonly T[]): readonly T[] {
   return isInHurry ? ways.slice(0, 1) : ways

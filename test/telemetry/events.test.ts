@@ -129,13 +129,19 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   expect(await untilTold('job.ended')).toEqual({ ...facts, id: ids[1], state: 'discarded' })
   expect(await untilTold('job.failed')).toMatchObject({ id: failed.id, state: 'buried', error: { message: 'no job' } })
   expect(told['job.started']!.map(({ id }) => id).sort()).toEqual([failed.id, ...ids].sort())
-  // Somebody claims the queue in another way.
-  const differs = await open({ url, jobs: { claims: 'advisory' } })
+  // The database refuses to register another worker.
+  await sql(
+    url,
+    `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$;
+     create trigger refuse before insert on holdfast.worker for each row execute function refuse()`,
+  )
+  const refusing = await open({ url })
   const refused: unknown[] = []
-  differs.on('worker.failed', (event) => refused.push(event))
-  work(differs, [fails])
+  refusing.on('worker.failed', (event) => refused.push(event))
+  work(refusing, [fails])
   await until('a worker cannot work', () => refused.length > 0)
-  expect(refused[0]).toMatchObject({ queues: ['q'], error: { code: 'MIXED_CLAIMS' } })
+  expect(refused[0]).toMatchObject({ queues: ['q'], error: { message: 'not now' } })
+  await sql(url, 'drop trigger refuse on holdfast.worker')
   told['worker.failed'] = refused as NonNullable<Told['worker.failed']>
 
   // The session is lost, and all that was held with it.

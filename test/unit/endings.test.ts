@@ -13,17 +13,16 @@ async function later(turns: number): Promise<void> {
 // What comes between the last look of a loop and its end has nobody else to care for it.
 test.each([0, 1, 2, 3, 4, 5, 6])('what comes %i microtasks after the last record is recorded too', async (turns) => {
   const store = { run: async () => [{ recorded: [1], follow_ups: null }] }
-  const claims = { seqOf: () => undefined, release: () => {} }
   const claim = { fence: 1, unended: 10 } as Claim
   let isFirst = true
-  const endings = new Endings(store as never, claims as never, { add() {} } as never, AbortSignal.any([]), () => {
-    if (isFirst) void later(turns).then(() => endings.done({ id: 2, seq: 2, claim }, undefined))
+  const endings = new Endings(store as never, { add() {} } as never, AbortSignal.any([]), () => {
+    if (isFirst) void later(turns).then(() => endings.done({ id: 2, claim }, undefined))
     isFirst = false
   })
   const both = new Promise<void>((resolve) => {
     void endings.whenRecorded(2).then(resolve)
   })
-  endings.done({ id: 1, seq: 1, claim }, undefined)
+  endings.done({ id: 1, claim }, undefined)
   await within(1_000, 'Recording both', both)
   expect(claim.unended).toBe(8)
 })

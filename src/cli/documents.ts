@@ -298,7 +298,7 @@ export interface JobImport extends ImportResult {
 
 /** A schedule and its past runs. */
 export interface ScheduleShow extends ScheduleStatus {
-  /** Runs and gaps of the schedule, the newest first. */
+  /** Runs and gaps of the schedule, newest first. */
   readonly history: readonly (PastRun | PastGap)[]
 }
 

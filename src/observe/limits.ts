@@ -93,7 +93,7 @@ export interface LimitDetails {
   readonly holding: number
   /** Number of waiting calls. */
   readonly waiting: number
-  /** Held permits, the oldest first, up to the requested number. */
+  /** Held permits, oldest first, up to the requested number. */
   readonly holders: readonly ObservedPermit[]
   /** Waiting calls in queue order, up to the requested number. */
   readonly waiters: readonly ObservedPermit[]

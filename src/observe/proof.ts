@@ -10,9 +10,9 @@ export interface Invariant {
   /** Unit of `checked`, such as `names`. */
   readonly unit: string
   readonly checked: number
-  /** Number of contradictions that have lasted longer than the fleet needs for a repair. */
+  /** Number of contradictions that have lasted longer than the fleet needs to resolve them. */
   readonly violations: number
-  /** Number of contradictions that the fleet may still repair. */
+  /** Number of recent contradictions, which the fleet may resolve without help. They are not violations yet. */
   readonly suspects: number
   /** First violations, as sentences. */
   readonly facts: readonly string[]
@@ -47,7 +47,7 @@ type InvariantName = keyof typeof promises
 type ProofRows = Record<InvariantName, InvariantRow> & { clock: { now_ms: number } }
 
 /**
- * Time that a fleet has to repair a contradiction. For example, a fleet recovers a dead worker's jobs within seconds.
+ * Time that a fleet has to resolve a contradiction. For example, a fleet recovers a dead worker's jobs within seconds.
  * Contradictions that last longer are violations.
  */
 const repairWithinMs = 20_000
@@ -55,7 +55,7 @@ const maxFacts = 5
 
 /**
  * Checks all invariants with one statement. A contradiction becomes a violation if every check keeps finding it until
- * the repair time has passed.
+ * this time has passed.
  */
 export class Proof {
   readonly #reader: Reader

@@ -33,7 +33,11 @@ interface InvariantRow {
 }
 
 const promises = {
-  one_holder: { number: 1, text: 'A name has at most one holder, as a lock or by lease', unit: 'names' },
+  one_holder: {
+    number: 1,
+    text: 'A name has at most one holder, whether it is held as a lock or as a lease',
+    unit: 'names',
+  },
   fences_grow: { number: 2, text: 'A later holder has a larger fencing token', unit: 'terms' },
   no_leaks: { number: 3, text: 'No name is held by an instance that has been silent for too long', unit: 'holds' },
   no_job_lost: { number: 4, text: 'No job is lost if a process dies', unit: 'jobs' },

@@ -24,7 +24,7 @@ export async function bench(settings: Settings): Promise<void> {
     const address = addressOf(database.connection ?? {})
     if (!isLocal(settings.text('url'))) {
       printMessage(warning(address, ms))
-      await requireConfirmation(settings, 'keeping a server busy', 'Measure it?')
+      await requireConfirmation(settings, 'keeping a server busy', 'Run the benchmark?')
     }
     // Connects through `Database`, which translates connection errors.
     await database.query('select 1')

@@ -252,7 +252,10 @@ describe('the text', () => {
   })
 
   test.each([
-    ['{}', 'Expected the text of a rule, got "{}" (string): Expected exactly one of cron, every and at for a rule'],
+    [
+      '{}',
+      'Expected the text of a rule, got "{}" (string): Expected exactly one of `cron`, `every` and `at` for a rule',
+    ],
     ['0 3 * * *', 'Expected the text of a rule, got "0 3 * * *" (string): Unexpected'],
     ['null', 'got "null" (string): Expected the options of a rule to be an object, got null'],
     ['{"at":"never"}', 'Expected at to be a Date in the years 1000 to 9999, got an object (Date)'],
@@ -276,8 +279,8 @@ function refused(call: () => unknown): UsageError {
 
 describe('what is no rule', () => {
   test.each<[unknown, string, string?]>([
-    [{}, 'Expected exactly one of cron, every and at for the test, got none', "{ cron: '0 3 * * *' }"],
-    [{ cron: '@daily', every: '5m' }, 'one of cron, every and at for the test, got cron and every'],
+    [{}, 'Expected exactly one of `cron`, `every` and `at` for the test, got none', "{ cron: '0 3 * * *' }"],
+    [{ cron: '@daily', every: '5m' }, 'one of `cron`, `every` and `at` for the test, got cron and every'],
     [{ corn: '@daily' }, 'the test has no option "corn": did you mean "cron"?'],
     [
       { every: '5m', timezone: 'UTC' },
@@ -285,7 +288,7 @@ describe('what is no rule', () => {
       'Remove timezone',
     ],
     [{ every: '500ms' }, 'Expected every to be a duration of at least 1s and at most 365d, got "500ms" (string)'],
-    [{ every: 1_000.5 }, 'Expected every to be a whole number of milliseconds, got 1000.5'],
+    [{ every: 1_000.5 }, 'Expected `every` to be a whole number of milliseconds, got 1000.5'],
     [{ at: '2026-01-01' }, 'Expected at to be a Date in the years 1000 to 9999, got "2026-01-01" (string)'],
     [{ at: new Date('never') }, 'Expected at to be a Date'],
     [{ cron: 5 }, 'Expected cron to be a non-empty string, got 5 (number)'],

@@ -25,7 +25,7 @@ const maxJobs = 200_000
 const warmUps = 3
 
 /**
- * Returns the measurements in their order. The last measurement runs the jobs that the previous measurement enqueued.
+ * Returns the measurements in the order in which they run. The last measurement runs the jobs that the previous measurement enqueued.
  */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()

@@ -31,7 +31,7 @@ export function addInstance(program: Command): void {
         'The process of a drained instance keeps running until its own code ends it. `holdfast work` exits.',
     )
     .argument('<id>', 'instance ID, as shown by `holdfast instance ls`')
-    .addOption(new EnvOption('--within <duration>', 'time that running work has to finish (default: 30s)'))
+    .addOption(new EnvOption('--within <duration>', 'time allowed for running work to finish (default: 30s)'))
     .addOption(new EnvOption('--wait', 'wait until the instance is drained', 'HOLDFAST_WAIT_DRAINED'))
     .action(runs(async (settings, id: string) => (await import('./drain.js')).instanceDrain(settings, id)))
 }

@@ -28,7 +28,7 @@ export function addWork(program: Command): void {
       ),
     )
     .addOption(
-      new EnvOption('--drain <duration>', 'time that running work has to finish after a signal (default: 20s)'),
+      new EnvOption('--drain <duration>', 'time allowed for running work to finish after a signal (default: 20s)'),
     )
     .action(runs(async (settings, files: string[]) => (await import('./run.js')).work(settings, files)))
 }

@@ -505,11 +505,7 @@ test('the response that one framework recorded is replayed by another', async ()
 
 describe('bad input', () => {
   test.each<[string, (once: never) => unknown, string]>([
-    [
-      'no key',
-      (once) => webhooks(once, {} as never),
-      "Expected key to be a function that returns the event's key",
-    ],
+    ['no key', (once) => webhooks(once, {} as never), "Expected key to be a function that returns the event's key"],
     ['a key that is no function', (once) => webhooks(once, { key: 'id' } as never), 'got "id" (string)'],
     [
       'no scope',

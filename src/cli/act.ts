@@ -38,36 +38,28 @@ export async function runAct<Name extends ActName>(
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** Runs an act on a name that is held as a lock or as a lease. */
-export function actOnKey(
-  settings: Settings,
-  name: 'release-name' | 'expire-lease' | 'break-lock',
-  word: string,
-): Promise<void> {
-  const { key, label } = readTarget(settings, word)
-  return runAct(settings, name, { key, name: label })
-}
+/** Acts on one object, which is the argument of the command. */
+export type NamedAct =
+  | Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>
+  | 'release-name'
+  | 'expire-lease'
+  | 'break-lock'
+  | 'forget-delivery'
 
-/** Runs an act on a queue, a schedule or a limit in the namespace. */
-export function actOnName(
-  settings: Settings,
-  name: Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>,
-  word: string,
-): Promise<void> {
-  const [, what] = name.split('-')
-  return runAct(settings, name, { namespace: namespaceOf(settings), name: checkName(word, what) })
-}
-
-export function forgetDelivery(settings: Settings, word: string): Promise<void> {
-  return runAct(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
-}
+export const actOn =
+  (name: NamedAct) =>
+  (settings: Settings, word: string): Promise<void> => {
+    if (name === 'release-name' || name === 'expire-lease' || name === 'break-lock') {
+      const { key, label } = readTarget(settings, word)
+      return runAct(settings, name, { key, name: label })
+    }
+    const { namespace } = settings
+    if (name === 'forget-delivery') return runAct(settings, name, { namespace, key: checkName(word, 'key') })
+    return runAct(settings, name, { namespace, name: checkName(word, name.split('-')[1]) })
+  }
 
 /** Runs an act on several jobs, one after another. Throws for an invalid ID before the first job is changed. */
-export async function actOnJobs(
-  settings: Settings,
-  name: 'retry-job' | 'cancel-job',
-  words: readonly string[],
-): Promise<void> {
+export const actOnJobs = (name: 'retry-job' | 'cancel-job') => async (settings: Settings, words: readonly string[]) => {
   const ids = [...new Set(words.map(jobId))]
   const done: number[] = []
   await withActs(settings, async (context) => {
@@ -120,8 +112,4 @@ export function jobId(word: string): number {
   const id = Number(word)
   if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id
   throw new UsageError(`Expected the ID of a job to be a whole number, got ${JSON.stringify(word)}`)
-}
-
-function namespaceOf(settings: Settings): string {
-  return settings.name('namespace') ?? 'default'
 }

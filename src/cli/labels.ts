@@ -34,7 +34,7 @@ interface Target {
  */
 export function readTarget(settings: Settings, name: string): Target {
   if (!settings.flag('key')) {
-    return hashedKey(settings.name('namespace') ?? 'default', checkName(name))
+    return hashedKey(settings.namespace, checkName(name))
   }
   if (!/^-?\d{1,19}$/.test(name) || BigInt.asIntN(64, BigInt(name)) !== BigInt(name)) {
     throw new UsageError(`Expected a 64-bit key in decimal, got ${JSON.stringify(name)}`)

@@ -23,11 +23,6 @@ export class EnvOption extends Option {
   }
 }
 
-/** Allows an option to be given several times. */
-export function repeated(option: EnvOption): EnvOption {
-  return option.argParser((word: string, words: string[] = []) => [...words, word]) as EnvOption
-}
-
 /** Reads the options of a command. */
 export async function settingsOf(command: Command): Promise<Settings> {
   const { Settings } = await import('./settings.js')

@@ -35,6 +35,11 @@ export class Settings {
     return text === undefined ? undefined : checkName(text, given!.source)
   }
 
+  /** The namespace that a command works on. Commands that list objects work on all namespaces by default instead. */
+  get namespace(): string {
+    return this.name('namespace') ?? 'default'
+  }
+
   /**
    * Reads an option but ignores its environment variable. Used by commands that must not use the database of the other
    * commands.

@@ -12,7 +12,7 @@ import type { Settings } from '../settings.js'
 const maxListed = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {
-  const namespace = settings.name('namespace') ?? 'default'
+  const namespace = settings.namespace
   checkName(key, 'key')
   const [delivery, now] = await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema)

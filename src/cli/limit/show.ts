@@ -5,7 +5,7 @@ import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitShow(settings: Settings, name: string): Promise<void> {
-  const namespace = settings.name('namespace') ?? 'default'
+  const namespace = settings.namespace
   const maxListed = settings.wholeNumber('limit', 1, 10_000) ?? 100
   const keys = limitKeys(namespace, checkName(name))
   const { rate, ...permits } = await withDatabase(settings, (database, schema) =>

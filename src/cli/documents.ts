@@ -205,7 +205,7 @@ export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
     : Documents[Name]
 
 /** A name as it appears in the output of commands. */
-interface Name {
+export interface Name {
   /** The name. Null for a key that is not registered. */
   readonly name: string | null
   /** Namespace of the name. Null for a key that is not registered. */

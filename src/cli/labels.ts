@@ -22,7 +22,7 @@ export function durationLabel({ forMs, granted }: Pick<ObservedLock, 'forMs' | '
   return granted ? '' : '0ms'
 }
 
-interface Target {
+export interface Target {
   readonly key: string
   readonly label: string
   readonly namespace: string | null

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../base/index.js'
-import { type FleetInstance, Observer } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import type { FleetInstance } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type InstanceState, stateOf } from '../labels.js'
 import { type Colour, type Column, namespaceColumn, onlyWhenPiped, pipedColumns, printRows } from '../output.js'
@@ -8,9 +8,7 @@ import type { Settings } from '../settings.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
-  const { rows: instances } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).fleet.list({ namespace }),
-  )
+  const { rows: instances } = await observe(settings, (observer) => observer.fleet.list({ namespace }))
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
   if (instances.length === 0) printMessage('There are no instances.')

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../base/index.js'
-import { type JobState, jobStates, type ObservedJob, Observer } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { type JobState, jobStates, type ObservedJob } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -10,8 +10,8 @@ export async function jobLs(settings: Settings): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const [namespace, queue, kind] = (['namespace', 'queue', 'kind'] as const).map((option) => settings.name(option))
   const search = { queues: queue ? [queue] : [], kinds: kind ? [kind] : [], ...(state ? { states: [state] } : {}) }
-  const { rows, hasMore, searchedRows } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).jobs.search(search, { namespace, limit }),
+  const { rows, hasMore, searchedRows } = await observe(settings, (observer) =>
+    observer.jobs.search(search, { namespace, limit }),
   )
   printRows<'job-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) printMessage('No jobs found.')

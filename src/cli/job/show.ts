@@ -1,6 +1,5 @@
 import { noSuchJob } from '../../acts/index.js'
 import type { JobStatus } from '../../index.js'
-import { Observer } from '../../observe/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
@@ -10,8 +9,8 @@ import type { Settings } from '../settings.js'
 
 export async function jobShow(settings: Settings, word: string): Promise<void> {
   const id = jobId(word)
-  const [status, now] = await withHoldfast(settings, async ({ jobs }, database, schema) => {
-    return [await jobs.find(id), await new Observer(database, schema).now()] as const
+  const [status, now] = await withHoldfast(settings, async ({ jobs }, observer) => {
+    return [await jobs.find(id), await observer.now()] as const
   })
   if (!printDocument<'job-show'>(settings, status) && status) printFacts(settings, factsOf(status, now))
   if (!status) conditionNotMet(noSuchJob(id))

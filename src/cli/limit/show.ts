@@ -1,16 +1,14 @@
 import { checkName, formatDuration } from '../../base/index.js'
-import { limitKeys, type ObservedPermit, Observer, participantLabel } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { limitKeys, type ObservedPermit, participantLabel } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitShow(settings: Settings, name: string): Promise<void> {
-  const namespace = settings.namespace
+  const { namespace } = settings
   const maxListed = settings.wholeNumber('limit', 1, 10_000) ?? 100
   const keys = limitKeys(namespace, checkName(name))
-  const { rate, ...permits } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).limits.find(namespace, name, maxListed),
-  )
+  const { rate, ...permits } = await observe(settings, ({ limits }) => limits.find(namespace, name, maxListed))
   const document = {
     name,
     namespace,

@@ -76,18 +76,12 @@ export class Operator {
     return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
   }
 
-  /**
-   * Deletes a delivery, so that its key can run again. Returns false if the delivery does not exist or is still
-   * running.
-   */
+  /** Deletes a delivery, so that its key can run again. Returns false if the delivery is unknown or still running. */
   async forgetDelivery(namespace: string, key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.forget_delivery.text, [namespace, key])).length > 0
   }
 
-  /**
-   * Ends a session that holds the key. The session loses all its locks. Returns false if the session no longer held the
-   * key.
-   */
+  /** Ends a session, which releases all its locks. Returns false if the session no longer held the key. */
   async endSession(pid: number, key: string): Promise<boolean> {
     try {
       const [row] = await this.#executor.query<{ ended: boolean }>(this.#sql.end_session.text, [pid, key])

@@ -135,9 +135,7 @@ async function withSchedule(
   return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
 }
 
-/**
- * Previews an act on a schedule. The act applies and is not dangerous, unless `consequenceOf` returns something else.
- */
+/** Previews an act on a schedule. The act applies and is not dangerous unless `consequenceOf` returns otherwise. */
 async function previewOf(
   { observer }: ActContext,
   { namespace, name }: ScheduleParams,

@@ -45,10 +45,7 @@ export function printMessage(message: string): void {
   process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }
 
-/**
- * Reports an error of the command line parser, such as `error: unknown option '--jsn'`. A second line may contain a
- * suggestion in brackets.
- */
+/** Reports an error of the parser, such as `error: unknown option '--jsn'`. A second line may suggest a correction. */
 function reportUsageError(error: CommanderError, asJson: boolean): number {
   if (error.exitCode === 0) return exitCode.done
   if (error.code !== 'commander.help') {

@@ -28,10 +28,7 @@ export interface Target {
   readonly namespace: string | null
 }
 
-/**
- * Reads the argument NAME. With `--key`, the argument is a number that identifies a pair, a numbered key or another
- * program's lock.
- */
+/** Reads the argument NAME. With `--key`, NAME is the number of a pair, a numbered key or another program's lock. */
 export function readTarget(settings: Settings, name: string): Target {
   if (!settings.flag('key')) {
     return hashedKey(settings.namespace, checkName(name))

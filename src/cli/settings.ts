@@ -40,10 +40,7 @@ export class Settings {
     return this.name('namespace') ?? 'default'
   }
 
-  /**
-   * Reads an option but ignores its environment variable. Used by commands that must not use the database of the other
-   * commands.
-   */
+  /** Reads an option without its environment variable, for commands that must not use the usual database. */
   fromCommandLine(name: string): string | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
       if (command.getOptionValueSource(name) === 'cli') return command.getOptionValue(name)

@@ -22,10 +22,7 @@ const maxConnections = 5
 const queryTimeoutMs = 10_000
 /** Timeout of the clock query. If the clock query times out, the database counts as unreachable. */
 const pingTimeoutMs = 2_000
-/**
- * Idle time after which a fleet member is closed. An open member has one row in the database, which it renews
- * regularly.
- */
+/** Idle time after which a member is closed. An open member has one row in the database, which it renews regularly. */
 const memberIdleMs = 60_000
 /** Maximum number of open fleet members. The dashboard exceeds this number only while all members are in use. */
 const maxMembers = 5

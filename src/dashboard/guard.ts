@@ -83,9 +83,7 @@ function hostOf({ headers, url }: Request): string {
   return URL.canParse(address) ? new URL(address).host : ''
 }
 
-/**
- * Refuses cross-site requests, which a different site sends through a visitor's browser to use the visitor's rights.
- */
+/** Refuses cross-site requests, which another site sends through a visitor's browser to use the visitor's rights. */
 export function refuseCrossSite(request: Request): void {
   const site = request.headers.get('sec-fetch-site')
   const origin = request.headers.get('origin')

@@ -148,10 +148,7 @@ export class Hub {
     }
   }
 
-  /**
-   * Publishes the failure to all subscriptions. Afterwards, only the subscription that is due first tries the database
-   * again.
-   */
+  /** Publishes the failure to all subscriptions. Then only the one that is due first tries the database again. */
   #publishUnreachable(subscription: Subscription, body: ErrorBody): void {
     const again = performance.now() + retryMs
     subscription.dueAt = again

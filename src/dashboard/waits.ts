@@ -103,10 +103,7 @@ function callsOf(waits: ContendedName['waits']): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/**
- * Shortens a large graph. Keeps cycles first, then participants that block others, then the names with the most
- * waiters.
- */
+/** Shortens a large graph. Keeps cycles first, then participants that block others, then names with many waiters. */
 function relevantNames({ names, cycles }: WaitGraph): ContendedName[] {
   const sides = cycles.flatMap((cycle) => cycle.sides)
   const inCircle = new Set(sides.flatMap(({ holds, waitsFor }) => [holds, waitsFor]))

@@ -138,10 +138,7 @@ export class Fleet {
     return [...this.#members].filter(({ state }) => state === 'open')
   }
 
-  /**
-   * Instances that receive requests. Includes frozen instances, because a load balancer does not notice a freeze
-   * immediately.
-   */
+  /** Instances that receive requests, including frozen ones: a load balancer does not notice a freeze immediately. */
   get reachable(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'open' || state === 'frozen')
   }

@@ -18,15 +18,11 @@ const manyCallers = 64
 const workers = 100
 const pollEveryMs = 5
 const batchSize = 1_000
-/**
- * Maximum number of jobs that are enqueued. The number is limited because the last measurement runs all of these jobs.
- */
+/** Maximum number of jobs to enqueue. Limited, because the last measurement runs all of these jobs. */
 const maxJobs = 200_000
 const warmUps = 3
 
-/**
- * Returns the measurements in their order. The last measurement runs the jobs that the previous measurement enqueued.
- */
+/** Returns the measurements in their order. The last one runs the jobs that the previous one enqueued. */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [

@@ -112,10 +112,7 @@ function drawBranch(settings: Settings, branch: Branch, first = '', rest = ''): 
   ]
 }
 
-/**
- * Wraps the parts to the width of the terminal. A command is a single part and is therefore never wrapped, so that
- * users can copy it.
- */
+/** Wraps the parts to the width of the terminal. Never splits a command, because users copy commands. */
 function layOutParts(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
   const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   const lines = [first]

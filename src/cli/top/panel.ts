@@ -19,10 +19,7 @@ interface Heading {
   readonly title: string
   /** Whether the column contains numbers, which are aligned to the right. */
   readonly isNumber: boolean
-  /**
-   * Order in which columns are hidden if space is short: the column with the largest number first. A column with 0 is
-   * never hidden.
-   */
+  /** Order in which columns are hidden if space is short, the largest number first. A column with 0 stays. */
   readonly spare: number
   /** Minimum width of the column, so that changing values do not move the next columns. */
   readonly least: number
@@ -61,9 +58,7 @@ interface Definition<Row> {
   rows: (overview: Overview) => readonly Row[]
   total?: (overview: Overview) => number
   id: (row: Row) => string
-  /**
-   * Details that are shown in addition to the columns. A detail with the same label as a column replaces that column.
-   */
+  /** Details in addition to the columns. A detail with the same label as a column replaces that column. */
   details?: (row: Row, schema: string) => [string, string | number | null | undefined][]
   listedBy: string
 }

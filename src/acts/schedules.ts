@@ -4,10 +4,7 @@ import type { Observer, ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
-interface ScheduleParams {
-  readonly namespace: string
-  readonly name: string
-}
+type ScheduleParams = Readonly<Record<keyof typeof needs, string>>
 
 export const schedules = {
   /** Requests an additional run now. The ticks of the rule do not change. */
@@ -215,10 +212,7 @@ function timeOf(at: Date): string {
 }
 
 export async function noSuchSchedule(observer: Observer, namespace: string, name: string): Promise<string> {
-  const { rows } = await observer.schedules.list({ namespace })
-  const meant = suggest(
-    name,
-    rows.map((known) => known.name),
-  )
+  const known = (await observer.schedules.list({ namespace })).rows.map((schedule) => schedule.name)
+  const meant = suggest(name, known)
   return joinSentences(`There is no schedule "${name}".`, meant && `Did you mean "${meant}"?`)
 }

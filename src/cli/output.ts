@@ -29,11 +29,14 @@ type Command = keyof Documents
 type Value = string | number | boolean | Date | null
 type ValueKey<Row> = { [Key in keyof Row]: Row[Key] extends Value ? Key : never }[keyof Row]
 
-/** Returns columns that appear only in a pipe. Each title is mapped to the property that the column shows. */
+/** Returns columns that show a property of the row as it is. Each title is mapped to the property. */
+export function plainColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
+  return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => ({ title, value: (row) => row[key] as Value }))
+}
+
+/** Returns plain columns that appear only in a pipe. */
 export function pipedColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
-  return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => {
-    return { title, value: (row) => row[key] as Value, shown: onlyWhenPiped }
-  })
+  return plainColumns<Row>(columns).map((column) => ({ ...column, shown: onlyWhenPiped }))
 }
 
 /** Formats a count with its noun, such as `1 job` or `2 jobs`. */

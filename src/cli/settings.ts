@@ -70,16 +70,13 @@ export class Settings {
   }
 
   wholeNumber(name: string, atLeast: number, atMost: number): number | undefined {
-    return this.#read(name, `a whole number between ${atLeast} and ${atMost}`, (text) => {
-      const number = Number(text)
-      return /^-?\d+$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
-    })
+    return this.number(name, atLeast, atMost, 'a whole number', /^-?\d+$/)
   }
 
-  number(name: string, atLeast: number, atMost: number): number | undefined {
-    return this.#read(name, `a number between ${atLeast} and ${atMost}`, (text) => {
+  number(name: string, atLeast: number, atMost: number, what = 'a number', pattern = /^-?\d+(\.\d+)?$/) {
+    return this.#read(name, `${what} between ${atLeast} and ${atMost}`, (text) => {
       const number = Number(text)
-      return /^-?\d+(\.\d+)?$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
+      return pattern.test(text) && number >= atLeast && number <= atMost ? number : undefined
     })
   }
 

@@ -5,6 +5,9 @@ import type { Executor, Reader } from '../postgres/index.js'
 import type { Audit } from './audit.js'
 import type { Redact } from './redact.js'
 
+/** Maximum number of rows in a list. */
+export const maxRows = 200
+
 /** Dependencies of the views. */
 export interface ViewContext {
   readonly executor: Executor & Reader

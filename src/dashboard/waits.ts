@@ -64,15 +64,7 @@ export interface TreeRow {
   readonly isRepeated: boolean
 }
 
-const emptyView: WaitGraphView = {
-  calls: 0,
-  roots: [],
-  cycles: [],
-  participants: [],
-  names: [],
-  tree: [],
-  isPartial: false,
-}
+const emptyView = { calls: 0, roots: [], cycles: [], participants: [], names: [], tree: [], isPartial: false }
 
 export function waitGraphView(graph?: WaitGraph): WaitGraphView {
   if (!graph || graph.names.length === 0) return emptyView

@@ -26,7 +26,6 @@ interface DemoOptions {
 export interface DemoOutcome {
   /**
    * Duration in seconds, measured from the first line of output.
-   *
    * @fraction
    */
   readonly seconds: number
@@ -225,9 +224,7 @@ export class DemoRunner {
   #reportDeath(member: Member, how: string): void {
     if (member.isExpectedToEnd) return
     this.#endedByThemselves++
-    this.#report('died', `${member.name} has ended unexpectedly (${how}).`, {
-      instance: member.name,
-    })
+    this.#report('died', `${member.name} has ended unexpectedly (${how}).`, { instance: member.name })
   }
 
   #reportTrouble(error: unknown, member?: Member): void {

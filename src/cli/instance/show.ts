@@ -1,4 +1,4 @@
-import { noSuchInstance } from '../../acts/index.js'
+import { noSuchInstance, times } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
 import { nameLabel, type Observer } from '../../observe/index.js'
 import { observe } from '../connect.js'
@@ -57,11 +57,7 @@ function factsOf(details: InstanceDetails, now: Date): Fact[] {
     ['state', stateTexts[state] ?? state],
     ['namespace', namespace],
     ['process', `${osPid} on ${host}`],
-    [
-      'open for',
-      formatDuration(forMs) +
-        (reconnects > 0 ? `, reconnected ${reconnects === 1 ? 'once' : `${reconnects} times`}` : ''),
-    ],
+    ['open for', formatDuration(forMs) + (reconnects > 0 ? `, reconnected ${times(reconnects)}` : '')],
     ['version', `${version}${node ? `, Node.js ${node}` : ''}`],
     [
       'anchor',

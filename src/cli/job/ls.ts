@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type JobState, jobStates, type ObservedJob } from '../../observe/index.js'
 import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
+import { type Colour, type Column, namespaceColumn, pipedColumns, plainColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function jobLs(settings: Settings): Promise<void> {
@@ -34,8 +34,7 @@ export const colourOfState: Record<JobState, Colour | undefined> = {
 
 function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
   return [
-    { title: 'ID', value: ({ id }) => id },
-    { title: 'KIND', value: ({ kind }) => kind },
+    ...plainColumns<ObservedJob>({ ID: 'id', KIND: 'kind' }),
     { title: 'QUEUE', value: ({ queue }) => queue, shown: ({ queue, queueKey }) => queue ?? `key ${queueKey}` },
     namespaceColumn(jobs),
     { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },

@@ -1,5 +1,6 @@
+import { permitFact } from '../../acts/index.js'
 import { checkName, formatDuration } from '../../base/index.js'
-import { limitKeys, type ObservedPermit, participantLabel } from '../../observe/index.js'
+import { limitKeys } from '../../observe/index.js'
 import { observe } from '../connect.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -21,19 +22,12 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
     ['name', name],
     ['namespace', namespace],
     ['in use', max === null ? 'nothing' : `${inUse} of ${max}`],
-    ...holders.map((holder) => ['held by', permitText(holder)] as const),
+    ...holders.map((holder) => ['held by', permitFact(holder).join(', ')] as const),
     ...moreFact('held by', holding - holders.length),
-    ...waiters.map((waiter) => ['waits', permitText(waiter)] as const),
+    ...waiters.map((waiter) => ['waits', permitFact(waiter).join(', ')] as const),
     ...moreFact('waits', waiting - waiters.length),
     ['rate', rate ? `full again in ${formatDuration(rate.refilledInMs)} if nothing more is spent` : 'nothing is spent'],
   ])
-}
-
-function permitText(permit: ObservedPermit): string {
-  const { instance, weight, max, fence, forMs } = permit
-  const who = `${participantLabel(permit)}, instance ${instance}`
-  const grant = fence === null ? '' : `, fence ${fence}`
-  return `${who}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`
 }
 
 function moreFact(field: string, count: number): Fact[] {

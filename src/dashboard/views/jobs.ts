@@ -1,9 +1,7 @@
 import { type JobDetails, noRates, type ObservedJob } from '../../observe/index.js'
 import { readJobSearch } from '../../search/index.js'
 import type { Redact } from '../redact.js'
-import { view } from '../view.js'
-
-const maxRows = 200
+import { maxRows, view } from '../view.js'
 
 export const jobs = {
   /** Queues with the number of jobs in each state. */

@@ -1,6 +1,5 @@
-import { view } from '../view.js'
+import { maxRows, view } from '../view.js'
 
-const maxRows = 200
 const maxTimelines = 20
 const maxTerms = 40
 

@@ -11,11 +11,8 @@ export function rates({ holdfast, pool, name, record, repeat }: DepartmentContex
         await pause(200)
         await transaction(pool, async (client) => {
           await lease.guard(client)
-          await client.query('insert into exchange_rate (rate, fence, written_by) values ($1, $2, $3)', [
-            1 + Math.random() / 10,
-            lease.fence,
-            name,
-          ])
+          const values = [1 + Math.random() / 10, lease.fence, name]
+          await client.query('insert into exchange_rate (rate, fence, written_by) values ($1, $2, $3)', values)
         })
       })
     } finally {

@@ -41,18 +41,12 @@ export class Operator {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
   }
 
-  /**
-   * Expires the lease or the minimum hold on the key. The holder's guarded writes fail immediately. The handle is lost
-   * when the holder receives the notification. Returns false if the key was not leased.
-   */
+  /** Expires a lease or a minimum hold, so that guarded writes fail. Returns false if the key was not leased. */
   async expireLease(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.expire_lease.text, [this.#schema, key])).length > 0
   }
 
-  /**
-   * Asks an instance to drain. Running work may take up to `withinMs` to finish. Returns false if the instance does not
-   * exist or no longer accepts new work.
-   */
+  /** Asks an instance to drain. Returns false if the instance does not exist or no longer accepts new work. */
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
     const values = [this.#schema, instance, withinMs === undefined ? null : Math.ceil(withinMs)]
     return (await this.#executor.query(this.#sql.request_drain.text, values)).length > 0

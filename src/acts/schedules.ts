@@ -2,9 +2,10 @@ import { formatDuration, suggest } from '../base/index.js'
 import { describeRule, ruleFromOptions } from '../cron/index.js'
 import type { Observer, ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
+import type { NoParams, ParsedParams } from './params.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
-type ScheduleParams = Readonly<Record<keyof typeof needs, string>>
+type ScheduleParams = ParsedParams<typeof needs, NoParams>
 
 export const schedules = {
   /** Requests an additional run now. The ticks of the rule do not change. */
@@ -75,10 +76,7 @@ export const schedules = {
       }),
   }),
 
-  /**
-   * Overrides the rule that the code defines. The override remains in effect after later deployments. If no rule is
-   * given, removes the override.
-   */
+  /** Overrides the rule in the code, even after later deployments. Without a rule, removes the override. */
   'override-schedule': act({
     needs,
     params: { cron: 'text', timezone: 'text', every: { number: [1_000, Number.MAX_SAFE_INTEGER] } },

@@ -1,13 +1,4 @@
-import {
-  type ActContext,
-  type ActName,
-  type Acts,
-  acts,
-  type Consent,
-  type Consequence,
-  Operator,
-  type Outcome,
-} from '../acts/index.js'
+import { type ActContext, type ActName, type Acts, type AnyAct, acts, Operator, type Outcome } from '../acts/index.js'
 import { checkName, UsageError } from '../base/index.js'
 import { Observer } from '../observe/index.js'
 import { requireConfirmation } from './confirm.js'
@@ -19,11 +10,6 @@ import { Progress } from './progress.js'
 import type { Settings } from './settings.js'
 
 type ParamsOf<Name extends ActName> = Parameters<Acts[Name]['run']>[1]
-type AnyAct<Params> = {
-  readonly consent?: Consent
-  preview(context: ActContext, params: Params): Promise<Consequence>
-  run(context: ActContext, params: Params): Promise<Outcome>
-}
 
 /** Previews an act, asks for confirmation if the act requires it, runs the act, and prints the outcome. */
 export async function runAct<Name extends ActName>(
@@ -97,15 +83,15 @@ export async function previewAndRun<Name extends ActName>(
   name: Name,
   params: ParamsOf<Name>,
 ): Promise<Outcome> {
-  const act = acts[name] as unknown as AnyAct<ParamsOf<Name>>
+  const act = acts[name] as AnyAct
   if (act.consent) {
-    const { text, applies, facts = [] } = await act.preview(context, params)
+    const { text, applies, facts = [] } = await act.preview(context, params as never)
     if (applies) {
       printMessage([text, ...facts.map(([label, value]) => `  ${label}: ${value}`)].join('\n'))
       await requireConfirmation(settings, act.consent.doing, act.consent.question)
     }
   }
-  return act.run(context, params)
+  return act.run(context, params as never)
 }
 
 export function jobId(word: string): number {

@@ -5,14 +5,8 @@ import { Observer } from '../observe/index.js'
 import { checkSchema, checkUrl, type Database, fromPgPool, OwnPool, schemaState } from '../postgres/index.js'
 import type { Settings } from './settings.js'
 
-export interface Connection {
-  readonly pool: pg.Pool
-  readonly database: Database
-  readonly schema: string
-}
-
 /** Creates a pool from the URL in the settings. Without a URL, the driver reads the PG* variables. */
-export function connect(settings: Settings, maxConnections = 5): Connection {
+export function connect(settings: Settings, maxConnections = 5) {
   const url = settings.text('url')
   if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {
     throw new UsageError('No database was given', 'Set DATABASE_URL or PGHOST, or give --url.')
@@ -22,11 +16,8 @@ export function connect(settings: Settings, maxConnections = 5): Connection {
       ? {}
       : { connectionString: checkUrl(url, url === process.env.DATABASE_URL ? 'DATABASE_URL' : '--url') }
   const own = new OwnPool(connection, { max: maxConnections, applicationName: 'holdfast command line' })
-  return {
-    pool: own.pool,
-    database: fromPgPool(own.pool, connection, own),
-    schema: settings.text('schema') ?? 'holdfast',
-  }
+  const schema = settings.text('schema') ?? 'holdfast'
+  return { pool: own.pool, database: fromPgPool(own.pool, connection, own), schema }
 }
 
 /** Runs `work` on a database with an up-to-date schema, and closes the connection afterwards. */

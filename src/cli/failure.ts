@@ -64,10 +64,7 @@ function printError(
   else printMessage(`holdfast: ${failure.message}${failure.hint ? `\n${failure.hint}` : ''}`)
 }
 
-/**
- * Hides passwords, because the message of a usage error repeats the argument, which may be a URL. The word `password`
- * itself is not hidden, because Holdfast's own examples contain it.
- */
+/** Hides passwords of URLs in usage errors, but not the word `password`, which Holdfast's own examples contain. */
 function withoutSecrets(text: string): string {
   return text
     .replace(/(\w+:\/\/[^\s:@/]*):(?!password@)[^\s@]*@/g, '$1:***@')

@@ -12,10 +12,7 @@ interface OptionValue {
   readonly source: string
 }
 
-/**
- * Reads the options of a command by name and type. Values are checked here instead of in the parser, so that all errors
- * have the same form and each command can choose its own exit code.
- */
+/** Reads and checks options by name and type, so that all errors look alike and commands choose their exit codes. */
 export class Settings {
   readonly #command: Command
 

@@ -52,10 +52,7 @@ export class Hub {
     return this.#subscriptions.size
   }
 
-  /**
-   * Subscribes the listener. If the request already has a snapshot or a failure, the listener receives it before this
-   * method returns. Returns the function that unsubscribes.
-   */
+  /** Subscribes the listener, which first receives the latest snapshot and failure. Returns the unsubscriber. */
   subscribe(request: ViewRequest, listener: (message: LiveMessage) => void): () => void {
     let subscription = this.#subscriptions.get(request.id)
     if (subscription === undefined) {

@@ -76,10 +76,7 @@ export class DemoRunner {
   #doneByKind = new Map<string, number>()
   readonly #lostInstances = { killed: 0, frozen: 0 }
   readonly #takeoverMs: Record<'killed' | 'frozen', number[]> = { killed: [], frozen: [] }
-  /**
-   * Largest number of violations that one proof counted. The counts are not added up, because violations stay in the
-   * tables and every later proof counts them again.
-   */
+  /** Largest count of one proof. Violations stay in the tables, so that every later proof counts them again. */
   #violations = 0
   #endedByThemselves = 0
 

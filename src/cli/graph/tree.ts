@@ -22,10 +22,7 @@ interface Branch {
 interface DrawContext {
   readonly settings: Settings
   readonly byId: ReadonlyMap<string, Participant>
-  /**
-   * Holders in a cycle, as strings of the form `participant name`. Remedies are shown for these holders, as for the
-   * roots, because one of the holders must release its name.
-   */
+  /** Holders in a cycle, as `participant name`. Their remedies are shown, because one of them must release its name. */
   readonly inCycle: ReadonlySet<string>
 }
 

@@ -15,15 +15,7 @@ export interface Panel {
   readonly listedBy: string
 }
 
-interface Heading {
-  readonly title: string
-  /** Whether the column contains numbers, which are aligned to the right. */
-  readonly isNumber: boolean
-  /** Order in which columns are hidden if space is short, the largest number first. A column with 0 stays. */
-  readonly spare: number
-  /** Minimum width of the column, so that changing values do not move the next columns. */
-  readonly least: number
-}
+type Heading = Readonly<Required<Pick<Column<never>, 'title' | 'isNumber' | 'spare' | 'least'>>>
 
 export interface PanelRow {
   /** ID that identifies the same row in the next overview. */
@@ -47,8 +39,11 @@ export interface Column<Row> {
   text: (row: Row) => string
   order?: (row: Row) => number | string | null
   style?: (row: Row) => Style | false | undefined
+  /** Whether the column contains numbers, which are aligned to the right. */
   isNumber?: boolean
+  /** Order in which columns are hidden if space is short, the largest number first. A column with 0 stays. */
   spare?: number
+  /** Minimum width of the column, so that changing values do not move the next columns. */
   least?: number
 }
 

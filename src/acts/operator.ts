@@ -46,7 +46,7 @@ export class Operator {
     return (await this.#executor.query(this.#sql.expire_lease.text, [this.#schema, key])).length > 0
   }
 
-  /** Asks an instance to drain. Returns false if the instance does not exist or no longer accepts new work. */
+  /** Asks an instance to drain within `withinMs`. Returns false if it is unknown or no longer accepts new work. */
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
     const values = [this.#schema, instance, withinMs === undefined ? null : Math.ceil(withinMs)]
     return (await this.#executor.query(this.#sql.request_drain.text, values)).length > 0

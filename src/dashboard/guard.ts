@@ -42,7 +42,7 @@ const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-for
 const loopbackOnly = 'This dashboard has no auth function, so it accepts only requests from its own machine'
 const authHint = 'Pass a function that authenticates visitors: dashboard({ auth }).'
 
-/** Refuses a request without `auth` if it comes from another machine, through a proxy, or with another host name. */
+/** Without `auth`: refuses requests from another machine, through a proxy, or with another machine's host name. */
 function requireLoopback(request: Request, { remoteAddress }: RequestSource): void {
   const refusal = (reason = '', hint = '') => new Refusal(403, 'AUTH_REQUIRED', loopbackOnly + reason, authHint + hint)
   if (remoteAddress === undefined) {

@@ -152,13 +152,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'the end of a job is recorded whoever has it now',
-    edits: [
-      [
-        functions('jobs'),
-        /and \(job\.fence = e\.fence or job\.session is null and job\.seq = e\.seq and e\.fence <> all\(over\)\)/g,
-        '',
-      ],
-    ],
+    edits: [[functions('jobs'), /and job\.fence = e\.fence/g, '']],
     only: ['jobs'],
     among: ['cut', 'freeze'],
   },

@@ -11,13 +11,13 @@ export interface LiveView<Data> {
   /** Last snapshot. Undefined before the first snapshot. */
   readonly data: Data | undefined
   /**
-   * Time of the data's last change, by the database's clock. A duration that only grows with time does not count as a
-   * change.
+   * Time at which the data last changed, according to the database clock. A duration that only grows with time does not
+   * count as a change.
    */
   readonly at: string | undefined
   /** Error that prevents updates. Undefined if there is none. */
   readonly failure: ErrorBody | undefined
-  /** Time when the failure started, by the database's clock. */
+  /** Time at which the failure started, according to the database clock. */
   readonly failedAt: string | undefined
   /** Whether the data may be out of date. */
   readonly stale: boolean

@@ -16,7 +16,7 @@ export const limits = {
         holding > 0 &&
           `Revokes ${formatCount(holding, 'permit')} of "${name}". The permits become free immediately${waiting > 0 ? ', and the next waiters receive them' : ''}. Holders are notified immediately, or at their next renewal if they have no anchor. Work that ignores the loss may run at the same time as the work of the next holders.`,
         rate &&
-          `Refills the rate of "${name}" immediately. Without this action, the rate would be full again in ${formatDuration(rate.refilledInMs)}. A caller that has already reserved a start time still waits for that time.`,
+          `Resets the rate limit of "${name}" immediately. Without this action, the full burst would be available again in ${formatDuration(rate.refilledInMs)}. A caller that has already reserved a start time still waits for that time.`,
       )
       const more = holding - holders.length
       const facts = [...holders.map(permitFact), ...(more > 0 ? [['And', `${more} more`] as const] : [])]
@@ -29,7 +29,7 @@ export const limits = {
       const refilled = rate !== undefined && (await operator.refillRate(keys.rate))
       const text = joinSentences(
         ended.length > 0 && `Revoked ${formatCount(ended.length, 'permit')} of "${name}".`,
-        refilled && `Refilled the rate of "${name}".`,
+        refilled && `Reset the rate limit of "${name}".`,
       )
       return { done: text !== '', text: text || unused(name), result: { ended, refilled } }
     },
@@ -37,7 +37,7 @@ export const limits = {
 }
 
 function unused(name: string): string {
-  return `No permit of "${name}" is held, and its rate is full: there is nothing to reset.`
+  return `No permit of "${name}" is held, and its rate limit is unused: there is nothing to reset.`
 }
 
 /** Returns the participant of a permit and the details of the permit. */

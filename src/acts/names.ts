@@ -44,7 +44,7 @@ export const names = {
         return { ...applies, text }
       }
       const holder = participantLabel(lease)
-      const text = `Revokes the lease on "${name}" from ${holder}. The name becomes free immediately for the next process that requests it. The holder is notified by its next renewal at the latest. Guarded writes with its fence ${fence} are rejected from now on. ${loss}`
+      const text = `Revokes the lease on "${name}" from ${holder}. The name becomes free immediately for the next process that requests it. The holder is notified when it next renews the lease, or earlier. Guarded writes with its fence ${fence} are rejected from now on. ${loss}`
       return { ...applies, text, facts: [['Instance', instance]] }
     },
     async run({ observer, operator }, of) {
@@ -101,7 +101,7 @@ async function holdersOf(observer: Observer, { key, name: fallbackName }: NamePa
     holders.length === 0
       ? `"${name}" is free: it has no holder.`
       : others.length > 0
-        ? `${labelsOf(others)} holds "${name}" without using Holdfast and cannot be asked to release it. To end that session, break the lock.`
+        ? `Holdfast cannot ask ${labelsOf(others)} to release "${name}", because the lock was acquired without Holdfast. To end the session, break the lock.`
         : ''
   return { name, holders, ours, refusal }
 }

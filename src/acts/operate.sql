@@ -24,7 +24,7 @@ select instance, weight, fence::text as fence
 from holdfast.limit_reset($2::bigint, $1)
 
 -- name: refill_rate
--- Refills a rate limit. A call that already reserved a start time keeps that time.
+-- Resets a rate limit. A call that already reserved a start time keeps that time.
 delete from holdfast.rate
 where key = $1::bigint
   and full_at > extract(epoch from clock_timestamp()) * 1000000000

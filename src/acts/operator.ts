@@ -65,7 +65,7 @@ export class Operator {
     return rows.map(({ fence, ...same }) => ({ ...same, fence: Number(fence) }))
   }
 
-  /** Refills the rate limit with this key. Returns false if the rate limit was already full. */
+  /** Resets the rate limit with this key. Returns false if the full burst was already available. */
   async refillRate(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
   }

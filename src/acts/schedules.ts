@@ -152,7 +152,7 @@ function runConsequence(name: string, found: ScheduleDetails) {
     .join(' and ')
   if (overlap === 'skip' && (running.length > 0 || waits)) {
     const there = running.length > 0 ? `${who} is running it` : 'a run is waiting to start'
-    const text = `Nothing will happen: ${there}, and "${name}" allows no other run at the same time.`
+    const text = `Nothing will happen: ${there}, and "${name}" does not allow overlapping runs.`
     return { text, applies: false }
   }
   if (overlap === 'queue' && waits) {

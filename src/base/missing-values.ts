@@ -46,7 +46,7 @@ export function checkNoMissingValue(name: string, what: string, hint?: string): 
 }
 
 const warnedShapes = new Set<string>()
-/** Maximum number of warnings in the log. The number is limited because names may come from clients. */
+/** Maximum number of warnings. Without a maximum, clients whose input becomes part of names could fill the log with warnings. */
 const maxWarnings = 100
 
 /** Warns about a doubtful name. Names that differ only in their other parts cause only one warning. */

@@ -1,5 +1,5 @@
 /**
- * Whether the value can be awaited: a promise of any library or realm, or a lazy query. Also true if reading `then` throws, because `await`
+ * Whether the value can be awaited: a promise from any library or realm, or a lazy query. Also true if reading `then` throws, because `await`
  * then rejects with the same error.
  */
 export function isThenable(given: unknown): given is PromiseLike<unknown> {

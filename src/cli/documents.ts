@@ -60,7 +60,7 @@ export interface Documents {
   'limit-reset': {
     /** Permits that the command revoked. */
     readonly ended: readonly RevokedPermit[]
-    /** Whether the command refilled the rate. False if the rate was already full. */
+    /** Whether the command reset the rate limit. False if the full burst was already available. */
     readonly refilled: boolean
   }
   /** Deliveries that are running or have a recorded answer. */
@@ -245,7 +245,7 @@ export interface LimitShow {
   readonly namespace: string
   /** Limit on the number of permits at the same time. */
   readonly permits: LimitPermits
-  /** Rate limit of the name. Null if the rate is fully refilled. */
+  /** Rate limit of the name. Null if the full burst is available. */
   readonly rate: LimitRate | null
 }
 
@@ -265,7 +265,7 @@ export interface LimitRate {
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Time at which the rate will be fully refilled. */
+  /** Time at which the full burst will be available again. */
   readonly refilledAt: Date
   /** Milliseconds until `refilledAt`. */
   readonly refilledInMs: number
@@ -295,7 +295,7 @@ export interface JobImport extends ImportResult {
 
 /** A schedule and its past runs. */
 export interface ScheduleShow extends ScheduleStatus {
-  /** Runs and gaps of the schedule, the newest first. */
+  /** Runs and gaps of the schedule, newest first. */
   readonly history: readonly (PastRun | PastGap)[]
 }
 

@@ -104,7 +104,7 @@ export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
   if (kindsGiven.length !== 1) {
     const got = kindsGiven.length === 0 ? 'none' : kindsGiven.join(' and ')
     throw new UsageError(
-      `Expected exactly one of cron, every and at for ${where}, got ${got}`,
+      `Expected exactly one of \`cron\`, \`every\` and \`at\` for ${where}, got ${got}`,
       "For example { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
     )
   }
@@ -153,7 +153,7 @@ export function describeRule(rule: RuleOptions | null): string {
 
 function checkWholeMs(every: number): number {
   if (Number.isInteger(every)) return every
-  throw new UsageError(`Expected every to be a whole number of milliseconds, got ${every}`)
+  throw new UsageError(`Expected \`every\` to be a whole number of milliseconds, got ${every}`)
 }
 
 function readZone(name: string): string {

@@ -43,7 +43,7 @@ export class AuditedActs {
   async handle(name: string, body: unknown, visitor: AuthenticatedVisitor): Promise<PreviewResponse | ActResponse> {
     if (!Object.hasOwn(acts, name)) {
       const meant = suggest(name, Object.keys(acts))
-      throw new UsageError(`There is no act ${describe(name)}`, meant && `Did you mean ${meant}?`)
+      throw new UsageError(`There is no action ${describe(name)}`, meant && `Did you mean ${meant}?`)
     }
     if (this.#readOnly) {
       const hint = 'The dashboard was created with the option readOnly.'

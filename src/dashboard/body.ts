@@ -12,7 +12,7 @@ export async function readJson(request: Request): Promise<unknown> {
   try {
     return JSON.parse(text)
   } catch {
-    throw new Refusal(400, 'NOT_JSON', 'Expected a body that is valid JSON')
+    throw new Refusal(400, 'NOT_JSON', 'Expected the body to be valid JSON')
   }
 }
 

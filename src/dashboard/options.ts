@@ -74,12 +74,12 @@ export function readVisitor(
   if (rights === 'all') return { name, rights: actNames }
   if (rights === 'read') return { name, rights: [] }
   if (!Array.isArray(rights)) {
-    throw new UsageError(`Expected rights to be "all", "read" or an array of act names, got ${describe(rights)}`)
+    throw new UsageError(`Expected rights to be "all", "read" or an array of action names, got ${describe(rights)}`)
   }
   for (const right of rights) {
     if (actNames.includes(right)) continue
     const meant = suggest(String(right), actNames)
-    throw new UsageError(`There is no act ${describe(right)}`, meant && `Did you mean "${meant}"?`)
+    throw new UsageError(`There is no action ${describe(right)}`, meant && `Did you mean "${meant}"?`)
   }
   return { name, rights }
 }

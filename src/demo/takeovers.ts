@@ -50,7 +50,7 @@ export class Takeovers {
     return isTakeover
   }
 
-  /** Handles a late message: the lost instance had finished the work before it was lost. */
+  /** Handles a message that arrived after its instance was lost: the instance had already finished the work. */
   workEnded(victim: Member, work: string): void {
     for (const loss of this.#losses) {
       if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#complete(loss)

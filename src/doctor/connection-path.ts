@@ -135,7 +135,7 @@ export function refusedSettingFindings(
       text: isMissing
         ? `${who} needs the setting ${name}, which this server does not support`
         : `${who} set ${name} to ${wanted}, but its value is ${got}`,
-      why: explanations[name] ?? 'The server takes longer to detect dead lock holders.',
+      why: explanations[name] ?? 'The server takes longer than usual to detect that the holder of a lock has died.',
       facts,
       fix: {
         text: isMissing

@@ -143,7 +143,7 @@ export class Campaign {
 
   /** @internal Failure because of which the campaign is pausing. */
   get trouble(): HealthReason | undefined {
-    const what = `The campaign for "${this.name}" is pausing after a failure`
+    const what = `The campaign for "${this.name}" is paused after a failure`
     return this.#failure && healthReasonOf('CAMPAIGN_FAILED', what, this.#failure.error)
   }
 

@@ -60,7 +60,7 @@ export async function checkReachable(path: string, user: ServerUser): Promise<vo
     throw new EmbeddedError(
       'EMBEDDED_UNREACHABLE',
       `PostgreSQL cannot run as root, so it runs as ${user.name}, which has no access to ${path}`,
-      'Choose a path whose parent directories all users can enter. To change the path of temporary directories, set TMPDIR.',
+      'Choose a path whose parent directories are accessible to all users. Temporary directories are created in TMPDIR.',
       cause,
     )
   }

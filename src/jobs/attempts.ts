@@ -228,7 +228,10 @@ export class Attempts {
     if (await this.#isMarked(run)) await this.#handlers.run(run)
   }
 
-  /** Records that a suspect is about to run. Returns false if the attempt was ended instead. */
+  /**
+   * Records that a suspect (a job that may have crashed a worker) is about to run. Returns false if the attempt was
+   * ended instead.
+   */
   async #isMarked(run: Run): Promise<boolean> {
     const isOurs = await this.#suspects.mark(run)
     if (isOurs && !run.isLost) return true

@@ -13,7 +13,7 @@ import type { Schema } from './schema.js'
 export interface JobContext {
   readonly id: number
   readonly kind: string
-  /** Number of the attempt, starting at 1. Failed attempts and crashes increase this number. */
+  /** Attempt number, starting at 1. Failed attempts and crashes increase this number. */
   readonly attempt: number
   /** Fencing token, larger than the token of every earlier attempt of this job. */
   readonly fence: number

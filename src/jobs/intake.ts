@@ -135,7 +135,7 @@ export class Intake {
       keyless.filter(({ job }) => job.runAt !== null),
     )
     await enqueueUnique(free.filter(({ job }) => job.key !== null))
-    // Jobs in a lane must be enqueued in their order, whether they have a unique key or not.
+    // Jobs in a lane must be enqueued in the order of the call, whether they have a unique key or not.
     const inLanes = asked.filter(({ job }) => job.lane !== null)
     for (let at = 0, to = 0; at < inLanes.length; at = to) {
       while (to < inLanes.length && inLanes[to]!.job.key === null) to++
@@ -294,7 +294,7 @@ export class Intake {
     this.#lastNumber = Number(row!.last_value)
     if (largest <= this.#lastNumber) return
     throw new UsageError(
-      `Expected the option after to contain ids of enqueued jobs, got ${largest}`,
+      `Expected the option \`after\` to contain the ids of enqueued jobs, got ${largest}`,
       `The largest job id at present is ${this.#lastNumber}.`,
     )
   }

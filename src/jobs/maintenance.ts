@@ -11,8 +11,8 @@ interface MaintenanceRow {
 /** Average interval at which dead workers are detected while any instance has work. */
 const busyMs = 450
 /**
- * Time without work after which maintenance runs less often. Workers with jobs notify the other instances at least
- * every two seconds.
+ * Idle time after which maintenance runs less often. This time is longer than the interval (at most two seconds) at
+ * which workers with jobs notify the other instances.
  */
 const busyForMs = 5_000
 const maxMoved = 500

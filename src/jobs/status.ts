@@ -3,7 +3,7 @@ import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
 
 /** Attempt that failed or during which the worker died. */
 export interface FailedAttempt extends RecordedError {
-  /** Number of the attempt. */
+  /** Attempt number. */
   readonly attempt: number
   /** Time when the attempt failed, or when the worker was detected as dead. */
   readonly at: string

@@ -19,9 +19,10 @@ export function hasLastChance({ crashes, maxCrashes }: ClaimedJob): boolean {
 }
 
 /**
- * Identifies jobs that crash their workers. A suspect is marked before it runs, so that a crash is not counted for jobs
- * that were only claimed. Jobs whose next crash would bury them run one at a time, each until its outcome has been
- * recorded. If one of these jobs crashes the process, the crash is not counted for the others.
+ * Identifies jobs that crash their workers. A suspect is a job that may have crashed a worker. A suspect is marked
+ * before it runs, so that a crash is not counted for jobs that were only claimed. Jobs whose next crash would bury them
+ * run one at a time, each until its outcome has been recorded. If one of these jobs crashes the process, the crash is
+ * not counted for the others.
  */
 export class Suspects {
   readonly #store: JobStore

@@ -72,7 +72,7 @@ export function readUnique(
   const { key, until, for: window, existing = 'keep' } = readOptions('unique', options, rules)
   if (until !== undefined && window !== undefined) {
     throw new UsageError(
-      'Expected either until or for, got both',
+      'Expected either `until` or `for`, got both',
       '`until` frees the key when the job starts or ends. `for` frees the key after a fixed time.',
     )
   }

@@ -82,8 +82,8 @@ const rules = {
 }
 
 /**
- * Provides leases: distributed locks that expire by the database's clock. Leases need no database session, so they work
- * through any connection pooler. If a holder dies, its lease ends when it expires.
+ * Provides leases: distributed locks whose expiry follows the database clock. Leases need no database session, so they
+ * work through any connection pooler. If a holder dies, its lease ends when it expires.
  *
  * @example
  * await holdfast.leases.with('etl', { ttl: '1m', minHold: '10m' }, async ({ signal, fence }) => {

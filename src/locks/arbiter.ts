@@ -50,7 +50,7 @@ class NameState {
   readonly queue: PendingRequest[] = []
   hold: Hold | undefined
   connection: WaitConnection | undefined
-  /** Whether a request is waiting on a wait connection, or for a free wait connection. */
+  /** Whether a request is waiting for the lock on a wait connection, or is waiting until a wait connection becomes free. */
   isWaiting = false
   /** Lock mode of the server-side wait in progress. */
   waitingMode: LockMode | undefined
@@ -307,7 +307,7 @@ export class Arbiter {
     })
   }
 
-  /** Waits for one slice on a wait connection, or pauses briefly if all wait connections are in use. */
+  /** Waits for the lock on a wait connection for one slice of time, or pauses briefly if all wait connections are in use. */
   async #waitOnConnection(state: NameState): Promise<void> {
     state.connection ??= await this.#waitPool.acquire(backoffMs(3, 25, 250))
     const { connection, queue } = state

@@ -83,8 +83,8 @@ export class WaitPool {
       return connection
     } catch (error) {
       if (!(error instanceof TooManyConnectionsError)) throw error
-      // As a fallback, the anchor connection tries the lock periodically, which is slower but needs no additional
-      // connection.
+      // As a fallback, the anchor connection periodically tries to lock the name, which is slower but needs no
+      // additional connection.
       await pause(maxWaitMs)
       return undefined
     } finally {

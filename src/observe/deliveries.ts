@@ -81,7 +81,7 @@ export class DeliveriesObserver {
   }
 
   /**
-   * Finds deliveries, the latest first or, with a key prefix, in key order. Scans at most 20,000 deliveries and reports
+   * Finds deliveries, latest first, or in key order if a key prefix is given. Scans at most 20,000 deliveries and reports
    * whether more deliveries exist.
    */
   async search({

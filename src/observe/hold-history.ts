@@ -222,7 +222,7 @@ function readTimelineRow(
   for (const [at, place] of (places ?? []).entries()) {
     heldMs += row.held![at]! * 100
     waitedMs += row.waited![at]! * 100
-    // Samples of the first hour may be older than the first column.
+    // Skips a sample that is newer than the last column. A new minute can begin while the statement is running.
     if (held[place] === undefined) continue
     held[place] = percent(row.held![at]!)
     waited[place] = percent(row.waited![at]!)

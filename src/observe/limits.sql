@@ -2,7 +2,7 @@
 
 -- name: limits
 -- Returns at most $4 limits and rates in a namespace ($1, or null for all), with a name prefix ($2, or null) and in the given states ($3).
--- Limits that calls are waiting for come first, then the fullest limits, then the rates that will be refilled last. Scans the first $5 rows
+-- Limits that calls are waiting for come first, then the fullest limits, then the rate limits that recover last. Scans the first $5 rows
 -- of each table, because no index covers names or states. Does not count permits of dead instances.
 with limit_state as materialized (
   select key, namespace, name
@@ -127,7 +127,7 @@ where place <= $2::integer
 order by fence is null, place
 
 -- name: rate
--- Returns the time at which a rate ($1) will be completely refilled. Relies on rate_pkey.
+-- Returns the time at which the full burst of a rate limit ($1) will be available again. Relies on rate_pkey.
 select
   full_at::float8 / 1000000 as "refilledAt",
   greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "refilledInMs"

@@ -31,7 +31,7 @@ export interface ObservedLimit {
   readonly kind: 'permits' | 'rate'
   /**
    * State of permits: `full` if no further permits are available or calls are waiting, otherwise `used` or `free`.
-   * State of a rate: `spent` if part of the rate has been used and has not been refilled yet, otherwise `refilled`.
+   * State of a rate: `spent` until the full burst is available again, then `refilled`.
    */
   readonly state: LimitState
   /**
@@ -53,9 +53,9 @@ export interface ObservedLimit {
   readonly since: Date | null
   /** Milliseconds since the oldest hold or wait started, by the database clock. */
   readonly forMs: number | null
-  /** Time at which the rate will be completely refilled. Null for permits. */
+  /** Time at which the full burst will be available again. Null for permits. */
   readonly refilledAt: Date | null
-  /** Milliseconds until the rate is completely refilled. Null for permits. */
+  /** Milliseconds until the full burst is available again. Null for permits. */
   readonly refilledInMs: number | null
 }
 
@@ -93,11 +93,11 @@ export interface LimitDetails {
   readonly holding: number
   /** Number of waiting calls. */
   readonly waiting: number
-  /** Held permits, the oldest first, up to the requested number. */
+  /** Held permits, oldest first, up to the requested number. */
   readonly holders: readonly ObservedPermit[]
   /** Waiting calls in queue order, up to the requested number. */
   readonly waiters: readonly ObservedPermit[]
-  /** The rate limit with this name. Undefined if it is completely refilled. */
+  /** The rate limit with this name. Undefined if the full burst is available. */
   readonly rate: { readonly refilledAt: Date; readonly refilledInMs: number } | undefined
 }
 

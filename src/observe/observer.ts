@@ -80,9 +80,9 @@ export class Observer {
   }
 
   /**
-   * Checks the invariants of Holdfast with one bounded statement. A healthy fleet repairs some contradictions within
+   * Checks the invariants of Holdfast with one bounded statement. A healthy fleet resolves some contradictions within
    * seconds. The result therefore reports a contradiction as a violation only if the same observer still finds it after
-   * `repairWithinMs` (default 20 s). Until then, the result counts the contradiction as a suspect.
+   * `repairWithinMs` (default 20 s). Until then, the result counts the contradiction in `suspects`.
    */
   proof({ repairWithinMs }: { readonly repairWithinMs?: number | undefined } = {}): Promise<ProofReport> {
     return this.#proof.check(repairWithinMs)
@@ -141,7 +141,7 @@ export class Observer {
   }
 
   /**
-   * Lists the terms of a name, the latest first, with the reason why each term ended. Includes election terms
+   * Lists the terms of a name, latest first, with the reason why each term ended. Includes election terms
    * (`election/<name>`), and the terms of locks and leases that were held for at least one second.
    */
   async terms(namespace: string, name: string, options: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {

@@ -48,7 +48,7 @@ export interface Overview {
    */
   readonly overMs: number
   /**
-   * Ongoing problems, and failures of the last hour, the latest first. Contains at most 50 failures, and at most 10 per
+   * Ongoing problems, and failures of the last hour, latest first. Contains at most 50 failures, and at most 10 per
    * queue or schedule.
    */
   readonly trouble: readonly Trouble[]

@@ -10,9 +10,9 @@ export interface Invariant {
   /** Unit of `checked`, such as `names`. */
   readonly unit: string
   readonly checked: number
-  /** Number of contradictions that have lasted longer than the fleet needs for a repair. */
+  /** Number of contradictions that have lasted longer than the fleet needs to resolve them. */
   readonly violations: number
-  /** Number of contradictions that the fleet may still repair. */
+  /** Number of recent contradictions, which the fleet may resolve without help. They are not violations yet. */
   readonly suspects: number
   /** First violations, as sentences. */
   readonly facts: readonly string[]
@@ -33,7 +33,11 @@ interface InvariantRow {
 }
 
 const promises = {
-  one_holder: { number: 1, text: 'A name has at most one holder, as a lock or by lease', unit: 'names' },
+  one_holder: {
+    number: 1,
+    text: 'A name has at most one holder, whether it is held as a lock or as a lease',
+    unit: 'names',
+  },
   fences_grow: { number: 2, text: 'A later holder has a larger fencing token', unit: 'terms' },
   no_leaks: { number: 3, text: 'No name is held by an instance that has been silent for too long', unit: 'holds' },
   no_job_lost: { number: 4, text: 'No job is lost if a process dies', unit: 'jobs' },
@@ -47,7 +51,7 @@ type InvariantName = keyof typeof promises
 type ProofRows = Record<InvariantName, InvariantRow> & { clock: { now_ms: number } }
 
 /**
- * Time that a fleet has to repair a contradiction. For example, a fleet recovers a dead worker's jobs within seconds.
+ * Time that a fleet has to resolve a contradiction. For example, a fleet recovers a dead worker's jobs within seconds.
  * Contradictions that last longer are violations.
  */
 const repairWithinMs = 20_000
@@ -55,7 +59,7 @@ const maxFacts = 5
 
 /**
  * Checks all invariants with one statement. A contradiction becomes a violation if every check keeps finding it until
- * the repair time has passed.
+ * this time has passed.
  */
 export class Proof {
   readonly #reader: Reader

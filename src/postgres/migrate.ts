@@ -91,8 +91,8 @@ function pendingFunctions(schema: string, revision: number, hashes: Record<strin
   if (revision > functionsRevision) return []
   const all = roomFunctions(schema)
   const differing = all.filter(({ room, hash }) => hashes[room] !== hash)
-  // Functions are also applied if only the revision differs. Otherwise an instance with an intermediate revision would consider its own
-  // functions newer.
+  // If all hashes match but the recorded revision is lower, all functions are applied to record the new revision. Otherwise an instance
+  // whose revision is between the two would consider its own functions newer.
   return differing.length === 0 && revision < functionsRevision ? all : differing
 }
 

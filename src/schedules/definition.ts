@@ -181,7 +181,8 @@ export function define(where: string, name: string, given: ScheduleOptions, work
   const { overlap = 'skip', missed = 'skip', crashed = 'rerun', timeout, spread = 40, sticky = false, was } = read
   const { cron, every, at, timezone } = given ?? {}
   const rule = ruleFromOptions(where, { cron, every, at, timezone })
-  if (was === name) throw new UsageError(`Expected the option was to differ from the schedule's own name "${name}"`)
+  if (was === name)
+    throw new UsageError(`Expected the option \`was\` to be different from the schedule's own name "${name}"`)
   if (overlap === 'replace' && typeof missed === 'number') {
     throw new UsageError(
       "Expected an overlap other than 'replace' in combination with missed: { all: N }",

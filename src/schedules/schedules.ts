@@ -263,10 +263,8 @@ export class Schedules {
   }
 
   /**
-   * Waits for the tick that is nearest to the database's current time, and returns this tick. Returns null if the rule
-   * has no tick yet. Intended for callers such as crontab, whose own clock may be fast or slow.
-   *
-   * @internal
+   * @internal Waits for the tick that is nearest to the database's current time, and returns this tick. Returns null if
+   * the rule has no tick yet. Intended for callers such as crontab, whose own clock may be fast or slow.
    */
   async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
     const now = async () => (await this.#store.run<{ now: number }>('now', []))[0]!.now

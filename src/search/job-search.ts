@@ -83,7 +83,7 @@ function statesOf(
     if (wanted.size > 0 && !wanted.has('waiting')) {
       throw new UsageError(
         `Expected state:waiting together with waits:, got state:${[...wanted].join(' state:')}`,
-        'Only jobs in the state "waiting" match the keyword waits.',
+        'The keyword waits: matches only jobs in the state "waiting".',
       )
     }
     return { states: ['waiting'], onlyFailed: [] }

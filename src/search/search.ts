@@ -22,7 +22,7 @@ const maxTerms = 20
  */
 export function readSearch(text: string): SearchTerm[] {
   if (text.length > maxCharacters) {
-    throw new UsageError(`Expected a search of at most ${maxCharacters} characters, got ${text.length}`)
+    throw new UsageError(`Expected a search text of at most ${maxCharacters} characters, got ${text.length}`)
   }
   const terms: SearchTerm[] = []
   for (let at = 0; at < text.length; ) {
@@ -34,7 +34,7 @@ export function readSearch(text: string): SearchTerm[] {
     }
   }
   if (terms.length > maxTerms) {
-    throw new UsageError(`Expected a search of at most ${maxTerms} terms, got ${terms.length}`)
+    throw new UsageError(`Expected at most ${maxTerms} search terms, got ${terms.length}`)
   }
   return terms
 }
@@ -64,7 +64,7 @@ function endOfQuoted(text: string, from: number): number {
     if (text[at] === '\\') at++
     else if (text[at] === '"') return at
   }
-  throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end of the search`)
+  throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end of the search text`)
 }
 
 /** Formats a value for a search, in quotes if necessary. */

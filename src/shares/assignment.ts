@@ -147,7 +147,7 @@ export class Assignment {
     this.#claims.start()
   }
 
-  /** Calls the user's function that lists the resources, one call at a time. */
+  /** Calls the user's function that lists the resources. Two calls never overlap. */
   async #listResources(): Promise<void> {
     const source = this.#source
     if (typeof source !== 'function' || this.#isListing) return

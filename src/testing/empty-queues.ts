@@ -18,7 +18,7 @@ export async function emptyQueues(holdfast: Holdfast): Promise<number> {
     await tx.query(context.sql.resume.text, [queues])
     for (let all = 0; ; ) {
       const [row] = await tx.query<{ jobs: number; linked: string | null }>(context.sql.remove.text, [queues])
-      // Releasing the links may make dependent jobs ready, which the next iteration removes.
+      // Releasing the links may make dependent jobs ready. The next iteration removes those jobs.
       if (row!.linked !== null) await tx.query(context.sql.release_links.text, [row!.linked])
       all += row!.jobs
       if (row!.jobs === 0) return all

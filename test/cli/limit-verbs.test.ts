@@ -150,7 +150,7 @@ describe('limit reset', () => {
 
   test('of what is not in use is exit code 3', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'idle', '--yes'], env)
-    expect(stderr).toBe('No permit of "idle" is held, and its rate is full: there is nothing to reset.\n')
+    expect(stderr).toBe('No permit of "idle" is held, and its rate limit is unused: there is nothing to reset.\n')
     expect(status).toBe(3)
   })
 })

@@ -152,7 +152,7 @@ describe('lock release', () => {
     const client = await stranger('strange')
     const { status, stderr } = await run(['lock', 'release', 'strange'], env)
     await client.end()
-    expect(stderr).toContain('without using Holdfast')
+    expect(stderr).toContain('because the lock was acquired without Holdfast')
     expect(status).toBe(3)
   })
 })

@@ -143,7 +143,7 @@ describe('queue redrive', () => {
     expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toEqual({
       status: 3,
       stdout: '',
-      stderr: 'No job of "post" is buried.\n',
+      stderr: 'The queue "post" has no buried jobs.\n',
     })
   })
 

@@ -74,7 +74,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   expect(await idsOf('state:running kind:hold')).toEqual([held.id])
   expect(await idsOf(String(finished.id))).toEqual([finished.id])
   expect(await idsOf('queue:nowhere')).toEqual([])
-  expect(await idsOf('state:burried')).toContain('Expected state to be ready')
+  expect(await idsOf('state:burried')).toContain('Expected state to be one of ready')
 
   const buried = (await get(`job?id=${failed.id}`)).data.job
   expect(buried).toMatchObject({

@@ -123,7 +123,7 @@ test('limits are seen with who has the permits and who waits, and are reset', as
   expect(await act('reset-limit', params)).toMatchObject({ done: false })
   expect(await act('reset-limit', { namespace: 'shop', name: 'mail' })).toMatchObject({
     done: true,
-    text: 'Refilled the rate of "mail".',
+    text: 'Reset the rate limit of "mail".',
   })
   const { rate } = limitKeys('shop', 'mail')
   expect(await sql(url, 'select from holdfast.rate where key = $1', [rate])).toEqual([])

@@ -49,7 +49,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast limit show export:42': /^in use\t1 of 1$/m,
   'holdfast limit show export:42 --json': /"waiting": 1/,
   'holdfast limit reset export:42': /^Revoked 1 permit of "export:42"\.$/m,
-  'holdfast limit reset --yes api:key': /^Refilled the rate of "api:key"\.$/m,
+  'holdfast limit reset --yes api:key': /^Reset the rate limit of "api:key"\.$/m,
 
   'holdfast delivery ls': /^stripe:evt_42\t/m,
   'holdfast delivery ls --state failed': /^stripe:evt_43\t/m,

@@ -78,7 +78,7 @@ test('a campaign and a share whose functions fail make the instance degraded whi
   holdfast.shares.assign('feeds', ['a'], (_, owned) => fail(owned))
   const { reasons } = await become(holdfast, 'degraded', 'CAMPAIGN_FAILED', 'SHARE_FAILED')
   expect(reasons).toEqual([
-    { code: 'CAMPAIGN_FAILED', message: 'The campaign for "indexer" pauses after a failure: not today' },
+    { code: 'CAMPAIGN_FAILED', message: 'The campaign for "indexer" is paused after a failure: not today' },
     { code: 'SHARE_FAILED', message: 'The work on "a" of the share "feeds" is paused after a failure: not today' },
   ])
   expect(await ready(holdfast)).toBe(200)
@@ -94,7 +94,7 @@ test('schedules that cannot tick make the instance degraded', async () => {
   await until('it ticks', () => ticks > 0)
   await sql(url, 'alter function holdfast.schedule_poll rename to schedule_poll_away')
   const { reasons } = await become(holdfast, 'degraded', 'SCHEDULES_FAILED')
-  expect(reasons[0]!.message).toMatch(/^The schedules cannot tick: function holdfast.schedule_poll\(.* does not exist/)
+  expect(reasons[0]!.message).toMatch(/^Scheduled runs cannot start: function holdfast.schedule_poll\(.* does not exist/)
   await sql(url, 'alter function holdfast.schedule_poll_away rename to schedule_poll')
   await become(holdfast, 'up')
 })

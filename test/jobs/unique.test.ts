@@ -373,7 +373,7 @@ test('mistakes are refused', async () => {
   })
   await refused('Expected unique.key to be a string, got a function', { unique: () => 'a' })
   await refused('Expected until to be "started" or "ended", got "end" (string)', { unique: { key: 'a', until: 'end' } })
-  await refused('Expected either until or for, got both', { unique: { key: 'a', until: 'ended', for: '1m' } })
+  await refused('Expected either `until` or `for`, got both', { unique: { key: 'a', until: 'ended', for: '1m' } })
   await refused('Expected for to be a duration of at least 1ms', { unique: { key: 'a', for: 0 } })
   await refused('Expected a delay in combination with existing: "debounce"', {
     unique: { key: 'a', existing: 'debounce' },

@@ -505,11 +505,7 @@ test('the response that one framework recorded is replayed by another', async ()
 
 describe('bad input', () => {
   test.each<[string, (once: never) => unknown, string]>([
-    [
-      'no key',
-      (once) => webhooks(once, {} as never),
-      'Expected key to be a function that returns the key of the event',
-    ],
+    ['no key', (once) => webhooks(once, {} as never), "Expected key to be a function that returns the event's key"],
     ['a key that is no function', (once) => webhooks(once, { key: 'id' } as never), 'got "id" (string)'],
     [
       'no scope',
@@ -555,7 +551,7 @@ describe('bad input', () => {
     const { once } = await open({ url: fresh.url })
     const handler = webhooks(once, { key: (request) => `stripe:${request.body?.id}` }).fetch(() => new Response())
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST', body: '{"id":"a"}' })))
-    expect(error.message).toContain('its part "undefined" means that')
+    expect(error.message).toContain('the part "undefined" shows that')
     expect(error.hint).toContain('The body of a Request is a stream, so use `(await request.json()).id`')
   })
 
@@ -614,7 +610,7 @@ describe('bad input', () => {
       expect(error!.message).toBe(
         "Expected the request's body in request.rawBody or request.body, got nothing: the body was already read and was not stored",
       )
-      expect(error!.hint).toContain('Set request.rawBody to the bytes')
+      expect(error!.hint).toContain("Set request.rawBody to the body's bytes")
     })
 
     test.each<[string, unknown, string]>([

@@ -257,7 +257,7 @@ test('mistakes are told at once', async () => {
     /^Expected the name of the schedule to be a string of 1 to 500 characters/,
   )
   expect(await complaint(() => schedules.add('a', {}, work))).toBe(
-    'Expected exactly one of cron, every and at for schedules.add, got none',
+    'Expected exactly one of `cron`, `every` and `at` for schedules.add, got none',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', overlaps: 'skip' } as object, work))).toBe(
     'schedules.add has no option "overlaps": did you mean "overlap"?',
@@ -278,7 +278,7 @@ test('mistakes are told at once', async () => {
     'Expected either the option job or a function, got both',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', was: 'a' }, work))).toBe(
-    'Expected the option was to differ from the schedule\'s own name "a"',
+    'Expected the option `was` to be different from the schedule\'s own name "a"',
   )
   // @ts-expect-error: that is no input of this job
   await schedules.add('typed', { every: '1h', job: report, input: () => 'text' }).close()
@@ -320,7 +320,7 @@ test('what defineSchedule made can be added to each instance; what it cannot be 
     [() => defineSchedule('x', { every: '1' }, () => {}), /^Expected every to be a duration of at least 1s/],
     [
       () => defineSchedule('x', {}, () => {}),
-      /^Expected exactly one of cron, every and at for defineSchedule, got none/,
+      /^Expected exactly one of `cron`, `every` and `at` for defineSchedule, got none/,
     ],
     [
       () => defineSchedule('x', { every: '1s' }, null as never),

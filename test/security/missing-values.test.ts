@@ -87,7 +87,7 @@ test.each([Number.NaN, {}, Promise.resolve(1), new Date('soon')])(
   'once.run refuses a name with %s in it',
   async (value) => {
     const error = await caught(UsageError, holdfast.once.run(`event:${value}`, nothing))
-    expect(error.message).toContain(`its part "${value}" means that`)
+    expect(error.message).toContain(`the part "${value}" shows that`)
   },
 )
 
@@ -118,7 +118,7 @@ describe('the command line', () => {
     [['job', 'ls', '--queue', bad]],
   ])('holdfast %j refuses a name with a part that is undefined', async (words) => {
     const { status, stderr } = await run(words, { DATABASE_URL: database.url })
-    expect(stderr).toContain('its part "undefined" means that')
+    expect(stderr).toContain('the part "undefined" shows that')
     expect(status).not.toBe(0)
   })
 })

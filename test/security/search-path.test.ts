@@ -45,7 +45,7 @@ test('every function of the schema looks up what it names in pg_catalog alone', 
   const loose = functions.filter(({ path }) => path !== 'pg_catalog, pg_temp').map(({ name }) => name)
   // Hot, or inlined, which a setting would prevent. The first name nothing without its schema; the others are only called from
   // functions that look in pg_catalog alone.
-  const nameNothing = ['session_class', 'lock_class', 'job_lock_key', 'is_leased', 'job_blocks_dependent']
+  const nameNothing = ['session_class', 'lock_class', 'is_leased', 'job_blocks_dependent']
   const calledWithin = ['flush_leases', 'grace_is_over', 'lane_is_empty', 'lane_room', 'job_resolve_links']
   expect(loose.sort()).toEqual([...nameNothing, ...calledWithin].sort())
   const called = statements.flatMap(([, { text }]) => calledWithin.filter((name) => text.includes(`.${name}(`)))
@@ -125,8 +125,7 @@ test('functions that anybody may call are safe where an attacker stands before p
     ['leased_keys($1)', [[1, 2]]],
     ['acquire_leases($1, $2, $3, $4, $5)', [[1], ['token'], [1000], [0], 'somebody']],
     ['release_leases($1, $2, $3, $4)', [[1], ['token'], [null], 'holdfast']],
-    ['lock_class($1)', ['job']],
-    ['job_lock_key($1)', [42]],
+    ['lock_class($1)', ['queue']],
     ['notification_channel()', []],
     ['enqueue($1, $2, $3, namespace => $4)', ['default', 'echo', '{"a": [1, "b"]}', 'billing']],
     ['enqueue($1, $2, $3, delay => $4, unique_key => $5)', ['default', 'echo', '{}', '1h', 'key']],

@@ -140,7 +140,7 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   refusing.on('worker.failed', (event) => refused.push(event))
   work(refusing, [fails])
   await until('a worker cannot work', () => refused.length > 0)
-  expect(refused[0]).toMatchObject({ queues: ['q'], error: { message: 'not now' } })
+  expect(refused[0]).toMatchObject({ queues: ['q'], error: { message: 'not now (SQLSTATE P0001)' } })
   await sql(url, 'drop trigger refuse on holdfast.worker')
   told['worker.failed'] = refused as NonNullable<Told['worker.failed']>
 

@@ -57,12 +57,12 @@ test.each([
   [
     'waits:lane state:done',
     'Expected state:waiting together with waits:, got state:done',
-    'Only jobs in the state "waiting"',
+    'The keyword waits: matches only jobs in the state "waiting"',
   ],
   ['input..a:1', 'Expected a path such as input.user.id, got "input..a"', undefined],
-  ['kind:"send', 'Expected a closing quote after "send, got the end of the search', undefined],
-  ['x'.repeat(2_000), 'Expected a search of at most 1000 characters, got 2000', undefined],
-  ['id:1 '.repeat(21), 'Expected a search of at most 20 terms, got 21', undefined],
+  ['kind:"send', 'Expected a closing quote after "send, got the end of the search text', undefined],
+  ['x'.repeat(2_000), 'Expected a search text of at most 1000 characters, got 2000', undefined],
+  ['id:1 '.repeat(21), 'Expected at most 20 search terms, got 21', undefined],
 ])('%j is a mistake that is explained', (text, message, hint) => {
   try {
     readJobSearch(text)

@@ -135,7 +135,7 @@ describe('parts of names', () => {
     }
     expect(warnings.mock.calls.map(([text]) => text)).toEqual([
       expect.stringMatching(
-        /^Expected the lock to have a value in every part, got "person:null:1" \(string\), with "null"/,
+        /^Expected the lock to have a value in every part, got "person:null:1" \(string\), which contains "null"/,
       ),
       expect.stringContaining('got "company:null"'),
     ])

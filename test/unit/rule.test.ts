@@ -252,7 +252,10 @@ describe('the text', () => {
   })
 
   test.each([
-    ['{}', 'Expected the text of a rule, got "{}" (string): Expected exactly one of cron, every and at for a rule'],
+    [
+      '{}',
+      'Expected the text of a rule, got "{}" (string): Expected exactly one of `cron`, `every` and `at` for a rule',
+    ],
     ['0 3 * * *', 'Expected the text of a rule, got "0 3 * * *" (string): Unexpected'],
     ['null', 'got "null" (string): Expected the options of a rule to be an object, got null'],
     ['{"at":"never"}', 'Expected at to be a Date in the years 1000 to 9999, got an object (Date)'],
@@ -276,8 +279,8 @@ function refused(call: () => unknown): UsageError {
 
 describe('what is no rule', () => {
   test.each<[unknown, string, string?]>([
-    [{}, 'Expected exactly one of cron, every and at for the test, got none', "{ cron: '0 3 * * *' }"],
-    [{ cron: '@daily', every: '5m' }, 'one of cron, every and at, got cron and every'],
+    [{}, 'Expected exactly one of `cron`, `every` and `at` for the test, got none', "{ cron: '0 3 * * *' }"],
+    [{ cron: '@daily', every: '5m' }, 'one of `cron`, `every` and `at` for the test, got cron and every'],
     [{ corn: '@daily' }, 'the test has no option "corn": did you mean "cron"?'],
     [
       { every: '5m', timezone: 'UTC' },
@@ -285,7 +288,7 @@ describe('what is no rule', () => {
       'Remove timezone',
     ],
     [{ every: '500ms' }, 'Expected every to be a duration of at least 1s and at most 365d, got "500ms" (string)'],
-    [{ every: 1_000.5 }, 'Expected every to be a whole number of milliseconds, got 1000.5'],
+    [{ every: 1_000.5 }, 'Expected `every` to be a whole number of milliseconds, got 1000.5'],
     [{ at: '2026-01-01' }, 'Expected at to be a Date in the years 1000 to 9999, got "2026-01-01" (string)'],
     [{ at: new Date('never') }, 'Expected at to be a Date'],
     [{ cron: 5 }, 'Expected cron to be a non-empty string, got 5 (number)'],
@@ -294,12 +297,12 @@ describe('what is no rule', () => {
     [{ cron: '2027-01-01T00:00:00' }, 'Expected cron to have five fields'],
     [{ cron: '@dayly' }, 'Expected cron to be a nickname (@yearly,', 'Did you mean "@daily"?'],
     [{ cron: '@every 5m' }, 'Expected cron to be a nickname', "every: '5m'"],
-    [{ cron: '@reboot' }, 'Expected cron to be a nickname', 'needs no schedule'],
+    [{ cron: '@reboot' }, 'Expected cron to be a nickname', 'does not need a schedule'],
     [{ cron: '@daily 0' }, 'Expected cron to be a nickname'],
     [{ cron: '60 * * * *' }, 'Expected the minute field of cron to be 0 to 59, such as'],
     [{ cron: '60 0 * * * *' }, 'Expected the second field of cron to be 0 to 59'],
     [{ cron: '0 24 * * *' }, 'Expected the hour field of cron to be 0 to 23'],
-    [{ cron: '0 22-3 * * *' }, 'got "22-3" (string) in "0 22-3 * * *" (string)', 'wraps around: "22-23,0-3"'],
+    [{ cron: '0 22-3 * * *' }, 'got "22-3" (string) in "0 22-3 * * *" (string)', 'wraps around, such as "22-23,0-3"'],
     [{ cron: '5/15 * * * *' }, 'Expected the minute field of cron', 'Use "*/15", or write a range before the slash.'],
     [{ cron: '0 0 32 * *' }, 'Expected the day of the month field of cron to be 1 to 31, "L" for the last'],
     [{ cron: '0 0 1-5W * *' }, 'Expected the day of the month field of cron'],

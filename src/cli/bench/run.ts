@@ -16,7 +16,7 @@ import { type BenchContext, makeMeasures } from './measures.js'
 const schema = 'holdfast_bench'
 const connections = 10
 
-/** Measures the database from this machine. Drops the benchmark's schema afterwards. */
+/** Benchmarks the database from this machine. Drops the benchmark's schema afterwards. */
 export async function bench(settings: Settings): Promise<void> {
   const ms = (settings.number('seconds', 0.1, 600) ?? 1) * 1_000
   const { pool, database } = connect(settings, connections)
@@ -24,7 +24,7 @@ export async function bench(settings: Settings): Promise<void> {
     const address = addressOf(database.connection ?? {})
     if (!isLocal(settings.text('url'))) {
       printMessage(warning(address, ms))
-      await requireConfirmation(settings, 'keeping a server busy', 'Measure it?')
+      await requireConfirmation(settings, 'keeping a server busy', 'Run the benchmark?')
     }
     // Connects through `Database`, which translates connection errors.
     await database.query('select 1')

@@ -13,7 +13,7 @@ export function addDelivery(program: CliCommand): void {
   ])
     .summary('list deliveries')
     .description(
-      'Lists deliveries, the latest first, or in the order of their keys if --prefix is given. ' +
+      'Lists deliveries, latest first, or in key order if --prefix is given. ' +
         'Covers all namespaces, unless --namespace is given. ' +
         'With --state or --namespace, searches only the latest 20,000 deliveries, or the first 20,000 deliveries with the prefix.',
     )

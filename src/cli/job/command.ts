@@ -13,7 +13,7 @@ export function addJob(program: CliCommand): void {
   ])
     .summary('list jobs')
     .description(
-      'Lists running jobs, then ready jobs in their order, then waiting jobs (next due first), then ended jobs (newest first). ' +
+      'Lists running jobs, then ready jobs in queue order, then waiting jobs (next due first), then ended jobs (newest first). ' +
         'Covers all namespaces, unless --namespace is given. ' +
         'With --kind, only the first 20,000 jobs of each state are read. ' +
         'With --queue and --state done, only the last 100,000 jobs are read.',
@@ -54,7 +54,7 @@ export function addJob(program: CliCommand): void {
     .description(
       'Moves pending jobs from the tables of pg-boss or graphile-worker in this database. ' +
         'Each job is enqueued in Holdfast and removed from the other library in the same transaction. ' +
-        'Therefore no job is lost or runs in both libraries, even while workers of the other library are still running. ' +
+        'Therefore no job is lost, and no job runs in both libraries, even while workers of the other library are still running. ' +
         'Prints how many jobs were not moved, and why.',
     )
     .argument('<library>', 'pg-boss or graphile-worker')

@@ -14,7 +14,7 @@ export function addLimit(program: CliCommand): void {
     .summary('list the limits')
     .description(
       'Lists the concurrency limits that are in use and the rate limits that are partly spent. ' +
-        'Limits with waiters come first, then the fullest limits, then the rates that take longest to refill. ' +
+        'Limits with waiters come first, then the fullest limits, then the rate limits that take longest to recover. ' +
         'Covers all namespaces, unless --namespace is given. Reads the first 20,000 limits of each kind.',
     )
     .envOption('--prefix <text>', 'list only names that begin with this text')
@@ -24,15 +24,17 @@ export function addLimit(program: CliCommand): void {
 
   addVerb(limit, 'show', ['holdfast limit show export:42', 'holdfast limit show export:42 --json'])
     .summary('show the holders, the waiters and the rate of a limit')
-    .description('Shows the holders of a limit, the waiters in their order, and when the rate will be fully refilled.')
+    .description(
+      'Shows the holders of a limit, the waiters in queue order, and the time until the full burst is available again.',
+    )
     .argument('<name>', 'the name')
     .envOption('--limit <number>', 'maximum number of holders, and of waiters, to show (default: 100)')
     .action(runs(async () => (await import('./show.js')).limitShow))
 
   addVerb(limit, 'reset', ['holdfast limit reset export:42', 'holdfast limit reset --yes api:key'])
-    .summary('revoke all permits of a limit, and refill its rate')
+    .summary('revoke all permits of a limit, and reset its rate limit')
     .description(
-      'Revokes all permits of a limit, notifies their holders, and refills the rate, as if nothing were in use or spent. ' +
+      'Revokes all permits of a limit, notifies their holders, and resets the rate limit, as if nothing were in use or spent. ' +
         'Calls that are waiting for a permit are then admitted.',
     )
     .argument('<name>', 'the name')

@@ -26,7 +26,12 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
     ...moreFact('held by', holding - holders.length),
     ...waiters.map((waiter) => ['waits', permitFact(waiter).join(', ')] as const),
     ...moreFact('waits', waiting - waiters.length),
-    ['rate', rate ? `full again in ${formatDuration(rate.refilledInMs)} if nothing more is spent` : 'nothing is spent'],
+    [
+      'rate',
+      rate
+        ? `full burst available again in ${formatDuration(rate.refilledInMs)} if nothing more is spent`
+        : 'nothing is spent',
+    ],
   ])
 }
 

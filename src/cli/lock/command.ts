@@ -20,8 +20,8 @@ export function addLock(program: CliCommand): void {
       'Runs a command while holding a name, like flock(1) for a fleet. ' +
         'Waits for the name without a limit, unless --wait or --no-wait is given. ' +
         'The command inherits stdin, stdout and stderr, receives signals, and has HOLDFAST_NAME and HOLDFAST_FENCE in its environment. ' +
-        'With --tick in the crontab of every host, one host runs the command once for each tick of a rule. ' +
-        'The command runs for the tick that is nearest to the database clock, and HOLDFAST_TICK contains that tick.',
+        'If every host has the command with --tick in its crontab, only one host runs the command for each tick. ' +
+        'The command runs for the tick that is nearest to the current time of the database clock. HOLDFAST_TICK contains that tick.',
     )
     .argument('<name>', 'the name to hold')
     .argument('[command...]', 'command and its arguments, after --')

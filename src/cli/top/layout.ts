@@ -251,8 +251,8 @@ const help: readonly Line[] = [
   '',
   '  ~12k   estimated from planner statistics      1000+   counting stopped at 1000',
   '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute.',
-  '  Busy queues count only the latest thousands of jobs. TROUBLE covers one hour.',
-  '  WAITED and TOOK show the median/99th percentile before/after the claim.',
+  '  For busy queues, only the last few thousand jobs count. TROUBLE covers one hour.',
+  '  WAITED is the time before the claim, TOOK the time after it (median/p99).',
 ].map((text) => [{ text, style: /^ \w/.test(text) ? 'bold' : undefined }])
 
 function padLine(line: Line, columns: number): Line {

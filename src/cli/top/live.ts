@@ -62,6 +62,8 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
     isReading = true
     try {
       const overview = await read()
+      // The user has pressed p during the read.
+      if (view.isPaused) return
       goneSince = undefined
       view = { ...view, overview, outage: undefined }
     } catch (error) {

@@ -35,7 +35,7 @@ export function holdText({ how, mode, weight, freeInMs }: Holding): string {
     case 'min-hold':
       return `held for ${leftText} more,`
     case 'rate':
-      return `rate refills in ${leftText}`
+      return `next call allowed in ${leftText}`
     case 'permit':
       return weight === 1 ? 'permit' : `${weight} permits`
     case 'place':

@@ -94,7 +94,9 @@ const remedyTexts: Readonly<Record<Remedy['action'], string>> = {
 }
 
 function noRemedyText({ how }: Holding): string {
-  return how === 'rate' ? 'The wait ends when the rate is refilled.' : 'No action is available for this wait.'
+  return how === 'rate'
+    ? 'The wait ends when the rate limit allows the next call.'
+    : 'No action is available for this wait.'
 }
 
 function RemedyAction({ remedy, name }: { readonly remedy: Remedy; readonly name: ContendedName }) {

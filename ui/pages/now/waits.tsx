@@ -63,7 +63,7 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
             <strong>{isCertain ? 'Deadlock.' : 'Possible deadlock.'}</strong>{' '}
             {isCertain
               ? 'Each participant is waiting for the next one. If possible, Holdfast ends the most recent wait after a few seconds.'
-              : 'Each participant is waiting for the next one. If the work that holds a name is also the work that waits, no participant can continue.'}
+              : 'Each participant is waiting for the next one. This is a deadlock if each participant waits within the same work that holds its name.'}
           </p>
           <ul>
             {sides.map(({ participant, holds, waitsFor }) => (

@@ -132,6 +132,7 @@ export function noSuchJob(id: number): string {
   return `There is no job ${id}: it never existed, or it ended so long ago that it was deleted.`
 }
 
-function times(count: number): string {
+/** Formats a number of times, such as `once` or `2 times`. */
+export function times(count: number): string {
   return count === 1 ? 'once' : `${count} times`
 }

@@ -19,7 +19,7 @@ export const limits = {
           `Resets the rate limit of "${name}" immediately. Without this action, the full burst would be available again in ${formatDuration(rate.refilledInMs)}. A caller that has already reserved a start time still waits for that time.`,
       )
       const more = holding - holders.length
-      const facts = [...holders.map(factOf), ...(more > 0 ? [['And', `${more} more`] as const] : [])]
+      const facts = [...holders.map(permitFact), ...(more > 0 ? [['And', `${more} more`] as const] : [])]
       return { subject, text, applies: true, dangerous: holding > 0, facts }
     },
     async run({ observer, operator }, { namespace, name }) {
@@ -40,9 +40,10 @@ function unused(name: string): string {
   return `No permit of "${name}" is held, and its rate limit is unused: there is nothing to reset.`
 }
 
-function factOf(permit: ObservedPermit) {
+/** Returns the participant of a permit and the details of the permit. */
+export function permitFact(permit: ObservedPermit): readonly [participant: string, details: string] {
   const { instance, weight, max, fence, forMs } = permit
   const grant = fence === null ? '' : `, fence ${fence}`
-  const who = participantLabel(permit)
-  return [who, `instance ${instance}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`] as const
+  const details = `instance ${instance}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`
+  return [participantLabel(permit), details]
 }

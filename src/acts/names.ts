@@ -1,6 +1,7 @@
 import { formatDuration } from '../base/index.js'
 import { nameLabel, type ObservedLock, type Observer, participantLabel } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
+import type { ParsedParams } from './params.js'
 
 const needs = { key: 'key' } as const
 /** `name` is the name that the operator typed. Messages show it if the key has no registered name. */
@@ -84,10 +85,7 @@ export const names = {
   }),
 }
 
-interface NameParams {
-  readonly key: string
-  readonly name?: string | undefined
-}
+type NameParams = ParsedParams<typeof needs, typeof params>
 
 /**
  * Finds the sessions that hold the name as a lock. `ours` contains the sessions of Holdfast instances. `refusal`

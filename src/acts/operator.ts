@@ -41,18 +41,12 @@ export class Operator {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
   }
 
-  /**
-   * Expires the lease or the minimum hold on the key. The holder's guarded writes fail immediately. The handle is lost
-   * when the holder receives the notification. Returns false if the key was not leased.
-   */
+  /** Expires a lease or a minimum hold, so that guarded writes fail. Returns false if the key was not leased. */
   async expireLease(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.expire_lease.text, [this.#schema, key])).length > 0
   }
 
-  /**
-   * Asks an instance to drain. Running work may take up to `withinMs` to finish. Returns false if the instance does not
-   * exist or no longer accepts new work.
-   */
+  /** Asks an instance to drain within `withinMs`. Returns false if it is unknown or no longer accepts new work. */
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
     const values = [this.#schema, instance, withinMs === undefined ? null : Math.ceil(withinMs)]
     return (await this.#executor.query(this.#sql.request_drain.text, values)).length > 0
@@ -76,18 +70,12 @@ export class Operator {
     return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
   }
 
-  /**
-   * Deletes a delivery, so that its key can run again. Returns false if the delivery does not exist or is still
-   * running.
-   */
+  /** Deletes a delivery, so that its key can run again. Returns false if the delivery is unknown or still running. */
   async forgetDelivery(namespace: string, key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.forget_delivery.text, [namespace, key])).length > 0
   }
 
-  /**
-   * Ends a session that holds the key. The session loses all its locks. Returns false if the session no longer held the
-   * key.
-   */
+  /** Ends a session, which releases all its locks. Returns false if the session no longer held the key. */
   async endSession(pid: number, key: string): Promise<boolean> {
     try {
       const [row] = await this.#executor.query<{ ended: boolean }>(this.#sql.end_session.text, [pid, key])

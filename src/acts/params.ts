@@ -1,4 +1,4 @@
-import { type OptionRule, readOptions, UsageError } from '../base/index.js'
+import { type OptionRule, oneOf, readOptions, UsageError } from '../base/index.js'
 
 /**
  * Type of a parameter of a view or an act. `key` is a 64-bit key in decimal, and `id` is the ID of a job. Each value
@@ -48,12 +48,8 @@ export function readParams<Needs extends ParamKinds, Params extends ParamKinds>(
 }
 
 function ruleOf(kind: ParamKind): OptionRule<unknown> {
-  if (typeof kind === 'object' && 'oneOf' in kind) {
-    const expected = kind.oneOf.map((word) => `"${word}"`).join(' or ')
-    return { expected, read: (given) => kind.oneOf.find((word) => word === given) }
-  }
-  if (typeof kind === 'object') return numberBetween(...kind.number)
-  return rules[kind]
+  if (typeof kind !== 'object') return rules[kind]
+  return 'oneOf' in kind ? oneOf(...kind.oneOf) : numberBetween(...kind.number)
 }
 
 const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {

@@ -111,11 +111,8 @@ async function queueOf(
 ): Promise<{ readonly queue?: ObservedQueue; readonly unknown?: string }> {
   const [queue] = (await observer.jobs.queues({ namespace, queue: name })).rows
   if (queue) return { queue }
-  const known = (await observer.jobs.queues({ namespace })).rows
-  const meant = suggest(
-    name,
-    known.map((queue) => queue.name ?? ''),
-  )
+  const known = (await observer.jobs.queues({ namespace })).rows.map((queue) => queue.name ?? '')
+  const meant = suggest(name, known)
   return { unknown: joinSentences(`The queue "${name}" has never been used.`, meant && `Did you mean "${meant}"?`) }
 }
 

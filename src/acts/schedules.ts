@@ -2,12 +2,10 @@ import { formatDuration, suggest } from '../base/index.js'
 import { describeRule, ruleFromOptions } from '../cron/index.js'
 import type { Observer, ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
+import type { NoParams, ParsedParams } from './params.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
-interface ScheduleParams {
-  readonly namespace: string
-  readonly name: string
-}
+type ScheduleParams = ParsedParams<typeof needs, NoParams>
 
 export const schedules = {
   /** Requests an additional run now. The ticks of the rule do not change. */
@@ -78,10 +76,7 @@ export const schedules = {
       }),
   }),
 
-  /**
-   * Overrides the rule that the code defines. The override remains in effect after later deployments. If no rule is
-   * given, removes the override.
-   */
+  /** Overrides the rule in the code, even after later deployments. Without a rule, removes the override. */
   'override-schedule': act({
     needs,
     params: { cron: 'text', timezone: 'text', every: { number: [1_000, Number.MAX_SAFE_INTEGER] } },
@@ -135,9 +130,7 @@ async function withSchedule(
   return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
 }
 
-/**
- * Previews an act on a schedule. The act applies and is not dangerous, unless `consequenceOf` returns something else.
- */
+/** Previews an act on a schedule. The act applies and is not dangerous unless `consequenceOf` returns otherwise. */
 async function previewOf(
   { observer }: ActContext,
   { namespace, name }: ScheduleParams,
@@ -217,10 +210,7 @@ function timeOf(at: Date): string {
 }
 
 export async function noSuchSchedule(observer: Observer, namespace: string, name: string): Promise<string> {
-  const { rows } = await observer.schedules.list({ namespace })
-  const meant = suggest(
-    name,
-    rows.map((known) => known.name),
-  )
+  const known = (await observer.schedules.list({ namespace })).rows.map((schedule) => schedule.name)
+  const meant = suggest(name, known)
   return joinSentences(`There is no schedule "${name}".`, meant && `Did you mean "${meant}"?`)
 }

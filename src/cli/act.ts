@@ -1,13 +1,4 @@
-import {
-  type ActContext,
-  type ActName,
-  type Acts,
-  acts,
-  type Consent,
-  type Consequence,
-  Operator,
-  type Outcome,
-} from '../acts/index.js'
+import { type ActContext, type ActName, type Acts, type AnyAct, acts, Operator, type Outcome } from '../acts/index.js'
 import { checkName, UsageError } from '../base/index.js'
 import { Observer } from '../observe/index.js'
 import { requireConfirmation } from './confirm.js'
@@ -19,11 +10,6 @@ import { Progress } from './progress.js'
 import type { Settings } from './settings.js'
 
 type ParamsOf<Name extends ActName> = Parameters<Acts[Name]['run']>[1]
-type AnyAct<Params> = {
-  readonly consent?: Consent
-  preview(context: ActContext, params: Params): Promise<Consequence>
-  run(context: ActContext, params: Params): Promise<Outcome>
-}
 
 /** Previews an act, asks for confirmation if the act requires it, runs the act, and prints the outcome. */
 export async function runAct<Name extends ActName>(
@@ -38,36 +24,28 @@ export async function runAct<Name extends ActName>(
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** Runs an act on a name that is held as a lock or as a lease. */
-export function actOnKey(
-  settings: Settings,
-  name: 'release-name' | 'expire-lease' | 'break-lock',
-  word: string,
-): Promise<void> {
-  const { key, label } = readTarget(settings, word)
-  return runAct(settings, name, { key, name: label })
-}
+/** Acts on one object, which is the argument of the command. */
+export type NamedAct =
+  | Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>
+  | 'release-name'
+  | 'expire-lease'
+  | 'break-lock'
+  | 'forget-delivery'
 
-/** Runs an act on a queue, a schedule or a limit in the namespace. */
-export function actOnName(
-  settings: Settings,
-  name: Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>,
-  word: string,
-): Promise<void> {
-  const [, what] = name.split('-')
-  return runAct(settings, name, { namespace: namespaceOf(settings), name: checkName(word, what) })
-}
-
-export function forgetDelivery(settings: Settings, word: string): Promise<void> {
-  return runAct(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
-}
+export const actOn =
+  (name: NamedAct) =>
+  (settings: Settings, word: string): Promise<void> => {
+    if (name === 'release-name' || name === 'expire-lease' || name === 'break-lock') {
+      const { key, label } = readTarget(settings, word)
+      return runAct(settings, name, { key, name: label })
+    }
+    const { namespace } = settings
+    if (name === 'forget-delivery') return runAct(settings, name, { namespace, key: checkName(word, 'key') })
+    return runAct(settings, name, { namespace, name: checkName(word, name.split('-')[1]) })
+  }
 
 /** Runs an act on several jobs, one after another. Throws for an invalid ID before the first job is changed. */
-export async function actOnJobs(
-  settings: Settings,
-  name: 'retry-job' | 'cancel-job',
-  words: readonly string[],
-): Promise<void> {
+export const actOnJobs = (name: 'retry-job' | 'cancel-job') => async (settings: Settings, words: readonly string[]) => {
   const ids = [...new Set(words.map(jobId))]
   const done: number[] = []
   await withActs(settings, async (context) => {
@@ -105,23 +83,19 @@ export async function previewAndRun<Name extends ActName>(
   name: Name,
   params: ParamsOf<Name>,
 ): Promise<Outcome> {
-  const act = acts[name] as unknown as AnyAct<ParamsOf<Name>>
+  const act = acts[name] as AnyAct
   if (act.consent) {
-    const { text, applies, facts = [] } = await act.preview(context, params)
+    const { text, applies, facts = [] } = await act.preview(context, params as never)
     if (applies) {
       printMessage([text, ...facts.map(([label, value]) => `  ${label}: ${value}`)].join('\n'))
       await requireConfirmation(settings, act.consent.doing, act.consent.question)
     }
   }
-  return act.run(context, params)
+  return act.run(context, params as never)
 }
 
 export function jobId(word: string): number {
   const id = Number(word)
   if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id
   throw new UsageError(`Expected the ID of a job to be a whole number, got ${JSON.stringify(word)}`)
-}
-
-function namespaceOf(settings: Settings): string {
-  return settings.name('namespace') ?? 'default'
 }

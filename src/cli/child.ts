@@ -9,10 +9,7 @@ import {
   stillRunning,
 } from './processes.js'
 
-/**
- * Signals that `lock run` forwards to its command. SIGTSTP and SIGCONT are missing, because a terminal sends them to the whole process
- * group.
- */
+/** Signals that `lock run` forwards. SIGTSTP and SIGCONT are missing: a terminal sends them to the whole group. */
 export const forwardedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
 /** Returns the exit code that shells use for a process that was ended by a signal. */

@@ -1,25 +1,56 @@
-import type { Command } from 'commander'
+import { Command } from 'commander'
+import type { NamedAct } from './act.js'
 import { EnvOption, settingsOf } from './options.js'
 import type { Settings } from './settings.js'
 
 const examples = new WeakMap<Command, readonly string[]>()
 
-/**
- * Adds a command group, such as `lock`. The group's help hides the program's options, because a group only contains
- * commands.
- */
-export function addNoun(program: Command, name: string, description: string, lines: readonly string[]): Command {
+/** A command whose options can also be set by environment variables. */
+export class CliCommand extends Command {
+  override createCommand(name?: string): CliCommand {
+    return new CliCommand(name)
+  }
+
+  envOption(flags: string, description: string, variable?: string): this {
+    return this.addOption(new EnvOption(flags, description, variable))
+  }
+
+  /** Adds an option that can be given several times. */
+  repeatedOption(flags: string, description: string, variable?: string): this {
+    const option = new EnvOption(flags, `${description}; repeatable`, variable)
+    return this.addOption(option.argParser((word: string, words: string[] = []) => [...words, word]))
+  }
+
+  /** Adds the option `--state`, which selects objects in one of these states. */
+  stateOption(objects: string, ...states: readonly string[]): this {
+    const list = `${states.slice(0, -1).join(', ')} or ${states.at(-1)}`
+    return this.addOption(
+      new EnvOption('--state <state>', `list only ${objects} in this state: ${list}`).oneOf(...states),
+    )
+  }
+
+  keyOption(): this {
+    return this.envOption('--key', 'treat NAME as a 64-bit key in decimal, for locks without a name')
+  }
+
+  yesOption(): this {
+    return this.envOption('--yes', 'do not ask for confirmation')
+  }
+}
+
+/** Adds a command group, such as `lock`. The group's help hides the program's options: a group only contains commands. */
+export function addNoun(program: CliCommand, name: string, description: string, lines: readonly string[]): CliCommand {
   const noun = program.command(name).description(description)
   return withExamples(noun.configureHelp({ showGlobalOptions: false, sortSubcommands: false }), lines)
 }
 
 /** Adds a command to a group, or directly to the program. */
-export function addVerb(parent: Command, name: string, lines: readonly string[]): Command {
+export function addVerb(parent: CliCommand, name: string, lines: readonly string[]): CliCommand {
   const verb = parent.command(name)
   return withExamples(verb.configureHelp({ showGlobalOptions: true, sortSubcommands: false }), lines)
 }
 
-export function withExamples(command: Command, lines: readonly string[]): Command {
+export function withExamples(command: CliCommand, lines: readonly string[]): CliCommand {
   examples.set(command, lines)
   return command.addHelpText('before', `Examples:\n${lines.map((line) => `  ${line}`).join('\n')}\n`)
 }
@@ -29,18 +60,16 @@ export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? []
 }
 
-/** Creates a command's action from a function that receives the settings and the arguments. */
-export function runs<Args extends unknown[]>(run: (settings: Settings, ...args: Args) => unknown) {
+/** Creates a command's action. `load` imports the function that receives the settings and the command's arguments. */
+export function runs<Args extends unknown[]>(load: () => Promise<(settings: Settings, ...args: Args) => unknown>) {
   return async (...all: unknown[]): Promise<void> => {
+    const run = await load()
     // Commander appends the parsed options and the command to the arguments.
     await run(await settingsOf(all.at(-1) as Command), ...(all.slice(0, -2) as Args))
   }
 }
 
-export function keyOption(): EnvOption {
-  return new EnvOption('--key', 'treat NAME as a 64-bit key in decimal, for locks without a name')
-}
-
-export function yesOption(): EnvOption {
-  return new EnvOption('--yes', 'do not ask for confirmation')
+/** Creates the action of a command that runs an act on the object that its argument names. */
+export function runsAct(name: NamedAct) {
+  return runs(async () => (await import('./act.js')).actOn(name))
 }

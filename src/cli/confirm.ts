@@ -15,10 +15,7 @@ export async function confirm(question: string): Promise<boolean> {
   }
 }
 
-/**
- * Returns if `--yes` was given or if the user confirms on the terminal. Otherwise throws, so that the command does
- * nothing.
- */
+/** Returns if `--yes` was given or if the user confirms. Otherwise throws, so that the command does nothing. */
 export async function requireConfirmation(settings: Settings, action: string, question: string): Promise<void> {
   if (settings.flag('yes')) return
   if (!process.stdin.isTTY) {

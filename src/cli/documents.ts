@@ -205,14 +205,13 @@ export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
     : Documents[Name]
 
 /** A name as it appears in the output of commands. */
-interface Name {
+export interface Name {
   /** The name. Null for a key that is not registered. */
   readonly name: string | null
   /** Namespace of the name. Null for a key that is not registered. */
   readonly namespace: string | null
   /**
    * 64-bit key of the name, in decimal.
-   *
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
@@ -254,7 +253,6 @@ export interface LimitShow {
 export interface LimitPermits extends Omit<LimitDetails, 'rate'> {
   /**
    * 64-bit key of the permits, in decimal.
-   *
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
@@ -264,7 +262,6 @@ export interface LimitPermits extends Omit<LimitDetails, 'rate'> {
 export interface LimitRate {
   /**
    * 64-bit key of the rate, in decimal.
-   *
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
@@ -422,7 +419,6 @@ export interface FixAttempt {
 export interface DemoLine {
   /**
    * Seconds since the first line.
-   *
    * @fraction
    */
   readonly seconds: number
@@ -451,7 +447,6 @@ export interface Measured extends Sample {
   /**
    * Median duration of the operation for one caller, divided by the median duration of a plain round trip to the database. Null if one of
    * the two medians is missing.
-   *
    * @fraction
    */
   readonly roundTrips: number | null
@@ -463,13 +458,11 @@ export interface Sample {
   readonly perSecond: number
   /**
    * Median duration of an operation, in milliseconds.
-   *
    * @fraction
    */
   readonly p50Ms: number | null
   /**
    * 99th percentile of the duration, in milliseconds.
-   *
    * @fraction
    */
   readonly p99Ms: number | null

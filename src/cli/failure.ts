@@ -45,10 +45,7 @@ export function printMessage(message: string): void {
   process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }
 
-/**
- * Reports an error of the command line parser, such as `error: unknown option '--jsn'`. A second line may contain a
- * suggestion in brackets.
- */
+/** Reports an error of the parser, such as `error: unknown option '--jsn'`. A second line may suggest a correction. */
 function reportUsageError(error: CommanderError, asJson: boolean): number {
   if (error.exitCode === 0) return exitCode.done
   if (error.code !== 'commander.help') {
@@ -67,10 +64,7 @@ function printError(
   else printMessage(`holdfast: ${failure.message}${failure.hint ? `\n${failure.hint}` : ''}`)
 }
 
-/**
- * Hides passwords, because the message of a usage error repeats the argument, which may be a URL. The word `password`
- * itself is not hidden, because Holdfast's own examples contain it.
- */
+/** Hides passwords of URLs in usage errors, but not the word `password`, which Holdfast's own examples contain. */
 function withoutSecrets(text: string): string {
   return text
     .replace(/(\w+:\/\/[^\s:@/]*):(?!password@)[^\s@]*@/g, '$1:***@')

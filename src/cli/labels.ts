@@ -22,19 +22,16 @@ export function durationLabel({ forMs, granted }: Pick<ObservedLock, 'forMs' | '
   return granted ? '' : '0ms'
 }
 
-interface Target {
+export interface Target {
   readonly key: string
   readonly label: string
   readonly namespace: string | null
 }
 
-/**
- * Reads the argument NAME. With `--key`, the argument is a number that identifies a pair, a numbered key or another
- * program's lock.
- */
+/** Reads the argument NAME. With `--key`, NAME is the number of a pair, a numbered key or another program's lock. */
 export function readTarget(settings: Settings, name: string): Target {
   if (!settings.flag('key')) {
-    return hashedKey(settings.name('namespace') ?? 'default', checkName(name))
+    return hashedKey(settings.namespace, checkName(name))
   }
   if (!/^-?\d{1,19}$/.test(name) || BigInt.asIntN(64, BigInt(name)) !== BigInt(name)) {
     throw new UsageError(`Expected a 64-bit key in decimal, got ${JSON.stringify(name)}`)

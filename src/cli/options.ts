@@ -2,10 +2,7 @@
 import { type Command, Option } from 'commander'
 import type { Settings } from './settings.js'
 
-/**
- * An option that can also be set by an environment variable. The command line takes precedence. An empty variable
- * counts as unset.
- */
+/** An option that can also be set by an environment variable. The command line wins. An empty variable is unset. */
 export class EnvOption extends Option {
   readonly variable: string
   /** Allowed values of the option, used for completion. `Settings.oneOf` checks the given value. */
@@ -21,11 +18,6 @@ export class EnvOption extends Option {
     this.values = values
     return this
   }
-}
-
-/** Allows an option to be given several times. */
-export function repeated(option: EnvOption): EnvOption {
-  return option.argParser((word: string, words: string[] = []) => [...words, word]) as EnvOption
 }
 
 /** Reads the options of a command. */

@@ -20,20 +20,20 @@ export interface Column<Row> {
 export type Colour = 'red' | 'green' | 'yellow' | 'dim'
 const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
-/**
- * Name of a command. The functions below take this name as a type argument, so the compiler checks that the document
- * has the type that the command declares. A call without the type argument does not compile.
- */
+/** Name of a command. A call without this type argument does not compile, and a wrong document does not either. */
 type Command = keyof Documents
 
 type Value = string | number | boolean | Date | null
 type ValueKey<Row> = { [Key in keyof Row]: Row[Key] extends Value ? Key : never }[keyof Row]
 
-/** Returns columns that appear only in a pipe. Each title is mapped to the property that the column shows. */
+/** Returns columns that show a property of the row as it is. Each title is mapped to the property. */
+export function plainColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
+  return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => ({ title, value: (row) => row[key] as Value }))
+}
+
+/** Returns plain columns that appear only in a pipe. */
 export function pipedColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
-  return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => {
-    return { title, value: (row) => row[key] as Value, shown: onlyWhenPiped }
-  })
+  return plainColumns<Row>(columns).map((column) => ({ ...column, shown: onlyWhenPiped }))
 }
 
 /** Formats a count with its noun, such as `1 job` or `2 jobs`. */
@@ -78,14 +78,13 @@ export function paint(settings: Settings, text: string, colour: Colour | undefin
   return `\x1b[${codes[colour]}m${text}\x1b[0m`
 }
 
+const escapes: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n' }
+
 /** Escapes characters in a name that would move the cursor, end the line or end the field. */
 export function visible(text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
-    character === '\t'
-      ? '\\t'
-      : character === '\n'
-        ? '\\n'
-        : `\\u${character.codePointAt(0)!.toString(16).padStart(4, '0')}`,
+  return text.replace(
+    /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
+    (character) => escapes[character] ?? `\\u${character.codePointAt(0)!.toString(16).padStart(4, '0')}`,
   )
 }
 

@@ -12,9 +12,7 @@ export interface Process {
   readonly startedAt: string
 }
 
-/**
- * Lists all processes. Reads /proc on Linux, because slim containers do not contain ps, and runs ps on other systems.
- */
+/** Lists all processes. Reads /proc on Linux, because slim containers have no ps, and runs ps on other systems. */
 export function listProcesses(): Process[] {
   try {
     return process.platform === 'linux' ? readProc() : readPs()
@@ -31,17 +29,13 @@ export function descendantsOf(pid: number, all = listProcesses()): Process[] {
   return found
 }
 
-/**
- * Returns true if the terminal sends the signals of Ctrl-C and Ctrl-\ to this process group, which includes the child.
- */
+/** Returns true if the terminal sends the signals of Ctrl-C and Ctrl-\ to this process group, including the child. */
 export function isTerminalsForeground(): boolean {
   const self = listProcesses().find(({ pid }) => pid === process.pid)
   return self !== undefined && self.foreground > 0 && self.foreground === self.group
 }
 
-/**
- * Returns the processes that are still running. A later process with the same pid is not considered the same process.
- */
+/** Returns the processes that are still running. A later process with the same pid is a different process. */
 export function stillRunning(all: readonly Process[], processes: readonly Process[]): Process[] {
   const started = new Map(all.map(({ pid, startedAt }) => [pid, startedAt]))
   return processes.filter(({ pid, startedAt }) => started.get(pid) === startedAt)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { addBench } from './bench/command.js'
-import { addVerb, withExamples } from './command.js'
+import { addVerb, CliCommand, withExamples } from './command.js'
 import { addCompletion } from './completion/command.js'
 import { addDashboard } from './dashboard/command.js'
 import { addDelivery } from './delivery/command.js'
@@ -15,7 +15,6 @@ import { addLease } from './lease/command.js'
 import { addLimit } from './limit/command.js'
 import { addLock } from './lock/command.js'
 import { addMigrate } from './migrate/command.js'
-import { EnvOption } from './options.js'
 import { addQueue } from './queue/command.js'
 import { addSchedule } from './schedule/command.js'
 import { addTop } from './top/command.js'
@@ -32,8 +31,8 @@ const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
  * Options for the database and the output belong to the program, and users may write these options before or after the
  * command name.
  */
-export function makeProgram(): Command {
-  const program = new Command('holdfast')
+export function makeProgram(): CliCommand {
+  const program = new CliCommand('holdfast')
     .description('Distributed locks, leader election, cron schedules, a job queue and rate limits on PostgreSQL.')
     .version(packageVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
@@ -41,7 +40,14 @@ export function makeProgram(): Command {
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
     .configureOutput({ outputError: () => {} })
     .exitOverride()
-  for (const option of globalOptions()) program.addOption(option)
+    .envOption('--url <url>', 'URL of the database (default: taken from the PG* variables)', 'DATABASE_URL')
+    .envOption('--direct-url <url>', 'URL of the same database that bypasses a pooler, for locks')
+    .envOption('--namespace <name>', 'namespace to use (default: "default")')
+    .envOption('--schema <name>', 'schema that contains the Holdfast tables (default: "holdfast")')
+    .envOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)')
+    .envOption('--json', 'print one JSON document on stdout')
+    .envOption('--jsonl', 'print one JSON document per line')
+    .envOption('--no-color', 'print no colours', 'NO_COLOR')
   withExamples(program, [
     'holdfast lock run nightly-report -- node report.js',
     'holdfast lock ls',
@@ -59,16 +65,13 @@ export function makeProgram(): Command {
   return program
 }
 
-/**
- * Adds the command `help`. If a word is mistyped, Commander's own `help` command would show the help of the whole
- * program.
- */
-function addHelp(program: Command): void {
+/** Adds the command `help`. For a mistyped word, Commander's own command would show the help of the whole program. */
+function addHelp(program: CliCommand): void {
   addVerb(program, 'help', ['holdfast help lock run'])
     .description('print the help for a command')
     .argument('[words...]', 'the command')
     .action(async (words: string[]) => {
-      let command = program
+      let command: Command = program
       for (const word of words) {
         if (command.commands.length === 0) break
         const inner = command.commands.find((one) => one.name() === word)
@@ -78,19 +81,6 @@ function addHelp(program: Command): void {
       }
       command.outputHelp()
     })
-}
-
-function globalOptions(): EnvOption[] {
-  return [
-    new EnvOption('--url <url>', 'URL of the database (default: taken from the PG* variables)', 'DATABASE_URL'),
-    new EnvOption('--direct-url <url>', 'URL of the same database that bypasses a pooler, for locks'),
-    new EnvOption('--namespace <name>', 'namespace to use (default: "default")'),
-    new EnvOption('--schema <name>', 'schema that contains the Holdfast tables (default: "holdfast")'),
-    new EnvOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)'),
-    new EnvOption('--json', 'print one JSON document on stdout'),
-    new EnvOption('--jsonl', 'print one JSON document per line'),
-    new EnvOption('--no-color', 'print no colours', 'NO_COLOR'),
-  ]
 }
 
 function packageVersion(): string {

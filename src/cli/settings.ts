@@ -12,10 +12,7 @@ interface OptionValue {
   readonly source: string
 }
 
-/**
- * Reads the options of a command by name and type. Values are checked here instead of in the parser, so that all errors
- * have the same form and each command can choose its own exit code.
- */
+/** Reads and checks options by name and type, so that all errors look alike and commands choose their exit codes. */
 export class Settings {
   readonly #command: Command
 
@@ -35,10 +32,12 @@ export class Settings {
     return text === undefined ? undefined : checkName(text, given!.source)
   }
 
-  /**
-   * Reads an option but ignores its environment variable. Used by commands that must not use the database of the other
-   * commands.
-   */
+  /** The namespace that a command works on. Commands that list objects work on all namespaces by default instead. */
+  get namespace(): string {
+    return this.name('namespace') ?? 'default'
+  }
+
+  /** Reads an option without its environment variable, for commands that must not use the usual database. */
   fromCommandLine(name: string): string | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
       if (command.getOptionValueSource(name) === 'cli') return command.getOptionValue(name)
@@ -68,16 +67,13 @@ export class Settings {
   }
 
   wholeNumber(name: string, atLeast: number, atMost: number): number | undefined {
-    return this.#read(name, `a whole number between ${atLeast} and ${atMost}`, (text) => {
-      const number = Number(text)
-      return /^-?\d+$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
-    })
+    return this.number(name, atLeast, atMost, 'a whole number', /^-?\d+$/)
   }
 
-  number(name: string, atLeast: number, atMost: number): number | undefined {
-    return this.#read(name, `a number between ${atLeast} and ${atMost}`, (text) => {
+  number(name: string, atLeast: number, atMost: number, what = 'a number', pattern = /^-?\d+(\.\d+)?$/) {
+    return this.#read(name, `${what} between ${atLeast} and ${atMost}`, (text) => {
       const number = Number(text)
-      return /^-?\d+(\.\d+)?$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
+      return pattern.test(text) && number >= atLeast && number <= atMost ? number : undefined
     })
   }
 

@@ -41,10 +41,7 @@ function loadPage() {
   return { html: readFileSync(new URL('index.html', directory), 'utf8'), assets }
 }
 
-/**
- * Returns the page. The page's base URL is relative and contains only the last segment of the path, so the base URL is
- * also correct behind a proxy that removes a path prefix.
- */
+/** Returns the page. Its relative base URL is also correct behind a proxy that removes a path prefix. */
 export function pageResponse(path: string): Response {
   const last = path.slice(path.lastIndexOf('/') + 1)
   const base = last === '' ? './' : `./${last}/`

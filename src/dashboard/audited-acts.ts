@@ -46,12 +46,8 @@ export class AuditedActs {
       throw new UsageError(`There is no action ${describe(name)}`, meant && `Did you mean ${meant}?`)
     }
     if (this.#readOnly) {
-      throw new Refusal(
-        403,
-        'READ_ONLY',
-        'This dashboard is read-only',
-        'The dashboard was created with the option readOnly.',
-      )
+      const hint = 'The dashboard was created with the option readOnly.'
+      throw new Refusal(403, 'READ_ONLY', 'This dashboard is read-only', hint)
     }
     if (!visitor.rights.includes(name as ActName)) {
       const hint = 'The auth function must grant this right to the visitor.'

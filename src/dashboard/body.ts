@@ -2,10 +2,7 @@ import { Refusal } from './refusal.js'
 
 const maxBytes = 16_384
 
-/**
- * Reads the body as JSON. Rejects every other content type, because forms on other sites can send those content types
- * but not JSON.
- */
+/** Reads the body as JSON. Rejects other content types, because forms on other sites can send only those. */
 export async function readJson(request: Request): Promise<unknown> {
   const [type = ''] = (request.headers.get('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() !== 'application/json') {

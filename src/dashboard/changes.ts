@@ -1,10 +1,7 @@
 /** Tolerance for ages, because the ages in one snapshot come from statements that run one after the other. */
 const toleranceMs = 400
 
-/**
- * Whether two snapshots taken `elapsedMs` apart are equal. A number whose name ends with `Ms` may change by the elapsed
- * time, because it is an age or a remaining time.
- */
+/** Compares two snapshots. A number named `…Ms` is an age or a remaining time, and may change by the elapsed time. */
 export function isSame(before: unknown, after: unknown, elapsedMs: number, name = ''): boolean {
   if (Object.is(before, after)) return true
   if (typeof before === 'number' && typeof after === 'number') {

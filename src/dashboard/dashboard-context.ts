@@ -22,10 +22,7 @@ const maxConnections = 5
 const queryTimeoutMs = 10_000
 /** Timeout of the clock query. If the clock query times out, the database counts as unreachable. */
 const pingTimeoutMs = 2_000
-/**
- * Idle time after which a fleet member is closed. An open member has one row in the database, which it renews
- * regularly.
- */
+/** Idle time after which a member is closed. An open member has one row in the database, which it renews regularly. */
 const memberIdleMs = 60_000
 /** Maximum number of open fleet members. The dashboard exceeds this number only while all members are in use. */
 const maxMembers = 5
@@ -142,7 +139,7 @@ export class DashboardContext {
   #openMember(namespace: string): Member {
     if (this.#isClosed) throw new ClosedError('The dashboard')
     const [longestIdle] = this.#idleMembers()
-    if (this.#members.size >= maxMembers && longestIdle) void this.#closeMember(longestIdle.namespace)
+    if (this.#members.size >= maxMembers && longestIdle) void this.#closeMember(longestIdle[0])
     const { schema } = this.viewContext
     const pool = this.#pool
     const holdfast = withoutRecording(() => Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
@@ -155,15 +152,13 @@ export class DashboardContext {
   }
 
   /** Returns the members that are not in use, longest idle first. */
-  #idleMembers(): { readonly namespace: string; readonly lastUsedAt: number }[] {
-    return [...this.#members]
-      .filter(([, { uses }]) => uses === 0)
-      .map(([namespace, { lastUsedAt }]) => ({ namespace, lastUsedAt }))
-      .sort((a, b) => a.lastUsedAt - b.lastUsedAt)
+  #idleMembers(): [namespace: string, member: Member][] {
+    const idle = [...this.#members].filter(([, { uses }]) => uses === 0)
+    return idle.sort(([, one], [, other]) => one.lastUsedAt - other.lastUsedAt)
   }
 
   #closeIdleMembers(): void {
-    for (const { namespace, lastUsedAt } of this.#idleMembers()) {
+    for (const [namespace, { lastUsedAt }] of this.#idleMembers()) {
       if (performance.now() - lastUsedAt > memberIdleMs) void this.#closeMember(namespace)
     }
   }

@@ -42,10 +42,7 @@ const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-for
 const loopbackOnly = 'This dashboard has no auth function, so it accepts only requests from its own machine'
 const authHint = 'Pass a function that authenticates visitors: dashboard({ auth }).'
 
-/**
- * Checks requests to a dashboard without `auth`. Refuses a request if it comes from a different machine or through a
- * proxy, or if its host name belongs to a different machine.
- */
+/** Without `auth`: refuses requests from another machine, through a proxy, or with another machine's host name. */
 function requireLoopback(request: Request, { remoteAddress }: RequestSource): void {
   const refusal = (reason = '', hint = '') => new Refusal(403, 'AUTH_REQUIRED', loopbackOnly + reason, authHint + hint)
   if (remoteAddress === undefined) {
@@ -83,9 +80,7 @@ function hostOf({ headers, url }: Request): string {
   return URL.canParse(address) ? new URL(address).host : ''
 }
 
-/**
- * Refuses cross-site requests, which a different site sends through a visitor's browser to use the visitor's rights.
- */
+/** Refuses cross-site requests, which another site sends through a visitor's browser to use the visitor's rights. */
 export function refuseCrossSite(request: Request): void {
   const site = request.headers.get('sec-fetch-site')
   const origin = request.headers.get('origin')

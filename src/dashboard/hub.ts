@@ -52,10 +52,7 @@ export class Hub {
     return this.#subscriptions.size
   }
 
-  /**
-   * Subscribes the listener. If the request already has a snapshot or a failure, the listener receives it before this
-   * method returns. Returns the function that unsubscribes.
-   */
+  /** Subscribes the listener, which first receives the latest snapshot and failure. Returns the unsubscriber. */
   subscribe(request: ViewRequest, listener: (message: LiveMessage) => void): () => void {
     let subscription = this.#subscriptions.get(request.id)
     if (subscription === undefined) {
@@ -148,10 +145,7 @@ export class Hub {
     }
   }
 
-  /**
-   * Publishes the failure to all subscriptions. Afterwards, only the subscription that is due first tries the database
-   * again.
-   */
+  /** Publishes the failure to all subscriptions. Then only the one that is due first tries the database again. */
   #publishUnreachable(subscription: Subscription, body: ErrorBody): void {
     const again = performance.now() + retryMs
     subscription.dueAt = again

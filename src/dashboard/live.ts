@@ -6,10 +6,7 @@ const maxStreams = 100
 const maxViews = 16
 /** Interval between keep-alive comments, which prevent proxies from closing idle connections. */
 const keepAliveMs = 15_000
-/**
- * Maximum lifetime of a stream. When the stream ends, the browser reconnects, and the server refuses visitors who have
- * lost access.
- */
+/** Maximum lifetime of a stream. The browser then reconnects, and visitors who have lost access are refused. */
 const maxStreamMs = 600_000
 const bufferBytes = 65_536
 
@@ -68,10 +65,7 @@ export class Streams {
   }
 }
 
-/**
- * Event stream of one page. A new message of a view replaces an older message that has not been sent yet, so a slow
- * page is at most one message per view behind.
- */
+/** Event stream of one page. A new message of a view replaces an older message that has not been sent yet. */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
   readonly #pending = new Map<string, string>()

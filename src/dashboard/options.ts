@@ -62,9 +62,7 @@ export function readSettings(options: DashboardOptions) {
   )
 }
 
-/**
- * Checks the return value of `auth`. Throws if the value is invalid, so that a mistake in `auth` never grants a right.
- */
+/** Checks the return value of `auth`. Throws for an invalid value, so that a mistake in `auth` never grants a right. */
 export function readVisitor(
   given: Visitor | null,
 ): { readonly name: string; readonly rights: readonly ActName[] } | null {

@@ -11,10 +11,7 @@ export function statementListOf(queries: readonly RecordedQuery[]): StatementLis
   return { statements: [...new Map(statements.map((one) => [one.text, one])).values()] }
 }
 
-/**
- * Matches parameters such as $1. Also matches strings, quoted names, comments and function bodies, because their
- * content must not change.
- */
+/** Matches parameters such as $1, and strings, quoted names, comments and bodies, whose content must not change. */
 const tokens = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$\$[\s\S]*?\$\$|\$(\d+)/g
 
 /** Replaces the statement's parameters with literals. */
@@ -22,10 +19,7 @@ export function withValues(text: string, values: readonly unknown[]): string {
   return text.replace(tokens, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
 }
 
-/**
- * Formats a value as quoted text without a type. The statement determines the type, as it does for a parameter that a
- * driver sends.
- */
+/** Formats a value as quoted text without a type. The statement determines the type, as for a driver's parameter. */
 export function literal(value: unknown): string {
   const text = textOf(value)
   return text === null ? 'null' : quote(text)
@@ -48,10 +42,7 @@ function arrayOf(values: readonly unknown[]): string {
   return `{${items.join(',')}}`
 }
 
-/**
- * Invisible and direction-changing characters. These characters are escaped, because people copy and paste the
- * statement.
- */
+/** Invisible and direction-changing characters, which are escaped, because people copy and paste the statement. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 
 function quote(text: string): string {

@@ -15,14 +15,9 @@ export function errorBody(error: unknown): ErrorBody {
 export function toJson(data: unknown): string {
   const json = JSON.stringify(data ?? null, (_, value) => (typeof value === 'string' ? truncate(value) : value))
   if (json.length <= maxJsonLength) return json
-  throw new HoldfastError(
-    `Expected the data of this view to have at most ${maxJsonLength} characters, got ${json.length}`,
-    {
-      code: 'TOO_LARGE',
-      retryable: false,
-      hint: 'Select a namespace, or use the command line.',
-    },
-  )
+  const message = `Expected the data of this view to have at most ${maxJsonLength} characters, got ${json.length}`
+  const hint = 'Select a namespace, or use the command line.'
+  throw new HoldfastError(message, { code: 'TOO_LARGE', retryable: false, hint })
 }
 
 function truncate(text: string): string {

@@ -5,14 +5,15 @@ import type { Executor, Reader } from '../postgres/index.js'
 import type { Audit } from './audit.js'
 import type { Redact } from './redact.js'
 
+/** Maximum number of rows in a list. */
+export const maxRows = 200
+
 /** Dependencies of the views. */
 export interface ViewContext {
   readonly executor: Executor & Reader
   readonly observer: Observer
   readonly schema: string
-  /**
-   * Runs `work` with a fleet member that holds no locks. The member opens on first use and closes after an idle period.
-   */
+  /** Runs `work` with a fleet member that holds no locks, opens on first use and closes after an idle period. */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   readonly audit: Audit
   /** Redacts every payload: inputs, results, answers, errors and log lines. */

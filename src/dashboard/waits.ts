@@ -64,15 +64,7 @@ export interface TreeRow {
   readonly isRepeated: boolean
 }
 
-const emptyView: WaitGraphView = {
-  calls: 0,
-  roots: [],
-  cycles: [],
-  participants: [],
-  names: [],
-  tree: [],
-  isPartial: false,
-}
+const emptyView = { calls: 0, roots: [], cycles: [], participants: [], names: [], tree: [], isPartial: false }
 
 export function waitGraphView(graph?: WaitGraph): WaitGraphView {
   if (!graph || graph.names.length === 0) return emptyView
@@ -103,10 +95,7 @@ function callsOf(waits: ContendedName['waits']): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/**
- * Shortens a large graph. Keeps cycles first, then participants that block others, then the names with the most
- * waiters.
- */
+/** Shortens a large graph. Keeps cycles first, then participants that block others, then names with many waiters. */
 function relevantNames({ names, cycles }: WaitGraph): ContendedName[] {
   const sides = cycles.flatMap((cycle) => cycle.sides)
   const inCircle = new Set(sides.flatMap(({ holds, waitsFor }) => [holds, waitsFor]))

@@ -50,10 +50,7 @@ export interface Me {
   readonly error: ErrorBody | null
 }
 
-/**
- * Response to `GET api/view/NAME?params`, and data of `event: view`. The field `view` contains `NAME?params` exactly as
- * the page sent it.
- */
+/** Response to `GET api/view/NAME?params`, and data of `event: view`. `view` is `NAME?params` as the page sent it. */
 export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
   /** Time of the snapshot by the database clock. Ages and remaining times are relative to this time. */

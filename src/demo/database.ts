@@ -43,10 +43,7 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
   }
 }
 
-/**
- * Opens the user's database. The demo creates two schemas there and drops them at the end. Only one demo can run at a
- * time.
- */
+/** Creates two schemas in the user's database and drops them at the end. Only one demo can run at a time. */
 async function openOnServer(
   url: string,
   directUrl: string | undefined,

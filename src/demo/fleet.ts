@@ -18,6 +18,11 @@ function nameOf(number: number): string {
   return `${firstNames[number % firstNames.length]}${round === 0 ? '' : ` ${round + 1}`}`
 }
 
+interface FleetListener {
+  onMessage(member: Member, message: InstanceMessage): void
+  onEnded(member: Member, how: string): void
+}
+
 /** The process of one instance. */
 export class Member {
   readonly name: string
@@ -32,19 +37,15 @@ export class Member {
   readonly #process: ChildProcess
   #freezer: ChildProcess | undefined
 
-  constructor(
-    options: InstanceOptions,
-    onMessage: (member: Member, message: InstanceMessage) => void,
-    onEnded: (member: Member, how: string) => void,
-  ) {
+  constructor(options: InstanceOptions, listener: FleetListener) {
     this.name = options.name
     this.#process = fork(program, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    this.#process.on('message', (message) => onMessage(this, message as InstanceMessage))
+    this.#process.on('message', (message) => listener.onMessage(this, message as InstanceMessage))
     this.#process.on('error', () => {}) // `exit` reports the end.
     this.ended = new Promise((resolve) => {
       this.#process.once('exit', (status, signal) => {
         this.state = 'gone'
-        onEnded(this, signal ?? `status ${status}`)
+        listener.onEnded(this, signal ?? `status ${status}`)
         resolve()
       })
     })
@@ -99,11 +100,6 @@ export class Member {
   }
 }
 
-interface FleetListener {
-  onMessage(member: Member, message: InstanceMessage): void
-  onEnded(member: Member, how: string): void
-}
-
 /** The instances of the demo whose processes have not ended. */
 export class Fleet {
   readonly #database: DemoDatabase
@@ -121,14 +117,12 @@ export class Fleet {
   start(): Member {
     const { url, directUrl, schema, tables } = this.#database
     const options = { name: nameOf(this.#started++), url, directUrl, schema, tables, expiryMs: this.#expiryMs }
-    const member = new Member(
-      options,
-      (from, message) => this.#listener.onMessage(from, message),
-      (who, how) => {
-        this.#members.delete(who)
-        this.#listener.onEnded(who, how)
-      },
-    )
+    const { onMessage } = this.#listener
+    const onEnded = (who: Member, how: string) => {
+      this.#members.delete(who)
+      this.#listener.onEnded(who, how)
+    }
+    const member = new Member(options, { onMessage, onEnded })
     this.#members.add(member)
     return member
   }
@@ -138,10 +132,7 @@ export class Fleet {
     return [...this.#members].filter(({ state }) => state === 'open')
   }
 
-  /**
-   * Instances that receive requests. Includes frozen instances, because a load balancer does not notice a freeze
-   * immediately.
-   */
+  /** Instances that receive requests, including frozen ones: a load balancer does not notice a freeze immediately. */
   get reachable(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'open' || state === 'frozen')
   }

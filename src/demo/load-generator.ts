@@ -53,10 +53,7 @@ export class LoadGenerator {
     await Promise.all(this.#running)
   }
 
-  /**
-   * Repeats the delivery of an event until status 201 acknowledges the booking. Status 202 means that another delivery
-   * of the event is still running.
-   */
+  /** Repeats the delivery of an event until status 201. With status 202, another delivery is still running. */
   async #deliverPayment(event: string): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       this.#deliveries++

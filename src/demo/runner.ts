@@ -26,7 +26,6 @@ interface DemoOptions {
 export interface DemoOutcome {
   /**
    * Duration in seconds, measured from the first line of output.
-   *
    * @fraction
    */
   readonly seconds: number
@@ -77,10 +76,7 @@ export class DemoRunner {
   #doneByKind = new Map<string, number>()
   readonly #lostInstances = { killed: 0, frozen: 0 }
   readonly #takeoverMs: Record<'killed' | 'frozen', number[]> = { killed: [], frozen: [] }
-  /**
-   * Largest number of violations that one proof counted. The counts are not added up, because violations stay in the
-   * tables and every later proof counts them again.
-   */
+  /** Largest count of one proof. Violations stay in the tables, so that every later proof counts them again. */
   #violations = 0
   #endedByThemselves = 0
 
@@ -225,9 +221,7 @@ export class DemoRunner {
   #reportDeath(member: Member, how: string): void {
     if (member.isExpectedToEnd) return
     this.#endedByThemselves++
-    this.#report('died', `${member.name} has ended unexpectedly (${how}).`, {
-      instance: member.name,
-    })
+    this.#report('died', `${member.name} has ended unexpectedly (${how}).`, { instance: member.name })
   }
 
   #reportTrouble(error: unknown, member?: Member): void {

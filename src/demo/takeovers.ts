@@ -26,9 +26,7 @@ export class Takeovers {
   readonly #losses = new Set<Loss>()
   readonly #onComplete: (loss: Loss) => void
 
-  /**
-   * Calls `onComplete` when all work of a lost instance has been taken over, or when no further takeover is expected.
-   */
+  /** Calls `onComplete` when all work of a lost instance was taken over, or when no takeover is expected any longer. */
   constructor(onComplete: (loss: Loss) => void) {
     this.#onComplete = onComplete
   }

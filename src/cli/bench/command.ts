@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb, runs, yesOption } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addVerb, type CliCommand, runs } from '../command.js'
 
-export function addBench(program: Command): void {
+export function addBench(program: CliCommand): void {
   addVerb(program, 'bench', ['holdfast bench', 'holdfast bench --seconds 5 --yes --json'])
     .summary('measure how fast Holdfast is on your database')
     .description(
@@ -10,7 +8,7 @@ export function addBench(program: Command): void {
         'Creates its own schema, holdfast_bench, and drops it at the end. Your tables are not touched. ' +
         'The benchmark keeps the server busy, so it asks for confirmation unless the database is on this machine.',
     )
-    .addOption(new EnvOption('--seconds <number>', 'duration of each measurement in seconds (default: 1)'))
-    .addOption(yesOption())
-    .action(runs(async (settings) => (await import('./run.js')).bench(settings)))
+    .envOption('--seconds <number>', 'duration of each measurement in seconds (default: 1)')
+    .yesOption()
+    .action(runs(async () => (await import('./run.js')).bench))
 }

@@ -18,58 +18,38 @@ const manyCallers = 64
 const workers = 100
 const pollEveryMs = 5
 const batchSize = 1_000
-/**
- * Maximum number of jobs that are enqueued. The number is limited because the last measurement runs all of these jobs.
- */
+/** Maximum number of jobs to enqueue. Limited, because the last measurement runs all of these jobs. */
 const maxJobs = 200_000
 const warmUps = 3
 
-/**
- * Returns the measurements in the order in which they run. The last measurement runs the jobs that the previous measurement enqueued.
- */
+/** Returns the measurements in their order. The last one runs the jobs that the previous one enqueued. */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [
-    ...[1, manyCallers].map((atOnce) => ({ name: 'SQL', unit: 'round trips', atOnce, run: sql(atOnce) })),
-    ...[1, manyCallers].map((atOnce) => ({ name: 'lock', unit: 'pairs', atOnce, run: locks(atOnce) })),
-    ...[1, manyCallers].map((atOnce) => ({ name: 'lease', unit: 'pairs', atOnce, run: leases(atOnce) })),
-    ...[1, manyCallers].map((atOnce) => ({ name: 'limit', unit: 'pairs', atOnce, run: limits(atOnce) })),
-    ...[1, manyCallers].map((atOnce) => ({ name: 'once', unit: 'runs', atOnce, run: once(atOnce) })),
+    ...operations().flatMap(([name, unit, operation]) =>
+      [1, manyCallers].map((atOnce) => ({
+        ...{ name, unit, atOnce },
+        run: (context: BenchContext) => repeat(context, atOnce, (caller) => operation(context, `bench ${caller}`)),
+      })),
+    ),
     { name: 'job started', unit: 'jobs', atOnce: 1, run: latency },
     { name: 'job enqueued', unit: 'jobs', atOnce: batchSize, run: enqueue },
     { name: 'job drained', unit: 'jobs', atOnce: workers, run: drain },
   ]
 }
 
-function sql(atOnce: number) {
-  return (context: BenchContext) => repeat(context, atOnce, () => context.database.query('select 1'))
-}
+type Operation = (context: BenchContext, name: string) => Promise<unknown>
 
-function locks(atOnce: number) {
-  return (context: BenchContext) =>
-    repeat(context, atOnce, async (caller) => {
-      const lock = await context.holdfast.locks.acquire(`bench ${caller}`)
-      await lock.release()
-    })
-}
-
-function leases(atOnce: number) {
-  return (context: BenchContext) =>
-    repeat(context, atOnce, async (caller) => {
-      const lease = await context.holdfast.leases.acquire(`bench ${caller}`, { ttl: '30s' })
-      await lease.release()
-    })
-}
-
-function limits(atOnce: number) {
-  return (context: BenchContext) =>
-    repeat(context, atOnce, (caller) => context.holdfast.limits.with(`bench ${caller}`, { max: 1 }, () => {}))
-}
-
-function once(atOnce: number) {
+/** Returns the operations that are measured with one caller and with many callers. Each caller has its own name. */
+function operations(): [name: string, unit: string, operation: Operation][] {
   let runs = 0
-  return (context: BenchContext) =>
-    repeat(context, atOnce, () => context.holdfast.once.run(`bench ${atOnce} ${runs++}`, () => 1))
+  return [
+    ['SQL', 'round trips', ({ database }) => database.query('select 1')],
+    ['lock', 'pairs', async ({ holdfast }, name) => (await holdfast.locks.acquire(name)).release()],
+    ['lease', 'pairs', async ({ holdfast }, name) => (await holdfast.leases.acquire(name, { ttl: '30s' })).release()],
+    ['limit', 'pairs', ({ holdfast }, name) => holdfast.limits.with(name, { max: 1 }, () => {})],
+    ['once', 'runs', ({ holdfast }) => holdfast.once.run(`bench ${runs++}`, () => 1)],
+  ]
 }
 
 /** Measures the time from the call that enqueues a job until an idle worker starts its handler. */

@@ -48,17 +48,13 @@ export async function bench(settings: Settings): Promise<void> {
 
 /** Returns true if every configured host is this machine, either by address or by Unix socket. */
 function isLocal(url: string | undefined): boolean {
-  const hosts =
-    url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map((one) => hostOf(new URL(one)))
-  return hosts.every(isThisMachine)
+  const hosts = url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map(hostOf)
+  return hosts.every((host) => /^($|\/|(localhost|127\.0\.0\.1|\[::1\]|::1)$)/.test(host))
 }
 
-function isThisMachine(host: string): boolean {
-  return host === '' || host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
-}
-
-function hostOf(url: URL): string {
-  return url.searchParams.get('host') ?? url.hostname
+function hostOf(url: string): string {
+  const { searchParams, hostname } = new URL(url)
+  return searchParams.get('host') ?? hostname
 }
 
 function warning(address: string, ms: number): string {
@@ -70,10 +66,7 @@ function warning(address: string, ms: number): string {
   ].join('\n')
 }
 
-/**
- * Ensures that only one benchmark runs at a time. Two benchmarks would distort each other's results and drop each
- * other's tables.
- */
+/** Allows one benchmark at a time. Two would distort each other's results and drop each other's tables. */
 async function acquireBenchLock(client: PoolClient): Promise<void> {
   const { key } = hashedKey(schema, 'bench')
   const { rows } = await client.query<{ ours: boolean }>('select pg_try_advisory_lock($1::bigint) as ours', [key])

@@ -1,7 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb } from '../command.js'
+import { addVerb, type CliCommand } from '../command.js'
 
-export function addCompletion(program: Command): void {
+export function addCompletion(program: CliCommand): void {
   addVerb(program, 'completion', [
     'source <(holdfast completion bash)',
     'source <(holdfast completion zsh)',

@@ -3,10 +3,7 @@ import { suggest, UsageError } from '../../base/index.js'
 
 export const shells = ['bash', 'zsh', 'fish']
 
-/**
- * Prints a shell's completion script. The scripts call `holdfast __complete`, so that the completions always match the
- * installed version. The scripts quote all names, because a shell must never evaluate the text of a name.
- */
+/** Prints a completion script. It quotes all names, because a shell must never evaluate the text of a name. */
 export function printScript(shell: string): void {
   if (!shells.includes(shell)) {
     const meant = suggest(shell, shells)

@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb, runs } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addVerb, type CliCommand, runs } from '../command.js'
 
-export function addDashboard(program: Command): void {
+export function addDashboard(program: CliCommand): void {
   addVerb(program, 'dashboard', ['holdfast dashboard', 'holdfast dashboard --port 8080 --read-only'])
     .summary('serve the dashboard on this machine')
     .description(
@@ -10,8 +8,8 @@ export function addDashboard(program: Command): void {
         'The dashboard has no authentication, so it accepts connections only from this machine. ' +
         'To show the dashboard to other people, mount it in your own server.',
     )
-    .addOption(new EnvOption('--port <port>', 'port to listen on (default: 7777; 0 for any free port)'))
-    .addOption(new EnvOption('--host <address>', 'address of this machine to listen on (default: 127.0.0.1)'))
-    .addOption(new EnvOption('--read-only', 'reject every action'))
-    .action(runs(async (settings) => (await import('./run.js')).runDashboard(settings)))
+    .envOption('--port <port>', 'port to listen on (default: 7777; 0 for any free port)')
+    .envOption('--host <address>', 'address of this machine to listen on (default: 127.0.0.1)')
+    .envOption('--read-only', 'reject every action')
+    .action(runs(async () => (await import('./run.js')).runDashboard))
 }

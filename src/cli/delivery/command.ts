@@ -1,10 +1,6 @@
-import type { Command } from 'commander'
-import { addNoun, addVerb, runs, yesOption } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addNoun, addVerb, type CliCommand, runs, runsAct } from '../command.js'
 
-const states = ['in-flight', 'lost', 'done', 'failed']
-
-export function addDelivery(program: Command): void {
+export function addDelivery(program: CliCommand): void {
   const delivery = addNoun(program, 'delivery', 'list, show and forget deliveries (idempotency keys)', [
     'holdfast delivery ls --state failed',
     'holdfast delivery show stripe:evt_42',
@@ -21,14 +17,10 @@ export function addDelivery(program: Command): void {
         'Covers all namespaces, unless --namespace is given. ' +
         'With --state or --namespace, searches only the latest 20,000 deliveries, or the first 20,000 deliveries with the prefix.',
     )
-    .addOption(new EnvOption('--prefix <text>', 'list only keys that begin with this text'))
-    .addOption(
-      new EnvOption('--state <state>', 'list only deliveries in this state: in-flight, lost, done or failed').oneOf(
-        ...states,
-      ),
-    )
-    .addOption(new EnvOption('--limit <number>', 'maximum number of deliveries (default: 50)'))
-    .action(runs(async (settings) => (await import('./ls.js')).deliveryLs(settings)))
+    .envOption('--prefix <text>', 'list only keys that begin with this text')
+    .stateOption('deliveries', 'in-flight', 'lost', 'done', 'failed')
+    .envOption('--limit <number>', 'maximum number of deliveries (default: 50)')
+    .action(runs(async () => (await import('./ls.js')).deliveryLs))
 
   addVerb(delivery, 'show', [
     'holdfast delivery show stripe:evt_42',
@@ -39,7 +31,7 @@ export function addDelivery(program: Command): void {
       'Shows the state of a delivery, the instance that ran it, and up to 64 KiB of the answer that duplicates receive.',
     )
     .argument('<key>', 'key of the delivery')
-    .action(runs(async (settings, key: string) => (await import('./show.js')).deliveryShow(settings, key)))
+    .action(runs(async () => (await import('./show.js')).deliveryShow))
 
   addVerb(delivery, 'forget', [
     'holdfast delivery forget stripe:evt_42',
@@ -50,6 +42,6 @@ export function addDelivery(program: Command): void {
       'Deletes a delivery and its answer, so that the next delivery with this key runs again. Fails while the delivery is running.',
     )
     .argument('<key>', 'key of the delivery')
-    .addOption(yesOption())
-    .action(runs(async (settings, key: string) => (await import('../act.js')).forgetDelivery(settings, key)))
+    .yesOption()
+    .action(runsAct('forget-delivery'))
 }

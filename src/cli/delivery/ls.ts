@@ -1,12 +1,6 @@
 import { formatDuration } from '../../base/index.js'
-import {
-  type DeliveryState,
-  deliveryStates,
-  type ObservedDelivery,
-  Observer,
-  participantLabel,
-} from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { type DeliveryState, deliveryStates, type ObservedDelivery, participantLabel } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -16,9 +10,7 @@ export async function deliveryLs(settings: Settings): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const [namespace, prefix] = [settings.name('namespace'), settings.text('prefix')]
   const only = { namespace, prefix, limit, states: state && [state] }
-  const { rows, hasMore, searchedRows } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).deliveries.search(only),
-  )
+  const { rows, hasMore, searchedRows } = await observe(settings, (observer) => observer.deliveries.search(only))
   printRows<'delivery-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) printMessage('No deliveries found.')
   if (hasMore) printMessage(`Only the first ${limit} deliveries are shown. Use --limit to show more.`)
@@ -26,12 +18,7 @@ export async function deliveryLs(settings: Settings): Promise<void> {
     printMessage(`Only the ${prefix === undefined ? 'latest' : 'first'} ${searchedRows} deliveries were searched.`)
 }
 
-const colourOfState: Record<DeliveryState, Colour | undefined> = {
-  'in-flight': 'green',
-  lost: 'red',
-  done: 'dim',
-  failed: 'red',
-}
+const colourOfState: Record<DeliveryState, Colour> = { 'in-flight': 'green', lost: 'red', done: 'dim', failed: 'red' }
 
 function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelivery>[] {
   return [

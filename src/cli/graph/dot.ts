@@ -1,10 +1,7 @@
 import type { WaitGraph } from '../../observe/index.js'
 import { nameText, participantText } from './texts.js'
 
-/**
- * Returns the graph in the format of Graphviz, with edges from waiter to name to holder. Certain deadlocks are drawn in
- * red, and possible deadlocks in dashed red.
- */
+/** Returns the graph for Graphviz, from waiter to name to holder. Deadlocks are red, and possible ones dashed red. */
 export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
   const styles = new Map<string, string>()
   for (const { isCertain, sides } of [...cycles].reverse()) {

@@ -1,5 +1,5 @@
-import { Observer, type WaitGraph } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import type { WaitGraph } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import type { GraphDocument, GraphLine } from '../documents.js'
 import { printMessage } from '../failure.js'
 import { printJson, write } from '../output.js'
@@ -12,7 +12,7 @@ export async function showGraph(settings: Settings): Promise<void> {
   const chosenFormat = settings.oneOf('format', 'tree', 'dot', 'json')
   const format = settings.flag('json') ? 'json' : (chosenFormat ?? 'tree')
   const namespace = settings.name('namespace')
-  const graph = await withDatabase(settings, (database, schema) => new Observer(database, schema).graph({ namespace }))
+  const graph = await observe(settings, (observer) => observer.graph({ namespace }))
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
   if (format === 'json') return printJson<'graph'>(documentOf(settings, graph))
   write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))

@@ -3,10 +3,7 @@ import type { ContendedName, CycleSide, Holding, Participant, Wait, WaitGraph } 
 import { graphParticipantLabel } from '../labels.js'
 import { visible } from '../output.js'
 
-/**
- * Describes a name, for example as `lock invoice:42`, `limit gpu (8 of 8)`, `lane london of queue mail (1 of 1)` or
- * `job 12 (send-email)`.
- */
+/** Describes a name, such as `lock invoice:42`, `limit gpu (8 of 8)` or `lane london of queue mail (1 of 1)`. */
 export function nameText({ kind, key, label, queue, max, inUse }: ContendedName): string {
   const places = max === null ? '' : ` (${inUse} of ${max})`
   if (kind === 'job') return visible(`job ${key} (${label})`)

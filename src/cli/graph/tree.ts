@@ -22,10 +22,7 @@ interface Branch {
 interface DrawContext {
   readonly settings: Settings
   readonly byId: ReadonlyMap<string, Participant>
-  /**
-   * Holders in a cycle, as strings of the form `participant name`. Remedies are shown for these holders, as for the
-   * roots, because one of the holders must release its name.
-   */
+  /** Holders in a cycle, as `participant name`. Their remedies are shown, because one of them must release its name. */
   readonly inCycle: ReadonlySet<string>
 }
 
@@ -112,10 +109,7 @@ function drawBranch(settings: Settings, branch: Branch, first = '', rest = ''): 
   ]
 }
 
-/**
- * Wraps the parts to the width of the terminal. A command is a single part and is therefore never wrapped, so that
- * users can copy it.
- */
+/** Wraps the parts to the width of the terminal. Never splits a command, because users copy commands. */
 function layOutParts(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
   const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   const lines = [first]

@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addNoun, addVerb, runs } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addNoun, addVerb, type CliCommand, runs } from '../command.js'
 
-export function addInstance(program: Command): void {
+export function addInstance(program: CliCommand): void {
   const instance = addNoun(program, 'instance', 'list, show and drain the processes that use Holdfast', [
     'holdfast instance ls',
     'holdfast instance show 4f1c09aa52be',
@@ -11,13 +9,13 @@ export function addInstance(program: Command): void {
   addVerb(instance, 'ls', ['holdfast instance ls', 'holdfast instance ls --json'])
     .summary('list the instances')
     .description('Lists the instances, with the number of names that each instance holds and waits for.')
-    .action(runs(async (settings) => (await import('./ls.js')).instanceLs(settings)))
+    .action(runs(async () => (await import('./ls.js')).instanceLs))
 
   addVerb(instance, 'show', ['holdfast instance show 4f1c09aa52be', 'holdfast instance show 4f1c09aa52be --json'])
     .summary('show one instance')
     .description('Shows the state of an instance, and everything that the instance holds, waits for or is running.')
     .argument('<id>', 'instance ID, as shown by `holdfast instance ls`')
-    .action(runs(async (settings, id: string) => (await import('./show.js')).instanceShow(settings, id)))
+    .action(runs(async () => (await import('./show.js')).instanceShow))
 
   addVerb(instance, 'drain', [
     'holdfast instance drain 4f1c09aa52be',
@@ -31,7 +29,7 @@ export function addInstance(program: Command): void {
         'The process of a drained instance keeps running until its own code ends it. `holdfast work` exits.',
     )
     .argument('<id>', 'instance ID, as shown by `holdfast instance ls`')
-    .addOption(new EnvOption('--within <duration>', 'time allowed for running work to finish (default: 30s)'))
-    .addOption(new EnvOption('--wait', 'wait until the instance is drained', 'HOLDFAST_WAIT_DRAINED'))
-    .action(runs(async (settings, id: string) => (await import('./drain.js')).instanceDrain(settings, id)))
+    .envOption('--within <duration>', 'time allowed for running work to finish (default: 30s)')
+    .envOption('--wait', 'wait until the instance is drained', 'HOLDFAST_WAIT_DRAINED')
+    .action(runs(async () => (await import('./drain.js')).instanceDrain))
 }

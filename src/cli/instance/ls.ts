@@ -1,29 +1,35 @@
 import { formatDuration } from '../../base/index.js'
-import { type FleetInstance, Observer } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import type { FleetInstance } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type InstanceState, stateOf } from '../labels.js'
-import { type Colour, type Column, namespaceColumn, onlyWhenPiped, pipedColumns, printRows } from '../output.js'
+import {
+  type Colour,
+  type Column,
+  namespaceColumn,
+  onlyWhenPiped,
+  pipedColumns,
+  plainColumns,
+  printRows,
+} from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
-  const { rows: instances } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).fleet.list({ namespace }),
-  )
+  const { rows: instances } = await observe(settings, (observer) => observer.fleet.list({ namespace }))
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
   if (instances.length === 0) printMessage('There are no instances.')
   if (severalVersions) printMessage('The instances run different versions of Holdfast.')
 }
 
-const colourOfState = {
+const colourOfState: Record<InstanceState, Colour> = {
   alive: 'green',
   'drain-requested': 'yellow',
   draining: 'yellow',
   drained: 'dim',
   gone: 'red',
-} as const satisfies Record<InstanceState, Colour>
+}
 
 function columns(instances: readonly FleetInstance[], severalVersions: boolean): Column<FleetInstance>[] {
   return [
@@ -35,11 +41,8 @@ function columns(instances: readonly FleetInstance[], severalVersions: boolean):
       colour: (instance) => colourOfState[stateOf(instance)],
     },
     namespaceColumn(instances),
-    { title: 'HOST', value: ({ host }) => host },
-    { title: 'PROCESS', value: ({ osPid }) => osPid },
-    { title: 'HOLDS', value: ({ held }) => held },
-    { title: 'WAITS', value: ({ waiting }) => waiting },
-    { title: 'LEASES', value: ({ leased }) => leased },
+    ...plainColumns<FleetInstance>({ HOST: 'host', PROCESS: 'osPid' }),
+    ...plainColumns<FleetInstance>({ HOLDS: 'held', WAITS: 'waiting', LEASES: 'leased' }),
     ...pipedColumns<FleetInstance>({ RECONNECTS: 'reconnects' }),
     { title: 'OPEN FOR', value: ({ openedAt }) => openedAt, shown: ({ forMs }) => formatDuration(forMs) },
     {

@@ -1,7 +1,7 @@
-import { noSuchInstance } from '../../acts/index.js'
+import { noSuchInstance, times } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
-import { nameLabel, Observer } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { nameLabel, type Observer } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
 import { stateOf } from '../labels.js'
 import { countText, type Fact, printDocument, printFacts } from '../output.js'
@@ -10,8 +10,7 @@ import type { Settings } from '../settings.js'
 const maxShown = 1_000
 
 export async function instanceShow(settings: Settings, id: string): Promise<void> {
-  const [details, now] = await withDatabase(settings, async (database, schema) => {
-    const observer = new Observer(database, schema)
+  const [details, now] = await observe(settings, async (observer) => {
     return [await readInstance(observer, id), await observer.now()] as const
   })
   if (!printDocument<'instance-show'>(settings, details) && details) printFacts(settings, factsOf(details, now))
@@ -58,11 +57,7 @@ function factsOf(details: InstanceDetails, now: Date): Fact[] {
     ['state', stateTexts[state] ?? state],
     ['namespace', namespace],
     ['process', `${osPid} on ${host}`],
-    [
-      'open for',
-      formatDuration(forMs) +
-        (reconnects > 0 ? `, reconnected ${reconnects === 1 ? 'once' : `${reconnects} times`}` : ''),
-    ],
+    ['open for', formatDuration(forMs) + (reconnects > 0 ? `, reconnected ${times(reconnects)}` : '')],
     ['version', `${version}${node ? `, Node.js ${node}` : ''}`],
     [
       'anchor',

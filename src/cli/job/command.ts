@@ -1,10 +1,6 @@
-import type { Command } from 'commander'
-import { addNoun, addVerb, runs, yesOption } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addNoun, addVerb, type CliCommand, runs } from '../command.js'
 
-const states = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried']
-
-export function addJob(program: Command): void {
+export function addJob(program: CliCommand): void {
   const job = addNoun(program, 'job', 'list, show, add, import, retry and cancel jobs', [
     'holdfast job ls',
     'holdfast job show 42',
@@ -22,22 +18,17 @@ export function addJob(program: Command): void {
         'With --kind, only the first 20,000 jobs of each state are read. ' +
         'With --queue and --state done, only the last 100,000 jobs are read.',
     )
-    .addOption(new EnvOption('--queue <name>', 'list only jobs of this queue'))
-    .addOption(
-      new EnvOption(
-        '--state <state>',
-        'list only jobs in this state: ready, running, waiting, done, cancelled, discarded or buried',
-      ).oneOf(...states),
-    )
-    .addOption(new EnvOption('--kind <name>', 'list only jobs of this kind'))
-    .addOption(new EnvOption('--limit <number>', 'maximum number of jobs (default: 50)'))
-    .action(runs(async (settings) => (await import('./ls.js')).jobLs(settings)))
+    .envOption('--queue <name>', 'list only jobs of this queue')
+    .stateOption('jobs', 'ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried')
+    .envOption('--kind <name>', 'list only jobs of this kind')
+    .envOption('--limit <number>', 'maximum number of jobs (default: 50)')
+    .action(runs(async () => (await import('./ls.js')).jobLs))
 
   addVerb(job, 'show', ['holdfast job show 42', 'holdfast job show 42 --json'])
     .summary('show one job')
     .description('Shows the state of a job, why the job is waiting, the errors of its attempts, and its result.')
     .argument('<id>', 'ID of the job')
-    .action(runs(async (settings, id: string) => (await import('./show.js')).jobShow(settings, id)))
+    .action(runs(async () => (await import('./show.js')).jobShow))
 
   addVerb(job, 'add', [
     `holdfast job add mail send-email '{"to": "ada@example.com"}'`,
@@ -49,16 +40,10 @@ export function addJob(program: Command): void {
     .argument('<queue>', 'queue of the job')
     .argument('<kind>', 'kind of the job, which is the name of its definition')
     .argument('[json]', 'input of the job as JSON, or - to read stdin (default: null)')
-    .addOption(new EnvOption('--delay <duration>', 'time from now until the earliest start, such as 10m'))
-    .addOption(new EnvOption('--run-at <moment>', 'time of the earliest start, such as 2030-01-31T18:00Z'))
-    .addOption(
-      new EnvOption('--priority <number>', 'priority from -5 to 5; jobs with a larger number run first (default: 0)'),
-    )
-    .action(
-      runs(async (settings, queue: string, kind: string, json: string | undefined) =>
-        (await import('./add.js')).jobAdd(settings, queue, kind, json),
-      ),
-    )
+    .envOption('--delay <duration>', 'time from now until the earliest start, such as 10m')
+    .envOption('--run-at <moment>', 'time of the earliest start, such as 2030-01-31T18:00Z')
+    .envOption('--priority <number>', 'priority from -5 to 5; jobs with a larger number run first (default: 0)')
+    .action(runs(async () => (await import('./add.js')).jobAdd))
 
   addVerb(job, 'import', [
     'holdfast job import pg-boss --dry-run',
@@ -73,20 +58,18 @@ export function addJob(program: Command): void {
         'Prints how many jobs were not moved, and why.',
     )
     .argument('<library>', 'pg-boss or graphile-worker')
-    .addOption(
-      new EnvOption('--from-schema <name>', 'schema of the other library (default: "pgboss" or "graphile_worker")'),
-    )
-    .addOption(new EnvOption('--kind <name>', 'move only jobs of this pg-boss queue or graphile-worker task'))
-    .addOption(new EnvOption('--into <queue>', 'queue for the imported jobs (default: "default")'))
-    .addOption(new EnvOption('--dry-run', 'print what would be done, but change nothing'))
-    .addOption(yesOption())
-    .action(runs(async (settings, library: string) => (await import('./import.js')).jobImport(settings, library)))
+    .envOption('--from-schema <name>', 'schema of the other library (default: "pgboss" or "graphile_worker")')
+    .envOption('--kind <name>', 'move only jobs of this pg-boss queue or graphile-worker task')
+    .envOption('--into <queue>', 'queue for the imported jobs (default: "default")')
+    .envOption('--dry-run', 'print what would be done, but change nothing')
+    .yesOption()
+    .action(runs(async () => (await import('./import.js')).jobImport))
 
   addVerb(job, 'retry', ['holdfast job retry 42', 'holdfast job retry 42 43 44'])
     .summary('let jobs run again')
     .description('Lets cancelled, discarded and buried jobs run again, and lets waiting jobs run now.')
     .argument('<id...>', 'IDs of the jobs')
-    .action(runs(async (settings, ids: string[]) => (await import('../act.js')).actOnJobs(settings, 'retry-job', ids)))
+    .action(runs(async () => (await import('../act.js')).actOnJobs('retry-job')))
 
   addVerb(job, 'cancel', ['holdfast job cancel 42', "holdfast job cancel 42 43 --reason 'the order was withdrawn'"])
     .summary('cancel jobs')
@@ -94,6 +77,6 @@ export function addJob(program: Command): void {
       'Cancels jobs. A waiting job ends immediately. A running job is notified through its signal, and ends when its handler finishes.',
     )
     .argument('<id...>', 'IDs of the jobs')
-    .addOption(new EnvOption('--reason <text>', 'reason that is recorded and passed to the handler'))
-    .action(runs(async (settings, ids: string[]) => (await import('../act.js')).actOnJobs(settings, 'cancel-job', ids)))
+    .envOption('--reason <text>', 'reason that is recorded and passed to the handler')
+    .action(runs(async () => (await import('../act.js')).actOnJobs('cancel-job')))
 }

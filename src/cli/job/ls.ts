@@ -1,8 +1,8 @@
 import { formatDuration } from '../../base/index.js'
-import { type JobState, jobStates, type ObservedJob, Observer } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { type JobState, jobStates, type ObservedJob } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
+import { type Colour, type Column, namespaceColumn, pipedColumns, plainColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function jobLs(settings: Settings): Promise<void> {
@@ -10,8 +10,8 @@ export async function jobLs(settings: Settings): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const [namespace, queue, kind] = (['namespace', 'queue', 'kind'] as const).map((option) => settings.name(option))
   const search = { queues: queue ? [queue] : [], kinds: kind ? [kind] : [], ...(state ? { states: [state] } : {}) }
-  const { rows, hasMore, searchedRows } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).jobs.search(search, { namespace, limit }),
+  const { rows, hasMore, searchedRows } = await observe(settings, (observer) =>
+    observer.jobs.search(search, { namespace, limit }),
   )
   printRows<'job-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) printMessage('No jobs found.')
@@ -34,8 +34,7 @@ export const colourOfState: Record<JobState, Colour | undefined> = {
 
 function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
   return [
-    { title: 'ID', value: ({ id }) => id },
-    { title: 'KIND', value: ({ kind }) => kind },
+    ...plainColumns<ObservedJob>({ ID: 'id', KIND: 'kind' }),
     { title: 'QUEUE', value: ({ queue }) => queue, shown: ({ queue, queueKey }) => queue ?? `key ${queueKey}` },
     namespaceColumn(jobs),
     { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },

@@ -1,6 +1,5 @@
-import { noSuchJob } from '../../acts/index.js'
+import { noSuchJob, times } from '../../acts/index.js'
 import type { JobStatus } from '../../index.js'
-import { Observer } from '../../observe/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
@@ -10,8 +9,8 @@ import type { Settings } from '../settings.js'
 
 export async function jobShow(settings: Settings, word: string): Promise<void> {
   const id = jobId(word)
-  const [status, now] = await withHoldfast(settings, async ({ jobs }, database, schema) => {
-    return [await jobs.find(id), await new Observer(database, schema).now()] as const
+  const [status, now] = await withHoldfast(settings, async ({ jobs }, observer) => {
+    return [await jobs.find(id), await observer.now()] as const
   })
   if (!printDocument<'job-show'>(settings, status) && status) printFacts(settings, factsOf(status, now))
   if (!status) conditionNotMet(noSuchJob(id))
@@ -31,8 +30,8 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     ['enqueued', timeText(job.enqueuedAt)],
     claimedAt && ['claimed', timeText(claimedAt) + (instance ? ` by instance ${instance}` : '')],
     endedAt && ['ended', timeText(endedAt)],
-    failed > 0 && ['failed', timesText(failed)],
-    crashes > 0 && ['crashes', `a worker died ${timesText(crashes)} while it was running the job`],
+    failed > 0 && ['failed', times(failed)],
+    crashes > 0 && ['crashes', `a worker died ${times(crashes)} while it was running the job`],
     progress !== undefined && ['progress', String(progress)],
     ['input', JSON.stringify(job.input)],
     job.result !== undefined && ['result', JSON.stringify(job.result)],
@@ -54,8 +53,4 @@ function errorText({ name, message, code }: { name: string; message: string; cod
 function stackOf(failure: { stack?: string | undefined } | undefined): string[] {
   const lines = failure?.stack?.split('\n') ?? []
   return lines.filter((line) => /^\s+at /.test(line)).map((line) => line.trim())
-}
-
-function timesText(count: number): string {
-  return count === 1 ? 'once' : `${count} times`
 }

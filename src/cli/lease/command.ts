@@ -1,7 +1,6 @@
-import type { Command } from 'commander'
-import { addNoun, addVerb, keyOption, runs, yesOption } from '../command.js'
+import { addNoun, addVerb, type CliCommand, runs, runsAct } from '../command.js'
 
-export function addLease(program: Command): void {
+export function addLease(program: CliCommand): void {
   const lease = addNoun(program, 'lease', 'list, show and expire leases', [
     'holdfast lease ls',
     'holdfast lease show etl',
@@ -13,14 +12,14 @@ export function addLease(program: Command): void {
       'Lists the leased names with their holders, and the names that are blocked by a minimum hold. ' +
         'Covers all namespaces, unless --namespace is given.',
     )
-    .action(runs(async (settings) => (await import('./ls.js')).leaseLs(settings)))
+    .action(runs(async () => (await import('./ls.js')).leaseLs))
 
   addVerb(lease, 'show', ['holdfast lease show etl', 'holdfast lease show --key 42'])
     .summary('show the holder and the expiry of a lease')
     .description('Shows who holds the lease on a name, for how long, and when the name becomes free.')
     .argument('<name>', 'the name')
-    .addOption(keyOption())
-    .action(runs(async (settings, name: string) => (await import('./show.js')).leaseShow(settings, name)))
+    .keyOption()
+    .action(runs(async () => (await import('./show.js')).leaseShow))
 
   addVerb(lease, 'expire', ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
     .summary('end a lease')
@@ -28,9 +27,7 @@ export function addLease(program: Command): void {
       'Ends the lease or the minimum hold on a name. The name becomes free immediately. The holder is notified, and its guarded writes fail.',
     )
     .argument('<name>', 'the name')
-    .addOption(keyOption())
-    .addOption(yesOption())
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnKey(settings, 'expire-lease', name)),
-    )
+    .keyOption()
+    .yesOption()
+    .action(runsAct('expire-lease'))
 }

@@ -1,15 +1,13 @@
 import { formatDuration } from '../../base/index.js'
-import { nameLabel, type ObservedLease, Observer, participantLabel } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { nameLabel, type ObservedLease, participantLabel } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function leaseLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
-  const leases = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).leases({ namespace }),
-  )
+  const leases = await observe(settings, (observer) => observer.leases({ namespace }))
   printRows<'lease-ls'>(settings, leases, columns(leases))
   if (leases.length === 0) printMessage('No name is leased.')
 }

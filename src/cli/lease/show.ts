@@ -1,34 +1,18 @@
 import { formatDuration } from '../../base/index.js'
-import { type ObservedLease, Observer, participantLabel } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
-import type { LeaseShow } from '../documents.js'
-import { readTarget } from '../labels.js'
+import { type ObservedLease, type ObservedLock, participantLabel } from '../../observe/index.js'
+import { observe } from '../connect.js'
+import type { LeaseShow, Name } from '../documents.js'
+import { readTarget, type Target } from '../labels.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
-export async function leaseShow(settings: Settings, name: string): Promise<void> {
-  const target = readTarget(settings, name)
-  const [lease, locks] = await withDatabase(settings, async (database, schema) => {
-    const observer = new Observer(database, schema)
-    const [lease] = await observer.leases({ key: target.key })
-    return [lease, await observer.locks({ key: target.key })] as const
-  })
-  const registered = lease?.label ? lease : target
-  const document: LeaseShow = {
-    name: registered.label,
-    namespace: registered.namespace,
-    key: target.key,
-    state: lease ? (lease.held ? 'leased' : 'min-hold') : locks.some(({ granted }) => granted) ? 'locked' : 'free',
-    lease: lease ?? null,
-  }
+export async function leaseShow(settings: Settings, word: string): Promise<void> {
+  const { target, locks, lease } = await findName(settings, word)
+  const name = registeredName(target, lease)
+  const state = lease ? (lease.held ? 'leased' : 'min-hold') : locks.some(({ granted }) => granted) ? 'locked' : 'free'
+  const document: LeaseShow = { ...name, state, lease }
   if (printDocument<'lease-show'>(settings, document)) return
-  printFacts(settings, [
-    ['name', document.name ?? ''],
-    ...(document.namespace ? [['namespace', document.namespace] as const] : []),
-    ['key', document.key],
-    ['state', stateTexts[document.state]],
-    ...(lease ? factsOf(lease) : []),
-  ])
+  printFacts(settings, [...nameFacts(name), ['state', stateTexts[state]], ...leaseFacts(lease)])
 }
 
 const stateTexts: Record<LeaseShow['state'], string> = {
@@ -38,7 +22,27 @@ const stateTexts: Record<LeaseShow['state'], string> = {
   free: 'free',
 }
 
-export function factsOf(lease: ObservedLease): Fact[] {
+/** Reads the locks and the lease of the name that the user typed. */
+export function findName(settings: Settings, word: string) {
+  const target = readTarget(settings, word)
+  return observe(settings, async (observer) => {
+    const [lease = null] = await observer.leases({ key: target.key })
+    return { target, locks: await observer.locks({ key: target.key }), lease }
+  })
+}
+
+/** Returns the name as it is registered with one of its holders or waiters, or else as the user typed it. */
+export function registeredName(target: Target, ...found: readonly (ObservedLock | ObservedLease | null)[]): Name {
+  const { label, namespace } = found.find((one) => one && one.label !== null) ?? target
+  return { name: label, namespace, key: target.key }
+}
+
+export function nameFacts({ name, namespace, key }: Name): Fact[] {
+  return [['name', name ?? ''], ...(namespace ? [['namespace', namespace] as const] : []), ['key', key]]
+}
+
+export function leaseFacts(lease: ObservedLease | null): Fact[] {
+  if (lease === null) return []
   const { instance, fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
   const holder = `${participantLabel(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
   const left = formatDuration(expiresInMs)

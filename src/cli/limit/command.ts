@@ -1,10 +1,6 @@
-import type { Command } from 'commander'
-import { addNoun, addVerb, runs, yesOption } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addNoun, addVerb, type CliCommand, runs, runsAct } from '../command.js'
 
-const states = ['full', 'used', 'free', 'spent', 'refilled']
-
-export function addLimit(program: Command): void {
+export function addLimit(program: CliCommand): void {
   const limit = addNoun(program, 'limit', 'list, show and reset concurrency limits and rate limits', [
     'holdfast limit ls',
     'holdfast limit show export:42',
@@ -21,14 +17,10 @@ export function addLimit(program: Command): void {
         'Limits with waiters come first, then the fullest limits, then the rate limits that take longest to recover. ' +
         'Covers all namespaces, unless --namespace is given. Reads the first 20,000 limits of each kind.',
     )
-    .addOption(new EnvOption('--prefix <text>', 'list only names that begin with this text'))
-    .addOption(
-      new EnvOption('--state <state>', 'list only limits in this state: full, used, free, spent or refilled').oneOf(
-        ...states,
-      ),
-    )
-    .addOption(new EnvOption('--limit <number>', 'maximum number of limits (default: 50)'))
-    .action(runs(async (settings) => (await import('./ls.js')).limitLs(settings)))
+    .envOption('--prefix <text>', 'list only names that begin with this text')
+    .stateOption('limits', 'full', 'used', 'free', 'spent', 'refilled')
+    .envOption('--limit <number>', 'maximum number of limits (default: 50)')
+    .action(runs(async () => (await import('./ls.js')).limitLs))
 
   addVerb(limit, 'show', ['holdfast limit show export:42', 'holdfast limit show export:42 --json'])
     .summary('show the holders, the waiters and the rate of a limit')
@@ -36,8 +28,8 @@ export function addLimit(program: Command): void {
       'Shows the holders of a limit, the waiters in queue order, and the time until the full burst is available again.',
     )
     .argument('<name>', 'the name')
-    .addOption(new EnvOption('--limit <number>', 'maximum number of holders, and of waiters, to show (default: 100)'))
-    .action(runs(async (settings, name: string) => (await import('./show.js')).limitShow(settings, name)))
+    .envOption('--limit <number>', 'maximum number of holders, and of waiters, to show (default: 100)')
+    .action(runs(async () => (await import('./show.js')).limitShow))
 
   addVerb(limit, 'reset', ['holdfast limit reset export:42', 'holdfast limit reset --yes api:key'])
     .summary('revoke all permits of a limit, and reset its rate limit')
@@ -46,8 +38,6 @@ export function addLimit(program: Command): void {
         'Calls that are waiting for a permit are then admitted.',
     )
     .argument('<name>', 'the name')
-    .addOption(yesOption())
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'reset-limit', name)),
-    )
+    .yesOption()
+    .action(runsAct('reset-limit'))
 }

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../base/index.js'
-import { type LimitState, limitStates, maxLimitsSearched, type ObservedLimit, Observer } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { type LimitState, limitStates, maxLimitsSearched, type ObservedLimit } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type Colour, type Column, namespaceColumn, pipedColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -9,9 +9,8 @@ export async function limitLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...limitStates)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const only = { namespace: settings.name('namespace'), prefix: settings.text('prefix'), limit }
-  const [limits, areMore] = await withDatabase(settings, async (database, schema) => {
-    const observer = new Observer(database, schema).limits
-    return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.hasMore()] as const
+  const [limits, areMore] = await observe(settings, async ({ limits }) => {
+    return [await limits.list({ ...only, ...(state && { states: [state] }) }), await limits.hasMore()] as const
   })
   printRows<'limit-ls'>(settings, limits, columns(limits))
   if (limits.length === 0) printMessage(state || only.prefix ? 'No limits found.' : 'No limit is in use.')
@@ -20,11 +19,10 @@ export async function limitLs(settings: Settings): Promise<void> {
     printMessage(`Only the first ${maxLimitsSearched} limits of each kind were searched, so there may be more.`)
 }
 
-const colourOfState: Record<LimitState, Colour | undefined> = {
+const colourOfState: Partial<Record<LimitState, Colour>> = {
   full: 'yellow',
   used: 'green',
   free: 'dim',
-  spent: undefined,
   refilled: 'dim',
 }
 

@@ -1,16 +1,15 @@
+import { permitFact } from '../../acts/index.js'
 import { checkName, formatDuration } from '../../base/index.js'
-import { limitKeys, type ObservedPermit, Observer, participantLabel } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { limitKeys } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitShow(settings: Settings, name: string): Promise<void> {
-  const namespace = settings.name('namespace') ?? 'default'
+  const { namespace } = settings
   const maxListed = settings.wholeNumber('limit', 1, 10_000) ?? 100
   const keys = limitKeys(namespace, checkName(name))
-  const { rate, ...permits } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).limits.find(namespace, name, maxListed),
-  )
+  const { rate, ...permits } = await observe(settings, ({ limits }) => limits.find(namespace, name, maxListed))
   const document = {
     name,
     namespace,
@@ -23,9 +22,9 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
     ['name', name],
     ['namespace', namespace],
     ['in use', max === null ? 'nothing' : `${inUse} of ${max}`],
-    ...holders.map((holder) => ['held by', permitText(holder)] as const),
+    ...holders.map((holder) => ['held by', permitFact(holder).join(', ')] as const),
     ...moreFact('held by', holding - holders.length),
-    ...waiters.map((waiter) => ['waits', permitText(waiter)] as const),
+    ...waiters.map((waiter) => ['waits', permitFact(waiter).join(', ')] as const),
     ...moreFact('waits', waiting - waiters.length),
     [
       'rate',
@@ -34,13 +33,6 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
         : 'nothing is spent',
     ],
   ])
-}
-
-function permitText(permit: ObservedPermit): string {
-  const { instance, weight, max, fence, forMs } = permit
-  const who = `${participantLabel(permit)}, instance ${instance}`
-  const grant = fence === null ? '' : `, fence ${fence}`
-  return `${who}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`
 }
 
 function moreFact(field: string, count: number): Fact[] {

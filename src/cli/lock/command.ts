@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { addNoun, addVerb, keyOption, runs, yesOption } from '../command.js'
-import { EnvOption, settingsOf } from '../options.js'
+import { addNoun, addVerb, type CliCommand, runs, runsAct } from '../command.js'
+import { settingsOf } from '../options.js'
 
-export function addLock(program: Command): void {
+export function addLock(program: CliCommand): void {
   const lock = addNoun(program, 'lock', 'run a command under a lock; list, show, release and break locks', [
     'holdfast lock run nightly-report -- node report.js',
     'holdfast lock ls',
@@ -26,33 +26,25 @@ export function addLock(program: Command): void {
     .argument('<name>', 'the name to hold')
     .argument('[command...]', 'command and its arguments, after --')
     .usage('[options] <name> -- <command...>')
-    .addOption(new EnvOption('--wait <duration>', 'maximum time to wait for the name'))
-    .addOption(new EnvOption('--no-wait', 'do not wait for the name'))
-    .addOption(new EnvOption('--shared', 'hold the name in shared mode, together with other shared holders'))
-    .addOption(new EnvOption('--lease', 'hold the name as a lease, which works through a transaction pooler'))
-    .addOption(
-      new EnvOption('--ttl <duration>', 'time after which the lease expires unless it is renewed (default: 30s)'),
+    .envOption('--wait <duration>', 'maximum time to wait for the name')
+    .envOption('--no-wait', 'do not wait for the name')
+    .envOption('--shared', 'hold the name in shared mode, together with other shared holders')
+    .envOption('--lease', 'hold the name as a lease, which works through a transaction pooler')
+    .envOption('--ttl <duration>', 'time after which the lease expires unless it is renewed (default: 30s)')
+    .envOption('--min-hold <duration>', 'minimum time for which the lease blocks the name')
+    .envOption(
+      '--tick <rule>',
+      'run once for each tick of a cron expression or an interval; waits only with --wait',
+      // The name HOLDFAST_TICK is already used for the variable that the command receives.
+      'HOLDFAST_TICK_RULE',
     )
-    .addOption(new EnvOption('--min-hold <duration>', 'minimum time for which the lease blocks the name'))
-    .addOption(
-      new EnvOption(
-        '--tick <rule>',
-        'run once for each tick of a cron expression or an interval; waits only with --wait',
-        // The name HOLDFAST_TICK is already used for the variable that the command receives.
-        'HOLDFAST_TICK_RULE',
-      ),
+    .envOption('--timezone <zone>', 'time zone of the cron expression in --tick (default: UTC)')
+    .envOption(
+      '--busy-exit <code>',
+      'exit code if the name is taken (default: 124) or the tick has already run (default: 0)',
     )
-    .addOption(new EnvOption('--timezone <zone>', 'time zone of the cron expression in --tick (default: UTC)'))
-    .addOption(
-      new EnvOption(
-        '--busy-exit <code>',
-        'exit code if the name is taken (default: 124) or the tick has already run (default: 0)',
-      ),
-    )
-    .addOption(new EnvOption('--quiet', 'print no message if the name is taken or the tick has already run'))
-    .addOption(
-      new EnvOption('--kill-after <duration>', 'time from SIGTERM to SIGKILL if the lock is lost (default: 5s)'),
-    )
+    .envOption('--quiet', 'print no message if the name is taken or the tick has already run')
+    .envOption('--kill-after <duration>', 'time from SIGTERM to SIGKILL if the lock is lost (default: 5s)')
     .addHelpText('after', runExitCodes)
     .exitOverride((error) => {
       // The command itself may exit with 2, so a usage error needs a different exit code.
@@ -70,14 +62,14 @@ export function addLock(program: Command): void {
   addVerb(lock, 'ls', ['holdfast lock ls', 'holdfast lock ls --namespace billing --json'])
     .summary('list the holders and waiters of locks')
     .description('Lists the holders and waiters of locks. Covers all namespaces, unless --namespace is given.')
-    .action(runs(async (settings) => (await import('./ls.js')).lockLs(settings)))
+    .action(runs(async () => (await import('./ls.js')).lockLs))
 
   addVerb(lock, 'show', ['holdfast lock show invoice:42', 'holdfast lock show --key 42'])
     .summary('show who holds a name, and who waits for it')
     .description('Shows who holds a name, who waits for it, and for how long.')
     .argument('<name>', 'the name')
-    .addOption(keyOption())
-    .action(runs(async (settings, name: string) => (await import('./show.js')).lockShow(settings, name)))
+    .keyOption()
+    .action(runs(async () => (await import('./show.js')).lockShow))
 
   addVerb(lock, 'release', ['holdfast lock release invoice:42'])
     .summary('ask the holder to release a name')
@@ -85,18 +77,16 @@ export function addLock(program: Command): void {
       'Asks the holder of a name to release it, by aborting the signal of its handle. The holder decides when to stop.',
     )
     .argument('<name>', 'the name')
-    .addOption(keyOption())
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnKey(settings, 'release-name', name)),
-    )
+    .keyOption()
+    .action(runsAct('release-name'))
 
   addVerb(lock, 'break', ['holdfast lock break invoice:42', 'holdfast lock break --yes invoice:42'])
     .summary('end the sessions that hold a name')
     .description('Ends the sessions that hold a name. Each session also loses everything else that it holds.')
     .argument('<name>', 'the name')
-    .addOption(keyOption())
-    .addOption(yesOption())
-    .action(runs(async (settings, name: string) => (await import('../act.js')).actOnKey(settings, 'break-lock', name)))
+    .keyOption()
+    .yesOption()
+    .action(runsAct('break-lock'))
 }
 
 const runExitCodes = `

@@ -1,5 +1,5 @@
-import { nameLabel, type ObservedLock, Observer, participantLabel } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { nameLabel, type ObservedLock, participantLabel } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { durationLabel } from '../labels.js'
 import { type Column, namespaceColumn, onlyWhenPiped, pipedColumns, printRows } from '../output.js'
@@ -7,8 +7,7 @@ import type { Settings } from '../settings.js'
 
 export async function lockLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
-  const [locks, leases] = await withDatabase(settings, async (database, schema) => {
-    const observer = new Observer(database, schema)
+  const [locks, leases] = await observe(settings, async (observer) => {
     return [await observer.locks({ namespace }), (await observer.leases({ namespace })).length] as const
   })
   printRows<'lock-ls'>(settings, locks, columns(locks))

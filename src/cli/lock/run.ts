@@ -95,10 +95,7 @@ async function run(settings: Settings, name: string, command: readonly string[])
   }
 }
 
-/**
- * Handles signals. Before the child starts, a signal ends the wait for the name. After that, signals are forwarded to
- * the child.
- */
+/** Handles signals: a signal ends the wait for the name, or is forwarded to the child once the child has started. */
 class Signals {
   readonly #giveUp = new AbortController()
   #child: Child | undefined

@@ -1,38 +1,23 @@
-import { type ObservedLock, Observer, participantLabel } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { type ObservedLock, participantLabel } from '../../observe/index.js'
 import type { LockShow } from '../documents.js'
-import { durationLabel, readTarget } from '../labels.js'
-import { factsOf } from '../lease/show.js'
+import { durationLabel } from '../labels.js'
+import { findName, leaseFacts, nameFacts, registeredName } from '../lease/show.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
-export async function lockShow(settings: Settings, name: string): Promise<void> {
-  const target = readTarget(settings, name)
-  const [locks, lease] = await withDatabase(settings, async (database, schema) => {
-    const observer = new Observer(database, schema)
-    const [lease] = await observer.leases({ key: target.key })
-    return [await observer.locks({ key: target.key }), lease] as const
-  })
+export async function lockShow(settings: Settings, word: string): Promise<void> {
+  const { target, locks, lease } = await findName(settings, word)
+  const name = registeredName(target, ...locks, lease)
   const holders = locks.filter(({ granted }) => granted)
   const waiters = locks.filter(({ granted }) => !granted)
-  const registered = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null) ?? target
-  const document: LockShow = {
-    name: registered.label,
-    namespace: registered.namespace,
-    key: target.key,
-    state: holders[0]?.mode ?? (lease ? 'leased' : 'free'),
-    holders,
-    waiters,
-    lease: lease ?? null,
-  }
+  const state = holders[0]?.mode ?? (lease ? 'leased' : 'free')
+  const document: LockShow = { ...name, state, holders, waiters, lease }
   if (printDocument<'lock-show'>(settings, document)) return
   printFacts(settings, [
-    ['name', document.name ?? ''],
-    ...(document.namespace ? [['namespace', document.namespace] as const] : []),
-    ['key', document.key],
-    ['state', holders.length > 0 ? `held, ${document.state}` : document.state],
+    ...nameFacts(name),
+    ['state', holders.length > 0 ? `held, ${state}` : state],
     ...holders.map((holder) => ['holder', lockText(holder)] as const),
-    ...(lease ? factsOf(lease) : []),
+    ...leaseFacts(lease),
     ...waiters.map((waiter) => ['waits', lockText(waiter)] as const),
   ])
 }

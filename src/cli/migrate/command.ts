@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb, runs } from '../command.js'
-import { EnvOption, repeated } from '../options.js'
+import { addVerb, type CliCommand, runs } from '../command.js'
 
-export function addMigrate(program: Command): void {
+export function addMigrate(program: CliCommand): void {
   addVerb(program, 'migrate', [
     'holdfast migrate',
     'holdfast migrate --check',
@@ -15,11 +13,11 @@ export function addMigrate(program: Command): void {
       'Brings the schema up to date, and grants each given role exactly the rights that it needs. ' +
         'It is safe to run this command several times, and from several places at the same time.',
     )
-    .addOption(new EnvOption('--dry-run', 'only list what would be applied, but change nothing'))
-    .addOption(new EnvOption('--show-sql', 'only print the SQL that would be applied'))
-    .addOption(new EnvOption('--check', 'only list what would be applied, and exit with 3 if anything is pending'))
-    .addOption(repeated(new EnvOption('--observer <role>', 'grant this role read access; repeatable')))
-    .addOption(repeated(new EnvOption('--application <role>', 'grant this role the rights of an instance; repeatable')))
-    .addOption(repeated(new EnvOption('--operator <role>', 'grant this role the rights of an operator; repeatable')))
-    .action(runs(async (settings) => (await import('./migrate.js')).migrateSchema(settings)))
+    .envOption('--dry-run', 'only list what would be applied, but change nothing')
+    .envOption('--show-sql', 'only print the SQL that would be applied')
+    .envOption('--check', 'only list what would be applied, and exit with 3 if anything is pending')
+    .repeatedOption('--observer <role>', 'grant this role read access')
+    .repeatedOption('--application <role>', 'grant this role the rights of an instance')
+    .repeatedOption('--operator <role>', 'grant this role the rights of an operator')
+    .action(runs(async () => (await import('./migrate.js')).migrateSchema))
 }

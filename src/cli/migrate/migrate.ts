@@ -16,7 +16,7 @@ import {
 import { connect } from '../connect.js'
 import type { MigrateDocument, MigrationLine, MigrationStep } from '../documents.js'
 import { Exit, exitCode, printMessage } from '../failure.js'
-import { type Column, countText, printJson, printRows, write } from '../output.js'
+import { countText, plainColumns, printJson, printRows, write } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 
@@ -77,10 +77,7 @@ function print(settings: Settings, document: MigrateDocument): void {
   else printRows<'migrate'>(settings, [...(document.pending ?? document.applied ?? []), ...functions], columns)
 }
 
-const columns: Column<MigrationLine>[] = [
-  { title: 'VERSION', value: ({ version }) => version },
-  { title: 'NAME', value: ({ name }) => name },
-]
+const columns = plainColumns<MigrationLine>({ VERSION: 'version', NAME: 'name' })
 
 const step = ({ version, name }: MigrationStep): MigrationStep => ({ version, name })
 const roomList = (functions: readonly RoomFunctions[]) => functions.map(({ room }) => room)

@@ -1,7 +1,6 @@
-import type { Command } from 'commander'
-import { addNoun, addVerb, runs, yesOption } from '../command.js'
+import { addNoun, addVerb, type CliCommand, runs, runsAct } from '../command.js'
 
-export function addQueue(program: Command): void {
+export function addQueue(program: CliCommand): void {
   const queue = addNoun(program, 'queue', 'list, pause, resume and redrive queues', [
     'holdfast queue ls',
     'holdfast queue pause mail',
@@ -13,30 +12,24 @@ export function addQueue(program: Command): void {
       'Lists the queues with the number of jobs in each state (counted up to 10,000) and the number of workers. ' +
         'Covers all namespaces, unless --namespace is given.',
     )
-    .action(runs(async (settings) => (await import('./ls.js')).queueLs(settings)))
+    .action(runs(async () => (await import('./ls.js')).queueLs))
 
   addVerb(queue, 'pause', ['holdfast queue pause mail'])
     .summary('pause a queue')
     .description('Pauses a queue: no worker claims its jobs until the queue is resumed. Running jobs continue.')
     .argument('<name>', 'the queue')
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'pause-queue', name)),
-    )
+    .action(runsAct('pause-queue'))
 
   addVerb(queue, 'resume', ['holdfast queue resume mail'])
     .summary('resume a paused queue')
     .description('Resumes a paused queue: workers claim its jobs again.')
     .argument('<name>', 'the queue')
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'resume-queue', name)),
-    )
+    .action(runsAct('resume-queue'))
 
   addVerb(queue, 'redrive', ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
     .summary('let the buried jobs of a queue run again')
     .description('Lets all buried jobs (dead letters) of a queue run again. Each job gets the full number of attempts.')
     .argument('<name>', 'the queue')
-    .addOption(yesOption())
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'redrive-queue', name)),
-    )
+    .yesOption()
+    .action(runsAct('redrive-queue'))
 }

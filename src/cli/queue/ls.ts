@@ -1,15 +1,13 @@
 import { formatDuration } from '../../base/index.js'
-import { maxCounted, type ObservedQueue, Observer } from '../../observe/index.js'
-import { withDatabase } from '../connect.js'
+import { maxCounted, type ObservedQueue } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { type Column, namespaceColumn, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function queueLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
-  const { rows: queues } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).jobs.queues({ namespace }),
-  )
+  const { rows: queues } = await observe(settings, (observer) => observer.jobs.queues({ namespace }))
   printRows<'queue-ls'>(settings, queues, columns(queues))
   if (queues.length === 0) printMessage('No queue has been used yet.')
 }

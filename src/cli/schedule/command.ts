@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addNoun, addVerb, runs } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addNoun, addVerb, type CliCommand, runs, runsAct } from '../command.js'
 
-export function addSchedule(program: Command): void {
+export function addSchedule(program: CliCommand): void {
   const schedule = addNoun(
     program,
     'schedule',
@@ -16,14 +14,14 @@ export function addSchedule(program: Command): void {
   addVerb(schedule, 'ls', ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
     .summary('list the schedules')
     .description('Lists the schedules of a namespace with their rules, next ticks and numbers of members.')
-    .action(runs(async (settings) => (await import('./ls.js')).scheduleLs(settings)))
+    .action(runs(async () => (await import('./ls.js')).scheduleLs))
 
   addVerb(schedule, 'show', ['holdfast schedule show invoices', 'holdfast schedule show invoices --limit 100 --json'])
     .summary('show one schedule')
     .description('Shows the rule, the members and the recent runs of a schedule, and why some ticks did not run.')
     .argument('<name>', 'the schedule')
-    .addOption(new EnvOption('--limit <number>', 'maximum number of runs and gaps (default: 10)'))
-    .action(runs(async (settings, name: string) => (await import('./show.js')).scheduleShow(settings, name)))
+    .envOption('--limit <number>', 'maximum number of runs and gaps (default: 10)')
+    .action(runs(async () => (await import('./show.js')).scheduleShow))
 
   addVerb(schedule, 'run', ['holdfast schedule run invoices'])
     .summary('request a run now, in addition to the rule')
@@ -31,25 +29,19 @@ export function addSchedule(program: Command): void {
       'Requests a run now, even if the schedule is paused. A member starts the run. The ticks of the rule do not change.',
     )
     .argument('<name>', 'the schedule')
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'run-schedule', name)),
-    )
+    .action(runsAct('run-schedule'))
 
   addVerb(schedule, 'pause', ['holdfast schedule pause invoices'])
     .summary('pause a schedule')
     .description('Pauses a schedule until it is resumed, even across deployments. A run in progress continues.')
     .argument('<name>', 'the schedule')
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'pause-schedule', name)),
-    )
+    .action(runsAct('pause-schedule'))
 
   addVerb(schedule, 'resume', ['holdfast schedule resume invoices'])
     .summary('resume a paused schedule')
     .description('Resumes a paused schedule. Ticks that were due during the pause do not run and are recorded as gaps.')
     .argument('<name>', 'the schedule')
-    .action(
-      runs(async (settings, name: string) => (await import('../act.js')).actOnName(settings, 'resume-schedule', name)),
-    )
+    .action(runsAct('resume-schedule'))
 
   addVerb(schedule, 'override', [
     'holdfast schedule override invoices --every 1h',
@@ -62,11 +54,11 @@ export function addSchedule(program: Command): void {
         'The previous rule still applies to ticks that are already due.',
     )
     .argument('<name>', 'the schedule')
-    .addOption(new EnvOption('--cron <cron>', 'a cron expression, in quotes'))
-    .addOption(new EnvOption('--timezone <zone>', 'time zone of the cron expression (default: UTC)'))
-    .addOption(new EnvOption('--every <duration>', 'an interval instead of a cron expression'))
-    .addOption(new EnvOption('--clear', 'clear the override and return to the rule in the code'))
-    .action(runs(async (settings, name: string) => (await import('./override.js')).scheduleOverride(settings, name)))
+    .envOption('--cron <cron>', 'a cron expression, in quotes')
+    .envOption('--timezone <zone>', 'time zone of the cron expression (default: UTC)')
+    .envOption('--every <duration>', 'an interval instead of a cron expression')
+    .envOption('--clear', 'clear the override and return to the rule in the code')
+    .action(runs(async () => (await import('./override.js')).scheduleOverride))
 
   addVerb(schedule, 'next', [
     'holdfast schedule next "0 3 * * *" --timezone Europe/London',
@@ -81,9 +73,9 @@ export function addSchedule(program: Command): void {
       '[cron]',
       'cron expression in quotes: five fields, six fields starting with seconds, or a nickname such as @daily',
     )
-    .addOption(new EnvOption('--timezone <zone>', 'time zone of the cron expression (default: UTC)'))
-    .addOption(new EnvOption('--every <duration>', 'an interval instead of a cron expression'))
-    .addOption(new EnvOption('--count <number>', 'number of ticks (default: 10)'))
-    .addOption(new EnvOption('--from <moment>', 'list the ticks after this time (default: now)'))
-    .action(runs(async (settings, cron?: string) => (await import('./next.js')).scheduleNext(settings, cron)))
+    .envOption('--timezone <zone>', 'time zone of the cron expression (default: UTC)')
+    .envOption('--every <duration>', 'an interval instead of a cron expression')
+    .envOption('--count <number>', 'number of ticks (default: 10)')
+    .envOption('--from <moment>', 'list the ticks after this time (default: now)')
+    .action(runs(async () => (await import('./next.js')).scheduleNext))
 }

@@ -3,7 +3,7 @@ import { ruleFromOptions } from '../../cron/index.js'
 import type { UpcomingTick } from '../documents.js'
 import { printMessage } from '../failure.js'
 import { formatSeconds } from '../format-time.js'
-import { type Column, printRows } from '../output.js'
+import { type Column, pipedColumns, plainColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 /** Computes the next ticks of a rule without using a database. */
@@ -29,9 +29,8 @@ export function scheduleNext(settings: Settings, cron: string | undefined): void
 }
 
 const columns: Column<UpcomingTick>[] = [
-  { title: 'LOCAL TIME', value: ({ local }) => local },
-  { title: 'OFFSET', value: ({ offset }) => offset },
-  { title: 'ZONE', value: ({ timezone }) => timezone, shown: null },
+  ...plainColumns<UpcomingTick>({ 'LOCAL TIME': 'local', OFFSET: 'offset' }),
+  ...pipedColumns<UpcomingTick>({ ZONE: 'timezone' }),
   { title: 'UTC', value: ({ at }) => at, shown: ({ at }) => formatSeconds(at) },
   { title: 'NOTE', value: ({ note }) => note, shown: ({ note }) => note ?? '', colour: () => 'yellow' },
 ]

@@ -19,6 +19,6 @@ export async function scheduleOverride(settings: Settings, word: string): Promis
   }
   // Reports an invalid rule before the command connects to the database.
   if (!clears) ruleFromOptions('schedule override', rule)
-  const namespace = settings.name('namespace') ?? 'default'
+  const { namespace } = settings
   await runAct(settings, 'override-schedule', { namespace, name, ...(clears ? {} : rule) })
 }

@@ -2,7 +2,6 @@ import { noSuchSchedule } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
 import { describeRule } from '../../cron/index.js'
 import type { PastGap, PastRun, ScheduleStatus } from '../../index.js'
-import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
@@ -11,9 +10,9 @@ import type { Settings } from '../settings.js'
 export async function scheduleShow(settings: Settings, word: string): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 10
   const name = checkName(word, 'schedule')
-  await withHoldfast(settings, async ({ schedules, namespace }, database, schema) => {
+  await withHoldfast(settings, async ({ schedules, namespace }, observer) => {
     const status = await schedules.find(name)
-    if (!status) return conditionNotMet(await noSuchSchedule(new Observer(database, schema), namespace, name))
+    if (!status) return conditionNotMet(await noSuchSchedule(observer, namespace, name))
     const history = await schedules.runs(name, { limit })
     if (!printDocument<'schedule-show'>(settings, { ...status, history }))
       printFacts(settings, [...factsOf(status), ...history.map(historyFact)])

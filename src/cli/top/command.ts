@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb, runs } from '../command.js'
-import { EnvOption } from '../options.js'
+import { addVerb, type CliCommand, runs } from '../command.js'
 
-export function addTop(program: Command): void {
+export function addTop(program: CliCommand): void {
   addVerb(program, 'top', [
     'holdfast top',
     'holdfast top --namespace billing --interval 500ms',
@@ -16,7 +14,7 @@ export function addTop(program: Command): void {
         'Covers all namespaces, unless --namespace is given. ' +
         'Without a terminal, prints one report. With --jsonl, prints one overview per line.',
     )
-    .addOption(new EnvOption('--interval <duration>', 'time between two refreshes (default: 2s)'))
-    .addOption(new EnvOption('--once', 'print one report, then exit'))
-    .action(runs(async (settings) => (await import('./run.js')).top(settings)))
+    .envOption('--interval <duration>', 'time between two refreshes (default: 2s)')
+    .envOption('--once', 'print one report, then exit')
+    .action(runs(async () => (await import('./run.js')).top))
 }

@@ -101,10 +101,7 @@ function stackPanels(view: View, which: Iterable<number>, room: number, columns:
   return shown.flatMap((panel, place) => panelLines(view, panel, rows[place]! + 1, columns))
 }
 
-/**
- * Divides rows among the panels: first the minimum for each panel, then more rows for the focused panel, then for the
- * others. Returns undefined if there are too few rows.
- */
+/** Divides rows: the minimum for each panel, more for the focused panel, then the rest. Undefined: too few rows. */
 function divideRows(rows: number, wanted: readonly number[], focused: number): number[] | undefined {
   if (rows < 0) return undefined
   let left = rows
@@ -193,9 +190,7 @@ function table(
   return { heading: lineOf(titles.map((text) => ({ text }))), lines: rows.map(({ cells }) => lineOf(cells)) }
 }
 
-/**
- * Selects the columns to show. Hides the namespace if it is the same in all rows, and then the least important columns.
- */
+/** Selects the columns to show. Hides a namespace that is the same in all rows, then the least important columns. */
 function fittingColumns(
   panel: Panel,
   all: readonly PanelRow[],

@@ -15,18 +15,7 @@ export interface Panel {
   readonly listedBy: string
 }
 
-interface Heading {
-  readonly title: string
-  /** Whether the column contains numbers, which are aligned to the right. */
-  readonly isNumber: boolean
-  /**
-   * Order in which columns are hidden if space is short: the column with the largest number first. A column with 0 is
-   * never hidden.
-   */
-  readonly spare: number
-  /** Minimum width of the column, so that changing values do not move the next columns. */
-  readonly least: number
-}
+type Heading = Readonly<Required<Pick<Column<never>, 'title' | 'isNumber' | 'spare' | 'least'>>>
 
 export interface PanelRow {
   /** ID that identifies the same row in the next overview. */
@@ -50,8 +39,11 @@ export interface Column<Row> {
   text: (row: Row) => string
   order?: (row: Row) => number | string | null
   style?: (row: Row) => Style | false | undefined
+  /** Whether the column contains numbers, which are aligned to the right. */
   isNumber?: boolean
+  /** Order in which columns are hidden if space is short, the largest number first. A column with 0 stays. */
   spare?: number
+  /** Minimum width of the column, so that changing values do not move the next columns. */
   least?: number
 }
 
@@ -61,9 +53,7 @@ interface Definition<Row> {
   rows: (overview: Overview) => readonly Row[]
   total?: (overview: Overview) => number
   id: (row: Row) => string
-  /**
-   * Details that are shown in addition to the columns. A detail with the same label as a column replaces that column.
-   */
+  /** Details in addition to the columns. A detail with the same label as a column replaces that column. */
   details?: (row: Row, schema: string) => [string, string | number | null | undefined][]
   listedBy: string
 }

@@ -54,7 +54,7 @@ const locks = definePanel<OverviewLock>({
     { title: 'NAME', text: nameLabel },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 4 },
     { title: 'MODE', text: ({ mode }) => mode ?? '-', spare: 1 },
-    { title: 'HOLDER', text: ({ holder, holders }) => holdersLabel(holder, holders) },
+    { title: 'HOLDER', text: ({ holder, holders }) => ownerLabel(holder) + (holders > 1 ? ` +${holders - 1}` : '') },
     time('HELD', ({ heldMs }) => heldMs, { label: 'held for' }),
     count('WAITERS', ({ waiters }) => waiters, { style: ({ waiters }) => waiters > 0 && 'yellow' }),
     time('LONGEST', ({ waitedMs }) => waitedMs, { label: 'longest wait', style: () => 'yellow' }),
@@ -70,10 +70,6 @@ const locks = definePanel<OverviewLock>({
   ],
 })
 
-function holdersLabel(first: SessionOwner | null, all: number): string {
-  return ownerLabel(first) + (all > 1 ? ` +${all - 1}` : '')
-}
-
 function ownerLabel(who: SessionOwner | null): string {
   return who === null ? '' : participantLabel({ ...who, user: null }, who.pid)
 }
@@ -87,7 +83,7 @@ const leases = definePanel<OverviewLease>({
   columns: [
     { title: 'NAME', text: nameLabel },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 4 },
-    { title: 'HOLDER', text: leaseHolderText },
+    { title: 'HOLDER', text: ({ held, holder }) => (held ? ownerLabel(holder) : 'kept taken') },
     time('HELD', ({ heldMs }) => heldMs, { label: 'held for' }),
     time('EXPIRES', ({ expiresInMs }) => expiresInMs, { label: 'expires in' }),
     time('TTL', ({ ttlMs }) => ttlMs, { spare: 2, least: 3 }),
@@ -105,10 +101,6 @@ const leases = definePanel<OverviewLease>({
     ['instance', row.holder.instance],
   ],
 })
-
-function leaseHolderText({ held, holder }: OverviewLease): string {
-  return held ? ownerLabel(holder) : 'kept taken'
-}
 
 const schedules = definePanel<OverviewSchedule>({
   title: 'SCHEDULES',
@@ -173,11 +165,14 @@ const queues = definePanel<OverviewQueue>({
   id: ({ key }) => key,
   listedBy: 'holdfast queue ls',
   columns: [
-    { title: 'QUEUE', text: queueName },
+    { title: 'QUEUE', text: ({ name, key }) => name ?? `key ${key}` },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 6 },
     count('READY', ({ ready }) => ready, { text: readyText }),
     count('RUNNING', ({ running }) => running, { spare: 1 }),
-    count('WAITING', ({ waiting }) => waiting, { text: waitingText, spare: 2 }),
+    count('WAITING', ({ waiting }) => waiting, {
+      text: ({ waiting }) => (waiting > 1_000 ? '1000+' : String(waiting)),
+      spare: 2,
+    }),
     time('OLDEST', ({ oldestMs }) => oldestMs),
     count('DONE/S', ({ donePerSecond }) => donePerSecond, { label: 'done per second' }),
     { ...latencyColumn('WAITED', ({ waited }) => waited), label: 'waited p50/p99', least: 11 },
@@ -208,17 +203,9 @@ function jobsCommand(queue: string, namespace: string | null, schema: string): s
   return `${commandLine('job ls', commandOptions(namespace, schema))} --queue ${shellQuote(queue)}`
 }
 
-function queueName({ name, key }: OverviewQueue): string {
-  return name ?? `key ${key}`
-}
-
 function readyText({ ready, readyIs }: OverviewQueue): string {
   if (readyIs === 'at least') return `${ready - 1}+`
   return readyIs === 'estimated' ? `~${shortNumber(ready)}` : String(ready)
-}
-
-function waitingText({ waiting }: OverviewQueue): string {
-  return waiting > 1_000 ? '1000+' : String(waiting)
 }
 
 function stateOfQueue({ pausedMs, workers, ready, waiting }: OverviewQueue): string {

@@ -17,17 +17,10 @@ export function printReport(settings: Settings, overview: Overview, address: str
     write(['', `${paint(settings, panel.title, 'dim')} ${total === 0 ? 'none' : total}`])
     if (rows.length === 0) continue
     const titles = panel.columns.map(({ title }) => title)
-    const shown = rows.slice(0, maxRows)
-    const layOut = layoutFor([titles, ...shown.map(({ cells }) => cells.map(({ text }) => text))], room)
+    const shown = rows.slice(0, maxRows).map(({ cells }) => cells.map(({ text }) => text))
+    const layOut = layoutFor([titles, ...shown], room)
     write([layOut(titles, (text) => paint(settings, text, 'dim'))])
-    write(
-      shown.map(({ cells }) =>
-        layOut(
-          cells.map(({ text }) => text),
-          (text) => text,
-        ),
-      ),
-    )
+    write(shown.map((line) => layOut(line, (text) => text)))
     if (total > shown.length) write([`… ${total - shown.length} more: ${panel.listedBy}`])
   }
 }

@@ -11,10 +11,7 @@ const minIntervalMs = 250
 const queryTimeoutMs = 10_000
 const closeMs = 200
 
-/**
- * Shows the overview. On a terminal, the overview is refreshed continuously. Without a terminal or with `--once`,
- * prints one report.
- */
+/** Shows the overview and refreshes it continuously. Without a terminal or with `--once`, prints one report. */
 export async function top(settings: Settings): Promise<void> {
   const intervalMs = settings.durationMs('interval', minIntervalMs, maxTimerMs) ?? defaultIntervalMs
   const namespace = settings.name('namespace')

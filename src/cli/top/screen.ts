@@ -10,10 +10,7 @@ const leaveScreen = '\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l'
 const plain = '\x1b[0m'
 const codes: Record<Style, number> = { bold: 1, dim: 2, reverse: 7, red: 31, yellow: 33, green: 32 }
 const colours: readonly Style[] = ['red', 'yellow', 'green']
-/**
- * Maximum length of an unchanged gap that is rewritten, because rewriting a short gap is cheaper than moving the
- * cursor.
- */
+/** Maximum length of an unchanged gap that is rewritten, which is cheaper than moving the cursor. */
 const maxRewrittenGap = 6
 /** Matches characters that occupy one column on every terminal and do not change the writing direction. */
 const singleWidth = /^[\x20-\x7e│…↑↓]*$/

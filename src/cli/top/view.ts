@@ -110,6 +110,12 @@ function nextInterval(nowMs: number, isLonger: boolean): number {
   return others[0] ?? nowMs
 }
 
+/** Number of rows by which a key moves the selection. */
+const steps: Readonly<Record<string, number>> = {
+  ...{ up: -1, k: -1, pageup: -pageRows, home: Number.NEGATIVE_INFINITY, g: Number.NEGATIVE_INFINITY },
+  ...{ down: 1, j: 1, pagedown: pageRows, end: Number.POSITIVE_INFINITY, G: Number.POSITIVE_INFINITY },
+}
+
 function moveTo(view: View, key: Key): View {
   const { focus, panelStates, shows } = view
   const state = panelStates[focus]!
@@ -120,27 +126,12 @@ function moveTo(view: View, key: Key): View {
   }
   const at = placeOf(state, rows)
   // A letter with Shift is a different key, and Tab with Shift moves backwards.
-  switch (key.shift && key.name !== 'tab' ? key.text : key.name) {
-    case 'up':
-    case 'k':
-      return goTo(at - 1)
-    case 'down':
-    case 'j':
-      return goTo(at + 1)
-    case 'pageup':
-      return goTo(at - pageRows)
-    case 'pagedown':
-      return goTo(at + pageRows)
-    case 'home':
-    case 'g':
-      return goTo(0)
-    case 'end':
-    case 'G':
-      return goTo(rows.length - 1)
-  }
+  const pressed = key.shift && key.name !== 'tab' ? key.text : key.name
+  const step = steps[pressed ?? '']
+  if (step !== undefined) return goTo(at + step)
   if (shows === 'details') return view
   const focused = (panel: number): View => ({ ...view, focus: (panel + panels.length) % panels.length })
-  switch (key.shift && key.name !== 'tab' ? key.text : key.name) {
+  switch (pressed) {
     case 'tab':
       return focused(focus + (key.shift ? -1 : 1))
     case 'right':

@@ -1,8 +1,6 @@
-import type { Command } from 'commander'
-import { addVerb, runs } from '../command.js'
-import { EnvOption, repeated } from '../options.js'
+import { addVerb, type CliCommand, runs } from '../command.js'
 
-export function addWork(program: Command): void {
+export function addWork(program: CliCommand): void {
   addVerb(program, 'work', [
     'holdfast work jobs.js',
     'holdfast work dist/jobs/*.js --concurrency 50',
@@ -17,18 +15,8 @@ export function addWork(program: Command): void {
         '`holdfast instance drain` starts the same shutdown from another process.',
     )
     .argument('<file...>', 'files to import, relative to the working directory; TypeScript if Node.js supports it')
-    .addOption(new EnvOption('--concurrency <number>', 'maximum number of jobs at the same time (default: 10)'))
-    .addOption(
-      repeated(
-        new EnvOption(
-          '--queue <name>',
-          'serve this queue instead of the queues of the definitions; repeatable',
-          'HOLDFAST_QUEUES',
-        ),
-      ),
-    )
-    .addOption(
-      new EnvOption('--drain <duration>', 'time allowed for running work to finish after a signal (default: 20s)'),
-    )
-    .action(runs(async (settings, files: string[]) => (await import('./run.js')).work(settings, files)))
+    .envOption('--concurrency <number>', 'maximum number of jobs at the same time (default: 10)')
+    .repeatedOption('--queue <name>', 'serve this queue instead of the queues of the definitions', 'HOLDFAST_QUEUES')
+    .envOption('--drain <duration>', 'time allowed for running work to finish after a signal (default: 20s)')
+    .action(runs(async () => (await import('./run.js')).work))
 }

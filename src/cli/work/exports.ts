@@ -22,10 +22,7 @@ export async function loadExports(files: readonly string[]): Promise<ExportedVal
   return exported
 }
 
-/**
- * Returns each export, each element of an exported array, and those members of `module.exports` that Node.js does not
- * detect as exports.
- */
+/** Returns exports, elements of exported arrays, and members of `module.exports` that Node.js does not detect. */
 function valuesOf(module: Record<string, unknown>): unknown[] {
   const members = isPlainObject(module.default) ? Object.values(module.default) : []
   return [...Object.values(module), ...members].flatMap((value) => (Array.isArray(value) ? value.flat() : [value]))

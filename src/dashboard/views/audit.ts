@@ -1,6 +1,4 @@
-import { view } from '../view.js'
-
-const maxRows = 200
+import { maxRows, view } from '../view.js'
 
 export const audit = {
   audit: view({

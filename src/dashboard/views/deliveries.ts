@@ -1,8 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { deliveryStates } from '../../observe/index.js'
-import { view } from '../view.js'
-
-const maxRows = 200
+import { maxRows, view } from '../view.js'
 
 export const deliveries = {
   /** The latest deliveries, optionally filtered by key prefix and state. */

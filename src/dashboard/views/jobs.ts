@@ -1,9 +1,7 @@
 import { type JobDetails, noRates, type ObservedJob } from '../../observe/index.js'
 import { readJobSearch } from '../../search/index.js'
-import type { Redact } from '../redact.js'
-import { view } from '../view.js'
-
-const maxRows = 200
+import type { Payload, Redact } from '../redact.js'
+import { maxRows, view } from '../view.js'
 
 export const jobs = {
   /** Queues with the number of jobs in each state. */
@@ -55,10 +53,7 @@ function withRedactedError({ failureName, failure, ...job }: ObservedJob, redact
 }
 
 function redacted(job: JobDetails, redact: Redact) {
-  const about = <const What extends 'job input' | 'job result' | 'job error' | 'job log'>(what: What) => ({
-    what,
-    of: job.kind,
-  })
+  const about = (what: Payload['what']) => ({ what, of: job.kind })
   return {
     ...job,
     input: job.input === undefined ? null : redact(job.input, about('job input')),

@@ -1,7 +1,6 @@
 import { limitStates } from '../../observe/index.js'
-import { view } from '../view.js'
+import { maxRows, view } from '../view.js'
 
-const maxRows = 200
 const maxPerLimit = 50
 
 export const limits = {

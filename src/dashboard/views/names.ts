@@ -1,6 +1,5 @@
-import { view } from '../view.js'
+import { maxRows, view } from '../view.js'
 
-const maxRows = 200
 const maxTimelines = 20
 const maxTerms = 40
 
@@ -37,10 +36,7 @@ export const names = {
     },
   }),
 
-  /**
-   * Fraction of each minute in which a name was held, and in which calls waited for the name. Instances record these
-   * fractions once a minute.
-   */
+  /** Fraction of each recorded minute in which a name was held, and in which calls waited for the name. */
   'hold-timeline': view({
     intervalMs: 15_000,
     params: { namespace: 'text', search: 'text', hours: { number: [1, 48] } },

@@ -1,8 +1,7 @@
 import type { Observer } from '../../observe/index.js'
-import { view } from '../view.js'
+import { maxRows, view } from '../view.js'
 import { waitGraphView } from '../waits.js'
 
-const maxRows = 200
 /** Maximum number of schedules, and maximum number of queues, in the overview. */
 const maxUpcoming = 100
 

@@ -1,7 +1,6 @@
 import { describeRule } from '../../cron/index.js'
-import { view } from '../view.js'
+import { maxRows, view } from '../view.js'
 
-const maxRows = 200
 const rowsPerPage = 12
 const maxTextLength = 20_000
 

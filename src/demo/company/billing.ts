@@ -13,13 +13,11 @@ export function billing({ holdfast, name, record }: DepartmentContext): void {
     run: ({ order }: { order: number }, { id, attempt, fence, tx, signal }) =>
       record('invoice', order, async () => {
         await pause(200 + Math.random() * 1_500, undefined, { signal })
-        await tx.query('insert into invoice (order_id, job, attempt, fence, written_by) values ($1, $2, $3, $4, $5)', [
-          order,
-          id,
-          attempt,
-          fence,
-          name,
-        ])
+        const values = [order, id, attempt, fence, name]
+        await tx.query(
+          'insert into invoice (order_id, job, attempt, fence, written_by) values ($1, $2, $3, $4, $5)',
+          values,
+        )
       }),
   })
 

@@ -1,10 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type DepartmentContext, transaction } from './department.js'
 
-/**
- * Adds entries to the books. Each entry depends on the previous balance, so an instance holds a lock while it reads and
- * writes.
- */
+/** Adds entries to the books under a lock, because each entry depends on the previous balance. */
 export function books({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_500, () =>
     holdfast.locks.with('books', (lock) =>

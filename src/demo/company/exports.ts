@@ -15,12 +15,11 @@ export function exports({ holdfast, pool, name, record, serve }: DepartmentConte
             const ended = await pool.query('select clock_timestamp()::text as at')
             // Both times were read before this check, so the row is correct even if the insert arrives late.
             if (!own.held || !shared.held) throw new Error('The permits were lost')
-            await pool.query('insert into export (customer, began_at, ended_at, written_by) values ($1, $2, $3, $4)', [
-              customer,
-              began.rows[0].at,
-              ended.rows[0].at,
-              name,
-            ])
+            const values = [customer, began.rows[0].at, ended.rows[0].at, name]
+            await pool.query(
+              'insert into export (customer, began_at, ended_at, written_by) values ($1, $2, $3, $4)',
+              values,
+            )
           }),
         ),
       )

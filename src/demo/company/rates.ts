@@ -1,10 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type DepartmentContext, transaction } from './department.js'
 
-/**
- * Fetches exchange rates at most once every four seconds, because `minHold` keeps the lease's name blocked after the
- * short work has ended.
- */
+/** Fetches exchange rates at most once every four seconds: `minHold` keeps the name blocked after the short work. */
 export function rates({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_000, async () => {
     const lease = await holdfast.leases.tryAcquire('exchange-rates', { ttl: '2s', minHold: '4s' })
@@ -14,11 +11,8 @@ export function rates({ holdfast, pool, name, record, repeat }: DepartmentContex
         await pause(200)
         await transaction(pool, async (client) => {
           await lease.guard(client)
-          await client.query('insert into exchange_rate (rate, fence, written_by) values ($1, $2, $3)', [
-            1 + Math.random() / 10,
-            lease.fence,
-            name,
-          ])
+          const values = [1 + Math.random() / 10, lease.fence, name]
+          await client.query('insert into exchange_rate (rate, fence, written_by) values ($1, $2, $3)', values)
         })
       })
     } finally {

@@ -13,12 +13,8 @@ export function reports({ holdfast, name, record }: DepartmentContext): void {
     ({ tick, tx, fence, attempt, signal }) =>
       record('report', tick.toISOString().slice(11, 19), async () => {
         await pause(3_000, undefined, { signal })
-        await tx.query('insert into report (night, attempt, fence, written_by) values ($1, $2, $3, $4)', [
-          tick,
-          attempt,
-          fence,
-          name,
-        ])
+        const values = [tick, attempt, fence, name]
+        await tx.query('insert into report (night, attempt, fence, written_by) values ($1, $2, $3, $4)', values)
       }),
   )
 }

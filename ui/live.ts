@@ -10,10 +10,7 @@ export interface LiveView<Data> {
   readonly key: string
   /** Last snapshot. Undefined before the first snapshot. */
   readonly data: Data | undefined
-  /**
-   * Time of the data's last change, by the database's clock. A duration that only grows with time does not count as a
-   * change.
-   */
+  /** Database time of the data's last change. A duration that only grows with time does not count as a change. */
   readonly at: string | undefined
   /** Error that prevents updates. Undefined if there is none. */
   readonly failure: ErrorBody | undefined
@@ -23,10 +20,7 @@ export interface LiveView<Data> {
   readonly stale: boolean
 }
 
-/**
- * State of the event stream. `database-unreachable`: the server responds, but its database does not. `idle`: the tab is
- * hidden.
- */
+/** State of the event stream. `database-unreachable`: only the server responds. `idle`: the tab is hidden. */
 export type Connection =
   | { readonly state: 'connecting' | 'live' | 'database-unreachable' | 'idle' }
   | { readonly state: 'lost'; readonly since: number; readonly failure: ErrorBody }
@@ -37,17 +31,11 @@ interface ViewEntry {
   failure?: ErrorBody | undefined
   failedAt?: string | undefined
   readonly watchers: Set<() => void>
-  /**
-   * Timer that deletes a view that is no longer watched. Until the timer fires, a reopened page shows the last snapshot
-   * immediately.
-   */
+  /** Timer that deletes an unwatched view. Until then, a reopened page shows the last snapshot immediately. */
   forgetTimer?: ReturnType<typeof setTimeout>
 }
 
-/**
- * Delay before the stream is reopened. A page change affects several views, and the delay lets them share one new
- * stream.
- */
+/** Delay before the stream is reopened, so that all views that a page change affects share one new stream. */
 const openDelayMs = 40
 const forgetMs = 30_000
 /** Time after which a hidden tab closes its stream. */
@@ -190,9 +178,7 @@ function setConnection(next: Connection): void {
   for (const { watchers } of entries.values()) for (const watcher of watchers) watcher()
 }
 
-/**
- * Checks the stream after another request has failed, because the browser does not detect a dead connection by itself.
- */
+/** Checks the stream after another request has failed. The browser does not detect a dead connection by itself. */
 export function checkStream(): void {
   if (connection.state === 'live' || connection.state === 'database-unreachable') void onStreamEnd()
 }

@@ -33,10 +33,7 @@ function remember(rows: readonly Instance[]): void {
   while (seenTimes.size > maxRemembered) seenTimes.delete(seenTimes.keys().next().value!)
 }
 
-/**
- * Returns the time since the last heartbeat, and whether this time is unusually long. Null if the last heartbeat is
- * unknown.
- */
+/** Returns the time since the last heartbeat, and whether it is unusually long. Null if this time is unknown. */
 export function silenceOf({ lastSeenAt, expiryMs }: Pick<Instance, 'lastSeenAt' | 'expiryMs'>, time: number) {
   if (lastSeenAt === null) return null
   const ms = Math.max(0, time - Date.parse(lastSeenAt))

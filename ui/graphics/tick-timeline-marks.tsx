@@ -113,10 +113,7 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
   )
 }
 
-/**
- * Draws several ticks as a bar: the letter of the instance with the most ticks, above a strip with the shares of all
- * instances.
- */
+/** Draws several ticks as a bar: the letter of the most frequent instance, above a strip with all instances' shares. */
 function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: TickTimelineCell }) {
   const shares = sharesOf(cell)
   const first = shares.find(({ instance }) => instance !== null)

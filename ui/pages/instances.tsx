@@ -104,10 +104,7 @@ function countText(fleet: ViewData<'instances'> | undefined): string | undefined
   return `${caption.filter(Boolean).join(', ')}.`
 }
 
-/**
- * Returns how the instance's presence is recorded: as a row or by a database session, possibly behind a connection
- * pooler.
- */
+/** Returns how an instance's presence is recorded: as a row or by a session, possibly behind a connection pooler. */
 function anchorOf({ isAnchored, pooler }: Instance): string {
   if (!isAnchored) return 'row'
   return pooler === 'none' ? 'session' : `session, ${pooler}`

@@ -10,10 +10,7 @@ interface NameProps {
   readonly copy?: boolean
 }
 
-/**
- * Name that a user chose. Shortens long names in the middle, isolates the name's text direction, and never renders
- * HTML.
- */
+/** Name that a user chose. Shortens long names in the middle, isolates their text direction, and never renders HTML. */
 export function Name({ text, maxLength = 44, href, copy }: NameProps) {
   const short = shorten(text, maxLength)
   const name = (

@@ -20,9 +20,7 @@ export interface PanelProps {
   readonly table?: ComponentChildren
   /** Filters and actions, to the right of the title. */
   readonly tools?: ComponentChildren
-  /**
-   * Whether the content has padding. False for content that extends to the edges, such as a table. The default is true.
-   */
+  /** Whether the content has padding. False if the content extends to the edges, as tables do. The default is true. */
   readonly padded?: boolean
   readonly children: ComponentChildren
 }
@@ -35,10 +33,7 @@ interface PanelKeys {
 
 const panels = new Set<{ readonly current: PanelKeys | undefined }>()
 
-/**
- * Runs a shortcut's action on the focused panel. If no panel has the focus, uses the first panel that supports the
- * action.
- */
+/** Runs a shortcut's action on the focused panel, or else on the first panel that supports the action. */
 export function pressPanel(action: 'sql' | 'table'): void {
   const candidates = [...panels].flatMap(({ current }) => (current?.[action] ? [current] : []))
   candidates.sort((a, b) => (a.element.compareDocumentPosition(b.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1))
@@ -46,10 +41,7 @@ export function pressPanel(action: 'sql' | 'table'): void {
   chosen?.[action]?.()
 }
 
-/**
- * Section of a page. Shows a title and a count, the view's SQL and failures, and a table as the alternative to a
- * graphic.
- */
+/** Section of a page, with a title, a count, the view's SQL and failures, and a table as alternative to a graphic. */
 export function Panel({ title, count, description, live, table: twin, tools, padded = true, children }: PanelProps) {
   const [isTable, setTable] = useState(false)
   const [isSql, setSql] = useState(false)

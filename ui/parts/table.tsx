@@ -12,10 +12,7 @@ export interface Column<Row> {
   readonly cell?: (row: Row) => ComponentChildren
   /** Returns a number, which is the default cell and sort key. */
   readonly number?: (row: Row) => number | null | undefined
-  /**
-   * Returns a duration in milliseconds, which is the default cell and sort key. The duration is measured at `from` and
-   * grows.
-   */
+  /** Returns a duration in ms, which is the default cell and sort key. The duration grows from its value at `from`. */
   readonly age?: (row: Row) => number | null | undefined
   readonly from?: string | undefined
   /** Returns a time. The default cell and sort key are the duration since this time. */
@@ -28,9 +25,7 @@ export interface Column<Row> {
   readonly align?: 'end'
   /** Whether the column takes up the remaining width. */
   readonly wide?: boolean
-  /**
-   * Hides the column if the panel is narrower than 900 px (1) or 640 px (2). The row's details still show the value.
-   */
+  /** Hides the column if the panel is narrower than 900 px (1) or 640 px (2). The row's details still show it. */
   readonly spare?: 1 | 2
 }
 

@@ -14,9 +14,7 @@ import type { ViewData } from '../../wire.js'
 type Proven = ViewData<'proof'>
 type Invariant = Proven['invariants'][number]
 
-/**
- * Holdfast's guarantees, checked against the database. A dialog shows the violations and the query of each guarantee.
- */
+/** Holdfast's guarantees, checked against the database. A dialog shows a guarantee's violations and query. */
 export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const [opened, setOpened] = useState<number>()
   const invariants = proof.data?.invariants ?? []

@@ -108,10 +108,7 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
   )
 }
 
-/**
- * The wait graph as trees. Below each blocker are the names that it holds, and below each name are the waiting
- * participants.
- */
+/** The wait graph as trees: below each blocker the names that it holds, below each name its waiting participants. */
 function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
   const nameOf = (id: string | null) => waits.names.find((name) => name.id === id)
   const rows = waits.tree.map((row, place) => ({ ...row, place, drawn: nameOf(row.name) }))

@@ -70,7 +70,7 @@ export function HoldTimelineTable({ timeline, onOpen }: HoldTimelineProps) {
       keyOf={({ key }) => key}
       onOpen={({ key }) => onOpen(key)}
       columns={[
-        { title: 'Name', cell: (row) => <Name text={nameOf(row)} />, sort: nameOf, wide: true },
+        { title: 'Name', name: nameOf, wide: true },
         { title: 'Held', age: ({ heldMs }) => heldMs },
         {
           title: 'Share of time',

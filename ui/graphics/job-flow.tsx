@@ -50,10 +50,7 @@ export function flowOf(queues: readonly Queue[]): Flow {
 }
 
 function total(counts: readonly Count[]): Count {
-  return {
-    jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0),
-    isMore: counts.some(({ isMore }) => isMore),
-  }
+  return { jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0), isMore: counts.some(({ isMore }) => isMore) }
 }
 
 export function formatJobs({ jobs, isMore }: Count): string {

@@ -187,7 +187,7 @@ export function LatencyTable({ points, label }: { readonly points: readonly Poin
       keyOf={({ at }) => at}
       columns={[
         { title: 'From', cell: ({ at }) => <When at={at} />, wide: true },
-        { title: 'Jobs', cell: ({ jobs }) => jobs, sort: ({ jobs }) => jobs, align: 'end' },
+        { title: 'Jobs', number: ({ jobs }) => jobs },
         cell('p50'),
         cell('p95'),
         cell('p99'),

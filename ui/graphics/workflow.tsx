@@ -1,6 +1,6 @@
 import './workflow.css'
 import { shorten } from '../format.js'
-import { Shape, State, toneOf } from '../parts/state.js'
+import { Shape, toneOf } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
 import { hrefOf } from '../routes.js'
@@ -104,7 +104,7 @@ export function WorkflowTable({ jobs, id }: { readonly jobs: readonly LinkedJob[
           sort: (job) => job.id,
         },
         { title: 'Kind', cell: ({ kind }) => <bdi>{shorten(kind, 40)}</bdi>, wide: true },
-        { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
+        { title: 'State', state: ({ state }) => state },
         { title: 'After', cell: ({ after }) => (after.length > 0 ? after.join(', ') : <None />) },
         {
           title: 'If one fails',

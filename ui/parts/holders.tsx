@@ -1,7 +1,6 @@
 import type { LiveView } from '../live.js'
 import { type Owner, OwnerMark } from './instance-mark.js'
-import { Panel } from './panel.js'
-import { type Column, Table } from './table.js'
+import { type Column, TablePanel } from './table.js'
 import { None } from './time.js'
 
 interface Holder extends Owner {
@@ -22,20 +21,19 @@ interface HolderPanelProps<Row> {
 export function HolderPanel<Row extends Holder>({ title, live, rows, count, columns }: HolderPanelProps<Row>) {
   if (!rows || rows.length === 0) return null
   return (
-    <Panel title={title} live={live} count={count} padded={false}>
-      <Table
-        label={title}
-        rows={rows}
-        total={count}
-        keyOf={(row) => `${row.pid} ${row.instance} ${row.since} ${row.fence} ${rows.indexOf(row)}`}
-        columns={[
-          { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, wide: true },
-          ...columns,
-          { title: 'For', since: ({ since }) => since },
-          { title: 'Fence', cell: ({ fence }) => fence ?? <None text="waiting" />, align: 'end', spare: 2 },
-        ]}
-        empty={null}
-      />
-    </Panel>
+    <TablePanel
+      title={title}
+      live={live}
+      count={count}
+      rows={rows}
+      keyOf={(row) => `${row.pid} ${row.instance} ${row.since} ${row.fence} ${rows.indexOf(row)}`}
+      columns={[
+        { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, wide: true },
+        ...columns,
+        { title: 'For', since: ({ since }) => since },
+        { title: 'Fence', cell: ({ fence }) => fence ?? <None text="waiting" />, align: 'end', spare: 2 },
+      ]}
+      empty={null}
+    />
   )
 }

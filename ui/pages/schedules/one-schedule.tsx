@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import { formatDuration, formatNumber, visible } from '../../format.js'
 import { TickTimeline } from '../../graphics/tick-timeline.js'
 import { clockChangeText, reasonTexts } from '../../graphics/tick-timeline-text.js'
-import { useView } from '../../live.js'
+import { type LiveView, useView } from '../../live.js'
 import { Act, PauseOrResume } from '../../parts/confirm.js'
 import { CloseButton } from '../../parts/details.js'
 import { Empty } from '../../parts/empty.js'
@@ -11,7 +11,7 @@ import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
-import { Table } from '../../parts/table.js'
+import { TablePanel } from '../../parts/table.js'
 import { Age, Ago, None, When } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 import { useWidth } from '../../use-width.js'
@@ -63,18 +63,10 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
           {details === null && <Empty title="This schedule no longer exists." />}
           {details && <About details={details} namespace={namespace} name={name} />}
         </Panel>
-        {details && (
-          <Panel title="Next runs" live={live} padded={false}>
-            <UpcomingTable details={details} />
-          </Panel>
-        )}
+        {details && <UpcomingTable live={live} details={details} />}
       </div>
       {details && <Line namespace={namespace} name={name} keyOfIt={details.key} />}
-      {details && (
-        <Panel title="Run history" live={live} padded={false}>
-          <History details={details} namespace={namespace} name={name} />
-        </Panel>
-      )}
+      {details && <History live={live} details={details} namespace={namespace} name={name} />}
     </>
   )
 }
@@ -84,6 +76,11 @@ const overlaps = {
   queue: 'let at most one tick wait',
   allow: 'run at the same time',
   replace: 'stop the previous run',
+}
+
+interface DetailsProps {
+  readonly live: LiveView<unknown>
+  readonly details: Details
 }
 
 function About({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
@@ -173,62 +170,63 @@ function Line({ namespace, name, keyOfIt }: ScheduleId & { readonly keyOfIt: str
   )
 }
 
-function History({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
+function History({ live, details, namespace, name }: ScheduleId & DetailsProps) {
   const [opened, setOpened] = useState<string>()
   const rows: PastRow[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a)).slice(0, maxPast)
   const run = details.runs.find((one) => keyOf(one) === opened)
   return (
-    <>
-      <Table
-        label="Runs and gaps"
-        rows={rows}
-        keyOf={keyOf}
-        opened={opened}
-        onOpen={(row) => setOpened(keyOf(row) === opened ? undefined : keyOf(row))}
-        columns={[
-          {
-            title: 'Tick',
-            cell: (row) =>
-              'tick' in row ? (
-                <span class="row">
-                  <When at={row.tick} />
-                  {row.extra && <span class="muted">manual run</span>}
-                </span>
-              ) : (
-                <When at={row.first} />
-              ),
-            sort: startOf,
-          },
-          {
-            title: 'Outcome',
-            cell: (row) =>
-              'tick' in row ? (
-                <Outcome run={row} />
-              ) : (
-                <span title={reasonTexts[row.reason].text}>
-                  {formatNumber(row.ticks)} without a run: {row.reason}
-                </span>
-              ),
-            wide: true,
-          },
-          {
-            title: 'Instance',
-            cell: (row) => ('tick' in row ? <OwnerMark owner={row.instance ? row : null} /> : <None />),
-          },
-          {
-            title: 'Attempt',
-            cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />),
-            align: 'end',
-            spare: 2,
-          },
-          { title: 'Log', cell: (row) => ('tick' in row && row.lines) || <None />, align: 'end', spare: 1 },
-          { title: 'Delay', cell: (row) => <Age ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
-          { title: 'Duration', cell: (row) => ('tick' in row ? <RunDuration run={row} /> : <None />), align: 'end' },
-        ]}
-        empty={<p class="muted small tick-timeline-empty">No runs yet. The first tick is in the future.</p>}
-      />
+    <TablePanel
+      title="Run history"
+      label="Runs and gaps"
+      live={live}
+      rows={rows}
+      keyOf={keyOf}
+      opened={opened}
+      onOpen={(row) => setOpened(keyOf(row) === opened ? undefined : keyOf(row))}
+      columns={[
+        {
+          title: 'Tick',
+          cell: (row) =>
+            'tick' in row ? (
+              <span class="row">
+                <When at={row.tick} />
+                {row.extra && <span class="muted">manual run</span>}
+              </span>
+            ) : (
+              <When at={row.first} />
+            ),
+          sort: startOf,
+        },
+        {
+          title: 'Outcome',
+          cell: (row) =>
+            'tick' in row ? (
+              <Outcome run={row} />
+            ) : (
+              <span title={reasonTexts[row.reason].text}>
+                {formatNumber(row.ticks)} without a run: {row.reason}
+              </span>
+            ),
+          wide: true,
+        },
+        {
+          title: 'Instance',
+          cell: (row) => ('tick' in row ? <OwnerMark owner={row.instance ? row : null} /> : <None />),
+        },
+        {
+          title: 'Attempt',
+          cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />),
+          align: 'end',
+          spare: 2,
+        },
+        { title: 'Log', cell: (row) => ('tick' in row && row.lines) || <None />, align: 'end', spare: 1 },
+        { title: 'Delay', cell: (row) => <Age ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
+        { title: 'Duration', cell: (row) => ('tick' in row ? <RunDuration run={row} /> : <None />), align: 'end' },
+      ]}
+      empty={<p class="muted small tick-timeline-empty">No runs yet. The first tick is in the future.</p>}
+    >
       {run && <RunLog key={opened} namespace={namespace} name={name} run={run} />}
-    </>
+    </TablePanel>
   )
 }
 
@@ -273,10 +271,11 @@ function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
   )
 }
 
-function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly details: Details }) {
+function UpcomingTable({ live, details: { upcoming, pausedAt, timezone } }: DetailsProps) {
   return (
-    <Table
-      label="Next runs"
+    <TablePanel
+      title="Next runs"
+      live={live}
       rows={upcoming}
       keyOf={({ at }) => at}
       columns={[
@@ -293,10 +292,7 @@ function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly
           ? [{ title: 'UTC', cell: ({ at }: Details['upcoming'][number]) => <When at={at} /> }]
           : []),
         { title: 'In', cell: ({ at }) => <Ago at={at} />, align: 'end' },
-        {
-          title: 'Clock change',
-          cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None />),
-        },
+        { title: 'Clock change', cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None />) },
       ]}
       empty={
         <p class="muted small tick-timeline-empty">

@@ -11,7 +11,6 @@ import {
   type TickTimelineRow,
 } from '../../graphics/tick-timeline-text.js'
 import { useView } from '../../live.js'
-import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
@@ -159,12 +158,11 @@ export function TicksTable({ data }: { readonly data: TickTimelineData }) {
           ),
           sort: ({ at }) => Date.parse(at),
         },
-        { title: 'Schedule', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
+        { title: 'Schedule', name: ({ name }) => name, wide: true },
         {
           title: 'Ticks',
+          number: ({ ticks }) => ticks,
           cell: ({ ticks, isEstimate }) => `${isEstimate ? 'about ' : ''}${formatNumber(ticks)}`,
-          sort: ({ ticks }) => ticks,
-          align: 'end',
         },
         {
           title: 'Outcome',

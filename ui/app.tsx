@@ -145,6 +145,7 @@ function Shell({ me }: { readonly me: Me }) {
           {pages.map(({ id, title, short, letter }) => (
             <a
               key={id}
+              class="hovers"
               href={hrefOf(id)}
               aria-current={id === page ? 'page' : undefined}
               title={`${title} (${letter})`}

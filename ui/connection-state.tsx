@@ -17,7 +17,7 @@ export function ConnectionState() {
   const lost = connection.state === 'lost' ? connection : undefined
   const [word, tone] = labels[connection.state]
   return (
-    <div class="connection">
+    <div class="connection row small">
       <span role="status">
         <State word={word} tone={tone} />
       </span>

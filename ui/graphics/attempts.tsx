@@ -93,19 +93,15 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
       <svg width={width} height={height} role="img" aria-label={describe(job, attempts)}>
         {ticks.map((tick) => (
           <g key={tick}>
-            <line
-              class="attempts-tick"
-              x1={scale(enqueued + tick)}
-              x2={scale(enqueued + tick)}
-              y1={axisHeight - 8}
-              y2={bottom}
-            />
+            <path d={`M${scale(enqueued + tick)} ${axisHeight - 8}V${bottom}`} stroke="var(--line)" />
             <text class="attempts-time" x={scale(enqueued + tick)} y={13} text-anchor={tick === 0 ? 'start' : 'middle'}>
               {tick === 0 ? formatClock(enqueued) : `+${formatDuration(tick)}`}
             </text>
           </g>
         ))}
-        <circle class="attempts-enqueued" cx={scale(enqueued)} cy={axisHeight - 8} r="3.5" />
+        <g fill="var(--raised)" stroke="var(--accent)" stroke-width="2">
+          <circle cx={scale(enqueued)} cy={axisHeight - 8} r="3.5" />
+        </g>
         {attempts.length === 0 && next === undefined && (
           <text class="attempts-label" x={labelWidth + 10} y={axisHeight + 17}>
             no attempt yet
@@ -124,9 +120,11 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
               <text class="attempts-label" x="0" y={y + 17}>
                 {attempt.number}. {attempt.state}
               </text>
-              <line class="attempts-pause" x1={scale(before)} x2={from} y1={y + 13} y2={y + 13} />
-              <rect class={`attempts-bar ${tones[attempt.state]}`} x={from} y={y + 4} width={w} height="18" rx="3" />
-              {attempt.state === 'crashed' && <path class="attempts-crash" d={`M${to - 4} ${y + 7}l8 12m0-12l-8 12`} />}
+              <path class="attempts-pause" d={`M${scale(before)} ${y + 13}H${from}`} />
+              <rect class={tones[attempt.state]} x={from} y={y + 4} width={w} height="18" rx="3" fill="var(--tone)" />
+              {attempt.state === 'crashed' && (
+                <path d={`M${to - 4} ${y + 7}l8 12m0-12l-8 12`} stroke="var(--text)" stroke-width="1.6" />
+              )}
               {attempt.instance && w > 24 && <Letter id={attempt.instance} x={from + 3} y={y + 5} />}
               <text
                 class="attempts-time"
@@ -144,20 +142,19 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
             <text class="attempts-label" x="0" y={nextY + 17}>
               next
             </text>
-            <line
+            <path
               class="attempts-pause"
-              x1={scale(attempts.at(-1)?.to ? Date.parse(attempts.at(-1)!.to!) : enqueued)}
-              x2={scale(next)}
-              y1={nextY + 13}
-              y2={nextY + 13}
+              d={`M${scale(Date.parse(attempts.at(-1)?.to ?? job.enqueuedAt))} ${nextY + 13}H${scale(next)}`}
             />
-            <path class="attempts-next" d={`M${scale(next) - 5} ${nextY + 7}v12l6-6z`} />
+            <path d={`M${scale(next) - 5} ${nextY + 7}v12l6-6z`} fill="var(--wait)" />
             <text class="attempts-time" x={scale(next) - 12} y={nextY + 8} text-anchor="end">
               {next <= now ? 'due' : `in ${formatDuration(next - now)}`}
             </text>
           </g>
         )}
-        {!isOver && <line class="attempts-now" x1={scale(now)} x2={scale(now)} y1={axisHeight - 10} y2={bottom} />}
+        {!isOver && (
+          <path d={`M${scale(now)} ${axisHeight - 10}V${bottom}`} stroke="var(--accent)" stroke-width="1.5" />
+        )}
       </svg>
     </div>
   )
@@ -167,7 +164,7 @@ function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonl
   const { letter, style } = markOf(id)
   return (
     <g style={style}>
-      <rect class="attempts-mark" x={x} y={y} width={letter.length * 7 + 9} height="16" rx="3" />
+      <rect fill="var(--mark)" x={x} y={y} width={letter.length * 7 + 9} height="16" rx="3" stroke="var(--raised)" />
       <text class="attempts-letter" x={x + (letter.length * 7 + 9) / 2} y={y + 12} text-anchor="middle">
         {letter}
       </text>

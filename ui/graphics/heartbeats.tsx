@@ -59,7 +59,7 @@ export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
           </div>
           {rows.slice(0, maxShown).map((row) => (
             <div class="time-row" key={row.id}>
-              <span class="heartbeats-label">
+              <span class="heartbeats-label between small">
                 <InstanceMark id={row.id} label={`${row.host}/${row.osPid}`} />
                 {(!row.alive || row.state !== 'open') && <State word={stateText(row)} />}
               </span>
@@ -91,19 +91,23 @@ function Line({ row, from, until, width }: LineProps) {
     <svg width={width} height={height} role="img" aria-label={`${row.host}/${row.osPid}: ${silenceText(row, until)}`}>
       <TimeGrid from={from} until={until} width={width} height={height} />
       <path
-        class="heartbeats-presence"
-        d={`M${x(opened)} ${middle}H${x(row.alive || last === undefined ? (row.alive ? until : opened) : last)}`}
+        d={`M${x(opened)} ${middle}H${x(row.alive ? until : (last ?? opened))}`}
+        stroke="var(--good)"
+        stroke-width="1.5"
       />
       {last !== undefined && silence?.isLong && (
         <path
-          class="heartbeats-silence"
-          data-over={silence.isOver || undefined}
           d={`M${x(last)} ${middle}H${x(until)}`}
+          stroke={silence.isOver ? 'var(--bad)' : 'var(--warn)'}
+          stroke-width="5"
+          stroke-dasharray="4 3"
         />
       )}
-      {heartbeats.map((time) => (
-        <path key={time} class="heartbeats-stroke" d={`M${x(time)} ${middle - 6}v12`} />
-      ))}
+      <g stroke="var(--good)" stroke-width="2">
+        {heartbeats.map((time) => (
+          <path key={time} class="heartbeats-stroke" d={`M${x(time)} ${middle - 6}v12`} />
+        ))}
+      </g>
       {opened > from && <Edge x={x(opened)} text="opened" />}
       {epochSince > from && epochSince - opened > 1_000 && <Edge x={x(epochSince)} text="reconnected" />}
     </svg>
@@ -112,8 +116,8 @@ function Line({ row, from, until, width }: LineProps) {
 
 function Edge({ x, text }: { readonly x: number; readonly text: string }) {
   return (
-    <g class="heartbeats-edge">
-      <path d={`M${x} 2v${height - 4}`} />
+    <g class="time-note" fill="var(--accent)">
+      <path d={`M${x} 2v${height - 4}`} stroke="var(--accent)" stroke-width="1.5" />
       <text x={x + 4} y="9">
         {text}
       </text>

@@ -163,21 +163,23 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
       >
         <defs>
           <marker id="flow-tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="8" markerHeight="8" orient="auto">
-            <path d="M1 1l5 3-5 3" class="flow-tip" />
+            <path d="M1 1l5 3-5 3" class="graph-line" />
           </marker>
         </defs>
         {layout.lines.map(({ path, rate, at }) => (
           <g key={path}>
-            <path d={path} class="flow-line" marker-end="url(#flow-tip)" />
+            <path d={path} class="graph-line" marker-end="url(#flow-tip)" />
             {rate && at && rates[rate] > 0 && (
-              <text x={at[0]} y={at[1]} text-anchor={at[2]} class={`flow-rate${rate === 'buried' ? ' bad' : ''}`}>
-                {formatRate(rates[rate])}
-              </text>
+              <g fill={rate === 'buried' ? 'var(--bad)' : 'var(--muted)'} font-size="12">
+                <text x={at[0]} y={at[1]} text-anchor={at[2]}>
+                  {formatRate(rates[rate])}
+                </text>
+              </g>
             )}
           </g>
         ))}
         <g transform={`translate(${boxes.enqueued.x} ${boxes.enqueued.y})`}>
-          <text x="12" y="23" class="flow-word">
+          <text x="12" y="23" fill="var(--muted)">
             enqueued
           </text>
           <text x="12" y="43" class="flow-count quiet">
@@ -204,12 +206,12 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
         />
         <g transform={`translate(${boxes.waiting.x} ${boxes.waiting.y})`}>
           {waitReasons.map(({ state, wait, text }, at) => (
-            <a key={state} href={search(`waits:${wait}`)}>
+            <a key={state} href={search(`waits:${wait}`)} font-size="12">
               <rect class="flow-part" x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" />
-              <text x="12" y={66 + at * 19} class="flow-small">
+              <text x="12" y={66 + at * 19}>
                 {text}
               </text>
-              <text x={boxes.waiting.w - 12} y={66 + at * 19} text-anchor="end" class="flow-small number">
+              <text x={boxes.waiting.w - 12} y={66 + at * 19} text-anchor="end" font-weight="560">
                 {formatJobs(counts[state])}
               </text>
             </a>
@@ -246,7 +248,7 @@ function Node({ box: { x, y, w, h }, href, word, caption, isSome }: NodeProps) {
         <svg x="12" y={isLow ? 10 : 13} width="10" height="10" overflow="visible" aria-hidden="true">
           <Shape tone={tones[word]!} />
         </svg>
-        <text x="27" y={isLow ? 19 : 22} class="flow-word">
+        <text x="27" y={isLow ? 19 : 22} fill="var(--muted)">
           {word}
         </text>
         <text x="12" y={isLow ? 38 : 43} class="flow-count">

@@ -76,9 +76,9 @@ export function LatencyChart({ points, label }: { readonly points: readonly Poin
   const isEmpty = points.every(({ p50 }) => p50 === null)
   return (
     <figure class="latency">
-      <figcaption class="latency-legend small" aria-hidden="true">
+      <figcaption class="latency-legend muted small" aria-hidden="true">
         {lines.map(({ label: name, colour, dash }) => (
-          <span key={name}>
+          <span key={name} class="inline">
             <svg width="22" height="8" aria-hidden="true">
               <line
                 x1="0"

@@ -102,7 +102,7 @@ function Row({ row, data, width, onOpen, selected, onSelect }: RowProps) {
   return (
     <div class="time-row">
       {onOpen && (
-        <button type="button" class="tick-timeline-label tick-timeline-open" onClick={() => onOpen(row)}>
+        <button type="button" class="tick-timeline-label tick-timeline-open hovers" onClick={() => onOpen(row)}>
           <Name text={row.name} maxLength={21} />
           <span class="muted small">
             {shorten(row.rule, 24)}

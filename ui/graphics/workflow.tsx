@@ -58,7 +58,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
             return (
               <path
                 key={`${needed} ${job.id}`}
-                class="workflow-line"
+                class="graph-line"
                 d={`M${x1} ${y1}C${x1 + 24} ${y1} ${x2 - 24} ${y2} ${x2} ${y2}`}
               />
             )
@@ -79,7 +79,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
               <svg x="10" y="24" width="10" height="10" overflow="visible" aria-hidden="true">
                 <Shape tone={toneOf(job.state)} />
               </svg>
-              <text x="25" y="33" class="workflow-state">
+              <text x="25" y="33" fill="var(--muted)" font-size="11.5">
                 {job.state} · {job.id}
               </text>
             </g>

@@ -88,7 +88,7 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onClose }:
         </div>
         {consequence?.facts && consequence.facts.length > 0 && <Facts facts={consequence.facts} />}
         {consequence?.dangerous && (
-          <label class="label">
+          <label class="label stack dense">
             Reason
             <input
               class="field"
@@ -99,7 +99,7 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onClose }:
             />
           </label>
         )}
-        <div class="dialog-foot">
+        <div class="row end">
           <button type="button" class="button" onClick={onClose}>
             Go back
           </button>

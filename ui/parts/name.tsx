@@ -14,7 +14,7 @@ interface NameProps {
 export function Name({ text, maxLength = 44, href, copy }: NameProps) {
   const short = shorten(text, maxLength)
   const name = (
-    <span class="name">
+    <span class="name inline">
       <bdi class="mono" title={short === text ? undefined : visible(text)}>
         {short}
       </bdi>

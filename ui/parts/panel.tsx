@@ -62,12 +62,12 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
   const isKnown = live.data !== undefined
   return (
     <section ref={section} class="panel" aria-labelledby={id} data-stale={live.stale || undefined}>
-      <header class="panel-head">
+      <header class="panel-head row">
         <h2 id={id}>
           {title}
-          {isKnown && count !== undefined && <span class="count">{formatNumber(count)}</span>}
+          {isKnown && count !== undefined && <span class="count muted">{formatNumber(count)}</span>}
         </h2>
-        <div class="panel-tools">
+        <div class="panel-tools row">
           {tools}
           {twin !== undefined && (
             <button
@@ -85,7 +85,7 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
             SQL<span class="visually-hidden"> of {title}</span>
           </button>
         </div>
-        {description && <p class="panel-description">{description}</p>}
+        {description && <p class="panel-description muted small">{description}</p>}
       </header>
       {live.failure && (
         <div class="panel-failure">

@@ -42,7 +42,7 @@ export function Sql({ title, view, onClose }: SqlProps) {
 export function Statement({ purpose, text }: { readonly purpose: string; readonly text: string }) {
   return (
     <section class="sql">
-      <header class="sql-head">
+      <header class="sql-head between">
         <h3>{purpose}</h3>
         <Copy subject={`the statement: ${purpose}`} label="Copy" text={text} />
       </header>

@@ -55,7 +55,7 @@ export function Shape({ tone }: { readonly tone: Tone }) {
 /** Shows a state as a word, with the shape and colour of the state's tone. */
 export function State({ word, tone = toneOf(word) }: { readonly word: string; readonly tone?: Tone }) {
   return (
-    <span class={`state ${tone}`}>
+    <span class={`state inline ${tone}`}>
       <Shape tone={tone} />
       {word}
     </span>

@@ -224,8 +224,8 @@ function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body
       {rows.map((row) => {
         const key = keyOf(row)
         return (
-          <li key={key} data-opened={opened === key || undefined}>
-            <div class="fact-head">
+          <li key={key} class="stack tight" data-opened={opened === key || undefined}>
+            <div class="fact-head wraps">
               {onOpen ? (
                 <button type="button" class="fact-open" data-row="" onClick={() => onOpen(row)}>
                   {first!.cell(row)}

@@ -116,7 +116,7 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
         {(last || job.error) && (
           <Panel title="Error" live={live}>
             <div class="stack">
-              <p class="error-text">
+              <p class="wraps">
                 <strong>
                   <bdi>{job.error?.name ?? last?.error.name}</bdi>
                 </strong>{' '}

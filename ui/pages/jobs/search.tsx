@@ -95,7 +95,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
           <ul aria-label="Suggestions">
             {hints.map((hint) => (
               <li key={hint.term}>
-                <button type="button" class="hint" onClick={() => apply(hint)}>
+                <button type="button" class="hint wraps hovers" onClick={() => apply(hint)}>
                   <code>
                     <bdi>{hint.term.length > 60 ? `${hint.term.slice(0, 60)}…` : hint.term}</bdi>
                   </code>

@@ -53,9 +53,9 @@ function Tile({ page, title, count, tone, children }: TileProps) {
   return (
     <li>
       <a class="tile" href={hrefOf(page)}>
-        <span class="tile-title">{title}</span>
+        <span class="muted small">{title}</span>
         <span class="tile-count">{count === undefined ? '–' : formatNumber(count)}</span>
-        <span class={tone ? `tile-text ${tone}` : 'tile-text'}>
+        <span class={`tile-text muted ${tone ?? ''}`}>
           {tone && <Shape tone={tone} />}
           {count === undefined ? '' : children}
         </span>

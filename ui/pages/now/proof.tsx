@@ -41,7 +41,7 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
                 <Shape tone={toneOf(invariant)} />
               </span>
               <span class="proof-text">{invariant.text}</span>
-              <span class="proof-count">{countText(invariant)}</span>
+              <span class="proof-count muted">{countText(invariant)}</span>
             </button>
           </li>
         ))}
@@ -53,7 +53,7 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
           </p>
           {one.facts.length > 0 && (
             <Notice tone="bad">
-              <ul class="proof-facts">
+              <ul class="stack dense">
                 {one.facts.map((fact) => (
                   <li key={fact}>
                     <bdi>{fact}</bdi>

@@ -56,7 +56,7 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
   const inCycle = new Set(waits.cycles.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
   const roots = waits.roots.filter(({ participant }) => !inCycle.has(participant))
   return (
-    <div class="stack wait-sentences" role="status">
+    <div class="stack tight wraps wait-sentences" role="status">
       {waits.cycles.slice(0, maxListed).map(({ isCertain, sides }) => (
         <Notice key={sides[0]!.participant} tone={isCertain ? 'bad' : 'warn'}>
           <p>
@@ -135,7 +135,7 @@ function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: s
           title: 'Participant or name',
           wide: true,
           cell: ({ depth, has, participant, drawn }) => (
-            <span class="tree-cell" style={{ paddingInlineStart: `${depth * 18}px` }}>
+            <span class="inline" style={{ paddingInlineStart: `${depth * 18}px` }}>
               {depth > 0 && (
                 <span class="muted" aria-hidden="true">
                   └

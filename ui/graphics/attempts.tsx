@@ -3,7 +3,7 @@ import { useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatClock, formatDuration } from '../format.js'
 import { markOf } from '../marks.js'
-import { OwnerMark } from '../parts/instance-mark.js'
+import { type Owner, OwnerMark } from '../parts/instance-mark.js'
 import { State, type Tone } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
@@ -12,15 +12,12 @@ import type { ViewData } from '../wire.js'
 
 export type Job = NonNullable<ViewData<'job'>['job']>
 
-interface Attempt {
+interface Attempt extends Owner {
   readonly number: number
   readonly state: 'running' | 'done' | 'failed' | 'crashed' | 'ended'
   readonly from: string | null
   /** End of the attempt. Null while the attempt is running. */
   readonly to: string | null
-  readonly instance: string | null
-  readonly host: string | null
-  readonly osPid: number | null
   readonly error: string | null
 }
 
@@ -33,7 +30,8 @@ function attemptsOf(job: Job): Attempt[] {
       from: claimedAt,
       to: at,
       instance,
-      ...locationOf(instance, job),
+      // A job's record contains the host and the process only for the last instance.
+      ...(instance === job.instance && { host: job.host, osPid: job.osPid }),
       error: error.message,
     }),
   )
@@ -43,13 +41,6 @@ function attemptsOf(job: Job): Attempt[] {
   const { instance, host, osPid } = job
   const number = job.failed + job.crashes + 1
   return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, host, osPid, error: null }]
-}
-
-/** The host and the process, which a job's record contains only for the last instance. */
-function locationOf(instance: string | null, job: Job) {
-  return instance !== null && instance === job.instance
-    ? { host: job.host, osPid: job.osPid }
-    : { host: null, osPid: null }
 }
 
 const tones: Readonly<Record<Attempt['state'], Tone>> = {

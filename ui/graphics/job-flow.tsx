@@ -207,7 +207,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
         <g transform={`translate(${boxes.waiting.x} ${boxes.waiting.y})`}>
           {waitReasons.map(({ state, wait, text }, at) => (
             <a key={state} href={search(`waits:${wait}`)} font-size="12">
-              <rect class="flow-part" x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" />
+              <rect x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" fill="transparent" />
               <text x="12" y={66 + at * 19}>
                 {text}
               </text>

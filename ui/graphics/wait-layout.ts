@@ -38,20 +38,13 @@ export interface Point {
 export type DrawnNode = Node & Point
 export type DrawnEdge = Edge & { readonly points: readonly Point[]; readonly middle: Point }
 
-export interface Drawing {
-  /** In reading order. */
-  readonly nodes: readonly DrawnNode[]
-  readonly edges: readonly DrawnEdge[]
-  readonly width: number
-  readonly height: number
-}
-
 export const boxHeight = 44
 const maxLetters = 26
 /** Maximum number of participants drawn per name that only wait for the name and block no other participant. */
 const maxLeaves = 5
 
-export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
+/** Returns the nodes in reading order, the edges, and the size of the drawing. */
+export function drawWaits(waits: WaitGraphData, isUpright: boolean) {
   const { nodes, edges } = buildParts(waits)
   const graph = new Graph({ multigraph: true })
   graph.setGraph({
@@ -71,7 +64,7 @@ export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
   const along = ({ x, y }: Point) => (isUpright ? y * 10_000 + x : x * 10_000 + y)
   return {
     nodes: nodes.map((node) => ({ ...node, ...pointOf(graph.node(node.id)) })).sort((a, b) => along(a) - along(b)),
-    edges: edges.map((edge) => {
+    edges: edges.map((edge): DrawnEdge => {
       const drawn = graph.edge(edge.from, edge.to, edge.kind) as Point & { points: Point[] }
       return { ...edge, points: drawn.points, middle: pointOf(drawn) }
     }),

@@ -5,7 +5,7 @@ import { useMe } from '../me.js'
 import type { ActName, ActParamsOf, Consequence } from '../wire.js'
 import { Dialog } from './dialog.js'
 import { Facts } from './facts.js'
-import { Notice } from './notice.js'
+import { Notice } from './state.js'
 import { toast } from './toast.js'
 
 interface ActProps<Name extends ActName> {

@@ -3,9 +3,10 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { formatNumber } from '../format.js'
 import type { LiveView } from '../live.js'
+import { Copy } from './copy.js'
 import { Icon } from './icons.js'
-import { Notice } from './notice.js'
 import { Sql } from './sql.js'
+import { Notice } from './state.js'
 import { Ago } from './time.js'
 
 export interface PanelProps {
@@ -61,7 +62,7 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
   }, [])
   const isKnown = live.data !== undefined
   return (
-    <section ref={section} class="panel" aria-labelledby={id} data-stale={live.stale || undefined}>
+    <section ref={section} class="panel card" aria-labelledby={id} data-stale={live.stale || undefined}>
       <header class="panel-head row">
         <h2 id={id}>
           {title}
@@ -116,5 +117,28 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
       )}
       {isSql && <Sql title={title} view={live.key} onClose={() => setSql(false)} />}
     </section>
+  )
+}
+
+interface EmptyProps {
+  readonly title: string
+  readonly children?: ComponentChildren
+  /** Line of code that creates the first entry. */
+  readonly code?: string
+}
+
+/** Content of an empty panel, which describes what the panel would show and how to create the first entry. */
+export function Empty({ title, children, code }: EmptyProps) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children && <div class="muted">{children}</div>}
+      {code && (
+        <div class="empty-code">
+          <code>{code}</code>
+          <Copy text={code} subject="the code" />
+        </div>
+      )}
+    </div>
   )
 }

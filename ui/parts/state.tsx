@@ -1,4 +1,5 @@
 import './state.css'
+import type { ComponentChildren } from 'preact'
 
 export type Tone = 'good' | 'busy' | 'wait' | 'warn' | 'bad' | 'quiet'
 
@@ -59,5 +60,15 @@ export function State({ word, tone = toneOf(word) }: { readonly word: string; re
       <Shape tone={tone} />
       {word}
     </span>
+  )
+}
+
+/** Important message with the shape and colour of the message's tone. */
+export function Notice({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
+  return (
+    <div class={`notice ${tone}`}>
+      <Shape tone={tone} />
+      <div>{children}</div>
+    </div>
   )
 }

@@ -1,6 +1,6 @@
 import { visible } from '../../format.js'
 import { useView } from '../../live.js'
-import { Empty } from '../../parts/empty.js'
+import { Empty } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { TablePanel } from '../../parts/table.js'
 import { None } from '../../parts/time.js'

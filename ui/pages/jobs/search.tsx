@@ -88,7 +88,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
         onCaret={setCaret}
       />
       {isOpen && hints.length > 0 && (
-        <div class="hints">
+        <div class="hints card">
           <p class="muted small" aria-hidden="true">
             ↓ selects a suggestion
           </p>

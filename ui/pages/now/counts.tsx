@@ -52,7 +52,7 @@ interface TileProps {
 function Tile({ page, title, count, tone, children }: TileProps) {
   return (
     <li>
-      <a class="tile" href={hrefOf(page)}>
+      <a class="tile card" href={hrefOf(page)}>
         <span class="muted small">{title}</span>
         <span class="tile-count">{count === undefined ? '–' : formatNumber(count)}</span>
         <span class={`tile-text muted ${tone ?? ''}`}>

@@ -5,11 +5,10 @@ import { clockChangeText, reasonTexts } from '../../graphics/tick-timeline-text.
 import { type LiveView, useView } from '../../live.js'
 import { Act, PauseOrResume } from '../../parts/confirm.js'
 import { CloseButton } from '../../parts/details.js'
-import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
-import { Panel } from '../../parts/panel.js'
+import { Empty, Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { TablePanel } from '../../parts/table.js'
 import { Age, Ago, None, When } from '../../parts/time.js'
@@ -21,7 +20,13 @@ import { stepsOf, TicksTable, useMinutes } from './ticks.js'
 
 type Details = NonNullable<ViewData<'schedule'>>
 type Run = Details['runs'][number]
-type PastRow = Run | Details['gaps'][number]
+
+/** A run, or a gap, which consists of ticks without a run. */
+interface PastRow {
+  readonly at: string
+  readonly run?: Run
+  readonly gap?: Details['gaps'][number]
+}
 
 const maxPast = 25
 
@@ -172,8 +177,12 @@ function Line({ namespace, name, keyOfIt }: ScheduleId & { readonly keyOfIt: str
 
 function History({ live, details, namespace, name }: ScheduleId & DetailsProps) {
   const [opened, setOpened] = useState<string>()
-  const rows: PastRow[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a)).slice(0, maxPast)
-  const run = details.runs.find((one) => keyOf(one) === opened)
+  const past: PastRow[] = [
+    ...details.runs.map((run) => ({ at: run.tick, run })),
+    ...details.gaps.map((gap) => ({ at: gap.first, gap })),
+  ]
+  const rows = past.sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, maxPast)
+  const run = details.runs.find((one) => keyOf({ at: one.tick, run: one }) === opened)
   return (
     <TablePanel
       title="Run history"
@@ -186,42 +195,33 @@ function History({ live, details, namespace, name }: ScheduleId & DetailsProps) 
       columns={[
         {
           title: 'Tick',
-          cell: (row) =>
-            'tick' in row ? (
-              <span class="row">
-                <When at={row.tick} />
-                {row.extra && <span class="muted">manual run</span>}
-              </span>
-            ) : (
-              <When at={row.first} />
-            ),
-          sort: startOf,
+          cell: ({ at, run }) => (
+            <span class="row">
+              <When at={at} />
+              {run?.extra && <span class="muted">manual run</span>}
+            </span>
+          ),
+          sort: ({ at }) => Date.parse(at),
         },
         {
           title: 'Outcome',
-          cell: (row) =>
-            'tick' in row ? (
-              <Outcome run={row} />
-            ) : (
-              <span title={reasonTexts[row.reason].text}>
-                {formatNumber(row.ticks)} without a run: {row.reason}
-              </span>
-            ),
+          cell: ({ run, gap }) => (
+            <>
+              {run && <Outcome run={run} />}
+              {gap && (
+                <span title={reasonTexts[gap.reason].text}>
+                  {formatNumber(gap.ticks)} without a run: {gap.reason}
+                </span>
+              )}
+            </>
+          ),
           wide: true,
         },
-        {
-          title: 'Instance',
-          cell: (row) => ('tick' in row ? <OwnerMark owner={row.instance ? row : null} /> : <None />),
-        },
-        {
-          title: 'Attempt',
-          cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />),
-          align: 'end',
-          spare: 2,
-        },
-        { title: 'Log', cell: (row) => ('tick' in row && row.lines) || <None />, align: 'end', spare: 1 },
-        { title: 'Delay', cell: (row) => <Age ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
-        { title: 'Duration', cell: (row) => ('tick' in row ? <RunDuration run={row} /> : <None />), align: 'end' },
+        { title: 'Instance', cell: ({ run }) => <OwnerMark owner={run?.instance ? run : null} /> },
+        { title: 'Attempt', cell: ({ run }) => run?.attempt || <None />, align: 'end', spare: 2 },
+        { title: 'Log', cell: ({ run }) => run?.lines || <None />, align: 'end', spare: 1 },
+        { title: 'Delay', cell: ({ run }) => <Age ms={run?.late} />, align: 'end', spare: 2 },
+        { title: 'Duration', cell: ({ run }) => (run ? <RunDuration run={run} /> : <None />), align: 'end' },
       ]}
       empty={<p class="muted small tick-timeline-empty">No runs yet. The first tick is in the future.</p>}
     >
@@ -307,10 +307,6 @@ function visibleLines(text: string): string {
   return text.split('\n').map(visible).join('\n')
 }
 
-function startOf(row: PastRow): number {
-  return Date.parse('tick' in row ? row.tick : row.first)
-}
-
-function keyOf(row: PastRow): string {
-  return 'tick' in row ? `${row.tick} ${row.extra}` : `gap ${row.first}`
+function keyOf({ at, run }: PastRow): string {
+  return run ? `${at} ${run.extra}` : `gap ${at}`
 }

@@ -11,7 +11,6 @@ const labels: Readonly<Record<Connection['state'], readonly [word: string, tone:
   'database-unreachable': ['No database', 'bad'],
 }
 
-/** State of the event stream, with a button to reconnect. */
 export function ConnectionState() {
   const connection = useConnection()
   const lost = connection.state === 'lost' ? connection : undefined

@@ -61,11 +61,15 @@ const escapes: Readonly<Record<string, string>> = {
 
 /** Returns a readable form of a name. Escapes invisible characters, because names may contain any text. */
 export function visible(text: string): string {
-  const cut = text.length > maxWhole ? `${text.slice(0, maxWhole)}…` : text
-  return cut.replace(
+  return cut(text, maxWhole).replace(
     invisible,
     (character) => escapes[character] ?? escapeText(`u{${character.codePointAt(0)!.toString(16)}}`),
   )
+}
+
+/** Cuts a text at its end. */
+export function cut(text: string, max: number): string {
+  return text.length > max ? `${text.slice(0, max)}…` : text
 }
 
 /** Shortens a text in the middle, because names usually differ at their ends. Example: `invoice:…:retry`. */

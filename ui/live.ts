@@ -1,10 +1,9 @@
 // Live data of views. Each tab has one event stream, which is reopened when the set of watched views changes.
 import { useEffect, useReducer } from 'preact/hooks'
-import { ApiError, api, keyOf } from './api.js'
+import { type ApiError, api, keyOf } from './api.js'
 import { now, syncClock } from './clock.js'
 import type { ErrorBody, ParamsOf, ViewData, ViewFailure, ViewName, ViewSnapshot } from './wire.js'
 
-/** Current state of a view. */
 export interface LiveView<Data> {
   /** `jobs?search=mail` */
   readonly key: string
@@ -52,7 +51,6 @@ let idleTimer: ReturnType<typeof setTimeout> | undefined
 let retryTimer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
 
-/** Watches a view while the component is mounted. */
 export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name>): LiveView<ViewData<Name>> {
   const key = keyOf(name, params as object)
   const redraw = useRedraw()
@@ -68,7 +66,6 @@ export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name
   }
 }
 
-/** Returns the state of the event stream. */
 export function useConnection(): Connection {
   const redraw = useRedraw()
   useEffect(() => {
@@ -100,6 +97,12 @@ function watch(key: string, watcher: () => void): () => void {
   }
 }
 
+function closeStream(): void {
+  source?.close()
+  source = undefined
+  clearTimeout(retryTimer)
+}
+
 function scheduleOpen(): void {
   clearTimeout(openTimer)
   openTimer = setTimeout(open, openDelayMs)
@@ -109,9 +112,7 @@ function open(): void {
   const keys = [...entries].filter(([, { watchers }]) => watchers.size > 0).map(([key]) => key)
   const wantedKeys = keys.sort().join('\n')
   if (source && source.readyState !== EventSource.CLOSED && wantedKeys === openedKeys) return
-  clearTimeout(retryTimer)
-  source?.close()
-  source = undefined
+  closeStream()
   openedKeys = wantedKeys
   if (keys.length === 0) return
   if (connection.state === 'idle') setConnection({ state: 'connecting' })
@@ -140,22 +141,15 @@ function open(): void {
 
 /** Requests `me`, because the browser does not report why a stream has ended. Then reopens the stream. */
 async function onStreamEnd(): Promise<void> {
-  source?.close()
-  source = undefined
-  clearTimeout(retryTimer)
-  const failure = await api.me().then(
+  closeStream()
+  const error = await api.me().then(
     () => undefined,
-    (error: unknown) => error as ApiError,
+    (error: ApiError) => error,
   )
+  const noStream = { code: 'NO_STREAM', message: 'The connection for live updates keeps failing.', hint: null }
+  const failure = error ?? (failures > 0 ? noStream : undefined)
   const since = connection.state === 'lost' ? connection.since : performance.now()
-  if (failure instanceof ApiError) setConnection({ state: 'lost', since, failure })
-  else if (failures > 0) {
-    setConnection({
-      state: 'lost',
-      since,
-      failure: { code: 'NO_STREAM', message: 'The connection for live updates keeps failing.', hint: null },
-    })
-  }
+  if (failure) setConnection({ state: 'lost', since, failure })
   // `open` may have started another stream while the request was running.
   if (source) return
   const waitMs = retryMs[Math.min(failures, retryMs.length - 1)]!
@@ -183,7 +177,6 @@ export function checkStream(): void {
   if (connection.state === 'live' || connection.state === 'database-unreachable') void onStreamEnd()
 }
 
-/** Retries immediately. */
 export function reconnect(): void {
   if (connection.state !== 'lost') return
   failures = 0
@@ -194,9 +187,7 @@ document.addEventListener('visibilitychange', () => {
   clearTimeout(idleTimer)
   if (document.hidden) {
     idleTimer = setTimeout(() => {
-      source?.close()
-      source = undefined
-      clearTimeout(retryTimer)
+      closeStream()
       setConnection({ state: 'idle' })
     }, hiddenMs)
   } else if (!source) open()

@@ -54,7 +54,6 @@ export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): 
   return `#/${page}${query.size > 0 ? `?${query}` : ''}`
 }
 
-/** Returns the URL of the page with a queue's jobs. */
 export function hrefOfQueue(name: string): string {
   return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}` })
 }
@@ -77,7 +76,6 @@ export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace
   }
 }
 
-/** Returns the current page and its parameters. */
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => readRoute(location.hash))
   useEffect(() => {

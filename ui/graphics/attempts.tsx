@@ -4,10 +4,10 @@ import { useNow } from '../clock.js'
 import { formatClock, formatDuration } from '../format.js'
 import { markOf } from '../marks.js'
 import { type Owner, OwnerMark } from '../parts/instance-mark.js'
-import { State, type Tone } from '../parts/state.js'
+import { State, toneOf } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
 
 export type Job = NonNullable<ViewData<'job'>['job']>
@@ -41,14 +41,6 @@ function attemptsOf(job: Job): Attempt[] {
   const { instance, host, osPid } = job
   const number = job.failed + job.crashes + 1
   return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, host, osPid, error: null }]
-}
-
-const tones: Readonly<Record<Attempt['state'], Tone>> = {
-  running: 'busy',
-  done: 'good',
-  failed: 'bad',
-  crashed: 'bad',
-  ended: 'quiet',
 }
 
 const rowHeight = 26
@@ -112,7 +104,7 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
                 {attempt.number}. {attempt.state}
               </text>
               <path class="attempts-pause" d={`M${scale(before)} ${y + 13}H${from}`} />
-              <rect class={tones[attempt.state]} x={from} y={y + 4} width={w} height="18" rx="3" fill="var(--tone)" />
+              <rect class={toneOf(attempt.state)} x={from} y={y + 4} width={w} height="18" rx="3" fill="var(--tone)" />
               {attempt.state === 'crashed' && (
                 <path d={`M${to - 4} ${y + 7}l8 12m0-12l-8 12`} stroke="var(--text)" stroke-width="1.6" />
               )}
@@ -176,7 +168,7 @@ export function AttemptTable({ job }: { readonly job: Job }) {
       keyOf={({ number, from }) => `${number} ${from}`}
       columns={[
         { title: 'Attempt', cell: ({ number }) => number, align: 'end' },
-        { title: 'Outcome', cell: ({ state }) => <State word={state} tone={tones[state]} /> },
+        { title: 'Outcome', cell: ({ state }) => <State word={state} /> },
         {
           title: 'Instance',
           cell: (row) => (row.instance ? <OwnerMark owner={row} /> : <None text="no longer known" />),

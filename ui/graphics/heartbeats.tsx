@@ -4,9 +4,9 @@ import { now, useNow } from '../clock.js'
 import { formatDuration } from '../format.js'
 import { InstanceMark } from '../parts/instance-mark.js'
 import { State } from '../parts/state.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
-import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
+import { type AxisProps, scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
 
 type Instance = ViewData<'instances'>['rows'][number]
 
@@ -73,14 +73,7 @@ export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
   )
 }
 
-interface LineProps {
-  readonly row: Instance
-  readonly from: number
-  readonly until: number
-  readonly width: number
-}
-
-function Line({ row, from, until, width }: LineProps) {
+function Line({ row, from, until, width }: AxisProps & { readonly row: Instance }) {
   const x = scaleOf(from, until, width)
   const heartbeats = (seenTimes.get(row.id) ?? []).filter((time) => time >= from && time <= until)
   const silence = silenceOf(row, until)

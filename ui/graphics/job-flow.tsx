@@ -1,9 +1,9 @@
 import './job-flow.css'
 import { useRef } from 'preact/hooks'
 import { formatNumber } from '../format.js'
-import { Shape, type Tone } from '../parts/state.js'
+import { Shape, toneOf } from '../parts/state.js'
 import { hrefOf } from '../routes.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
 
 type Queue = ViewData<'queues'>['rows'][number]
@@ -59,12 +59,7 @@ export function formatJobs({ jobs, isMore }: Count): string {
 
 export const formatRate = (perMinute: number) => `${formatNumber(perMinute)}/min`
 
-interface Box {
-  readonly x: number
-  readonly y: number
-  readonly w: number
-  readonly h: number
-}
+type Box = Readonly<Record<'x' | 'y' | 'w' | 'h', number>>
 
 interface Layout {
   readonly width: number
@@ -130,16 +125,6 @@ const narrow: Layout = {
     { path: 'M156 306V370Q156 380 166 380H180', rate: 'cancelled', at: [150, 364, 'end'] },
     { path: 'M156 370V434Q156 444 166 444H180', rate: 'discarded', at: [150, 428, 'end'] },
   ],
-}
-
-const tones: Readonly<Record<string, Tone>> = {
-  ready: 'busy',
-  running: 'busy',
-  waiting: 'wait',
-  done: 'good',
-  buried: 'bad',
-  cancelled: 'quiet',
-  discarded: 'quiet',
 }
 
 /** Flow of jobs through their states. Each state links to the jobs in that state. */
@@ -239,14 +224,14 @@ interface NodeProps {
 }
 
 function Node({ box: { x, y, w, h }, href, word, caption, isSome }: NodeProps) {
-  const tone = isSome ? tones[word]! : 'quiet'
+  const tone = toneOf(word)
   const isLow = h < 56
   return (
-    <a href={href} class={`flow-node ${tone}`}>
+    <a href={href} class={`flow-node ${isSome ? tone : 'quiet'}`}>
       <g transform={`translate(${x} ${y})`}>
         <rect width={w} height={h} rx="6" />
         <svg x="12" y={isLow ? 10 : 13} width="10" height="10" overflow="visible" aria-hidden="true">
-          <Shape tone={tones[word]!} />
+          <Shape tone={tone} />
         </svg>
         <text x="27" y={isLow ? 19 : 22} fill="var(--muted)">
           {word}

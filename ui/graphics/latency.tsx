@@ -5,7 +5,7 @@ import { formatDuration } from '../format.js'
 import { Table } from '../parts/table.js'
 import { None, When } from '../parts/time.js'
 import { colourOf } from '../theme.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
 
 type Latencies = ViewData<'latencies'>

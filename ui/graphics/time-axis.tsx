@@ -16,7 +16,7 @@ export function scaleOf(from: number, until: number, width: number): (time: numb
   return (time) => Math.max(0, Math.min(width, ((time - from) / (until - from)) * width))
 }
 
-interface AxisProps {
+export interface AxisProps {
   readonly from: number
   readonly until: number
   readonly width: number

@@ -13,7 +13,6 @@ interface Node {
   readonly title: string
   readonly caption: string
   readonly role: Role
-  /** Mark of an instance. */
   readonly mark: Mark | undefined
   /** Text without truncation. */
   readonly label: string
@@ -30,10 +29,7 @@ interface Edge {
   readonly forMs: number | null
 }
 
-export interface Point {
-  readonly x: number
-  readonly y: number
-}
+export type Point = Readonly<Record<'x' | 'y', number>>
 
 export type DrawnNode = Node & Point
 export type DrawnEdge = Edge & { readonly points: readonly Point[]; readonly middle: Point }

@@ -10,10 +10,7 @@ type LinkedJob = NonNullable<ViewData<'job'>['job']>['linked'][number]
 
 const [nodeWidth, nodeHeight, gapX, gapY] = [148, 40, 46, 10]
 
-interface PlacedJob extends LinkedJob {
-  readonly x: number
-  readonly y: number
-}
+type PlacedJob = LinkedJob & Readonly<Record<'x' | 'y', number>>
 
 /** Places each job to the right of the jobs on which it depends. */
 function layout(jobs: readonly LinkedJob[]): Map<number, PlacedJob> {

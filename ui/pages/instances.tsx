@@ -21,7 +21,6 @@ const heartbeatColumn: Column<Instance> = {
 }
 const reconnectColumn: Column<Instance> = { title: 'Reconnects', number: ({ reconnects }) => reconnects, spare: 2 }
 
-/** Page with the instances, their heartbeats, and the audit log. */
 export function Instances() {
   const { namespace, search, instance } = useParams<'instances'>()
   const instances = useView('instances', { namespace, search })

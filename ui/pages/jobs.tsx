@@ -23,7 +23,6 @@ type Queues = ViewData<'queues'>
 type Queue = Queues['rows'][number]
 type JobResult = ViewData<'jobs'>['rows'][number]
 
-/** Page with the queues, the flow and latency of jobs, and a list of jobs. */
 export function Jobs() {
   const { namespace, search = '', id } = useParams<'jobs'>()
   // While the search text is invalid, the page keeps the results of the last valid search.

@@ -12,7 +12,6 @@ import { OneLimit } from './limits/one-limit.js'
 
 type Row = ViewData<'limits'>['rows'][number]
 
-/** Page with the limits: permits in use, holders, waiting calls, and refills of rates. */
 export function Limits() {
   const { namespace, search, all, limit, of } = useParams<'limits'>()
   const limits = useView('limits', { namespace, search, all: all === 'true' ? true : undefined })

@@ -18,7 +18,6 @@ type Schedule = ViewData<'schedules'>['rows'][number]
 
 const overdueAfterMs = 5_000
 
-/** Page with the schedules, their ticks and their runs. */
 export function Schedules() {
   const { namespace, search, schedule, of } = useParams<'schedules'>()
   const schedules = useView('schedules', { namespace, search })

@@ -119,11 +119,7 @@ interface PauseProps {
   readonly subject: string
 }
 
-/** Button that pauses or resumes a queue or a schedule. */
 export function PauseOrResume({ of, isPaused, params, subject }: PauseProps) {
-  return isPaused ? (
-    <Act act={`resume-${of}`} params={params} label="Resume" subject={subject} />
-  ) : (
-    <Act act={`pause-${of}`} params={params} label="Pause" subject={subject} />
-  )
+  const act = isPaused ? (`resume-${of}` as const) : (`pause-${of}` as const)
+  return <Act act={act} params={params} label={isPaused ? 'Resume' : 'Pause'} subject={subject} />
 }

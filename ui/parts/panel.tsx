@@ -130,7 +130,7 @@ interface EmptyProps {
 /** Content of an empty panel, which describes what the panel would show and how to create the first entry. */
 export function Empty({ title, children, code }: EmptyProps) {
   return (
-    <div class="empty">
+    <div class="empty stack tight">
       <p class="empty-title">{title}</p>
       {children && <div class="muted">{children}</div>}
       {code && (

@@ -7,7 +7,6 @@ import { Dialog } from './dialog.js'
 import { Notice } from './state.js'
 
 interface SqlProps {
-  /** Title of the panel. */
   readonly title: string
   /** `jobs?search=mail` */
   readonly view: string
@@ -38,7 +37,6 @@ export function Sql({ title, view, onClose }: SqlProps) {
   )
 }
 
-/** SQL statement with a button that copies the statement. */
 export function Statement({ purpose, text }: { readonly purpose: string; readonly text: string }) {
   return (
     <section class="sql card">

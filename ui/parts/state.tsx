@@ -23,6 +23,7 @@ const tones: Readonly<Record<string, Tone>> = {
   waiting: 'wait',
   wanted: 'wait',
   failed: 'bad',
+  crashed: 'bad',
   buried: 'bad',
   broken: 'bad',
   gone: 'bad',
@@ -44,7 +45,6 @@ export function toneOf(word: string): Tone {
   return tones[word] ?? 'quiet'
 }
 
-/** Draws the shape of a tone. */
 export function Shape({ tone }: { readonly tone: Tone }) {
   return (
     <svg class={`shape ${tone}`} viewBox="0 0 12 12" width="10" height="10" aria-hidden="true">

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { formatNumber } from '../format.js'
 import { useShortcuts } from '../keyboard.js'
-import { useNarrow } from '../use-narrow.js'
+import { useNarrow } from '../use-size.js'
 import { Name } from './name.js'
 import { Panel, type PanelProps } from './panel.js'
 import { State } from './state.js'
@@ -85,7 +85,6 @@ interface Order {
   readonly isReversed: boolean
 }
 
-/** Number of rows that are rendered initially. */
 const firstRows = 60
 
 /** Shows rows of data as a table. In a narrow window, shows each row as a list of labels and values. */

@@ -16,7 +16,6 @@ interface OneDeliveryProps {
   readonly deliveryKey: string
 }
 
-/** Details of a delivery, with its instance and the recorded result that duplicate deliveries receive. */
 export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   const live = useView('delivery', { namespace, key })
   const delivery = live.data?.delivery

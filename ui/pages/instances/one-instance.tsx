@@ -17,7 +17,6 @@ import { Clock, Drain, type Instance, Silence } from './cells.js'
 
 type Work = NonNullable<ViewData<'instance'>>
 
-/** Details of an instance, with its state, the names that it holds or waits for, and its work. */
 export function OneInstance({ id }: { readonly id: string }) {
   const list = useView('instances', { search: id })
   const work = useView('instance', { id })

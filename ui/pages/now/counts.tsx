@@ -28,17 +28,13 @@ export function Counts({ overview, calls }: CountsProps) {
         {calls ? `${formatNumber(calls)} calls waiting` : 'no calls waiting'}
       </Tile>
       <Tile page="schedules" title="Schedules" count={counts?.schedules}>
-        {overview.data && pausedText(overview.data.schedules.filter(({ paused }) => paused).length)}
+        {overview.data && `${overview.data.schedules.filter(({ paused }) => paused).length || 'none'} paused`}
       </Tile>
       <Tile page="jobs" title="Queues" count={counts?.queues}>
         {formatNumber(sum('ready'))} ready, {formatNumber(sum('running'))} running
       </Tile>
     </ul>
   )
-}
-
-function pausedText(paused: number): string {
-  return paused > 0 ? `${paused} paused` : 'none paused'
 }
 
 interface TileProps {

@@ -1,4 +1,4 @@
-import { formatDuration, formatNumber } from '../../format.js'
+import { cut, formatDuration, formatNumber } from '../../format.js'
 import type { LiveView } from '../../live.js'
 import { InstanceMark } from '../../parts/instance-mark.js'
 import { Name, QueueName } from '../../parts/name.js'
@@ -18,7 +18,6 @@ interface OverviewProps {
   readonly overview: LiveView<Overview>
 }
 
-/** Recent problems, each with a link to the affected object. */
 export function TroubleList({ overview }: OverviewProps) {
   const trouble = overview.data?.trouble ?? []
   return (
@@ -44,7 +43,7 @@ export function TroubleList({ overview }: OverviewProps) {
             />
           ),
         },
-        { title: 'Reason', cell: ({ detail }) => <bdi>{short(detail)}</bdi>, wide: true },
+        { title: 'Reason', cell: ({ detail }) => <bdi>{cut(detail, 300)}</bdi>, wide: true },
         { title: 'Instance', cell: ({ instance }) => instance && <InstanceMark id={instance} />, spare: 2 },
         { title: 'When', cell: ({ at }) => (at ? <Ago at={at} /> : 'now'), align: 'end' },
       ]}
@@ -79,13 +78,6 @@ function hrefOfTrouble({ kind, subject, job, instance, namespace }: Trouble): st
   }
 }
 
-const maxLetters = 300
-
-function short(text: string): string {
-  return text.length > maxLetters ? `${text.slice(0, maxLetters)}…` : text
-}
-
-/** Queues with their job counts. */
 export function Queues({ overview }: OverviewProps) {
   return (
     <TablePanel
@@ -137,7 +129,6 @@ function readyText({ ready, readyIs }: Queue): string {
   return readyIs === 'estimated' ? `~${formatNumber(ready)}` : `${formatNumber(ready - 1)}+`
 }
 
-/** Schedules, sorted by their next tick. */
 export function NextTicks({ overview }: OverviewProps) {
   return (
     <TablePanel

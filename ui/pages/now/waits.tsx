@@ -7,12 +7,11 @@ import { Empty, Panel } from '../../parts/panel.js'
 import { Notice } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Age, None } from '../../parts/time.js'
-import { useNarrow } from '../../use-narrow.js'
+import { useNarrow } from '../../use-size.js'
 import { holdText, nameLabel, type WaitGraphData } from './labels.js'
 import { ParticipantMark } from './participant-mark.js'
 import { SelectionDetails } from './selection-details.js'
 
-/** Panel that shows the wait graph as sentences and as a drawing, together with actions. */
 export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
   const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()

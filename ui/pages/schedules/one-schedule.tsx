@@ -13,7 +13,7 @@ import { State } from '../../parts/state.js'
 import { TablePanel } from '../../parts/table.js'
 import { Age, Ago, None, When } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
-import { useWidth } from '../../use-width.js'
+import { useWidth } from '../../use-size.js'
 import type { ViewData } from '../../wire.js'
 import { ScheduleStates } from './cells.js'
 import { stepsOf, TicksTable, useMinutes } from './ticks.js'
@@ -35,7 +35,6 @@ interface ScheduleId {
   readonly name: string
 }
 
-/** Details of a schedule, with its rule, instances, history and next runs. */
 export function OneSchedule({ namespace, name }: ScheduleId) {
   const live = useView('schedule', { namespace, name })
   const details = live.data
@@ -253,7 +252,6 @@ function RunDuration({ run: { startedAt, endedAt } }: { readonly run: Run }) {
   return <span>{formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}</span>
 }
 
-/** Log lines and full error of a run. */
 function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
   const { data, failure } = useView('schedule-run', { namespace, name, tick: run.tick, extra: run.extra })
   return (
@@ -264,7 +262,7 @@ function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
       </p>
       {data === undefined && <p class="muted">{failure?.message ?? 'Loading …'}</p>}
       {data === null && <p class="muted">The record of this run was deleted.</p>}
-      {data?.error && <pre class="mono">{visibleLines(data.error)}</pre>}
+      {data?.error && <pre class="mono">{data.error.split('\n').map(visible).join('\n')}</pre>}
       {data && data.log.length > 0 && <pre class="mono">{data.log.map(visible).join('\n')}</pre>}
       {data && data.log.length === 0 && !data.error && <p class="muted">This run has no log lines.</p>}
     </section>
@@ -301,10 +299,6 @@ function UpcomingTable({ live, details: { upcoming, pausedAt, timezone } }: Deta
       }
     />
   )
-}
-
-function visibleLines(text: string): string {
-  return text.split('\n').map(visible).join('\n')
 }
 
 function keyOf({ at, run }: PastRow): string {

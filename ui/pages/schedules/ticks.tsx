@@ -16,7 +16,7 @@ import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { When } from '../../parts/time.js'
 import { setParams, useParams } from '../../routes.js'
-import { useWidth } from '../../use-width.js'
+import { useWidth } from '../../use-size.js'
 
 const windows = [
   ['1', '1 min'],
@@ -113,9 +113,7 @@ export function stepsOf(width: number, hasLabels = true): number {
   return stepCounts.findLast((count) => count * minStepWidth <= plot) ?? stepCounts[0]!
 }
 
-type TickFacts = Pick<TickTimelineCell, 'at' | 'last' | 'ticks' | 'isEstimate' | 'runs' | 'gaps' | 'late'>
-
-interface TickRow extends TickFacts {
+interface TickRow extends Pick<TickTimelineCell, 'at' | 'last' | 'ticks' | 'isEstimate' | 'runs' | 'gaps' | 'late'> {
   readonly id: string
   readonly name: string
   readonly note: string | null

@@ -27,9 +27,7 @@ export class ApiError extends Error {
   }
 }
 
-/**
- * Returns the key of a view, which consists of the view's name and its sorted parameters. Example: `jobs?search=mail`.
- */
+/** Returns the key of a view: its name and its sorted parameters. Example: `jobs?search=mail`. */
 export function keyOf(view: string, params: object): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(params).sort(([one], [other]) => (one < other ? -1 : 1))) {
@@ -70,9 +68,7 @@ async function request<Body>(path: string, body?: object): Promise<Body> {
   throw new ApiError(failureOf(result, response.status), response.status)
 }
 
-/**
- * Converts an unsuccessful response to an error. The response may come from a proxy and have the proxy's own format.
- */
+/** Converts an unsuccessful response to an error. A proxy's response may have the proxy's own format. */
 function failureOf(result: unknown, status: number): ErrorBody {
   const error = (result as Partial<ErrorResponse> | undefined)?.error
   if (typeof error?.message === 'string') return error

@@ -19,8 +19,8 @@ import { Schedules } from './pages/schedules.js'
 import { Choice } from './parts/choice.js'
 import { Facts } from './parts/facts.js'
 import { Icon } from './parts/icons.js'
-import { Notice } from './parts/notice.js'
 import { pressPanel } from './parts/panel.js'
+import { Notice } from './parts/state.js'
 import { Toasts } from './parts/toast.js'
 import { go, hrefOf, type PageId, pages, setParams, useRoute } from './routes.js'
 import { useTheme } from './theme.js'
@@ -145,6 +145,7 @@ function Shell({ me }: { readonly me: Me }) {
           {pages.map(({ id, title, short, letter }) => (
             <a
               key={id}
+              class="hovers"
               href={hrefOf(id)}
               aria-current={id === page ? 'page' : undefined}
               title={`${title} (${letter})`}

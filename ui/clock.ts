@@ -27,10 +27,7 @@ export function now(): number {
 const watchers = new Set<() => void>()
 let timer: ReturnType<typeof setInterval> | undefined
 
-/**
- * Returns the current database time and updates the component every second while the page is visible. All components
- * share one timer.
- */
+/** Returns the database time and updates the component every second while the page is visible. All share one timer. */
 export function useNow(): number {
   const [time, setTime] = useState(now)
   useEffect(() => {

@@ -11,13 +11,12 @@ const labels: Readonly<Record<Connection['state'], readonly [word: string, tone:
   'database-unreachable': ['No database', 'bad'],
 }
 
-/** State of the event stream, with a button to reconnect. */
 export function ConnectionState() {
   const connection = useConnection()
   const lost = connection.state === 'lost' ? connection : undefined
   const [word, tone] = labels[connection.state]
   return (
-    <div class="connection">
+    <div class="connection row small">
       <span role="status">
         <State word={word} tone={tone} />
       </span>

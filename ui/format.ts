@@ -4,9 +4,7 @@ import { formatDuration } from '../src/base/durations.js'
 /** Formats a duration as the command line does. Examples: `950ms`, `2.5s`, `3m 20s`. */
 export { formatDuration }
 
-/**
- * Formats a duration for a text that is updated every second. Uses whole seconds, so that the text does not flicker.
- */
+/** Formats a duration for a text that is updated every second. Uses whole seconds, so the text does not flicker. */
 export function formatCount(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000 || 0).replace(/^0ms$/, '0s')
 }
@@ -49,10 +47,7 @@ const maxWhole = 2_000
 /** Matches invisible characters, characters that change the text direction, and unpaired surrogates. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
-/**
- * Returns an escape sequence with direction marks, so that the sequence reads from left to right even in right-to-left
- * text.
- */
+/** Returns an escape sequence that reads from left to right even in right-to-left text. */
 const escapeText = (as: string) => `\u2066\\${as}\u2069`
 
 const escapes: Readonly<Record<string, string>> = {
@@ -66,11 +61,15 @@ const escapes: Readonly<Record<string, string>> = {
 
 /** Returns a readable form of a name. Escapes invisible characters, because names may contain any text. */
 export function visible(text: string): string {
-  const cut = text.length > maxWhole ? `${text.slice(0, maxWhole)}…` : text
-  return cut.replace(
+  return cut(text, maxWhole).replace(
     invisible,
     (character) => escapes[character] ?? escapeText(`u{${character.codePointAt(0)!.toString(16)}}`),
   )
+}
+
+/** Cuts a text at its end. */
+export function cut(text: string, max: number): string {
+  return text.length > max ? `${text.slice(0, max)}…` : text
 }
 
 /** Shortens a text in the middle, because names usually differ at their ends. Example: `invoice:…:retry`. */

@@ -3,7 +3,6 @@ import { Dialog } from './parts/dialog.js'
 
 const groups: readonly Shortcut['group'][] = ['Pages', 'Everywhere', 'In a panel', 'In a table']
 
-/** Dialog that lists the registered keyboard shortcuts. */
 export function Help({ onClose }: { readonly onClose: () => void }) {
   const shortcuts = allShortcuts()
   return (

@@ -6,18 +6,13 @@ export interface Shortcut {
   readonly key: string
   readonly text: string
   readonly group: 'Pages' | 'Everywhere' | 'In a panel' | 'In a table'
-  /**
-   * Function that the key runs. Undefined if the component handles the key itself, as tables do with the arrow keys.
-   */
+  /** Function that the key runs. Undefined if the component handles the key itself, as tables handle arrow keys. */
   readonly run?: () => void
 }
 
 const shortcuts = new Map<object, readonly Shortcut[]>()
 
-/**
- * Registers shortcuts while the component is mounted. If a key is registered twice, the later registration takes
- * precedence.
- */
+/** Registers shortcuts while the component is mounted. The latest registration of a key takes precedence. */
 export function useShortcuts(list: readonly Shortcut[]): void {
   const latest = useRef(list)
   latest.current = list

@@ -1,19 +1,15 @@
 // Live data of views. Each tab has one event stream, which is reopened when the set of watched views changes.
 import { useEffect, useReducer } from 'preact/hooks'
-import { ApiError, api, keyOf } from './api.js'
+import { type ApiError, api, keyOf } from './api.js'
 import { now, syncClock } from './clock.js'
 import type { ErrorBody, ParamsOf, ViewData, ViewFailure, ViewName, ViewSnapshot } from './wire.js'
 
-/** Current state of a view. */
 export interface LiveView<Data> {
   /** `jobs?search=mail` */
   readonly key: string
   /** Last snapshot. Undefined before the first snapshot. */
   readonly data: Data | undefined
-  /**
-   * Time at which the data last changed, according to the database clock. A duration that only grows with time does not
-   * count as a change.
-   */
+  /** Database time of the data's last change. A duration that only grows with time does not count as a change. */
   readonly at: string | undefined
   /** Error that prevents updates. Undefined if there is none. */
   readonly failure: ErrorBody | undefined
@@ -23,10 +19,7 @@ export interface LiveView<Data> {
   readonly stale: boolean
 }
 
-/**
- * State of the event stream. `database-unreachable`: the server responds, but its database does not. `idle`: the tab is
- * hidden.
- */
+/** State of the event stream. `database-unreachable`: only the server responds. `idle`: the tab is hidden. */
 export type Connection =
   | { readonly state: 'connecting' | 'live' | 'database-unreachable' | 'idle' }
   | { readonly state: 'lost'; readonly since: number; readonly failure: ErrorBody }
@@ -37,17 +30,11 @@ interface ViewEntry {
   failure?: ErrorBody | undefined
   failedAt?: string | undefined
   readonly watchers: Set<() => void>
-  /**
-   * Timer that deletes a view that is no longer watched. Until the timer fires, a reopened page shows the last snapshot
-   * immediately.
-   */
+  /** Timer that deletes an unwatched view. Until then, a reopened page shows the last snapshot immediately. */
   forgetTimer?: ReturnType<typeof setTimeout>
 }
 
-/**
- * Delay before the stream is reopened. A page change affects several views, and the delay lets them share one new
- * stream.
- */
+/** Delay before the stream is reopened, so that all views that a page change affects share one new stream. */
 const openDelayMs = 40
 const forgetMs = 30_000
 /** Time after which a hidden tab closes its stream. */
@@ -64,7 +51,6 @@ let idleTimer: ReturnType<typeof setTimeout> | undefined
 let retryTimer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
 
-/** Watches a view while the component is mounted. */
 export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name>): LiveView<ViewData<Name>> {
   const key = keyOf(name, params as object)
   const redraw = useRedraw()
@@ -80,7 +66,6 @@ export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name
   }
 }
 
-/** Returns the state of the event stream. */
 export function useConnection(): Connection {
   const redraw = useRedraw()
   useEffect(() => {
@@ -112,6 +97,12 @@ function watch(key: string, watcher: () => void): () => void {
   }
 }
 
+function closeStream(): void {
+  source?.close()
+  source = undefined
+  clearTimeout(retryTimer)
+}
+
 function scheduleOpen(): void {
   clearTimeout(openTimer)
   openTimer = setTimeout(open, openDelayMs)
@@ -121,9 +112,7 @@ function open(): void {
   const keys = [...entries].filter(([, { watchers }]) => watchers.size > 0).map(([key]) => key)
   const wantedKeys = keys.sort().join('\n')
   if (source && source.readyState !== EventSource.CLOSED && wantedKeys === openedKeys) return
-  clearTimeout(retryTimer)
-  source?.close()
-  source = undefined
+  closeStream()
   openedKeys = wantedKeys
   if (keys.length === 0) return
   if (connection.state === 'idle') setConnection({ state: 'connecting' })
@@ -152,22 +141,15 @@ function open(): void {
 
 /** Requests `me`, because the browser does not report why a stream has ended. Then reopens the stream. */
 async function onStreamEnd(): Promise<void> {
-  source?.close()
-  source = undefined
-  clearTimeout(retryTimer)
-  const failure = await api.me().then(
+  closeStream()
+  const error = await api.me().then(
     () => undefined,
-    (error: unknown) => error as ApiError,
+    (error: ApiError) => error,
   )
+  const noStream = { code: 'NO_STREAM', message: 'The connection for live updates keeps failing.', hint: null }
+  const failure = error ?? (failures > 0 ? noStream : undefined)
   const since = connection.state === 'lost' ? connection.since : performance.now()
-  if (failure instanceof ApiError) setConnection({ state: 'lost', since, failure })
-  else if (failures > 0) {
-    setConnection({
-      state: 'lost',
-      since,
-      failure: { code: 'NO_STREAM', message: 'The connection for live updates keeps failing.', hint: null },
-    })
-  }
+  if (failure) setConnection({ state: 'lost', since, failure })
   // `open` may have started another stream while the request was running.
   if (source) return
   const waitMs = retryMs[Math.min(failures, retryMs.length - 1)]!
@@ -190,14 +172,11 @@ function setConnection(next: Connection): void {
   for (const { watchers } of entries.values()) for (const watcher of watchers) watcher()
 }
 
-/**
- * Checks the stream after another request has failed, because the browser does not detect a dead connection by itself.
- */
+/** Checks the stream after another request has failed. The browser does not detect a dead connection by itself. */
 export function checkStream(): void {
   if (connection.state === 'live' || connection.state === 'database-unreachable') void onStreamEnd()
 }
 
-/** Retries immediately. */
 export function reconnect(): void {
   if (connection.state !== 'lost') return
   failures = 0
@@ -208,9 +187,7 @@ document.addEventListener('visibilitychange', () => {
   clearTimeout(idleTimer)
   if (document.hidden) {
     idleTimer = setTimeout(() => {
-      source?.close()
-      source = undefined
-      clearTimeout(retryTimer)
+      closeStream()
       setConnection({ state: 'idle' })
     }, hiddenMs)
   } else if (!source) open()

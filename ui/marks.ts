@@ -1,6 +1,5 @@
-// Assigns a letter and a colour to each instance. The letter is derived from the instance's id, so different visitors
-// usually see the same letter. If another instance already has the letter, the instance gets the next free letter. The
-// browser stores the letters across reloads.
+// Assigns a letter and a colour to each instance. The letter is derived from the id, so different visitors usually see
+// the same letter. If the letter is taken, the next free letter is used. The browser stores the letters across reloads.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12

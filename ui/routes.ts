@@ -1,5 +1,4 @@
-// The URL fragment contains the current page and its parameters, as in `#/jobs?search=mail`. The browser does not send
-// the fragment to the server.
+// The current page and its parameters, in the URL fragment (`#/jobs?search=mail`). Browsers do not send the fragment.
 import { useEffect, useState } from 'preact/hooks'
 import { writeSearchValue } from '../src/search/index.js'
 
@@ -55,7 +54,6 @@ export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): 
   return `#/${page}${query.size > 0 ? `?${query}` : ''}`
 }
 
-/** Returns the URL of the page with a queue's jobs. */
 export function hrefOfQueue(name: string): string {
   return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}` })
 }
@@ -65,10 +63,7 @@ export function go<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): void
   location.hash = hrefOf(page, params)
 }
 
-/**
- * Changes parameters of the current page. With `replace`, which is meant for typed text, adds no entry to the browser
- * history.
- */
+/** Changes parameters of the current page. `replace` is for typed text and adds no entry to the browser history. */
 export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace') {
   const { page, params } = readRoute(location.hash)
   const href = hrefOf(page, { ...params, ...changed })
@@ -81,7 +76,6 @@ export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace
   }
 }
 
-/** Returns the current page and its parameters. */
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => readRoute(location.hash))
   useEffect(() => {

@@ -1,5 +1,4 @@
-// Selects the light or the dark theme, by the system's preference or by the visitor's choice. The browser stores the
-// choice.
+// Selects the light or the dark theme, by the system's preference or by the visitor's stored choice.
 import { useState } from 'preact/hooks'
 
 export type Theme = 'system' | 'light' | 'dark'
@@ -40,8 +39,7 @@ export function useTheme(): readonly [Theme, () => void] {
 }
 
 const probe = document.createElement('span')
-// Disables transitions. With reduced motion they take 1 ms, during which the probe would still have the previous
-// colour.
+// With reduced motion, transitions take 1 ms. During this time, the probe would still have the previous colour.
 probe.style.transitionProperty = 'none'
 
 /** Returns the current value of a colour token for use in a canvas. The value changes with the event `themechange`. */

@@ -1,3 +1,2 @@
-// Re-exports the server's types of requests and responses. The other files of the dashboard import these types from
-// this file.
+// The server's types of requests and responses, for all files of the dashboard.
 export type * from '../src/dashboard/wire.js'

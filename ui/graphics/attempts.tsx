@@ -3,24 +3,21 @@ import { useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatClock, formatDuration } from '../format.js'
 import { markOf } from '../marks.js'
-import { OwnerMark } from '../parts/instance-mark.js'
-import { State, type Tone } from '../parts/state.js'
+import { type Owner, OwnerMark } from '../parts/instance-mark.js'
+import { State, toneOf } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
 
 export type Job = NonNullable<ViewData<'job'>['job']>
 
-interface Attempt {
+interface Attempt extends Owner {
   readonly number: number
   readonly state: 'running' | 'done' | 'failed' | 'crashed' | 'ended'
   readonly from: string | null
   /** End of the attempt. Null while the attempt is running. */
   readonly to: string | null
-  readonly instance: string | null
-  readonly host: string | null
-  readonly osPid: number | null
   readonly error: string | null
 }
 
@@ -33,7 +30,8 @@ function attemptsOf(job: Job): Attempt[] {
       from: claimedAt,
       to: at,
       instance,
-      ...locationOf(instance, job),
+      // A job's record contains the host and the process only for the last instance.
+      ...(instance === job.instance && { host: job.host, osPid: job.osPid }),
       error: error.message,
     }),
   )
@@ -45,21 +43,6 @@ function attemptsOf(job: Job): Attempt[] {
   return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, host, osPid, error: null }]
 }
 
-/** The host and the process, which a job's record contains only for the last instance. */
-function locationOf(instance: string | null, job: Job) {
-  return instance !== null && instance === job.instance
-    ? { host: job.host, osPid: job.osPid }
-    : { host: null, osPid: null }
-}
-
-const tones: Readonly<Record<Attempt['state'], Tone>> = {
-  running: 'busy',
-  done: 'good',
-  failed: 'bad',
-  crashed: 'bad',
-  ended: 'quiet',
-}
-
 const rowHeight = 26
 const labelWidth = 86
 const axisHeight = 30
@@ -68,10 +51,7 @@ const tickSteps = [
   216e5, 432e5, 864e5, 1728e5, 6048e5,
 ]
 
-/**
- * Timeline of a job, with the time of its enqueueing, its attempts, the pauses between attempts, and the start of the
- * next attempt.
- */
+/** Timeline of a job: its enqueueing, its attempts, the pauses between attempts, and the start of the next attempt. */
 export function AttemptTimeline({ job }: { readonly job: Job }) {
   const box = useRef<HTMLDivElement>(null)
   const width = Math.max(280, useWidth(box))
@@ -96,19 +76,15 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
       <svg width={width} height={height} role="img" aria-label={describe(job, attempts)}>
         {ticks.map((tick) => (
           <g key={tick}>
-            <line
-              class="attempts-tick"
-              x1={scale(enqueued + tick)}
-              x2={scale(enqueued + tick)}
-              y1={axisHeight - 8}
-              y2={bottom}
-            />
+            <path d={`M${scale(enqueued + tick)} ${axisHeight - 8}V${bottom}`} stroke="var(--line)" />
             <text class="attempts-time" x={scale(enqueued + tick)} y={13} text-anchor={tick === 0 ? 'start' : 'middle'}>
               {tick === 0 ? formatClock(enqueued) : `+${formatDuration(tick)}`}
             </text>
           </g>
         ))}
-        <circle class="attempts-enqueued" cx={scale(enqueued)} cy={axisHeight - 8} r="3.5" />
+        <g fill="var(--raised)" stroke="var(--accent)" stroke-width="2">
+          <circle cx={scale(enqueued)} cy={axisHeight - 8} r="3.5" />
+        </g>
         {attempts.length === 0 && next === undefined && (
           <text class="attempts-label" x={labelWidth + 10} y={axisHeight + 17}>
             no attempt yet
@@ -127,9 +103,11 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
               <text class="attempts-label" x="0" y={y + 17}>
                 {attempt.number}. {attempt.state}
               </text>
-              <line class="attempts-pause" x1={scale(before)} x2={from} y1={y + 13} y2={y + 13} />
-              <rect class={`attempts-bar ${tones[attempt.state]}`} x={from} y={y + 4} width={w} height="18" rx="3" />
-              {attempt.state === 'crashed' && <path class="attempts-crash" d={`M${to - 4} ${y + 7}l8 12m0-12l-8 12`} />}
+              <path class="attempts-pause" d={`M${scale(before)} ${y + 13}H${from}`} />
+              <rect class={toneOf(attempt.state)} x={from} y={y + 4} width={w} height="18" rx="3" fill="var(--tone)" />
+              {attempt.state === 'crashed' && (
+                <path d={`M${to - 4} ${y + 7}l8 12m0-12l-8 12`} stroke="var(--text)" stroke-width="1.6" />
+              )}
               {attempt.instance && w > 24 && <Letter id={attempt.instance} x={from + 3} y={y + 5} />}
               <text
                 class="attempts-time"
@@ -147,20 +125,19 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
             <text class="attempts-label" x="0" y={nextY + 17}>
               next
             </text>
-            <line
+            <path
               class="attempts-pause"
-              x1={scale(attempts.at(-1)?.to ? Date.parse(attempts.at(-1)!.to!) : enqueued)}
-              x2={scale(next)}
-              y1={nextY + 13}
-              y2={nextY + 13}
+              d={`M${scale(Date.parse(attempts.at(-1)?.to ?? job.enqueuedAt))} ${nextY + 13}H${scale(next)}`}
             />
-            <path class="attempts-next" d={`M${scale(next) - 5} ${nextY + 7}v12l6-6z`} />
+            <path d={`M${scale(next) - 5} ${nextY + 7}v12l6-6z`} fill="var(--wait)" />
             <text class="attempts-time" x={scale(next) - 12} y={nextY + 8} text-anchor="end">
               {next <= now ? 'due' : `in ${formatDuration(next - now)}`}
             </text>
           </g>
         )}
-        {!isOver && <line class="attempts-now" x1={scale(now)} x2={scale(now)} y1={axisHeight - 10} y2={bottom} />}
+        {!isOver && (
+          <path d={`M${scale(now)} ${axisHeight - 10}V${bottom}`} stroke="var(--accent)" stroke-width="1.5" />
+        )}
       </svg>
     </div>
   )
@@ -170,7 +147,7 @@ function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonl
   const { letter, style } = markOf(id)
   return (
     <g style={style}>
-      <rect class="attempts-mark" x={x} y={y} width={letter.length * 7 + 9} height="16" rx="3" />
+      <rect fill="var(--mark)" x={x} y={y} width={letter.length * 7 + 9} height="16" rx="3" stroke="var(--raised)" />
       <text class="attempts-letter" x={x + (letter.length * 7 + 9) / 2} y={y + 12} text-anchor="middle">
         {letter}
       </text>
@@ -191,7 +168,7 @@ export function AttemptTable({ job }: { readonly job: Job }) {
       keyOf={({ number, from }) => `${number} ${from}`}
       columns={[
         { title: 'Attempt', cell: ({ number }) => number, align: 'end' },
-        { title: 'Outcome', cell: ({ state }) => <State word={state} tone={tones[state]} /> },
+        { title: 'Outcome', cell: ({ state }) => <State word={state} /> },
         {
           title: 'Instance',
           cell: (row) => (row.instance ? <OwnerMark owner={row} /> : <None text="no longer known" />),

@@ -4,9 +4,9 @@ import { now, useNow } from '../clock.js'
 import { formatDuration } from '../format.js'
 import { InstanceMark } from '../parts/instance-mark.js'
 import { State } from '../parts/state.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
-import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
+import { type AxisProps, scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
 
 type Instance = ViewData<'instances'>['rows'][number]
 
@@ -33,10 +33,7 @@ function remember(rows: readonly Instance[]): void {
   while (seenTimes.size > maxRemembered) seenTimes.delete(seenTimes.keys().next().value!)
 }
 
-/**
- * Returns the time since the last heartbeat, and whether this time is unusually long. Null if the last heartbeat is
- * unknown.
- */
+/** Returns the time since the last heartbeat, and whether it is unusually long. Null if this time is unknown. */
 export function silenceOf({ lastSeenAt, expiryMs }: Pick<Instance, 'lastSeenAt' | 'expiryMs'>, time: number) {
   if (lastSeenAt === null) return null
   const ms = Math.max(0, time - Date.parse(lastSeenAt))
@@ -62,7 +59,7 @@ export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
           </div>
           {rows.slice(0, maxShown).map((row) => (
             <div class="time-row" key={row.id}>
-              <span class="heartbeats-label">
+              <span class="heartbeats-label between small">
                 <InstanceMark id={row.id} label={`${row.host}/${row.osPid}`} />
                 {(!row.alive || row.state !== 'open') && <State word={stateText(row)} />}
               </span>
@@ -76,14 +73,7 @@ export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
   )
 }
 
-interface LineProps {
-  readonly row: Instance
-  readonly from: number
-  readonly until: number
-  readonly width: number
-}
-
-function Line({ row, from, until, width }: LineProps) {
+function Line({ row, from, until, width }: AxisProps & { readonly row: Instance }) {
   const x = scaleOf(from, until, width)
   const heartbeats = (seenTimes.get(row.id) ?? []).filter((time) => time >= from && time <= until)
   const silence = silenceOf(row, until)
@@ -94,19 +84,23 @@ function Line({ row, from, until, width }: LineProps) {
     <svg width={width} height={height} role="img" aria-label={`${row.host}/${row.osPid}: ${silenceText(row, until)}`}>
       <TimeGrid from={from} until={until} width={width} height={height} />
       <path
-        class="heartbeats-presence"
-        d={`M${x(opened)} ${middle}H${x(row.alive || last === undefined ? (row.alive ? until : opened) : last)}`}
+        d={`M${x(opened)} ${middle}H${x(row.alive ? until : (last ?? opened))}`}
+        stroke="var(--good)"
+        stroke-width="1.5"
       />
       {last !== undefined && silence?.isLong && (
         <path
-          class="heartbeats-silence"
-          data-over={silence.isOver || undefined}
           d={`M${x(last)} ${middle}H${x(until)}`}
+          stroke={silence.isOver ? 'var(--bad)' : 'var(--warn)'}
+          stroke-width="5"
+          stroke-dasharray="4 3"
         />
       )}
-      {heartbeats.map((time) => (
-        <path key={time} class="heartbeats-stroke" d={`M${x(time)} ${middle - 6}v12`} />
-      ))}
+      <g stroke="var(--good)" stroke-width="2">
+        {heartbeats.map((time) => (
+          <path key={time} class="heartbeats-stroke" d={`M${x(time)} ${middle - 6}v12`} />
+        ))}
+      </g>
       {opened > from && <Edge x={x(opened)} text="opened" />}
       {epochSince > from && epochSince - opened > 1_000 && <Edge x={x(epochSince)} text="reconnected" />}
     </svg>
@@ -115,8 +109,8 @@ function Line({ row, from, until, width }: LineProps) {
 
 function Edge({ x, text }: { readonly x: number; readonly text: string }) {
   return (
-    <g class="heartbeats-edge">
-      <path d={`M${x} 2v${height - 4}`} />
+    <g class="time-note" fill="var(--accent)">
+      <path d={`M${x} 2v${height - 4}`} stroke="var(--accent)" stroke-width="1.5" />
       <text x={x + 4} y="9">
         {text}
       </text>

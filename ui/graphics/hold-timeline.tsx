@@ -25,14 +25,16 @@ export function HoldTimeline({ timeline, onOpen }: HoldTimelineProps) {
   const to = from + timeline.columns * timeline.columnMs
   return (
     <div class="hold-timeline">
-      <p class="hold-timeline-legend small muted">
-        <span class="hold-timeline-key held" aria-hidden="true" /> held (full height = the whole interval)
-        <span class="hold-timeline-key waited" aria-hidden="true" /> waiting (deeper = more calls)
+      <p class="hold-timeline-legend row small muted">
+        <span class="hold-timeline-key" style={{ background: 'var(--busy)' }} aria-hidden="true" /> held (full height =
+        the whole interval)
+        <span class="hold-timeline-key" style={{ background: 'var(--warn)' }} aria-hidden="true" /> waiting (deeper =
+        more calls)
       </p>
       <ul>
         {timeline.rows.map((row) => (
           <li key={row.key}>
-            <button type="button" class="hold-timeline-name" onClick={() => onOpen(row.key)}>
+            <button type="button" class="hold-timeline-name hovers small" onClick={() => onOpen(row.key)}>
               <Name text={nameOf(row)} maxLength={30} />
             </button>
             <svg
@@ -42,9 +44,9 @@ export function HoldTimeline({ timeline, onOpen }: HoldTimelineProps) {
               role="img"
               aria-label={ariaText(row)}
             >
-              <path class="held" d={areaOf(row.held, above)} />
-              <path class="waited" d={areaOf(row.waited, below)} />
-              <path class="line" d={`M0 ${halfHeight}H${timeline.columns}`} />
+              <path fill="var(--busy)" d={areaOf(row.held, above)} />
+              <path fill="var(--warn)" d={areaOf(row.waited, below)} />
+              <path class="hold-timeline-line" d={`M0 ${halfHeight}H${timeline.columns}`} />
             </svg>
           </li>
         ))}
@@ -70,7 +72,7 @@ export function HoldTimelineTable({ timeline, onOpen }: HoldTimelineProps) {
       keyOf={({ key }) => key}
       onOpen={({ key }) => onOpen(key)}
       columns={[
-        { title: 'Name', cell: (row) => <Name text={nameOf(row)} />, sort: nameOf, wide: true },
+        { title: 'Name', name: nameOf, wide: true },
         { title: 'Held', age: ({ heldMs }) => heldMs },
         {
           title: 'Share of time',

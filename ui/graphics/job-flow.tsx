@@ -1,9 +1,9 @@
 import './job-flow.css'
 import { useRef } from 'preact/hooks'
 import { formatNumber } from '../format.js'
-import { Shape, type Tone } from '../parts/state.js'
+import { Shape, toneOf } from '../parts/state.js'
 import { hrefOf } from '../routes.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
 
 type Queue = ViewData<'queues'>['rows'][number]
@@ -50,10 +50,7 @@ export function flowOf(queues: readonly Queue[]): Flow {
 }
 
 function total(counts: readonly Count[]): Count {
-  return {
-    jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0),
-    isMore: counts.some(({ isMore }) => isMore),
-  }
+  return { jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0), isMore: counts.some(({ isMore }) => isMore) }
 }
 
 export function formatJobs({ jobs, isMore }: Count): string {
@@ -62,12 +59,7 @@ export function formatJobs({ jobs, isMore }: Count): string {
 
 export const formatRate = (perMinute: number) => `${formatNumber(perMinute)}/min`
 
-interface Box {
-  readonly x: number
-  readonly y: number
-  readonly w: number
-  readonly h: number
-}
+type Box = Readonly<Record<'x' | 'y' | 'w' | 'h', number>>
 
 interface Layout {
   readonly width: number
@@ -135,16 +127,6 @@ const narrow: Layout = {
   ],
 }
 
-const tones: Readonly<Record<string, Tone>> = {
-  ready: 'busy',
-  running: 'busy',
-  waiting: 'wait',
-  done: 'good',
-  buried: 'bad',
-  cancelled: 'quiet',
-  discarded: 'quiet',
-}
-
 /** Flow of jobs through their states. Each state links to the jobs in that state. */
 export function JobFlow({ flow }: { readonly flow: Flow }) {
   const box = useRef<HTMLDivElement>(null)
@@ -166,21 +148,23 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
       >
         <defs>
           <marker id="flow-tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="8" markerHeight="8" orient="auto">
-            <path d="M1 1l5 3-5 3" class="flow-tip" />
+            <path d="M1 1l5 3-5 3" class="graph-line" />
           </marker>
         </defs>
         {layout.lines.map(({ path, rate, at }) => (
           <g key={path}>
-            <path d={path} class="flow-line" marker-end="url(#flow-tip)" />
+            <path d={path} class="graph-line" marker-end="url(#flow-tip)" />
             {rate && at && rates[rate] > 0 && (
-              <text x={at[0]} y={at[1]} text-anchor={at[2]} class={`flow-rate${rate === 'buried' ? ' bad' : ''}`}>
-                {formatRate(rates[rate])}
-              </text>
+              <g fill={rate === 'buried' ? 'var(--bad)' : 'var(--muted)'} font-size="12">
+                <text x={at[0]} y={at[1]} text-anchor={at[2]}>
+                  {formatRate(rates[rate])}
+                </text>
+              </g>
             )}
           </g>
         ))}
         <g transform={`translate(${boxes.enqueued.x} ${boxes.enqueued.y})`}>
-          <text x="12" y="23" class="flow-word">
+          <text x="12" y="23" fill="var(--muted)">
             enqueued
           </text>
           <text x="12" y="43" class="flow-count quiet">
@@ -207,12 +191,12 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
         />
         <g transform={`translate(${boxes.waiting.x} ${boxes.waiting.y})`}>
           {waitReasons.map(({ state, wait, text }, at) => (
-            <a key={state} href={search(`waits:${wait}`)}>
-              <rect class="flow-part" x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" />
-              <text x="12" y={66 + at * 19} class="flow-small">
+            <a key={state} href={search(`waits:${wait}`)} font-size="12">
+              <rect x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" fill="transparent" />
+              <text x="12" y={66 + at * 19}>
                 {text}
               </text>
-              <text x={boxes.waiting.w - 12} y={66 + at * 19} text-anchor="end" class="flow-small number">
+              <text x={boxes.waiting.w - 12} y={66 + at * 19} text-anchor="end" font-weight="560">
                 {formatJobs(counts[state])}
               </text>
             </a>
@@ -240,16 +224,16 @@ interface NodeProps {
 }
 
 function Node({ box: { x, y, w, h }, href, word, caption, isSome }: NodeProps) {
-  const tone = isSome ? tones[word]! : 'quiet'
+  const tone = toneOf(word)
   const isLow = h < 56
   return (
-    <a href={href} class={`flow-node ${tone}`}>
+    <a href={href} class={`flow-node ${isSome ? tone : 'quiet'}`}>
       <g transform={`translate(${x} ${y})`}>
         <rect width={w} height={h} rx="6" />
         <svg x="12" y={isLow ? 10 : 13} width="10" height="10" overflow="visible" aria-hidden="true">
-          <Shape tone={tones[word]!} />
+          <Shape tone={tone} />
         </svg>
-        <text x="27" y={isLow ? 19 : 22} class="flow-word">
+        <text x="27" y={isLow ? 19 : 22} fill="var(--muted)">
           {word}
         </text>
         <text x="12" y={isLow ? 38 : 43} class="flow-count">

@@ -5,7 +5,7 @@ import { formatDuration } from '../format.js'
 import { Table } from '../parts/table.js'
 import { None, When } from '../parts/time.js'
 import { colourOf } from '../theme.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
 
 type Latencies = ViewData<'latencies'>
@@ -76,9 +76,9 @@ export function LatencyChart({ points, label }: { readonly points: readonly Poin
   const isEmpty = points.every(({ p50 }) => p50 === null)
   return (
     <figure class="latency">
-      <figcaption class="latency-legend small" aria-hidden="true">
+      <figcaption class="latency-legend muted small" aria-hidden="true">
         {lines.map(({ label: name, colour, dash }) => (
-          <span key={name}>
+          <span key={name} class="inline">
             <svg width="22" height="8" aria-hidden="true">
               <line
                 x1="0"
@@ -187,7 +187,7 @@ export function LatencyTable({ points, label }: { readonly points: readonly Poin
       keyOf={({ at }) => at}
       columns={[
         { title: 'From', cell: ({ at }) => <When at={at} />, wide: true },
-        { title: 'Jobs', cell: ({ jobs }) => jobs, sort: ({ jobs }) => jobs, align: 'end' },
+        { title: 'Jobs', number: ({ jobs }) => jobs },
         cell('p50'),
         cell('p95'),
         cell('p99'),

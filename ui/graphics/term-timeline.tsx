@@ -61,7 +61,7 @@ export function TermTimeline({ terms }: TermTimelineProps) {
           )
         })}
       </ol>
-      <div class="term-timeline-axis small muted" aria-hidden="true">
+      <div class="term-timeline-axis between small muted" aria-hidden="true">
         <span>{formatMoment(from, to)}</span>
         <span>now</span>
       </div>

@@ -113,10 +113,7 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
   )
 }
 
-/**
- * Draws several ticks as a bar: the letter of the instance with the most ticks, above a strip with the shares of all
- * instances.
- */
+/** Draws several ticks as a bar: the letter of the most frequent instance, above a strip with all instances' shares. */
 function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: TickTimelineCell }) {
   const shares = sharesOf(cell)
   const first = shares.find(({ instance }) => instance !== null)
@@ -164,7 +161,7 @@ function Count({ n, at, room, isEstimate }: CountProps) {
   const text = `${isEstimate && room >= 22 ? '≈' : ''}${number}`
   if (text.length * 6 > room - 2) return null
   return (
-    <text class="tick-timeline-count" x={at} y={rowHeight - 4}>
+    <text class="time-note" x={at} y={rowHeight - 4} fill="var(--muted)" text-anchor="middle">
       {text}
     </text>
   )
@@ -246,8 +243,8 @@ function RunSpan({ from, until, x, instance }: RunSpanProps) {
 /** Draws the most severe state of a cell in the cell's corner. */
 function Badge({ tone, at }: { readonly tone: Tone; readonly at: number }) {
   return (
-    <g class="tick-timeline-badge" transform={`translate(${at - 6} ${laneY - 14})`}>
-      <circle cx="6" cy="6" r="6" />
+    <g transform={`translate(${at - 6} ${laneY - 14})`}>
+      <circle cx="6" cy="6" r="6" fill="var(--raised)" />
       <g transform="translate(1 1)">
         <Shape tone={tone} />
       </g>
@@ -266,10 +263,10 @@ export function Change({ change, row, x }: ChangeProps) {
   const [left, right] = [x(Date.parse(change.at)), x(Date.parse(change.until))]
   const text = clockChangeText(change, row.timezone)
   return (
-    <g class="tick-timeline-change">
+    <g class="time-note" fill="var(--wait)">
       <title>{text}</title>
-      {right - left > 1 && <rect x={left} y="0" width={right - left} height={rowHeight} />}
-      <path d={`M${left} 0v${rowHeight}`} />
+      {right - left > 1 && <rect x={left} width={right - left} height={rowHeight} fill="var(--wait-ground)" />}
+      <path d={`M${left} 0v${rowHeight}`} stroke="var(--wait)" stroke-dasharray="4 2" />
       <text x={left + 3} y={rowHeight - 4}>
         {change.kind === 'skipped' ? `${changeTimes(change)} skipped` : `${changeTimes(change)} twice`}
       </text>
@@ -279,5 +276,5 @@ export function Change({ change, row, x }: ChangeProps) {
 
 export function NowLine({ x }: { readonly x: Scale }) {
   const at = x(useNow())
-  return <path class="tick-timeline-now" d={`M${at} 0v${rowHeight}`} />
+  return <path d={`M${at} 0v${rowHeight}`} stroke="var(--accent)" stroke-width="1.25" />
 }

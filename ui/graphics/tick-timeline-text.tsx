@@ -34,7 +34,6 @@ interface CellDetailsProps {
   readonly data: TickTimelineData
 }
 
-/** Details of the selected ticks. */
 export function CellDetails({ row, cell, data }: CellDetailsProps) {
   const winners = new Set(cell.runs.map(({ instance }) => instance))
   const others = row.members.filter(({ instance, since }) => since <= cell.last && !winners.has(instance))

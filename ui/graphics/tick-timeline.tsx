@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks'
 import { shorten } from '../format.js'
 import { Name } from '../parts/name.js'
 import { Shape } from '../parts/state.js'
-import { useWidth } from '../use-width.js'
+import { useWidth } from '../use-size.js'
 import { Band, Cell, Change, NowLine, rowHeight, Upcoming } from './tick-timeline-marks.js'
 import {
   CellDetails,
@@ -18,12 +18,10 @@ import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
 
 /** Minimum width of a step that shows a letter. */
 export const minStepWidth = 11
-/** Width of the column of names. */
 export const labelWidth = 190
 
 interface TickTimelineProps {
   readonly data: TickTimelineData
-  /** Called to open a schedule's details. */
   readonly onOpen?: (row: TickTimelineRow) => void
 }
 
@@ -43,7 +41,7 @@ export function TickTimeline({ data, onOpen }: TickTimelineProps) {
   const row = data.rows.find(({ key }) => key === selected?.key)
   const cell = row?.cells.find(({ step }) => step === selected?.step)
   return (
-    <div class="tick-timeline">
+    <div class="tick-timeline stack">
       <div class="time-rows" data-label-column={hasLabelColumn || undefined} ref={box}>
         {width > 0 && (
           <>
@@ -102,7 +100,7 @@ function Row({ row, data, width, onOpen, selected, onSelect }: RowProps) {
   return (
     <div class="time-row">
       {onOpen && (
-        <button type="button" class="tick-timeline-label tick-timeline-open" onClick={() => onOpen(row)}>
+        <button type="button" class="tick-timeline-label tick-timeline-open hovers" onClick={() => onOpen(row)}>
           <Name text={row.name} maxLength={21} />
           <span class="muted small">
             {shorten(row.rule, 24)}
@@ -173,25 +171,25 @@ function Legend({ data }: { readonly data: TickTimelineData }) {
   return (
     <ul class="tick-timeline-legend small" aria-label="Legend">
       {winners.map((id) => (
-        <li key={id}>
+        <li key={id} class="inline">
           <InstanceLabel id={id} data={data} />
         </li>
       ))}
       {[...gaps].map((reason) => (
-        <li key={reason} class="muted">
+        <li key={reason} class="inline muted">
           <svg width="12" height="12" aria-hidden="true">
             <path class="tick-timeline-gap-sign" d={reasonTexts[reason].path} />
           </svg>
           {reason}
         </li>
       ))}
-      <li class="muted">
+      <li class="inline muted">
         <Shape tone="bad" /> failed
       </li>
-      <li class="muted">
+      <li class="inline muted">
         <Shape tone="busy" /> running
       </li>
-      <li class="muted">
+      <li class="inline muted">
         <svg width="12" height="12" class="tick-timeline-upcoming" aria-hidden="true">
           <circle cx="6" cy="6" r="4" />
         </svg>

@@ -16,7 +16,7 @@ export function scaleOf(from: number, until: number, width: number): (time: numb
   return (time) => Math.max(0, Math.min(width, ((time - from) / (until - from)) * width))
 }
 
-interface AxisProps {
+export interface AxisProps {
   readonly from: number
   readonly until: number
   readonly width: number
@@ -29,7 +29,7 @@ export function TimeAxis({ from, until, width }: AxisProps) {
     <svg class="time-axis" width={width} height={20} aria-hidden="true">
       {roundTimes(from, until, width).map((time) => (
         <g key={time} transform={`translate(${x(time)} 0)`}>
-          <path d="M0 15v5" />
+          <path d="M0 15v5" stroke="var(--line-strong)" />
           <text y="12" text-anchor={x(time) < 24 ? 'start' : x(time) > width - 24 ? 'end' : 'middle'}>
             {labelOf(time, until - from)}
           </text>
@@ -43,7 +43,7 @@ export function TimeAxis({ from, until, width }: AxisProps) {
 export function TimeGrid({ from, until, width, height }: AxisProps & { readonly height: number }) {
   const x = scaleOf(from, until, width)
   return (
-    <g class="time-grid">
+    <g stroke="var(--line)" stroke-dasharray="1 3">
       {roundTimes(from, until, width).map((time) => (
         <path key={time} d={`M${x(time)} 0v${height}`} />
       ))}

@@ -85,7 +85,7 @@ function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
       <rect class="box" width={width} height={boxHeight} rx={kind === 'who' ? boxHeight / 2 : 6} />
       {kind === 'who' && mark && (
         <>
-          <rect class="mark-box" style={mark.style} x="12" y="12" width="20" height="20" rx="4" />
+          <rect fill="var(--mark)" style={mark.style} x="12" y="12" width="20" height="20" rx="4" />
           <text class="mark-text" x="22" y="26" text-anchor="middle">
             {`${mark.letter} `}
           </text>

@@ -4,9 +4,7 @@ import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
 import { type ContendedName, holdText, nameLabel, participantLabel, type WaitGraphData } from '../pages/now/labels.js'
 
-/**
- * Role of a node or an edge. `certain` and `possible`: part of a certain or possible deadlock. `root`: blocks others.
- */
+/** Role of a node or an edge. `certain`, `possible`: part of such a deadlock. `root`: blocks others. */
 type Role = 'certain' | 'possible' | 'root' | 'plain'
 
 interface Node {
@@ -15,7 +13,6 @@ interface Node {
   readonly title: string
   readonly caption: string
   readonly role: Role
-  /** Mark of an instance. */
   readonly mark: Mark | undefined
   /** Text without truncation. */
   readonly label: string
@@ -32,31 +29,18 @@ interface Edge {
   readonly forMs: number | null
 }
 
-export interface Point {
-  readonly x: number
-  readonly y: number
-}
+export type Point = Readonly<Record<'x' | 'y', number>>
 
 export type DrawnNode = Node & Point
 export type DrawnEdge = Edge & { readonly points: readonly Point[]; readonly middle: Point }
 
-export interface Drawing {
-  /** In reading order. */
-  readonly nodes: readonly DrawnNode[]
-  readonly edges: readonly DrawnEdge[]
-  readonly width: number
-  readonly height: number
-}
-
 export const boxHeight = 44
 const maxLetters = 26
-/**
- * Maximum number of participants that are drawn per name although they only wait for the name and block no other
- * participant.
- */
+/** Maximum number of participants drawn per name that only wait for the name and block no other participant. */
 const maxLeaves = 5
 
-export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
+/** Returns the nodes in reading order, the edges, and the size of the drawing. */
+export function drawWaits(waits: WaitGraphData, isUpright: boolean) {
   const { nodes, edges } = buildParts(waits)
   const graph = new Graph({ multigraph: true })
   graph.setGraph({
@@ -76,7 +60,7 @@ export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
   const along = ({ x, y }: Point) => (isUpright ? y * 10_000 + x : x * 10_000 + y)
   return {
     nodes: nodes.map((node) => ({ ...node, ...pointOf(graph.node(node.id)) })).sort((a, b) => along(a) - along(b)),
-    edges: edges.map((edge) => {
+    edges: edges.map((edge): DrawnEdge => {
       const drawn = graph.edge(edge.from, edge.to, edge.kind) as Point & { points: Point[] }
       return { ...edge, points: drawn.points, middle: pointOf(drawn) }
     }),
@@ -100,10 +84,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
   const nodes = new Map<string, Node>()
   const edges: Edge[] = []
 
-  /**
-   * Whether a participant holds only rates. An operator can free a name during its minimum hold, but cannot refill a
-   * lane's rate.
-   */
+  /** Whether a participant holds only rates. An operator can end a minimum hold, but cannot refill a lane's rate. */
   const holdsOnlyRates = (id: string) =>
     names.every(({ holders }) => holders.every(({ participant, how }) => participant !== id || how === 'rate'))
 
@@ -141,8 +122,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
     })
     for (const holding of name.holders) {
       const { participant, forMs } = holding
-      // A job that is not running is both the name and its holder. It gets one box, without an edge from the box to
-      // itself.
+      // A job that is not running is both the name and its holder. It gets one box, without an edge to itself.
       if (participant === name.id) continue
       addParticipant(participant)
       const role = roleOf(`${participant} ${name.id}`)
@@ -183,8 +163,7 @@ function callsOf({ waits }: ContendedName): number {
 /** Returns the roles of nodes (by their id) and of edges (by the ids of both ends). */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
-  // `cycles` lists certain deadlocks first. The loop runs in reverse, so that certain deadlocks overwrite possible
-  // deadlocks.
+  // `cycles` lists certain deadlocks first. In reverse order, certain deadlocks overwrite possible deadlocks.
   for (const { isCertain, sides } of [...cycles].reverse()) {
     const role = isCertain ? 'certain' : 'possible'
     for (const { participant, holds, waitsFor } of sides) {

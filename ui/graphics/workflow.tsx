@@ -1,6 +1,6 @@
 import './workflow.css'
 import { shorten } from '../format.js'
-import { Shape, State, toneOf } from '../parts/state.js'
+import { Shape, toneOf } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
 import { hrefOf } from '../routes.js'
@@ -10,10 +10,7 @@ type LinkedJob = NonNullable<ViewData<'job'>['job']>['linked'][number]
 
 const [nodeWidth, nodeHeight, gapX, gapY] = [148, 40, 46, 10]
 
-interface PlacedJob extends LinkedJob {
-  readonly x: number
-  readonly y: number
-}
+type PlacedJob = LinkedJob & Readonly<Record<'x' | 'y', number>>
 
 /** Places each job to the right of the jobs on which it depends. */
 function layout(jobs: readonly LinkedJob[]): Map<number, PlacedJob> {
@@ -58,7 +55,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
             return (
               <path
                 key={`${needed} ${job.id}`}
-                class="workflow-line"
+                class="graph-line"
                 d={`M${x1} ${y1}C${x1 + 24} ${y1} ${x2 - 24} ${y2} ${x2} ${y2}`}
               />
             )
@@ -79,7 +76,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
               <svg x="10" y="24" width="10" height="10" overflow="visible" aria-hidden="true">
                 <Shape tone={toneOf(job.state)} />
               </svg>
-              <text x="25" y="33" class="workflow-state">
+              <text x="25" y="33" fill="var(--muted)" font-size="11.5">
                 {job.state} · {job.id}
               </text>
             </g>
@@ -104,7 +101,7 @@ export function WorkflowTable({ jobs, id }: { readonly jobs: readonly LinkedJob[
           sort: (job) => job.id,
         },
         { title: 'Kind', cell: ({ kind }) => <bdi>{shorten(kind, 40)}</bdi>, wide: true },
-        { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
+        { title: 'State', state: ({ state }) => state },
         { title: 'After', cell: ({ after }) => (after.length > 0 ? after.join(', ') : <None />) },
         {
           title: 'If one fails',

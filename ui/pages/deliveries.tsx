@@ -1,14 +1,11 @@
 import { formatNumber } from '../format.js'
 import { useView } from '../live.js'
 import { Choice } from '../parts/choice.js'
-import { Empty } from '../parts/empty.js'
 import { OwnerMark } from '../parts/instance-mark.js'
-import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
-import { Panel } from '../parts/panel.js'
+import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
-import { State } from '../parts/state.js'
-import { Table } from '../parts/table.js'
+import { TablePanel } from '../parts/table.js'
 import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import { durationText, OneDelivery } from './deliveries/one-delivery.js'
@@ -31,12 +28,11 @@ export function Deliveries() {
   return (
     <Page tools={<Search subject="deliveries" example="stripe:" param="prefix" />}>
       {of && key && <OneDelivery key={`${of} ${key}`} namespace={of} deliveryKey={key} />}
-      <Panel
+      <TablePanel
         title="Deliveries"
         live={live}
         count={hasMore || searchedRows ? undefined : live.data && rows.length}
         description={caption}
-        padded={false}
         tools={
           <Choice
             label="State"
@@ -45,57 +41,53 @@ export function Deliveries() {
             onChange={(one) => setParams({ state: one })}
           />
         }
-      >
-        <Table
-          label="Deliveries"
-          rows={rows}
-          keyOf={idOf}
-          opened={of && key ? idOf({ namespace: of, key }) : undefined}
-          onOpen={(row) => setParams({ of: row.namespace, key: row.key }, 'push')}
-          columns={[
-            { title: 'Key', cell: ({ key: text }) => <Name text={text} />, sort: ({ key: text }) => text, wide: true },
-            { title: 'State', cell: ({ state: is }) => <State word={is} />, sort: ({ state: is }) => is },
-            { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, spare: 2 },
-            {
-              title: 'When',
-              cell: ({ startedAt, finishedAt }) => (finishedAt ? <Ago at={finishedAt} /> : <Elapsed at={startedAt} />),
-              sort: ({ startedAt, finishedAt }) => Date.parse(finishedAt ?? startedAt),
-              align: 'end',
-            },
-            {
-              title: 'Duration',
-              cell: ({ startedAt, finishedAt }) =>
-                finishedAt ? durationText(startedAt, finishedAt) : <None text="not finished" />,
-              sort: ({ startedAt, finishedAt }) => finishedAt && Date.parse(finishedAt) - Date.parse(startedAt),
-              align: 'end',
-              spare: 2,
-            },
-            {
-              title: 'Expires',
-              cell: ({ expiresAt, state: is }) =>
-                is === 'in-flight' || is === 'lost' ? <None text="not finished" /> : <Ago at={expiresAt} />,
-              sort: ({ expiresAt }) => expiresAt,
-              align: 'end',
-              spare: 1,
-            },
-            { title: 'Namespace', cell: ({ namespace: name }) => <bdi>{name}</bdi>, spare: 1 },
-          ]}
-          empty={
-            isSearched ? (
-              <Empty title="No delivery found.">
-                {caption ?? 'The search text must match the beginning of the key.'}
-              </Empty>
-            ) : (
-              <Empty
-                title="No deliveries yet."
-                code="await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => { … })"
-              >
-                Each key runs once. Duplicates receive the recorded result.
-              </Empty>
-            )
-          }
-        />
-      </Panel>
+        rows={rows}
+        keyOf={idOf}
+        opened={of && key ? idOf({ namespace: of, key }) : undefined}
+        onOpen={(row) => setParams({ of: row.namespace, key: row.key }, 'push')}
+        columns={[
+          { title: 'Key', name: ({ key: text }) => text, wide: true },
+          { title: 'State', state: ({ state: is }) => is },
+          { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, spare: 2 },
+          {
+            title: 'When',
+            cell: ({ startedAt, finishedAt }) => (finishedAt ? <Ago at={finishedAt} /> : <Elapsed at={startedAt} />),
+            sort: ({ startedAt, finishedAt }) => Date.parse(finishedAt ?? startedAt),
+            align: 'end',
+          },
+          {
+            title: 'Duration',
+            cell: ({ startedAt, finishedAt }) =>
+              finishedAt ? durationText(startedAt, finishedAt) : <None text="not finished" />,
+            sort: ({ startedAt, finishedAt }) => finishedAt && Date.parse(finishedAt) - Date.parse(startedAt),
+            align: 'end',
+            spare: 2,
+          },
+          {
+            title: 'Expires',
+            cell: ({ expiresAt, state: is }) =>
+              is === 'in-flight' || is === 'lost' ? <None text="not finished" /> : <Ago at={expiresAt} />,
+            sort: ({ expiresAt }) => expiresAt,
+            align: 'end',
+            spare: 1,
+          },
+          { title: 'Namespace', cell: ({ namespace: name }) => <bdi>{name}</bdi>, spare: 1 },
+        ]}
+        empty={
+          isSearched ? (
+            <Empty title="No delivery found.">
+              {caption ?? 'The search text must match the beginning of the key.'}
+            </Empty>
+          ) : (
+            <Empty
+              title="No deliveries yet."
+              code="await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => { … })"
+            >
+              Each key runs once. Duplicates receive the recorded result.
+            </Empty>
+          )
+        }
+      />
     </Page>
   )
 }

@@ -2,12 +2,10 @@ import { formatNumber } from '../format.js'
 import { Heartbeats, stateText } from '../graphics/heartbeats.js'
 import { useView } from '../live.js'
 import { instanceColumn, namespaceColumns } from '../parts/columns.js'
-import { Empty } from '../parts/empty.js'
 import { Page } from '../parts/page.js'
-import { Panel } from '../parts/panel.js'
+import { Empty, Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
-import { State } from '../parts/state.js'
-import { type Column, Table } from '../parts/table.js'
+import { type Column, Table, TablePanel } from '../parts/table.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
 import { Audit } from './instances/audit.js'
@@ -15,11 +13,7 @@ import { Clock, Drain, type Instance, Silence } from './instances/cells.js'
 import { OneInstance } from './instances/one-instance.js'
 
 /** Columns that the instance table and the heartbeat table share. */
-const stateColumn: Column<Instance> = {
-  title: 'State',
-  cell: (row) => <State word={stateText(row)} />,
-  sort: stateText,
-}
+const stateColumn: Column<Instance> = { title: 'State', state: stateText }
 const heartbeatColumn: Column<Instance> = {
   title: 'Last heartbeat',
   cell: (row) => <Silence row={row} />,
@@ -27,7 +21,6 @@ const heartbeatColumn: Column<Instance> = {
 }
 const reconnectColumn: Column<Instance> = { title: 'Reconnects', number: ({ reconnects }) => reconnects, spare: 2 }
 
-/** Page with the instances, their heartbeats, and the audit log. */
 export function Instances() {
   const { namespace, search, instance } = useParams<'instances'>()
   const instances = useView('instances', { namespace, search })
@@ -45,48 +38,48 @@ export function Instances() {
           <Heartbeats rows={rows} />
         </Panel>
       )}
-      <Panel title="Instances" live={instances} count={count} description={countText(instances.data)} padded={false}>
-        <Table
-          label="Instances"
-          rows={rows}
-          total={count}
-          keyOf={({ id }) => id}
-          opened={instance}
-          onOpen={({ id }) => setParams({ instance: id }, 'push')}
-          columns={[
-            instanceColumn(false),
-            stateColumn,
-            heartbeatColumn,
-            { title: 'Locks', number: ({ held }) => held },
-            { title: 'Leases', number: ({ leased }) => leased },
-            { title: 'Waiting', number: ({ waiting }) => waiting },
-            { title: 'Jobs', number: ({ jobs }) => jobs },
-            reconnectColumn,
-            {
-              title: 'Clock',
-              cell: ({ clockAhead }) => <Clock ahead={clockAhead} />,
-              sort: ({ clockAhead }) => clockAhead && Math.abs(clockAhead),
-              spare: 1,
-            },
-            { title: 'Anchor', cell: (row) => anchorOf(row), sort: anchorOf, spare: 1 },
-            { title: 'Uptime', since: ({ openedAt }) => openedAt },
-            ...namespaceColumns(rows, 1),
-          ]}
-          acts={(row) => <Drain row={row} />}
-          empty={
-            search ? (
-              <Empty title="No instance has this text in its id or host name." />
-            ) : (
-              <Empty
-                title="No instance is open."
-                code="const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL })"
-              >
-                Each process that opens Holdfast appears here.
-              </Empty>
-            )
-          }
-        />
-      </Panel>
+      <TablePanel
+        title="Instances"
+        live={instances}
+        count={count}
+        description={countText(instances.data)}
+        rows={rows}
+        keyOf={({ id }) => id}
+        opened={instance}
+        onOpen={({ id }) => setParams({ instance: id }, 'push')}
+        columns={[
+          instanceColumn(false),
+          stateColumn,
+          heartbeatColumn,
+          { title: 'Locks', number: ({ held }) => held },
+          { title: 'Leases', number: ({ leased }) => leased },
+          { title: 'Waiting', number: ({ waiting }) => waiting },
+          { title: 'Jobs', number: ({ jobs }) => jobs },
+          reconnectColumn,
+          {
+            title: 'Clock',
+            cell: ({ clockAhead }) => <Clock ahead={clockAhead} />,
+            sort: ({ clockAhead }) => clockAhead && Math.abs(clockAhead),
+            spare: 1,
+          },
+          { title: 'Anchor', text: anchorOf, spare: 1 },
+          { title: 'Uptime', since: ({ openedAt }) => openedAt },
+          ...namespaceColumns(rows, 1),
+        ]}
+        acts={(row) => <Drain row={row} />}
+        empty={
+          search ? (
+            <Empty title="No instance has this text in its id or host name." />
+          ) : (
+            <Empty
+              title="No instance is open."
+              code="const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL })"
+            >
+              Each process that opens Holdfast appears here.
+            </Empty>
+          )
+        }
+      />
       <Audit />
     </Page>
   )
@@ -104,10 +97,7 @@ function countText(fleet: ViewData<'instances'> | undefined): string | undefined
   return `${caption.filter(Boolean).join(', ')}.`
 }
 
-/**
- * Returns how the instance's presence is recorded: as a row or by a database session, possibly behind a connection
- * pooler.
- */
+/** Returns how an instance's presence is recorded: as a row or by a session, possibly behind a connection pooler. */
 function anchorOf({ isAnchored, pooler }: Instance): string {
   if (!isAnchored) return 'row'
   return pooler === 'none' ? 'session' : `session, ${pooler}`

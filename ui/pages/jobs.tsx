@@ -7,14 +7,12 @@ import { LatencyChart, LatencyTable, type Measure, pointsOf, queueIdOf } from '.
 import { type LiveView, useView } from '../live.js'
 import { Choice } from '../parts/choice.js'
 import { Act, PauseOrResume } from '../parts/confirm.js'
-import { Empty } from '../parts/empty.js'
 import { OwnerMark } from '../parts/instance-mark.js'
-import { Name } from '../parts/name.js'
+import { Name, QueueName } from '../parts/name.js'
 import { Page } from '../parts/page.js'
-import { Panel } from '../parts/panel.js'
-import { QueueName } from '../parts/queue-name.js'
+import { Empty, Panel } from '../parts/panel.js'
 import { State } from '../parts/state.js'
-import { Table } from '../parts/table.js'
+import { Table, TablePanel } from '../parts/table.js'
 import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
@@ -25,7 +23,6 @@ type Queues = ViewData<'queues'>
 type Queue = Queues['rows'][number]
 type JobResult = ViewData<'jobs'>['rows'][number]
 
-/** Page with the queues, the flow and latency of jobs, and a list of jobs. */
 export function Jobs() {
   const { namespace, search = '', id } = useParams<'jobs'>()
   // While the search text is invalid, the page keeps the results of the last valid search.
@@ -161,80 +158,72 @@ function QueueList({ live }: { readonly live: LiveView<Queues> }) {
   const many = (jobs: number) => (jobs > 0 ? formatJobs(countOf(jobs)) : <None />)
   const waiting = ({ scheduled, retrying, parked, blocked }: Queue) => scheduled + retrying + parked + blocked
   return (
-    <Panel title="Queues" live={live} count={live.data?.count} padded={false}>
-      <div class="queue-rows">
-        <Table
-          label="Queues"
-          rows={live.data?.rows ?? []}
-          total={live.data?.count}
-          keyOf={({ key }) => key}
-          columns={[
-            {
-              title: 'Queue',
-              wide: true,
-              sort: ({ name }) => name,
-              cell: ({ name, key }) => <QueueName name={name} queueKey={key} />,
-            },
-            {
-              title: 'State',
-              cell: ({ pausedAt, workers, ready }) =>
-                pausedAt ? (
-                  <span title={`paused since ${pausedAt}`}>
-                    <State word="paused" />
-                  </span>
-                ) : workers === 0 && ready > 0 ? (
-                  <State word="no worker" tone="bad" />
-                ) : (
-                  <State word="open" />
-                ),
-            },
-            { title: 'Ready', number: ({ ready }) => ready, cell: ({ ready }) => many(ready) },
-            { title: 'Running', number: ({ running }) => running, cell: ({ running }) => many(running) },
-            { title: 'Waiting', number: waiting, cell: (queue) => many(waiting(queue)) },
-            { title: 'Oldest', since: ({ oldestAt }) => oldestAt },
-            {
-              title: 'Done',
-              number: ({ perMinute }) => perMinute.done,
-              cell: ({ perMinute }) => (perMinute.done > 0 ? formatRate(perMinute.done) : <None />),
-              spare: 2,
-            },
-            {
-              title: 'Workers',
-              number: ({ workers }) => workers,
-              cell: ({ workers }) => workers || <None />,
-              spare: 2,
-            },
-            {
-              title: 'Buried',
-              number: ({ buried }) => buried,
-              cell: ({ buried }) => (buried > 0 ? <State word={formatJobs(countOf(buried))} tone="bad" /> : <None />),
-            },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
-          ]}
-          acts={({ name, namespace, pausedAt, buried }) =>
-            name !== null &&
-            namespace !== null && (
-              <>
-                {buried > 0 && (
-                  <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" subject={`queue ${name}`} />
-                )}
-                <PauseOrResume
-                  of="queue"
-                  isPaused={pausedAt !== null}
-                  params={{ namespace, name }}
-                  subject={`queue ${name}`}
-                />
-              </>
-            )
-          }
-          empty={
-            <Empty title="No queues yet." code="holdfast.jobs.work([sendEmail], { concurrency: 50 })">
-              A queue appears when its first job is enqueued or when a worker serves it.
-            </Empty>
-          }
-        />
-      </div>
-    </Panel>
+    <TablePanel
+      title="Queues"
+      live={live}
+      count={live.data?.count}
+      rows={live.data?.rows ?? []}
+      keyOf={({ key }) => key}
+      columns={[
+        {
+          title: 'Queue',
+          wide: true,
+          sort: ({ name }) => name,
+          cell: ({ name, key }) => <QueueName name={name} queueKey={key} />,
+        },
+        {
+          title: 'State',
+          cell: ({ pausedAt, workers, ready }) =>
+            pausedAt ? (
+              <span title={`paused since ${pausedAt}`}>
+                <State word="paused" />
+              </span>
+            ) : workers === 0 && ready > 0 ? (
+              <State word="no worker" tone="bad" />
+            ) : (
+              <State word="open" />
+            ),
+        },
+        { title: 'Ready', number: ({ ready }) => ready, cell: ({ ready }) => many(ready) },
+        { title: 'Running', number: ({ running }) => running, cell: ({ running }) => many(running) },
+        { title: 'Waiting', number: waiting, cell: (queue) => many(waiting(queue)) },
+        { title: 'Oldest', since: ({ oldestAt }) => oldestAt },
+        {
+          title: 'Done',
+          number: ({ perMinute }) => perMinute.done,
+          cell: ({ perMinute }) => (perMinute.done > 0 ? formatRate(perMinute.done) : <None />),
+          spare: 2,
+        },
+        { title: 'Workers', number: ({ workers }) => workers, cell: ({ workers }) => workers || <None />, spare: 2 },
+        {
+          title: 'Buried',
+          number: ({ buried }) => buried,
+          cell: ({ buried }) => (buried > 0 ? <State word={formatJobs(countOf(buried))} tone="bad" /> : <None />),
+        },
+        { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
+      ]}
+      acts={({ name, namespace, pausedAt, buried }) =>
+        name !== null &&
+        namespace !== null && (
+          <>
+            {buried > 0 && (
+              <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" subject={`queue ${name}`} />
+            )}
+            <PauseOrResume
+              of="queue"
+              isPaused={pausedAt !== null}
+              params={{ namespace, name }}
+              subject={`queue ${name}`}
+            />
+          </>
+        )
+      }
+      empty={
+        <Empty title="No queues yet." code="holdfast.jobs.work([sendEmail], { concurrency: 50 })">
+          A queue appears when its first job is enqueued or when a worker serves it.
+        </Empty>
+      }
+    />
   )
 }
 
@@ -252,59 +241,50 @@ function JobList({ live, isSearched, opened }: JobListProps) {
       ? `The search covers only ${formatNumber(searchedRows)} jobs of each state (the newest of the ended jobs). There may be more results.`
       : undefined
   return (
-    <Panel
+    <TablePanel
       title="Jobs"
       live={live}
       count={hasMore || searchedRows ? undefined : live.data && rows.length}
       description={caption}
-      padded={false}
-    >
-      <Table
-        label="Jobs"
-        rows={rows}
-        keyOf={({ id }) => String(id)}
-        opened={opened}
-        onOpen={({ id }) => setParams({ id: String(id) }, 'push')}
-        columns={[
-          { title: 'Job', cell: ({ id }) => id, sort: ({ id }) => id },
-          { title: 'Kind', cell: ({ kind }) => <Name text={kind} maxLength={28} />, sort: ({ kind }) => kind },
-          {
-            title: 'Queue',
-            cell: ({ queue, queueKey }) => <Name text={queue ?? `key ${queueKey}`} maxLength={24} />,
-            sort: ({ queue }) => queue,
-          },
-          { title: 'State', cell: (job) => <StateCell job={job} />, sort: ({ state }) => state },
-          { title: 'When', cell: (job) => <TimeCell job={job} />, align: 'end' },
-          {
-            title: 'Attempts',
-            cell: attemptText,
-            sort: ({ failed, crashes }) => failed + crashes,
-            align: 'end',
-            spare: 2,
-          },
-          {
-            title: 'Instance',
-            cell: (job) => (job.instance ? <OwnerMark owner={job} /> : <None />),
-            spare: 2,
-          },
-          { title: 'Reason', cell: (job) => <ReasonCell job={job} />, wide: true },
-          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
-        ]}
-        empty={
-          isSearched ? (
-            <Empty title="No job found.">
-              {searchedRows
-                ? 'The search did not cover all jobs. Narrow the search.'
-                : 'By default, ended jobs are deleted after 7 days.'}
-            </Empty>
-          ) : (
-            <Empty title="No jobs yet." code="await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })">
-              Jobs appear here and, by default, stay for 7 days after they end.
-            </Empty>
-          )
-        }
-      />
-    </Panel>
+      rows={rows}
+      keyOf={({ id }) => String(id)}
+      opened={opened}
+      onOpen={({ id }) => setParams({ id: String(id) }, 'push')}
+      columns={[
+        { title: 'Job', text: ({ id }) => id },
+        { title: 'Kind', name: ({ kind }) => kind, maxLength: 28 },
+        {
+          title: 'Queue',
+          cell: ({ queue, queueKey }) => <Name text={queue ?? `key ${queueKey}`} maxLength={24} />,
+          sort: ({ queue }) => queue,
+        },
+        { title: 'State', cell: (job) => <StateCell job={job} />, sort: ({ state }) => state },
+        { title: 'When', cell: (job) => <TimeCell job={job} />, align: 'end' },
+        {
+          title: 'Attempts',
+          cell: attemptText,
+          sort: ({ failed, crashes }) => failed + crashes,
+          align: 'end',
+          spare: 2,
+        },
+        { title: 'Instance', cell: (job) => (job.instance ? <OwnerMark owner={job} /> : <None />), spare: 2 },
+        { title: 'Reason', cell: (job) => <ReasonCell job={job} />, wide: true },
+        { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
+      ]}
+      empty={
+        isSearched ? (
+          <Empty title="No job found.">
+            {searchedRows
+              ? 'The search did not cover all jobs. Narrow the search.'
+              : 'By default, ended jobs are deleted after 7 days.'}
+          </Empty>
+        ) : (
+          <Empty title="No jobs yet." code="await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })">
+            Jobs appear here and, by default, stay for 7 days after they end.
+          </Empty>
+        )
+      }
+    />
   )
 }
 

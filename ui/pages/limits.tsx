@@ -1,13 +1,10 @@
 import { useView } from '../live.js'
 import { Act } from '../parts/confirm.js'
-import { Empty } from '../parts/empty.js'
 import { Meter } from '../parts/meter.js'
-import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
-import { Panel } from '../parts/panel.js'
+import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
-import { State } from '../parts/state.js'
-import { Table } from '../parts/table.js'
+import { TablePanel } from '../parts/table.js'
 import { Ago, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
@@ -15,7 +12,6 @@ import { OneLimit } from './limits/one-limit.js'
 
 type Row = ViewData<'limits'>['rows'][number]
 
-/** Page with the limits: permits in use, holders, waiting calls, and the recovery of rate limits. */
 export function Limits() {
   const { namespace, search, all, limit, of } = useParams<'limits'>()
   const limits = useView('limits', { namespace, search, all: all === 'true' ? true : undefined })
@@ -31,12 +27,11 @@ export function Limits() {
           key={`${of} ${limit}`}
         />
       )}
-      <Panel
+      <TablePanel
         title="Limits"
         live={limits}
         count={rows.length}
         description="The search matches the beginning of names. Full limits come first."
-        padded={false}
         tools={
           <label class="small">
             <input
@@ -47,49 +42,46 @@ export function Limits() {
             Show idle limits
           </label>
         }
+        rows={rows}
+        keyOf={keyOf}
+        opened={opened && keyOf(opened)}
+        onOpen={({ namespace, name }) => setParams({ limit: name, of: namespace }, 'push')}
+        columns={[
+          { title: 'Name', name: ({ name }) => name, wide: true },
+          { title: 'Kind', text: ({ kind }) => kind, spare: 2 },
+          { title: 'State', state: ({ state }) => state },
+          {
+            title: 'In use',
+            cell: ({ name, inUse, max }) =>
+              inUse === null || max === null ? <None /> : <Meter label={name} value={inUse} max={max} />,
+            sort: ({ inUse }) => inUse,
+          },
+          { title: 'Holders', cell: ({ holders }) => holders ?? <None />, align: 'end', spare: 1 },
+          { title: 'Waiting', number: ({ waiting }) => waiting, cell: ({ waiting }) => waiting ?? <None /> },
+          { title: 'Held for', since: ({ since }) => since },
+          { title: 'Refill', cell: ({ refilledAt }) => <Ago at={refilledAt} />, align: 'end', spare: 2 },
+          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
+        ]}
+        acts={({ namespace, name }) => (
+          <Act act="reset-limit" params={{ namespace, name }} label="Reset" subject={name} />
+        )}
+        empty={
+          search ? (
+            <Empty title="No limit in use has a name that starts with this text." />
+          ) : (
+            <Empty
+              title="No limit is in use."
+              code="await holdfast.limits.with(`export:${userId}`, { max: 1 }, async () => { … })"
+            >
+              A limit appears here while at least one of its permits is in use.
+            </Empty>
+          )
+        }
       >
-        <Table
-          label="Limits"
-          rows={rows}
-          keyOf={keyOf}
-          opened={opened && keyOf(opened)}
-          onOpen={({ namespace, name }) => setParams({ limit: name, of: namespace }, 'push')}
-          columns={[
-            { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
-            { title: 'Kind', cell: ({ kind }) => kind, sort: ({ kind }) => kind, spare: 2 },
-            { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
-            {
-              title: 'In use',
-              cell: ({ name, inUse, max }) =>
-                inUse === null || max === null ? <None /> : <Meter label={name} value={inUse} max={max} />,
-              sort: ({ inUse }) => inUse,
-            },
-            { title: 'Holders', cell: ({ holders }) => holders ?? <None />, align: 'end', spare: 1 },
-            { title: 'Waiting', number: ({ waiting }) => waiting, cell: ({ waiting }) => waiting ?? <None /> },
-            { title: 'Held for', since: ({ since }) => since },
-            { title: 'Refill', cell: ({ refilledAt }) => <Ago at={refilledAt} />, align: 'end', spare: 2 },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
-          ]}
-          acts={({ namespace, name }) => (
-            <Act act="reset-limit" params={{ namespace, name }} label="Reset" subject={name} />
-          )}
-          empty={
-            search ? (
-              <Empty title="No limit in use has a name that starts with this text." />
-            ) : (
-              <Empty
-                title="No limit is in use."
-                code="await holdfast.limits.with(`export:${userId}`, { max: 1 }, async () => { … })"
-              >
-                A limit appears here while at least one of its permits is in use.
-              </Empty>
-            )
-          }
-        />
         {limits.data?.isMore && (
           <p class="table-foot muted small">More limits exist. Search for the beginning of a name.</p>
         )}
-      </Panel>
+      </TablePanel>
     </Page>
   )
 }

@@ -1,14 +1,11 @@
 import { HoldTimeline, HoldTimelineTable } from '../graphics/hold-timeline.js'
 import { useView } from '../live.js'
 import { Choice } from '../parts/choice.js'
-import { Empty } from '../parts/empty.js'
 import { OwnerMark } from '../parts/instance-mark.js'
-import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
-import { Panel } from '../parts/panel.js'
+import { Empty, Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
-import { State } from '../parts/state.js'
-import { Table } from '../parts/table.js'
+import { TablePanel } from '../parts/table.js'
 import { None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
@@ -34,47 +31,41 @@ export function Locks() {
   return (
     <Page tools={<Search subject="names" example="invoice" />}>
       {key && <OneName key={key} nameKey={key} onClose={() => setParams({ key: undefined })} />}
-      <Panel
+      <TablePanel
         title="Names"
         live={names}
         count={countNames(names.data)}
         description={countText(names.data)}
-        padded={false}
-      >
-        <Table
-          label="Names"
-          rows={rows}
-          total={countNames(names.data)}
-          keyOf={keyOf}
-          opened={rows.filter((row) => row.key === key).map(keyOf)[0]}
-          onOpen={(row) => open(row.key)}
-          columns={[
-            { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
-            { title: 'Kind', cell: ({ how }) => how, sort: ({ how }) => how },
-            { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
-            { title: 'Holder', cell: (row) => <Holder row={row} /> },
-            { title: 'Held for', age: ({ heldMs }) => heldMs, from: at },
-            { title: 'Waiting', number: ({ waiters }) => waiters, cell: ({ waiters }) => waiters || <None /> },
-            { title: 'Longest wait', age: ({ waitedMs }) => waitedMs, from: at, spare: 1 },
-            { title: 'Fence', cell: ({ fence }) => fence ?? <None text="not known yet" />, align: 'end', spare: 1 },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 2 },
-          ]}
-          empty={
-            search ? (
-              <Empty title="No held or contended name contains this text.">
-                A name appears here while it is held or waited for.
-              </Empty>
-            ) : (
-              <Empty
-                title="No locks or leases are held."
-                code="await holdfast.locks.with('invoice:42', async ({ signal, fence }) => { … })"
-              >
-                A name appears here while it is held or waited for.
-              </Empty>
-            )
-          }
-        />
-      </Panel>
+        rows={rows}
+        keyOf={keyOf}
+        opened={rows.filter((row) => row.key === key).map(keyOf)[0]}
+        onOpen={(row) => open(row.key)}
+        columns={[
+          { title: 'Name', name: ({ name }) => name, wide: true },
+          { title: 'Kind', text: ({ how }) => how },
+          { title: 'State', state: ({ state }) => state },
+          { title: 'Holder', cell: (row) => <Holder row={row} /> },
+          { title: 'Held for', age: ({ heldMs }) => heldMs, from: at },
+          { title: 'Waiting', number: ({ waiters }) => waiters, cell: ({ waiters }) => waiters || <None /> },
+          { title: 'Longest wait', age: ({ waitedMs }) => waitedMs, from: at, spare: 1 },
+          { title: 'Fence', cell: ({ fence }) => fence ?? <None text="not known yet" />, align: 'end', spare: 1 },
+          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 2 },
+        ]}
+        empty={
+          search ? (
+            <Empty title="No held or contended name contains this text.">
+              A name appears here while it is held or waited for.
+            </Empty>
+          ) : (
+            <Empty
+              title="No locks or leases are held."
+              code="await holdfast.locks.with('invoice:42', async ({ signal, fence }) => { … })"
+            >
+              A name appears here while it is held or waited for.
+            </Empty>
+          )
+        }
+      />
       <Panel
         title="History"
         live={timeline}

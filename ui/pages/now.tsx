@@ -6,7 +6,6 @@ import { NextTicks, Queues, TroubleList } from './now/overview-panels.js'
 import { ProofPanel } from './now/proof.js'
 import { WaitPanel } from './now/waits.js'
 
-/** Overview page of the fleet, with waits, guarantees, problems, queues and next runs. */
 export function Now() {
   const { namespace } = useParams<'now'>()
   const graph = useView('graph', { namespace })

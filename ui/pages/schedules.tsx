@@ -2,13 +2,11 @@ import { useNow } from '../clock.js'
 import { useView } from '../live.js'
 import { namespaceColumns } from '../parts/columns.js'
 import { Act, PauseOrResume } from '../parts/confirm.js'
-import { Empty } from '../parts/empty.js'
-import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
-import { Panel } from '../parts/panel.js'
+import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
-import { Table } from '../parts/table.js'
+import { TablePanel } from '../parts/table.js'
 import { Ago, Elapsed } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
@@ -20,7 +18,6 @@ type Schedule = ViewData<'schedules'>['rows'][number]
 
 const overdueAfterMs = 5_000
 
-/** Page with the schedules, their ticks and their runs. */
 export function Schedules() {
   const { namespace, search, schedule, of } = useParams<'schedules'>()
   const schedules = useView('schedules', { namespace, search })
@@ -29,54 +26,53 @@ export function Schedules() {
     <Page tools={<Search subject="schedules" example="report" />}>
       {schedule && of && <OneSchedule key={`${of} ${schedule}`} namespace={of} name={schedule} />}
       {count !== 0 && !schedule && <Ticks />}
-      <Panel title="Schedules" live={schedules} count={count} padded={false}>
-        <Table
-          label="Schedules"
-          rows={rows}
-          total={count}
-          keyOf={({ key }) => key}
-          opened={rows.find((row) => row.name === schedule && row.namespace === of)?.key}
-          onOpen={(row) => setParams({ schedule: row.name, of: row.namespace }, 'push')}
-          columns={[
-            { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
-            {
-              title: 'State',
-              cell: (row) => <ScheduleStates states={statesOf(row)} />,
-              sort: (row) => statesOf(row).join(),
-            },
-            { title: 'Rule', cell: ({ rule }) => <Name text={rule} maxLength={34} />, sort: ({ rule }) => rule },
-            {
-              title: 'Next run',
-              cell: ({ nextAt }) => <NextTick at={nextAt} />,
-              sort: ({ nextAt }) => nextAt && Date.parse(nextAt),
-              align: 'end',
-            },
-            { title: 'Last run', cell: ({ last }) => <LastRun last={last} />, sort: ({ last }) => last?.state },
-            { title: 'Delay', age: ({ last }) => last?.late, spare: 1 },
-            { title: 'Duration', age: ({ last }) => last?.took, spare: 1 },
-            { title: 'Instances', number: ({ members }) => members, spare: 2 },
-            ...namespaceColumns(rows, 2),
-          ]}
-          acts={({ namespace, name, pausedAt }) => (
-            <span class="row facts-line">
-              <Act act="run-schedule" params={{ namespace, name }} label="Run" subject={name} />
-              <PauseOrResume of="schedule" isPaused={pausedAt !== null} params={{ namespace, name }} subject={name} />
-            </span>
-          )}
-          empty={
-            search ? (
-              <Empty title="No schedule has this text in its name." />
-            ) : (
-              <Empty
-                title="No schedules yet."
-                code="holdfast.schedules.add('hourly-report', { cron: '0 * * * *' }, async ({ tick }) => { … })"
-              >
-                Every instance adds the same schedules when it starts. One instance runs each tick.
-              </Empty>
-            )
-          }
-        />
-      </Panel>
+      <TablePanel
+        title="Schedules"
+        live={schedules}
+        count={count}
+        rows={rows}
+        keyOf={({ key }) => key}
+        opened={rows.find((row) => row.name === schedule && row.namespace === of)?.key}
+        onOpen={(row) => setParams({ schedule: row.name, of: row.namespace }, 'push')}
+        columns={[
+          { title: 'Name', name: ({ name }) => name, wide: true },
+          {
+            title: 'State',
+            cell: (row) => <ScheduleStates states={statesOf(row)} />,
+            sort: (row) => statesOf(row).join(),
+          },
+          { title: 'Rule', name: ({ rule }) => rule, maxLength: 34 },
+          {
+            title: 'Next run',
+            cell: ({ nextAt }) => <NextTick at={nextAt} />,
+            sort: ({ nextAt }) => nextAt && Date.parse(nextAt),
+            align: 'end',
+          },
+          { title: 'Last run', cell: ({ last }) => <LastRun last={last} />, sort: ({ last }) => last?.state },
+          { title: 'Delay', age: ({ last }) => last?.late, spare: 1 },
+          { title: 'Duration', age: ({ last }) => last?.took, spare: 1 },
+          { title: 'Instances', number: ({ members }) => members, spare: 2 },
+          ...namespaceColumns(rows, 2),
+        ]}
+        acts={({ namespace, name, pausedAt }) => (
+          <span class="row facts-line">
+            <Act act="run-schedule" params={{ namespace, name }} label="Run" subject={name} />
+            <PauseOrResume of="schedule" isPaused={pausedAt !== null} params={{ namespace, name }} subject={name} />
+          </span>
+        )}
+        empty={
+          search ? (
+            <Empty title="No schedule has this text in its name." />
+          ) : (
+            <Empty
+              title="No schedules yet."
+              code="holdfast.schedules.add('hourly-report', { cron: '0 * * * *' }, async ({ tick }) => { … })"
+            >
+              Every instance adds the same schedules when it starts. One instance runs each tick.
+            </Empty>
+          )
+        }
+      />
     </Page>
   )
 }

@@ -5,7 +5,6 @@ interface ChoiceProps<Value> {
   readonly onChange: (value: Value) => void
 }
 
-/** Field that selects one of several values. */
 export function Choice<Value extends string | number>({ label, value, options, onChange }: ChoiceProps<Value>) {
   return (
     <select

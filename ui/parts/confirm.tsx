@@ -5,7 +5,7 @@ import { useMe } from '../me.js'
 import type { ActName, ActParamsOf, Consequence } from '../wire.js'
 import { Dialog } from './dialog.js'
 import { Facts } from './facts.js'
-import { Notice } from './notice.js'
+import { Notice } from './state.js'
 import { toast } from './toast.js'
 
 interface ActProps<Name extends ActName> {
@@ -88,7 +88,7 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onClose }:
         </div>
         {consequence?.facts && consequence.facts.length > 0 && <Facts facts={consequence.facts} />}
         {consequence?.dangerous && (
-          <label class="label">
+          <label class="label stack dense">
             Reason
             <input
               class="field"
@@ -99,7 +99,7 @@ function Confirm<Name extends ActName>({ act, params, label, subject, onClose }:
             />
           </label>
         )}
-        <div class="dialog-foot">
+        <div class="row end">
           <button type="button" class="button" onClick={onClose}>
             Go back
           </button>
@@ -119,11 +119,7 @@ interface PauseProps {
   readonly subject: string
 }
 
-/** Button that pauses or resumes a queue or a schedule. */
 export function PauseOrResume({ of, isPaused, params, subject }: PauseProps) {
-  return isPaused ? (
-    <Act act={`resume-${of}`} params={params} label="Resume" subject={subject} />
-  ) : (
-    <Act act={`pause-${of}`} params={params} label="Pause" subject={subject} />
-  )
+  const act = isPaused ? (`resume-${of}` as const) : (`pause-${of}` as const)
+  return <Act act={act} params={params} label={isPaused ? 'Resume' : 'Pause'} subject={subject} />
 }

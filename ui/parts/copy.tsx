@@ -12,7 +12,6 @@ interface CopyProps {
   readonly label?: string
 }
 
-/** Button that copies a text. */
 export function Copy({ text, subject, label }: CopyProps) {
   const [done, setDone] = useState(false)
   useEffect(() => {

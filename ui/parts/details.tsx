@@ -10,10 +10,7 @@ interface DetailsProps {
   readonly children: ComponentChildren
 }
 
-/**
- * Details of one row, shown above the list. Opening the details moves the focus into them. Esc closes the details and
- * returns the focus.
- */
+/** Details of one row, shown above the list. The details take the focus. Esc closes them and returns the focus. */
 export function Details({ label, onClose, children }: DetailsProps) {
   const section = useRef<HTMLElement>(null)
   useShortcuts([{ key: 'Escape', text: 'Close the details', group: 'Everywhere', run: onClose }])

@@ -39,7 +39,7 @@ export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps
       onClick={({ target }) => target === ref.current && onClose()}
     >
       <div class="dialog-inside stack">
-        <header class="dialog-head">
+        <header class="dialog-head between">
           <h2 id={id}>{title}</h2>
           <button type="button" class="button bare" aria-label="Close" onClick={onClose}>
             <Icon name="close" />

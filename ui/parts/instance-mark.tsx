@@ -25,11 +25,16 @@ export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
   )
   const title = `Instance ${letter}: ${id}`
   return link ? (
-    <a class="mark" href={hrefOf('instances', { instance: id })} title={title} aria-label={label ? undefined : title}>
+    <a
+      class="mark inline"
+      href={hrefOf('instances', { instance: id })}
+      title={title}
+      aria-label={label ? undefined : title}
+    >
       {inside}
     </a>
   ) : (
-    <span class="mark" title={title}>
+    <span class="mark inline" title={title}>
       {inside}
     </span>
   )

@@ -17,7 +17,7 @@ export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy'
   const part = max > 0 ? Math.min(1, Math.max(0, value / max)) : 0
   const text = caption ?? `${formatNumber(value)} / ${formatNumber(max)}`
   return (
-    <span class="meter">
+    <span class="meter inline">
       {/* biome-ignore lint/a11y/useSemanticElements: browsers do not support these colours for <meter> */}
       <span
         class="meter-bar"

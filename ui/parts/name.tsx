@@ -1,4 +1,5 @@
 import { shorten, visible } from '../format.js'
+import { hrefOfQueue } from '../routes.js'
 import { Copy } from './copy.js'
 
 interface NameProps {
@@ -10,14 +11,11 @@ interface NameProps {
   readonly copy?: boolean
 }
 
-/**
- * Name that a user chose. Shortens long names in the middle, isolates the name's text direction, and never renders
- * HTML.
- */
+/** Name that a user chose. Shortens long names in the middle, isolates their text direction, and never renders HTML. */
 export function Name({ text, maxLength = 44, href, copy }: NameProps) {
   const short = shorten(text, maxLength)
   const name = (
-    <span class="name">
+    <span class="name inline">
       <bdi class="mono" title={short === text ? undefined : visible(text)}>
         {short}
       </bdi>
@@ -25,4 +23,17 @@ export function Name({ text, maxLength = 44, href, copy }: NameProps) {
     </span>
   )
   return href === undefined ? name : <a href={href}>{name}</a>
+}
+
+interface QueueNameProps {
+  /** Name of the queue. Null if only the key is known, which a search cannot use. */
+  readonly name: string | null
+  readonly queueKey: string
+  readonly maxLength?: number | undefined
+}
+
+/** Name of a queue, as a link to its jobs. */
+export function QueueName({ name, queueKey, maxLength }: QueueNameProps) {
+  if (name === null) return <span class="mono">key {queueKey}</span>
+  return <Name text={name} maxLength={maxLength} href={hrefOfQueue(name)} />
 }

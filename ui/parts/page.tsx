@@ -12,9 +12,9 @@ export function Page({
   const { page } = useRoute()
   return (
     <div class="stack">
-      <header class="page-head">
+      <header class="page-head row">
         <h1>{pages.find(({ id }) => id === page)!.title}</h1>
-        {tools && <div class="page-tools">{tools}</div>}
+        {tools && <div class="page-tools row end">{tools}</div>}
       </header>
       {children}
     </div>

@@ -3,9 +3,10 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { formatNumber } from '../format.js'
 import type { LiveView } from '../live.js'
+import { Copy } from './copy.js'
 import { Icon } from './icons.js'
-import { Notice } from './notice.js'
 import { Sql } from './sql.js'
+import { Notice } from './state.js'
 import { Ago } from './time.js'
 
 export interface PanelProps {
@@ -20,9 +21,7 @@ export interface PanelProps {
   readonly table?: ComponentChildren
   /** Filters and actions, to the right of the title. */
   readonly tools?: ComponentChildren
-  /**
-   * Whether the content has padding. False for content that extends to the edges, such as a table. The default is true.
-   */
+  /** Whether the content has padding. False if the content extends to the edges, as tables do. The default is true. */
   readonly padded?: boolean
   readonly children: ComponentChildren
 }
@@ -35,10 +34,7 @@ interface PanelKeys {
 
 const panels = new Set<{ readonly current: PanelKeys | undefined }>()
 
-/**
- * Runs a shortcut's action on the focused panel. If no panel has the focus, uses the first panel that supports the
- * action.
- */
+/** Runs a shortcut's action on the focused panel, or else on the first panel that supports the action. */
 export function pressPanel(action: 'sql' | 'table'): void {
   const candidates = [...panels].flatMap(({ current }) => (current?.[action] ? [current] : []))
   candidates.sort((a, b) => (a.element.compareDocumentPosition(b.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1))
@@ -46,10 +42,7 @@ export function pressPanel(action: 'sql' | 'table'): void {
   chosen?.[action]?.()
 }
 
-/**
- * Section of a page. Shows a title and a count, the view's SQL and failures, and a table as the alternative to a
- * graphic.
- */
+/** Section of a page, with a title, a count, the view's SQL and failures, and a table as alternative to a graphic. */
 export function Panel({ title, count, description, live, table: twin, tools, padded = true, children }: PanelProps) {
   const [isTable, setTable] = useState(false)
   const [isSql, setSql] = useState(false)
@@ -69,13 +62,13 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
   }, [])
   const isKnown = live.data !== undefined
   return (
-    <section ref={section} class="panel" aria-labelledby={id} data-stale={live.stale || undefined}>
-      <header class="panel-head">
+    <section ref={section} class="panel card" aria-labelledby={id} data-stale={live.stale || undefined}>
+      <header class="panel-head row">
         <h2 id={id}>
           {title}
-          {isKnown && count !== undefined && <span class="count">{formatNumber(count)}</span>}
+          {isKnown && count !== undefined && <span class="count muted">{formatNumber(count)}</span>}
         </h2>
-        <div class="panel-tools">
+        <div class="panel-tools row">
           {tools}
           {twin !== undefined && (
             <button
@@ -93,7 +86,7 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
             SQL<span class="visually-hidden"> of {title}</span>
           </button>
         </div>
-        {description && <p class="panel-description">{description}</p>}
+        {description && <p class="panel-description muted small">{description}</p>}
       </header>
       {live.failure && (
         <div class="panel-failure">
@@ -124,5 +117,28 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
       )}
       {isSql && <Sql title={title} view={live.key} onClose={() => setSql(false)} />}
     </section>
+  )
+}
+
+interface EmptyProps {
+  readonly title: string
+  readonly children?: ComponentChildren
+  /** Line of code that creates the first entry. */
+  readonly code?: string
+}
+
+/** Content of an empty panel, which describes what the panel would show and how to create the first entry. */
+export function Empty({ title, children, code }: EmptyProps) {
+  return (
+    <div class="empty stack tight">
+      <p class="empty-title">{title}</p>
+      {children && <div class="muted">{children}</div>}
+      {code && (
+        <div class="empty-code">
+          <code>{code}</code>
+          <Copy text={code} subject="the code" />
+        </div>
+      )}
+    </div>
   )
 }

@@ -14,8 +14,8 @@ interface PayloadProps {
 
 /** Shows a JSON value that belongs to the application. Escapes invisible characters. */
 export function Payload({ value, bytes, isShown, subject }: PayloadProps) {
-  if (bytes === null) return <p class="payload-none muted">nothing</p>
-  if (!isShown) return <p class="payload-none muted">{formatBytes(bytes)} of JSON, too large to show.</p>
+  if (bytes === null) return <p class="padded-text muted">nothing</p>
+  if (!isShown) return <p class="padded-text muted">{formatBytes(bytes)} of JSON, too large to show.</p>
   const text = JSON.stringify(value, null, 2) ?? 'nothing'
   return (
     <div class="payload-box">

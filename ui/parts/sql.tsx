@@ -4,10 +4,9 @@ import { type ApiError, api } from '../api.js'
 import type { StatementList } from '../wire.js'
 import { Copy } from './copy.js'
 import { Dialog } from './dialog.js'
-import { Notice } from './notice.js'
+import { Notice } from './state.js'
 
 interface SqlProps {
-  /** Title of the panel. */
   readonly title: string
   /** `jobs?search=mail` */
   readonly view: string
@@ -38,11 +37,10 @@ export function Sql({ title, view, onClose }: SqlProps) {
   )
 }
 
-/** SQL statement with a button that copies the statement. */
 export function Statement({ purpose, text }: { readonly purpose: string; readonly text: string }) {
   return (
-    <section class="sql">
-      <header class="sql-head">
+    <section class="sql card">
+      <header class="sql-head between">
         <h3>{purpose}</h3>
         <Copy subject={`the statement: ${purpose}`} label="Copy" text={text} />
       </header>

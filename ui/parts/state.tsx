@@ -1,4 +1,5 @@
 import './state.css'
+import type { ComponentChildren } from 'preact'
 
 export type Tone = 'good' | 'busy' | 'wait' | 'warn' | 'bad' | 'quiet'
 
@@ -22,6 +23,7 @@ const tones: Readonly<Record<string, Tone>> = {
   waiting: 'wait',
   wanted: 'wait',
   failed: 'bad',
+  crashed: 'bad',
   buried: 'bad',
   broken: 'bad',
   gone: 'bad',
@@ -43,7 +45,6 @@ export function toneOf(word: string): Tone {
   return tones[word] ?? 'quiet'
 }
 
-/** Draws the shape of a tone. */
 export function Shape({ tone }: { readonly tone: Tone }) {
   return (
     <svg class={`shape ${tone}`} viewBox="0 0 12 12" width="10" height="10" aria-hidden="true">
@@ -55,9 +56,19 @@ export function Shape({ tone }: { readonly tone: Tone }) {
 /** Shows a state as a word, with the shape and colour of the state's tone. */
 export function State({ word, tone = toneOf(word) }: { readonly word: string; readonly tone?: Tone }) {
   return (
-    <span class={`state ${tone}`}>
+    <span class={`state inline ${tone}`}>
       <Shape tone={tone} />
       {word}
     </span>
+  )
+}
+
+/** Important message with the shape and colour of the message's tone. */
+export function Notice({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
+  return (
+    <div class={`notice ${tone}`}>
+      <Shape tone={tone} />
+      <div>{children}</div>
+    </div>
   )
 }

@@ -3,19 +3,26 @@ import type { ComponentChildren } from 'preact'
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { formatNumber } from '../format.js'
 import { useShortcuts } from '../keyboard.js'
-import { useNarrow } from '../use-narrow.js'
+import { useNarrow } from '../use-size.js'
+import { Name } from './name.js'
+import { Panel, type PanelProps } from './panel.js'
+import { State } from './state.js'
 import { Age, Elapsed, type Timestamp, When } from './time.js'
 
 export interface Column<Row> {
   readonly title: string
   /** Content of the column's cells. In a narrow window, a cell that is null or empty is omitted. */
   readonly cell?: (row: Row) => ComponentChildren
+  /** Returns a text, which is the default cell and sort key. */
+  readonly text?: (row: Row) => string | number | null | undefined
+  /** Returns a name that a user chose, which is the default cell (at most `maxLength` characters) and sort key. */
+  readonly name?: (row: Row) => string
+  readonly maxLength?: number
+  /** Returns the word of a state, which is the default cell and sort key. */
+  readonly state?: (row: Row) => string
   /** Returns a number, which is the default cell and sort key. */
   readonly number?: (row: Row) => number | null | undefined
-  /**
-   * Returns a duration in milliseconds, which is the default cell and sort key. The duration is measured at `from` and
-   * grows.
-   */
+  /** Returns a duration in ms, which is the default cell and sort key. The duration grows from its value at `from`. */
   readonly age?: (row: Row) => number | null | undefined
   readonly from?: string | undefined
   /** Returns a time. The default cell and sort key are the duration since this time. */
@@ -28,9 +35,7 @@ export interface Column<Row> {
   readonly align?: 'end'
   /** Whether the column takes up the remaining width. */
   readonly wide?: boolean
-  /**
-   * Hides the column if the panel is narrower than 900 px (1) or 640 px (2). The row's details still show the value.
-   */
+  /** Hides the column if the panel is narrower than 900 px (1) or 640 px (2). The row's details still show it. */
   readonly spare?: 1 | 2
 }
 
@@ -39,8 +44,12 @@ interface CompleteColumn<Row> extends Column<Row> {
 }
 
 /** Adds a column's default cell, sort key and alignment. */
-function complete<Row>({ number, age, from, since, time, ...column }: Column<Row>): CompleteColumn<Row> {
+function complete<Row>(given: Column<Row>): CompleteColumn<Row> {
+  const { text, name, maxLength, state, number, age, from, since, time, ...column } = given
   const end = { align: 'end' } as const
+  if (text) return { cell: text, sort: text, ...column }
+  if (name) return { cell: (row) => <Name text={name(row)} maxLength={maxLength} />, sort: name, ...column }
+  if (state) return { cell: (row) => <State word={state(row)} />, sort: state, ...column }
   if (number) return { cell: number, sort: number, ...end, ...column }
   if (age) return { cell: (row) => <Age ms={age(row)} from={from} />, sort: age, ...end, ...column }
   if (since) {
@@ -76,7 +85,6 @@ interface Order {
   readonly isReversed: boolean
 }
 
-/** Number of rows that are rendered initially. */
 const firstRows = 60
 
 /** Shows rows of data as a table. In a narrow window, shows each row as a list of labels and values. */
@@ -117,6 +125,24 @@ export function Table<Row>(props: TableProps<Row>) {
         </p>
       )}
     </>
+  )
+}
+
+interface TablePanelProps<Row> extends Omit<PanelProps, 'children'>, Omit<TableProps<Row>, 'label' | 'total'> {
+  /** Accessible name of the table. The default is the title. */
+  readonly label?: string
+  /** Content below the table. */
+  readonly children?: ComponentChildren
+}
+
+/** Panel that contains a table. The panel's count is the table's total number of rows. */
+export function TablePanel<Row>({ description, live, tools, children, ...table }: TablePanelProps<Row>) {
+  const { title, count } = table
+  return (
+    <Panel title={title} count={count} description={description} live={live} tools={tools} padded={false}>
+      <Table {...table} label={table.label ?? title} total={count} />
+      {children}
+    </Panel>
   )
 }
 
@@ -197,8 +223,8 @@ function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body
       {rows.map((row) => {
         const key = keyOf(row)
         return (
-          <li key={key} data-opened={opened === key || undefined}>
-            <div class="fact-head">
+          <li key={key} class="stack tight" data-opened={opened === key || undefined}>
+            <div class="fact-head wraps">
               {onOpen ? (
                 <button type="button" class="fact-open" data-row="" onClick={() => onOpen(row)}>
                   {first!.cell(row)}
@@ -228,8 +254,7 @@ function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body
 }
 
 function classOf({ align, wide, spare }: Column<never> | Column<unknown>): string | undefined {
-  const classes = [align, wide && 'wide', spare && `spare-${spare}`].filter(Boolean)
-  return classes.length > 0 ? classes.join(' ') : undefined
+  return [align, wide && 'wide', spare && `spare-${spare}`].filter(Boolean).join(' ') || undefined
 }
 
 function sortedAs(column: { readonly title: string; readonly sort?: unknown }, order: Order | undefined) {

@@ -25,7 +25,6 @@ export function Ago({ at }: { readonly at: Timestamp }) {
   )
 }
 
-/** Shows a time and its distance from now. */
 export function TimeAndAge({ at }: { readonly at: string }) {
   return (
     <>

@@ -6,7 +6,6 @@ import { Shape, type Tone } from './state.js'
 interface ToastMessage {
   readonly tone: Tone
   readonly text: string
-  readonly hint?: string | undefined
 }
 
 interface ShownToast extends ToastMessage {
@@ -45,13 +44,10 @@ export function Toasts() {
   return (
     <section class="toasts" aria-label="Messages">
       <div role="status" class="stack">
-        {shown.map(({ id, tone, text, hint }) => (
-          <div key={id} class="toast">
+        {shown.map(({ id, tone, text }) => (
+          <div key={id} class="toast card">
             <Shape tone={tone} />
-            <div>
-              <p>{text}</p>
-              {hint && <p class="muted small">{hint}</p>}
-            </div>
+            <p>{text}</p>
             <button type="button" class="button bare" aria-label="Close the message" onClick={() => close(id)}>
               <Icon name="close" size={12} />
             </button>

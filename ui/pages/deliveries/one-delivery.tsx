@@ -2,14 +2,12 @@ import { formatBytes, formatDuration, shorten } from '../../format.js'
 import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { CloseButton, Details } from '../../parts/details.js'
-import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
-import { Notice } from '../../parts/notice.js'
-import { Panel } from '../../parts/panel.js'
+import { Empty, Panel } from '../../parts/panel.js'
 import { Payload, Scrolled } from '../../parts/payload.js'
-import { State } from '../../parts/state.js'
+import { Notice, State } from '../../parts/state.js'
 import { TimeAndAge } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 
@@ -18,7 +16,6 @@ interface OneDeliveryProps {
   readonly deliveryKey: string
 }
 
-/** Details of a delivery, with its instance and the recorded result that duplicate deliveries receive. */
 export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   const live = useView('delivery', { namespace, key })
   const delivery = live.data?.delivery
@@ -74,7 +71,7 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
           {delivery.bodyBytes !== null && (
             <Panel title="Body" live={live} padded={false} description={formatBytes(delivery.bodyBytes)}>
               {delivery.body === null ? (
-                <p class="payload-none muted">Binary data.</p>
+                <p class="padded-text muted">Binary data.</p>
               ) : (
                 <Scrolled text={delivery.body} />
               )}

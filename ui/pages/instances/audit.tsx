@@ -1,10 +1,8 @@
 import { visible } from '../../format.js'
 import { useView } from '../../live.js'
-import { Empty } from '../../parts/empty.js'
-import { Name } from '../../parts/name.js'
-import { Panel } from '../../parts/panel.js'
+import { Empty } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
-import { Table } from '../../parts/table.js'
+import { TablePanel } from '../../parts/table.js'
 import { None } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
 
@@ -14,35 +12,22 @@ type Entry = ViewData<'audit'>['rows'][number]
 export function Audit() {
   const audit = useView('audit', {})
   return (
-    <Panel
+    <TablePanel
       title="Audit log"
       live={audit}
       description="The latest 200 actions. Each action is recorded before and after it runs. Records are kept for at least 90 days."
-      padded={false}
-    >
-      <Table
-        label="Audit log"
-        rows={audit.data?.rows ?? []}
-        keyOf={({ id }) => id}
-        columns={[
-          { title: 'Time', time: ({ at }) => at },
-          {
-            title: 'Visitor',
-            cell: ({ visitor }) => <Name text={visitor} maxLength={24} />,
-            sort: ({ visitor }) => visitor,
-          },
-          { title: 'Action', cell: ({ act }) => act, sort: ({ act }) => act },
-          { title: 'Subject', cell: ({ subject }) => <Name text={subject} />, sort: ({ subject }) => subject },
-          { title: 'Outcome', cell: (entry) => <OutcomeCell entry={entry} />, wide: true },
-          {
-            title: 'Reason',
-            cell: ({ reason }) => (reason ? <bdi>{visible(reason)}</bdi> : <None />),
-            spare: 1,
-          },
-        ]}
-        empty={<Empty title="No actions yet.">Each action in the dashboard appears here with its visitor.</Empty>}
-      />
-    </Panel>
+      rows={audit.data?.rows ?? []}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: 'Time', time: ({ at }) => at },
+        { title: 'Visitor', name: ({ visitor }) => visitor, maxLength: 24 },
+        { title: 'Action', text: ({ act }) => act },
+        { title: 'Subject', name: ({ subject }) => subject },
+        { title: 'Outcome', cell: (entry) => <OutcomeCell entry={entry} />, wide: true },
+        { title: 'Reason', cell: ({ reason }) => (reason ? <bdi>{visible(reason)}</bdi> : <None />), spare: 1 },
+      ]}
+      empty={<Empty title="No actions yet.">Each action in the dashboard appears here with its visitor.</Empty>}
+    />
   )
 }
 

@@ -1,17 +1,15 @@
 import type { ComponentChildren } from 'preact'
 import { formatDuration, visible } from '../../format.js'
 import { silenceText, stateText } from '../../graphics/heartbeats.js'
-import { useView } from '../../live.js'
+import { type LiveView, useView } from '../../live.js'
 import { Copy } from '../../parts/copy.js'
 import { CloseButton } from '../../parts/details.js'
-import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
 import { InstanceMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
-import { Notice } from '../../parts/notice.js'
-import { Panel } from '../../parts/panel.js'
-import { State, type Tone } from '../../parts/state.js'
-import { Table } from '../../parts/table.js'
+import { Empty, Panel } from '../../parts/panel.js'
+import { Notice, State, type Tone } from '../../parts/state.js'
+import { TablePanel } from '../../parts/table.js'
 import { Elapsed, None, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
@@ -19,7 +17,6 @@ import { Clock, Drain, type Instance, Silence } from './cells.js'
 
 type Work = NonNullable<ViewData<'instance'>>
 
-/** Details of an instance, with its state, the names that it holds or waits for, and its work. */
 export function OneInstance({ id }: { readonly id: string }) {
   const list = useView('instances', { search: id })
   const work = useView('instance', { id })
@@ -45,12 +42,8 @@ export function OneInstance({ id }: { readonly id: string }) {
       </Panel>
       {found && work.data && (
         <div class="side-by-side">
-          <Panel title="Holds and waits for" live={work} padded={false}>
-            <Names work={work.data} />
-          </Panel>
-          <Panel title="Running" live={work} padded={false}>
-            <Runs work={work.data} />
-          </Panel>
+          <Names live={work} work={work.data} />
+          <Runs live={work} work={work.data} />
         </div>
       )}
     </>
@@ -144,7 +137,12 @@ type Line = readonly [
   id: string,
 ]
 
-function Names({ work }: { readonly work: Work }) {
+interface WorkProps {
+  readonly live: LiveView<unknown>
+  readonly work: Work
+}
+
+function Names({ live, work }: WorkProps) {
   const nameOf = ({ key, label }: { readonly key: string; readonly label: string | null }) => (
     <Name text={label ?? `key ${key}`} href={hrefOf('locks', { key })} />
   )
@@ -171,10 +169,11 @@ function Names({ work }: { readonly work: Work }) {
       return [what, tone, link, weight, since, `${namespace} ${name} ${at}`]
     }),
   ]
-  return <Lines label="Holds and waits for" lines={lines} empty="The instance holds nothing and waits for nothing." />
+  const empty = 'The instance holds nothing and waits for nothing.'
+  return <Lines title="Holds and waits for" live={live} lines={lines} empty={empty} />
 }
 
-function Runs({ work }: { readonly work: Work }) {
+function Runs({ live, work }: WorkProps) {
   const lines = [
     ...work.jobs.map(({ id, kind, queue, progress, cancelled, since }): Line => {
       const link = (
@@ -195,19 +194,21 @@ function Runs({ work }: { readonly work: Work }) {
       return ['delivery', 'busy', link, '', since, `${namespace} ${key}`]
     }),
   ]
-  return <Lines label="Running" lines={lines} empty="Nothing is running." />
+  return <Lines title="Running" live={live} lines={lines} empty="Nothing is running." />
 }
 
 interface LinesProps {
-  readonly label: string
+  readonly title: string
+  readonly live: LiveView<unknown>
   readonly lines: readonly Line[]
   readonly empty: string
 }
 
-function Lines({ label, lines, empty }: LinesProps) {
+function Lines({ title, live, lines, empty }: LinesProps) {
   return (
-    <Table
-      label={label}
+    <TablePanel
+      title={title}
+      live={live}
       rows={lines}
       keyOf={([what, , , , , id]) => `${what} ${id}`}
       columns={[

@@ -1,22 +1,18 @@
-import { formatNumber } from '../../format.js'
+import { cut, formatNumber } from '../../format.js'
 import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts.js'
 import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
 import { type LiveView, useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { CloseButton, Details } from '../../parts/details.js'
-import { Empty } from '../../parts/empty.js'
 import { type Fact, Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
-import { Name } from '../../parts/name.js'
-import { Notice } from '../../parts/notice.js'
-import { Panel } from '../../parts/panel.js'
+import { Name, QueueName } from '../../parts/name.js'
+import { Empty, Panel } from '../../parts/panel.js'
 import { Payload, Scrolled } from '../../parts/payload.js'
-import { QueueName } from '../../parts/queue-name.js'
-import { State } from '../../parts/state.js'
+import { Notice, State } from '../../parts/state.js'
 import { Ago, TimeAndAge, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
 
-/** Details of a job. */
 export function OneJob({ id }: { readonly id: string }) {
   const isNumber = /^\d{1,15}$/.test(id)
   const live = useView('job', { id: isNumber ? Number(id) : 0 })
@@ -26,7 +22,7 @@ export function OneJob({ id }: { readonly id: string }) {
     <Details label={`Job ${id}`} onClose={close}>
       <div class="job-top stack">
         <Panel
-          title={job ? `Job ${id}: ${job.kind.length > 50 ? `${job.kind.slice(0, 50)}…` : job.kind}` : `Job ${id}`}
+          title={job ? `Job ${id}: ${cut(job.kind, 50)}` : `Job ${id}`}
           live={live}
           tools={<CloseButton onClose={close} />}
         >
@@ -116,7 +112,7 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
         {(last || job.error) && (
           <Panel title="Error" live={live}>
             <div class="stack">
-              <p class="error-text">
+              <p class="wraps">
                 <strong>
                   <bdi>{job.error?.name ?? last?.error.name}</bdi>
                 </strong>{' '}
@@ -157,7 +153,6 @@ function factsOf(job: Job): (Fact | false)[] {
   ]
 }
 
-/** Explains why a job is not running. */
 function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {
   if (!waitsFor) return null
   const link = (id: number) => <a href={hrefOf('jobs', { id: String(id) })}>{id}</a>

@@ -9,6 +9,7 @@ import {
   searchableStates,
   writeSearchValue,
 } from '../../../src/search/index.js'
+import { cut } from '../../format.js'
 import { Icon } from '../../parts/icons.js'
 import { SearchField, useSearchText } from '../../parts/search.js'
 
@@ -88,16 +89,16 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
         onCaret={setCaret}
       />
       {isOpen && hints.length > 0 && (
-        <div class="hints">
+        <div class="hints card">
           <p class="muted small" aria-hidden="true">
             ↓ selects a suggestion
           </p>
           <ul aria-label="Suggestions">
             {hints.map((hint) => (
               <li key={hint.term}>
-                <button type="button" class="hint" onClick={() => apply(hint)}>
+                <button type="button" class="hint wraps hovers" onClick={() => apply(hint)}>
                   <code>
-                    <bdi>{hint.term.length > 60 ? `${hint.term.slice(0, 60)}…` : hint.term}</bdi>
+                    <bdi>{cut(hint.term, 60)}</bdi>
                   </code>
                   <span class="muted small">{hint.text}</span>
                 </button>

@@ -28,17 +28,13 @@ export function Counts({ overview, calls }: CountsProps) {
         {calls ? `${formatNumber(calls)} calls waiting` : 'no calls waiting'}
       </Tile>
       <Tile page="schedules" title="Schedules" count={counts?.schedules}>
-        {overview.data && pausedText(overview.data.schedules.filter(({ paused }) => paused).length)}
+        {overview.data && `${overview.data.schedules.filter(({ paused }) => paused).length || 'none'} paused`}
       </Tile>
       <Tile page="jobs" title="Queues" count={counts?.queues}>
         {formatNumber(sum('ready'))} ready, {formatNumber(sum('running'))} running
       </Tile>
     </ul>
   )
-}
-
-function pausedText(paused: number): string {
-  return paused > 0 ? `${paused} paused` : 'none paused'
 }
 
 interface TileProps {
@@ -52,10 +48,10 @@ interface TileProps {
 function Tile({ page, title, count, tone, children }: TileProps) {
   return (
     <li>
-      <a class="tile" href={hrefOf(page)}>
-        <span class="tile-title">{title}</span>
+      <a class="tile card" href={hrefOf(page)}>
+        <span class="muted small">{title}</span>
         <span class="tile-count">{count === undefined ? '–' : formatNumber(count)}</span>
-        <span class={tone ? `tile-text ${tone}` : 'tile-text'}>
+        <span class={`tile-text muted ${tone ?? ''}`}>
           {tone && <Shape tone={tone} />}
           {count === undefined ? '' : children}
         </span>

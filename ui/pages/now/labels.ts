@@ -27,20 +27,13 @@ export function participantLabel({ kind, instance, host, osPid, application, use
 /** Returns a short description of how a participant holds a name. */
 export function holdText({ how, mode, weight, freeInMs }: Holding): string {
   const leftText = formatDuration(freeInMs ?? 0)
-  switch (how) {
-    case 'lock':
-      return mode === 'shared' ? 'held shared' : 'held'
-    case 'lease':
-      return 'leased'
-    case 'min-hold':
-      return `held for ${leftText} more,`
-    case 'rate':
-      return `next call allowed in ${leftText}`
-    case 'permit':
-      return weight === 1 ? 'permit' : `${weight} permits`
-    case 'place':
-      return 'place'
-    case 'job':
-      return 'job'
-  }
+  return {
+    lock: mode === 'shared' ? 'held shared' : 'held',
+    lease: 'leased',
+    'min-hold': `held for ${leftText} more,`,
+    rate: `next call allowed in ${leftText}`,
+    permit: weight === 1 ? 'permit' : `${weight} permits`,
+    place: 'place',
+    job: 'job',
+  }[how]
 }

@@ -1,12 +1,10 @@
-import { formatDuration, formatNumber } from '../../format.js'
+import { cut, formatDuration, formatNumber } from '../../format.js'
 import type { LiveView } from '../../live.js'
-import { Empty } from '../../parts/empty.js'
 import { InstanceMark } from '../../parts/instance-mark.js'
-import { Name } from '../../parts/name.js'
-import { Panel } from '../../parts/panel.js'
-import { QueueName } from '../../parts/queue-name.js'
+import { Name, QueueName } from '../../parts/name.js'
+import { Empty } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
-import { Table } from '../../parts/table.js'
+import { TablePanel } from '../../parts/table.js'
 import { Ago, None } from '../../parts/time.js'
 import { hrefOf, hrefOfQueue } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
@@ -20,37 +18,37 @@ interface OverviewProps {
   readonly overview: LiveView<Overview>
 }
 
-/** Recent problems, each with a link to the affected object. */
 export function TroubleList({ overview }: OverviewProps) {
   const trouble = overview.data?.trouble ?? []
   return (
-    <Panel title="Problems in the last hour" live={overview} count={trouble.length} padded={false}>
-      <Table
-        label="Problems"
-        rows={trouble}
-        keyOf={({ kind, at, subject, job, instance }) => `${kind} ${at} ${subject} ${job} ${instance}`}
-        columns={[
-          {
-            title: 'Problem',
-            cell: ({ kind }) => <State word={kindTexts[kind]} tone={kind === 'reconnected' ? 'warn' : 'bad'} />,
-          },
-          {
-            title: 'Where',
-            cell: (one) => (
-              <Name
-                text={one.job === null ? one.subject : `${one.subject} job ${one.job}`}
-                maxLength={32}
-                href={hrefOfTrouble(one)}
-              />
-            ),
-          },
-          { title: 'Reason', cell: ({ detail }) => <bdi>{short(detail)}</bdi>, wide: true },
-          { title: 'Instance', cell: ({ instance }) => instance && <InstanceMark id={instance} />, spare: 2 },
-          { title: 'When', cell: ({ at }) => (at ? <Ago at={at} /> : 'now'), align: 'end' },
-        ]}
-        empty={<Empty title="No problems in the last hour." />}
-      />
-    </Panel>
+    <TablePanel
+      title="Problems in the last hour"
+      label="Problems"
+      live={overview}
+      count={trouble.length}
+      rows={trouble}
+      keyOf={({ kind, at, subject, job, instance }) => `${kind} ${at} ${subject} ${job} ${instance}`}
+      columns={[
+        {
+          title: 'Problem',
+          cell: ({ kind }) => <State word={kindTexts[kind]} tone={kind === 'reconnected' ? 'warn' : 'bad'} />,
+        },
+        {
+          title: 'Where',
+          cell: (one) => (
+            <Name
+              text={one.job === null ? one.subject : `${one.subject} job ${one.job}`}
+              maxLength={32}
+              href={hrefOfTrouble(one)}
+            />
+          ),
+        },
+        { title: 'Reason', cell: ({ detail }) => <bdi>{cut(detail, 300)}</bdi>, wide: true },
+        { title: 'Instance', cell: ({ instance }) => instance && <InstanceMark id={instance} />, spare: 2 },
+        { title: 'When', cell: ({ at }) => (at ? <Ago at={at} /> : 'now'), align: 'end' },
+      ]}
+      empty={<Empty title="No problems in the last hour." />}
+    />
   )
 }
 
@@ -80,58 +78,49 @@ function hrefOfTrouble({ kind, subject, job, instance, namespace }: Trouble): st
   }
 }
 
-const maxLetters = 300
-
-function short(text: string): string {
-  return text.length > maxLetters ? `${text.slice(0, maxLetters)}…` : text
-}
-
-/** Queues with their job counts. */
 export function Queues({ overview }: OverviewProps) {
-  const queues = overview.data?.queues ?? []
   return (
-    <Panel title="Queues" live={overview} count={overview.data?.counts.queues} padded={false}>
-      <Table
-        label="Queues"
-        rows={queues}
-        total={overview.data?.counts.queues}
-        keyOf={({ key }) => key}
-        columns={[
-          {
-            title: 'Queue',
-            cell: ({ name, key, pausedMs }) => (
-              <span class="row">
-                <QueueName name={name} queueKey={key} maxLength={28} />
-                {pausedMs !== null && <State word="paused" />}
-              </span>
-            ),
-            sort: ({ name }) => name,
-            wide: true,
-          },
-          { title: 'Ready', cell: readyText, sort: ({ ready }) => ready, align: 'end' },
-          { title: 'Running', number: ({ running }) => running, cell: ({ running }) => formatNumber(running) },
-          {
-            title: 'Waiting',
-            number: ({ waiting }) => waiting,
-            cell: ({ waiting }) => (waiting > 1_000 ? '1,000+' : formatNumber(waiting)),
-            spare: 2,
-          },
-          { title: 'Oldest', age: ({ oldestMs }) => oldestMs, from: overview.at, spare: 1 },
-          { title: 'Done/s', number: ({ donePerSecond }) => donePerSecond },
-          {
-            title: 'p99 run time',
-            cell: ({ took }) => (took ? formatDuration(took.p99Ms) : <None text="no job ended" />),
-            align: 'end',
-            spare: 1,
-          },
-        ]}
-        empty={
-          <Empty title="No queues yet." code="await holdfast.jobs.enqueue(sendEmail, { to })">
-            Each queue appears here with its ready and running jobs and its throughput.
-          </Empty>
-        }
-      />
-    </Panel>
+    <TablePanel
+      title="Queues"
+      live={overview}
+      count={overview.data?.counts.queues}
+      rows={overview.data?.queues ?? []}
+      keyOf={({ key }) => key}
+      columns={[
+        {
+          title: 'Queue',
+          cell: ({ name, key, pausedMs }) => (
+            <span class="row">
+              <QueueName name={name} queueKey={key} maxLength={28} />
+              {pausedMs !== null && <State word="paused" />}
+            </span>
+          ),
+          sort: ({ name }) => name,
+          wide: true,
+        },
+        { title: 'Ready', cell: readyText, sort: ({ ready }) => ready, align: 'end' },
+        { title: 'Running', number: ({ running }) => running, cell: ({ running }) => formatNumber(running) },
+        {
+          title: 'Waiting',
+          number: ({ waiting }) => waiting,
+          cell: ({ waiting }) => (waiting > 1_000 ? '1,000+' : formatNumber(waiting)),
+          spare: 2,
+        },
+        { title: 'Oldest', age: ({ oldestMs }) => oldestMs, from: overview.at, spare: 1 },
+        { title: 'Done/s', number: ({ donePerSecond }) => donePerSecond },
+        {
+          title: 'p99 run time',
+          cell: ({ took }) => (took ? formatDuration(took.p99Ms) : <None text="no job ended" />),
+          align: 'end',
+          spare: 1,
+        },
+      ]}
+      empty={
+        <Empty title="No queues yet." code="await holdfast.jobs.enqueue(sendEmail, { to })">
+          Each queue appears here with its ready and running jobs and its throughput.
+        </Empty>
+      }
+    />
   )
 }
 
@@ -140,42 +129,40 @@ function readyText({ ready, readyIs }: Queue): string {
   return readyIs === 'estimated' ? `~${formatNumber(ready)}` : `${formatNumber(ready - 1)}+`
 }
 
-/** Schedules, sorted by their next tick. */
 export function NextTicks({ overview }: OverviewProps) {
   return (
-    <Panel title="Next runs" live={overview} count={overview.data?.counts.schedules} padded={false}>
-      <Table
-        label="Next runs"
-        rows={overview.data?.schedules ?? []}
-        total={overview.data?.counts.schedules}
-        keyOf={({ key }) => key}
-        columns={[
-          {
-            title: 'Schedule',
-            cell: ({ name, namespace }) => (
-              <Name text={name} maxLength={28} href={hrefOf('schedules', { schedule: name, of: namespace })} />
-            ),
-            wide: true,
-          },
-          {
-            title: 'Next',
-            cell: ({ paused, nextAt }) =>
-              paused ? <State word="paused" /> : nextAt ? <Ago at={nextAt} /> : <None text="no more ticks" />,
-            align: 'end',
-          },
-          { title: 'Last run', cell: ({ last }) => <LastRun last={last} /> },
-          { title: 'Running', number: ({ running }) => running, cell: ({ running }) => running || <None />, spare: 2 },
-          { title: 'Since last tick', since: ({ last }) => last?.tick, spare: 1 },
-        ]}
-        empty={
-          <Empty
-            title="No schedules yet."
-            code="holdfast.schedules.add('hourly-report', { cron: '0 * * * *' }, async (run) => { … })"
-          >
-            Each schedule appears here with its next tick, the nearest first.
-          </Empty>
-        }
-      />
-    </Panel>
+    <TablePanel
+      title="Next runs"
+      live={overview}
+      count={overview.data?.counts.schedules}
+      rows={overview.data?.schedules ?? []}
+      keyOf={({ key }) => key}
+      columns={[
+        {
+          title: 'Schedule',
+          cell: ({ name, namespace }) => (
+            <Name text={name} maxLength={28} href={hrefOf('schedules', { schedule: name, of: namespace })} />
+          ),
+          wide: true,
+        },
+        {
+          title: 'Next',
+          cell: ({ paused, nextAt }) =>
+            paused ? <State word="paused" /> : nextAt ? <Ago at={nextAt} /> : <None text="no more ticks" />,
+          align: 'end',
+        },
+        { title: 'Last run', cell: ({ last }) => <LastRun last={last} /> },
+        { title: 'Running', number: ({ running }) => running, cell: ({ running }) => running || <None />, spare: 2 },
+        { title: 'Since last tick', since: ({ last }) => last?.tick, spare: 1 },
+      ]}
+      empty={
+        <Empty
+          title="No schedules yet."
+          code="holdfast.schedules.add('hourly-report', { cron: '0 * * * *' }, async (run) => { … })"
+        >
+          Each schedule appears here with its next tick, the nearest first.
+        </Empty>
+      }
+    />
   )
 }

@@ -2,7 +2,6 @@ import { InstanceMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { participantLabel, type WaitGraphData } from './labels.js'
 
-/** Mark of a participant in the wait graph. */
 export function ParticipantMark({ waits, id }: { readonly waits: WaitGraphData; readonly id: string }) {
   const participant = waits.participants.find((one) => one.id === id)
   if (!participant) return <bdi>{id}</bdi>

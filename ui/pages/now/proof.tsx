@@ -3,10 +3,9 @@ import { useState } from 'preact/hooks'
 import { formatNumber } from '../../format.js'
 import type { LiveView } from '../../live.js'
 import { Dialog } from '../../parts/dialog.js'
-import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
 import { Statement } from '../../parts/sql.js'
-import { Shape, State, type Tone } from '../../parts/state.js'
+import { Notice, Shape, State, type Tone } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Ago } from '../../parts/time.js'
 import type { ViewData } from '../../wire.js'
@@ -14,9 +13,7 @@ import type { ViewData } from '../../wire.js'
 type Proven = ViewData<'proof'>
 type Invariant = Proven['invariants'][number]
 
-/**
- * Holdfast's guarantees, checked against the database. A dialog shows the violations and the query of each guarantee.
- */
+/** Holdfast's guarantees, checked against the database. A dialog shows a guarantee's violations and query. */
 export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const [opened, setOpened] = useState<number>()
   const invariants = proof.data?.invariants ?? []
@@ -43,7 +40,7 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
                 <Shape tone={toneOf(invariant)} />
               </span>
               <span class="proof-text">{invariant.text}</span>
-              <span class="proof-count">{countText(invariant)}</span>
+              <span class="proof-count muted">{countText(invariant)}</span>
             </button>
           </li>
         ))}
@@ -55,7 +52,7 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
           </p>
           {one.facts.length > 0 && (
             <Notice tone="bad">
-              <ul class="proof-facts">
+              <ul class="stack dense">
                 {one.facts.map((fact) => (
                   <li key={fact}>
                     <bdi>{fact}</bdi>

@@ -27,7 +27,7 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
       .map((wait) => ({ name: one, wait, blockers: one.holders.map(({ participant }) => participant) })),
   )
   return (
-    <section class="selection" aria-label="Selection">
+    <section class="selection stack tight wraps" aria-label="Selection">
       <h3>{name ? <Name text={nameLabel(name)} copy /> : <ParticipantMark waits={waits} id={id} />}</h3>
       {waiting.map(({ name: one, wait, blockers }) => (
         <p key={one.id}>
@@ -52,7 +52,7 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
         </p>
       ))}
       {holdings.map(({ name: one, holding }) => (
-        <div key={`${one.id} ${holding.participant}`} class="selection-holding">
+        <div key={`${one.id} ${holding.participant}`} class="stack dense">
           <p>
             {name ? <ParticipantMark waits={waits} id={holding.participant} /> : <Name text={nameLabel(one)} />}:{' '}
             {holdText(holding)}
@@ -65,7 +65,7 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
             , {one.waiting} {one.waiting === 1 ? 'waits' : 'wait'}.
           </p>
           {holding.remedies.length > 0 ? (
-            <ol class="ways" aria-label={`Actions for ${nameLabel(one)}, least disruptive first`}>
+            <ol class="ways stack dense" aria-label={`Actions for ${nameLabel(one)}, least disruptive first`}>
               {holding.remedies.map((remedy) => (
                 <li key={remedy.action}>
                   <RemedyAction remedy={remedy} name={one} />

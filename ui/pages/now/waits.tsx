@@ -2,18 +2,16 @@ import './waits.css'
 import { useState } from 'preact/hooks'
 import { WaitGraph } from '../../graphics/wait-graph.js'
 import type { LiveView } from '../../live.js'
-import { Empty } from '../../parts/empty.js'
 import { Name } from '../../parts/name.js'
-import { Notice } from '../../parts/notice.js'
-import { Panel } from '../../parts/panel.js'
+import { Empty, Panel } from '../../parts/panel.js'
+import { Notice } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Age, None } from '../../parts/time.js'
-import { useNarrow } from '../../use-narrow.js'
+import { useNarrow } from '../../use-size.js'
 import { holdText, nameLabel, type WaitGraphData } from './labels.js'
 import { ParticipantMark } from './participant-mark.js'
 import { SelectionDetails } from './selection-details.js'
 
-/** Panel that shows the wait graph as sentences and as a drawing, together with actions. */
 export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
   const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()
@@ -56,7 +54,7 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
   const inCycle = new Set(waits.cycles.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
   const roots = waits.roots.filter(({ participant }) => !inCycle.has(participant))
   return (
-    <div class="stack wait-sentences" role="status">
+    <div class="stack tight wraps wait-sentences" role="status">
       {waits.cycles.slice(0, maxListed).map(({ isCertain, sides }) => (
         <Notice key={sides[0]!.participant} tone={isCertain ? 'bad' : 'warn'}>
           <p>
@@ -108,10 +106,7 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
   )
 }
 
-/**
- * The wait graph as trees. Below each blocker are the names that it holds, and below each name are the waiting
- * participants.
- */
+/** The wait graph as trees: below each blocker the names that it holds, below each name its waiting participants. */
 function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
   const nameOf = (id: string | null) => waits.names.find((name) => name.id === id)
   const rows = waits.tree.map((row, place) => ({ ...row, place, drawn: nameOf(row.name) }))
@@ -138,7 +133,7 @@ function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: s
           title: 'Participant or name',
           wide: true,
           cell: ({ depth, has, participant, drawn }) => (
-            <span class="tree-cell" style={{ paddingInlineStart: `${depth * 18}px` }}>
+            <span class="inline" style={{ paddingInlineStart: `${depth * 18}px` }}>
               {depth > 0 && (
                 <span class="muted" aria-hidden="true">
                   └

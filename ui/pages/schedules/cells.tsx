@@ -6,7 +6,6 @@ interface LastRunProps {
   readonly last: { readonly tick: string; readonly state: string; readonly instance: string | null } | null
 }
 
-/** State and instance of a schedule's last run. */
 export function LastRun({ last }: LastRunProps) {
   if (!last) return <None text="none yet" />
   return (

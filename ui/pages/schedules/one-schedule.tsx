@@ -2,26 +2,31 @@ import { useRef, useState } from 'preact/hooks'
 import { formatDuration, formatNumber, visible } from '../../format.js'
 import { TickTimeline } from '../../graphics/tick-timeline.js'
 import { clockChangeText, reasonTexts } from '../../graphics/tick-timeline-text.js'
-import { useView } from '../../live.js'
+import { type LiveView, useView } from '../../live.js'
 import { Act, PauseOrResume } from '../../parts/confirm.js'
 import { CloseButton } from '../../parts/details.js'
-import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
-import { Panel } from '../../parts/panel.js'
+import { Empty, Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
-import { Table } from '../../parts/table.js'
+import { TablePanel } from '../../parts/table.js'
 import { Age, Ago, None, When } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
-import { useWidth } from '../../use-width.js'
+import { useWidth } from '../../use-size.js'
 import type { ViewData } from '../../wire.js'
 import { ScheduleStates } from './cells.js'
 import { stepsOf, TicksTable, useMinutes } from './ticks.js'
 
 type Details = NonNullable<ViewData<'schedule'>>
 type Run = Details['runs'][number]
-type PastRow = Run | Details['gaps'][number]
+
+/** A run, or a gap, which consists of ticks without a run. */
+interface PastRow {
+  readonly at: string
+  readonly run?: Run
+  readonly gap?: Details['gaps'][number]
+}
 
 const maxPast = 25
 
@@ -30,7 +35,6 @@ interface ScheduleId {
   readonly name: string
 }
 
-/** Details of a schedule, with its rule, instances, history and next runs. */
 export function OneSchedule({ namespace, name }: ScheduleId) {
   const live = useView('schedule', { namespace, name })
   const details = live.data
@@ -63,18 +67,10 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
           {details === null && <Empty title="This schedule no longer exists." />}
           {details && <About details={details} namespace={namespace} name={name} />}
         </Panel>
-        {details && (
-          <Panel title="Next runs" live={live} padded={false}>
-            <UpcomingTable details={details} />
-          </Panel>
-        )}
+        {details && <UpcomingTable live={live} details={details} />}
       </div>
       {details && <Line namespace={namespace} name={name} keyOfIt={details.key} />}
-      {details && (
-        <Panel title="Run history" live={live} padded={false}>
-          <History details={details} namespace={namespace} name={name} />
-        </Panel>
-      )}
+      {details && <History live={live} details={details} namespace={namespace} name={name} />}
     </>
   )
 }
@@ -84,6 +80,11 @@ const overlaps = {
   queue: 'let at most one tick wait',
   allow: 'run at the same time',
   replace: 'stop the previous run',
+}
+
+interface DetailsProps {
+  readonly live: LiveView<unknown>
+  readonly details: Details
 }
 
 function About({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
@@ -173,62 +174,58 @@ function Line({ namespace, name, keyOfIt }: ScheduleId & { readonly keyOfIt: str
   )
 }
 
-function History({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
+function History({ live, details, namespace, name }: ScheduleId & DetailsProps) {
   const [opened, setOpened] = useState<string>()
-  const rows: PastRow[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a)).slice(0, maxPast)
-  const run = details.runs.find((one) => keyOf(one) === opened)
+  const past: PastRow[] = [
+    ...details.runs.map((run) => ({ at: run.tick, run })),
+    ...details.gaps.map((gap) => ({ at: gap.first, gap })),
+  ]
+  const rows = past.sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, maxPast)
+  const run = details.runs.find((one) => keyOf({ at: one.tick, run: one }) === opened)
   return (
-    <>
-      <Table
-        label="Runs and gaps"
-        rows={rows}
-        keyOf={keyOf}
-        opened={opened}
-        onOpen={(row) => setOpened(keyOf(row) === opened ? undefined : keyOf(row))}
-        columns={[
-          {
-            title: 'Tick',
-            cell: (row) =>
-              'tick' in row ? (
-                <span class="row">
-                  <When at={row.tick} />
-                  {row.extra && <span class="muted">manual run</span>}
+    <TablePanel
+      title="Run history"
+      label="Runs and gaps"
+      live={live}
+      rows={rows}
+      keyOf={keyOf}
+      opened={opened}
+      onOpen={(row) => setOpened(keyOf(row) === opened ? undefined : keyOf(row))}
+      columns={[
+        {
+          title: 'Tick',
+          cell: ({ at, run }) => (
+            <span class="row">
+              <When at={at} />
+              {run?.extra && <span class="muted">manual run</span>}
+            </span>
+          ),
+          sort: ({ at }) => Date.parse(at),
+        },
+        {
+          title: 'Outcome',
+          cell: ({ run, gap }) => (
+            <>
+              {run && <Outcome run={run} />}
+              {gap && (
+                <span title={reasonTexts[gap.reason].text}>
+                  {formatNumber(gap.ticks)} without a run: {gap.reason}
                 </span>
-              ) : (
-                <When at={row.first} />
-              ),
-            sort: startOf,
-          },
-          {
-            title: 'Outcome',
-            cell: (row) =>
-              'tick' in row ? (
-                <Outcome run={row} />
-              ) : (
-                <span title={reasonTexts[row.reason].text}>
-                  {formatNumber(row.ticks)} without a run: {row.reason}
-                </span>
-              ),
-            wide: true,
-          },
-          {
-            title: 'Instance',
-            cell: (row) => ('tick' in row ? <OwnerMark owner={row.instance ? row : null} /> : <None />),
-          },
-          {
-            title: 'Attempt',
-            cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />),
-            align: 'end',
-            spare: 2,
-          },
-          { title: 'Log', cell: (row) => ('tick' in row && row.lines) || <None />, align: 'end', spare: 1 },
-          { title: 'Delay', cell: (row) => <Age ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
-          { title: 'Duration', cell: (row) => ('tick' in row ? <RunDuration run={row} /> : <None />), align: 'end' },
-        ]}
-        empty={<p class="muted small tick-timeline-empty">No runs yet. The first tick is in the future.</p>}
-      />
+              )}
+            </>
+          ),
+          wide: true,
+        },
+        { title: 'Instance', cell: ({ run }) => <OwnerMark owner={run?.instance ? run : null} /> },
+        { title: 'Attempt', cell: ({ run }) => run?.attempt || <None />, align: 'end', spare: 2 },
+        { title: 'Log', cell: ({ run }) => run?.lines || <None />, align: 'end', spare: 1 },
+        { title: 'Delay', cell: ({ run }) => <Age ms={run?.late} />, align: 'end', spare: 2 },
+        { title: 'Duration', cell: ({ run }) => (run ? <RunDuration run={run} /> : <None />), align: 'end' },
+      ]}
+      empty={<p class="muted small tick-timeline-empty">No runs yet. The first tick is in the future.</p>}
+    >
       {run && <RunLog key={opened} namespace={namespace} name={name} run={run} />}
-    </>
+    </TablePanel>
   )
 }
 
@@ -255,7 +252,6 @@ function RunDuration({ run: { startedAt, endedAt } }: { readonly run: Run }) {
   return <span>{formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}</span>
 }
 
-/** Log lines and full error of a run. */
 function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
   const { data, failure } = useView('schedule-run', { namespace, name, tick: run.tick, extra: run.extra })
   return (
@@ -266,17 +262,18 @@ function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
       </p>
       {data === undefined && <p class="muted">{failure?.message ?? 'Loading …'}</p>}
       {data === null && <p class="muted">The record of this run was deleted.</p>}
-      {data?.error && <pre class="mono">{visibleLines(data.error)}</pre>}
+      {data?.error && <pre class="mono">{data.error.split('\n').map(visible).join('\n')}</pre>}
       {data && data.log.length > 0 && <pre class="mono">{data.log.map(visible).join('\n')}</pre>}
       {data && data.log.length === 0 && !data.error && <p class="muted">This run has no log lines.</p>}
     </section>
   )
 }
 
-function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly details: Details }) {
+function UpcomingTable({ live, details: { upcoming, pausedAt, timezone } }: DetailsProps) {
   return (
-    <Table
-      label="Next runs"
+    <TablePanel
+      title="Next runs"
+      live={live}
       rows={upcoming}
       keyOf={({ at }) => at}
       columns={[
@@ -293,10 +290,7 @@ function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly
           ? [{ title: 'UTC', cell: ({ at }: Details['upcoming'][number]) => <When at={at} /> }]
           : []),
         { title: 'In', cell: ({ at }) => <Ago at={at} />, align: 'end' },
-        {
-          title: 'Clock change',
-          cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None />),
-        },
+        { title: 'Clock change', cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None />) },
       ]}
       empty={
         <p class="muted small tick-timeline-empty">
@@ -307,14 +301,6 @@ function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly
   )
 }
 
-function visibleLines(text: string): string {
-  return text.split('\n').map(visible).join('\n')
-}
-
-function startOf(row: PastRow): number {
-  return Date.parse('tick' in row ? row.tick : row.first)
-}
-
-function keyOf(row: PastRow): string {
-  return 'tick' in row ? `${row.tick} ${row.extra}` : `gap ${row.first}`
+function keyOf({ at, run }: PastRow): string {
+  return run ? `${at} ${run.extra}` : `gap ${at}`
 }

@@ -11,13 +11,12 @@ import {
   type TickTimelineRow,
 } from '../../graphics/tick-timeline-text.js'
 import { useView } from '../../live.js'
-import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { When } from '../../parts/time.js'
 import { setParams, useParams } from '../../routes.js'
-import { useWidth } from '../../use-width.js'
+import { useWidth } from '../../use-size.js'
 
 const windows = [
   ['1', '1 min'],
@@ -114,9 +113,7 @@ export function stepsOf(width: number, hasLabels = true): number {
   return stepCounts.findLast((count) => count * minStepWidth <= plot) ?? stepCounts[0]!
 }
 
-type TickFacts = Pick<TickTimelineCell, 'at' | 'last' | 'ticks' | 'isEstimate' | 'runs' | 'gaps' | 'late'>
-
-interface TickRow extends TickFacts {
+interface TickRow extends Pick<TickTimelineCell, 'at' | 'last' | 'ticks' | 'isEstimate' | 'runs' | 'gaps' | 'late'> {
   readonly id: string
   readonly name: string
   readonly note: string | null
@@ -159,12 +156,11 @@ export function TicksTable({ data }: { readonly data: TickTimelineData }) {
           ),
           sort: ({ at }) => Date.parse(at),
         },
-        { title: 'Schedule', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
+        { title: 'Schedule', name: ({ name }) => name, wide: true },
         {
           title: 'Ticks',
+          number: ({ ticks }) => ticks,
           cell: ({ ticks, isEstimate }) => `${isEstimate ? 'about ' : ''}${formatNumber(ticks)}`,
-          sort: ({ ticks }) => ticks,
-          align: 'end',
         },
         {
           title: 'Outcome',

@@ -18,7 +18,6 @@ create table holdfast.audit (
 );
 comment on table holdfast.audit is
   'Acts of the visitors of the dashboard. Inserted before an act and updated after it. An insert also deletes rows older than 90 days.';
-comment on column holdfast.audit.id is 'Id of the audit entry.';
 comment on column holdfast.audit.at is 'Time immediately before the act.';
 comment on column holdfast.audit.visitor is 'Name of the visitor that auth returned, or loopback if the dashboard has no auth.';
 comment on column holdfast.audit.act is 'Name of the act, which is also the name of the right.';

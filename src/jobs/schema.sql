@@ -12,8 +12,6 @@ create table holdfast.queue (
 );
 comment on table holdfast.queue is 'Names and pauses of queues. A job does not need a row here.';
 comment on column holdfast.queue.key is 'Key that lock_key() derives from the namespace and queue/<name>.';
-comment on column holdfast.queue.namespace is 'Namespace of the queue.';
-comment on column holdfast.queue.name is 'Name of the queue.';
 comment on column holdfast.queue.paused_at is 'Start of the pause. Null if the queue is not paused.';
 
 create table holdfast.job (
@@ -50,15 +48,10 @@ comment on column holdfast.job.id is 'ID of the job. It never changes.';
 comment on column holdfast.job.seq is
   'Position among the jobs with the same queue and priority. The job gets a new position each time it returns to this table, because '
   'cursors may have passed the old position.';
-comment on column holdfast.job.queue is 'Key of the queue.';
 comment on column holdfast.job.priority is 'Priority from -5 to 5. Larger numbers run first.';
-comment on column holdfast.job.kind is 'Name of the job definition.';
-comment on column holdfast.job.payload is 'Input of the job.';
-comment on column holdfast.job.enqueued_at is 'Time at which the job was enqueued.';
 comment on column holdfast.job.session is
   'Number of the epoch that claimed the job. Null if the job is not claimed.';
 comment on column holdfast.job.fence is 'Fencing token of the claim. Every write to a running job must present this token.';
-comment on column holdfast.job.claimed_at is 'Time of the claim.';
 comment on column holdfast.job.failed is 'Number of failed attempts.';
 comment on column holdfast.job.crashes is 'Number of workers that died while they held the job.';
 comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried.';
@@ -144,7 +137,6 @@ comment on column holdfast.job_history.state is
 comment on column holdfast.job_history.result is 'Return value of the handler. Null if it returned nothing.';
 comment on column holdfast.job_history.error is 'Error that ended the job: name, message and code.';
 comment on column holdfast.job_history.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
-comment on column holdfast.job_history.ended_at is 'Time at which the job ended.';
 comment on column holdfast.job_history.session is 'Number of the epoch that ran the last attempt. Null if there was no attempt.';
 comment on column holdfast.job_history.fence is 'Fencing token of the last claim.';
 create unique index job_history_id on holdfast.job_history (id, ended_at);
@@ -172,11 +164,9 @@ comment on table holdfast.worker is
   'Workers, alive or dead. Only an epoch with a row here can claim jobs. The row of a dead epoch remains until all its claims are deleted.';
 comment on column holdfast.worker.session is 'Number of the epoch. See instance.';
 comment on column holdfast.worker.number is 'Number of the worker in its instance.';
-comment on column holdfast.worker.instance is 'ID of the instance.';
 comment on column holdfast.worker.queues is 'Keys of the queues that the worker serves.';
 comment on column holdfast.worker.kinds is 'Kinds of jobs that the worker claims. Empty while it closes.';
 comment on column holdfast.worker.sleeping is 'Whether the worker is idle and wants a notification about new jobs.';
-comment on column holdfast.worker.since is 'Time of the registration.';
 
 create table holdfast.claim (
   fence bigint primary key,
@@ -190,11 +180,9 @@ alter table holdfast.claim alter column jobs set storage external;
 comment on table holdfast.claim is
   'Claims: the jobs that one statement claimed. Maintenance finds a dead worker''s jobs through its claims. The row of a job decides '
   'whether the claim still owns it.';
-comment on column holdfast.claim.fence is 'Fencing token of the claim.';
 comment on column holdfast.claim.session is 'Number of the epoch that claimed the jobs.';
 comment on column holdfast.claim.token is 'Token that the worker chose. The worker uses the token to find the claim if the response was lost.';
 comment on column holdfast.claim.jobs is 'IDs of the jobs. The row is deleted when all of them have ended.';
-comment on column holdfast.claim.claimed_at is 'Time of the claim.';
 
 create table holdfast.unique_job (
   queue bigint not null,
@@ -206,8 +194,6 @@ create table holdfast.unique_job (
   primary key (queue, kind, key)
 );
 comment on table holdfast.unique_job is 'Unique keys that are in use. A job without a row in this table holds no key.';
-comment on column holdfast.unique_job.queue is 'Key of the queue.';
-comment on column holdfast.unique_job.kind is 'Name of the job definition.';
 comment on column holdfast.unique_job.key is 'Idempotency key, unique in its queue and kind.';
 comment on column holdfast.unique_job.id is 'ID of the job that holds the key.';
 comment on column holdfast.unique_job.until is
@@ -236,7 +222,6 @@ comment on table holdfast.lane is
   'readers start at the highest one. So readers need not skip old versions that a long transaction keeps.';
 comment on column holdfast.lane.key is 'Key that lock_key() derives from the key of the queue and lane/<name>.';
 comment on column holdfast.lane.version is 'Number of changes to the lane.';
-comment on column holdfast.lane.queue is 'Key of the queue.';
 comment on column holdfast.lane.name is 'Name of the lane, unique in its queue.';
 comment on column holdfast.lane.max is 'Maximum number of the lane''s jobs in the table job.';
 comment on column holdfast.lane.every is 'Time between two admissions at the full rate, in microseconds. Null if the lane has no rate limit.';

@@ -12,13 +12,9 @@ create table holdfast.lease (
 ) with (fillfactor = 50);
 comment on table holdfast.lease is
   'Leases: the holder and the expiry of each name. The expiry is on this database''s clock. An expired row is equivalent to a free name.';
-comment on column holdfast.lease.key is 'Key of the name.';
 comment on column holdfast.lease.token is 'Random token that is required to renew or release the lease. Empty after a release.';
-comment on column holdfast.lease.instance is 'Instance that holds the lease.';
-comment on column holdfast.lease.fence is 'Fencing token of the grant.';
 comment on column holdfast.lease.ttl_ms is 'Time in milliseconds until the lease expires if it is not renewed.';
 comment on column holdfast.lease.min_hold_ms is 'Minimum time in milliseconds for which the name stays taken after the grant, even after a release.';
-comment on column holdfast.lease.granted_at is 'Time of the grant.';
 comment on column holdfast.lease.expires_at is 'Time at which the lease expires and the name becomes free.';
 comment on column holdfast.lease.has_waiters is 'Whether a waiting call must be notified of the release.';
 comment on column holdfast.lease.has_co_holders is

@@ -12,11 +12,8 @@ create unlogged table holdfast.limit_state (
 comment on table holdfast.limit_state is
   'Usage of each recently used entity. A transaction that changes permits of the entity locks this row. Unused rows are swept.';
 comment on column holdfast.limit_state.key is 'Key of the name limit/<name>.';
-comment on column holdfast.limit_state.namespace is 'Namespace of the name.';
-comment on column holdfast.limit_state.name is 'Name of the entity.';
 comment on column holdfast.limit_state.in_use is 'Total weight of all granted permits.';
 comment on column holdfast.limit_state.waiting is 'Number of waiting requests.';
-comment on column holdfast.limit_state.changed_at is 'Time of the last change.';
 
 create unlogged table holdfast.permit (
   key bigint not null,
@@ -32,7 +29,6 @@ create unlogged table holdfast.permit (
 ) with (fillfactor = 80);
 comment on table holdfast.permit is
   'Granted permits and waiting requests. A row is void when its epoch is no longer present. Unlogged, because a crash ends all epochs.';
-comment on column holdfast.permit.key is 'Key of the entity.';
 comment on column holdfast.permit.token is 'Random token of the request.';
 comment on column holdfast.permit.session is 'Epoch number of the instance that made the request.';
 comment on column holdfast.permit.instance is 'Instance that made the request.';
@@ -52,7 +48,5 @@ create table holdfast.rate (
 comment on table holdfast.rate is
   'State of each rate limit. A row whose full_at has passed is equivalent to no row, and is swept.';
 comment on column holdfast.rate.key is 'Key of the name rate/<name>.';
-comment on column holdfast.rate.namespace is 'Namespace of the name.';
-comment on column holdfast.rate.name is 'Name of the entity.';
 comment on column holdfast.rate.full_at is
   'Time at which all spent units are available again, in nanoseconds since 1970 on this database''s clock.';

@@ -9,7 +9,4 @@ create unlogged table holdfast.hold (
 comment on table holdfast.hold is
   'Locks that have been held for more than 3 seconds, for display only. pg_locks is authoritative for who holds a lock.';
 comment on column holdfast.hold.session is 'Number of the session that holds the lock.';
-comment on column holdfast.hold.key is 'Key of the name.';
 comment on column holdfast.hold.mode is 'Lock mode: exclusive or shared.';
-comment on column holdfast.hold.fence is 'Fencing token of the grant.';
-comment on column holdfast.hold.since is 'Time of the grant.';

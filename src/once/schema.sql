@@ -16,7 +16,6 @@ create table holdfast.delivery (
 );
 comment on table holdfast.delivery is
   'Idempotency keys (once): one row for each key that is in flight or has an answer. An expired row, and an in-flight row whose session is not present, are treated as absent.';
-comment on column holdfast.delivery.namespace is 'Namespace of the key.';
 comment on column holdfast.delivery.key is 'Idempotency key. Sorted by bytes, so that keys with a common prefix are adjacent.';
 comment on column holdfast.delivery.state is 'in-flight: claimed while its session is present. done: the key has an answer. failed: the failure is the answer.';
 comment on column holdfast.delivery.token is 'Random token of the run. Only the run with this token can record an answer or free the key.';
@@ -26,7 +25,5 @@ comment on column holdfast.delivery.fence is 'Fencing token of the run. A later 
 comment on column holdfast.delivery.fingerprint is 'Fingerprint that identifies the payload. Null if the caller gave no fingerprint.';
 comment on column holdfast.delivery.value is 'Answer or failure. Null for undefined. The type is not jsonb, because jsonb would change the text.';
 comment on column holdfast.delivery.body is 'Bytes of the answer, such as a response body.';
-comment on column holdfast.delivery.started_at is 'Time when the run started.';
-comment on column holdfast.delivery.finished_at is 'Time when the answer was recorded.';
 comment on column holdfast.delivery.expires_at is 'Time when the key becomes free again. The row is removed later.';
 create index delivery_expires_at on holdfast.delivery (expires_at);

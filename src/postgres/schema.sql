@@ -73,7 +73,6 @@ comment on column holdfast.instance.namespace is 'Namespace of the instance''s n
 comment on column holdfast.instance.session is
   'Session number of the current epoch. With an anchor, the instance is alive while the lock on this number is held.';
 comment on column holdfast.instance.backend_pid is 'Server process of the anchor. Null without an anchor.';
-comment on column holdfast.instance.host is 'The machine''s host name.';
 comment on column holdfast.instance.os_pid is 'Process id on the machine.';
 comment on column holdfast.instance.version is 'Version of the package holdfast.';
 comment on column holdfast.instance.expiry_ms is 'Time without contact after which the server ends the instance''s sessions.';
@@ -83,7 +82,6 @@ comment on column holdfast.instance.generation is 'Server generation (see server
 comment on column holdfast.instance.clock_ahead_ms is
   'The instance''s clock minus the database''s clock at the beginning of the current epoch, minus the network delay. For display only.';
 comment on column holdfast.instance.reconnects is 'Number of times that the instance lost its presence and reconnected.';
-comment on column holdfast.instance.opened_at is 'Time at which the process opened Holdfast.';
 comment on column holdfast.instance.epoch_since is 'Start of the current epoch.';
 comment on column holdfast.instance.expires_at is
   'Without an anchor: time until which the instance is present unless it renews the row. Null with an anchor.';
@@ -116,7 +114,6 @@ create table holdfast.key_space (
   primary key (namespace, space)
 );
 comment on table holdfast.key_space is 'Key spaces. A numbered key is the random base of its space plus a small number.';
-comment on column holdfast.key_space.namespace is 'Namespace of the space.';
 comment on column holdfast.key_space.space is 'Name of the space.';
 comment on column holdfast.key_space.base is
   'First key of the space. A multiple of 2^20, the size of a space, so that spaces do not overlap.';
@@ -128,7 +125,6 @@ create table holdfast.fence_guard (
 ) with (fillfactor = 70);
 comment on table holdfast.fence_guard is
   'Largest fence that has guarded a write, for each key. A row is deleted after a month without use.';
-comment on column holdfast.fence_guard.key is 'Key of the name.';
 comment on column holdfast.fence_guard.fence is 'Largest fence that has guarded a write. Writes with a smaller fence are rejected.';
 comment on column holdfast.fence_guard.used_on is
   'Day (UTC) of the last guarded write. This is a date, so that the index changes once a day for each key instead of with each write.';
@@ -152,7 +148,6 @@ comment on column holdfast.wait.request is 'Number of the call within the instan
 comment on column holdfast.wait.key is 'The key that the call waits for.';
 comment on column holdfast.wait.kind is 'Whether the call is waiting for a lock or lease on the key, or for a permit.';
 comment on column holdfast.wait.mode is 'Requested mode: exclusive or shared.';
-comment on column holdfast.wait.since is 'Start of the wait.';
 comment on column holdfast.wait.holding is 'Keys that the same flow of control holds during the wait.';
 comment on column holdfast.wait.valid_until is
   'For an instance without an anchor, the row is valid until this time unless the instance renews the row. If null, the row is valid while the instance has a session.';

@@ -15,7 +15,6 @@ create table holdfast.sample (
 comment on table holdfast.sample is
   'Time for which each name was held and waited for, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
 comment on column holdfast.sample.hour is 'Start of the hour (UTC).';
-comment on column holdfast.sample.key is 'Key of the name.';
 comment on column holdfast.sample.held_total is 'Sum of the values in the column held.';
 comment on column holdfast.sample.waited_total is 'Sum of the values in the column waited.';
 comment on column holdfast.sample.held is
@@ -44,8 +43,6 @@ create table holdfast.term (
 ) with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table holdfast.term is
   'History of holders: who held a name from when to when, and why the term ended. Covers leaderships, and locks and leases that were held for at least a second. Instances record their terms once a minute.';
-comment on column holdfast.term.key is 'Key of the name.';
-comment on column holdfast.term.fence is 'Fencing token of the grant.';
 comment on column holdfast.term.kind is 'Kind of the hold: lock or lease.';
 comment on column holdfast.term.mode is 'Mode of the hold: exclusive or shared.';
 comment on column holdfast.term.instance is 'Instance that held the name.';

@@ -17,8 +17,6 @@ create table holdfast.schedule (
 comment on table holdfast.schedule is
   'Schedules. A statement that changes a row, or starts a run, locks the row.';
 comment on column holdfast.schedule.key is 'Key of the schedule''s first name: lock_key() of namespace and schedule/<name>.';
-comment on column holdfast.schedule.namespace is 'Namespace of the schedule.';
-comment on column holdfast.schedule.name is 'Name of the schedule.';
 comment on column holdfast.schedule.rule is 'Current rule in the fleet''s code.';
 comment on column holdfast.schedule.override is 'Rule that an operator has set. This rule takes precedence over the rule in the code. Null if there is no override.';
 comment on column holdfast.schedule.superseded_rules is 'Earlier rules in the code. An instance that declares one of these rules is not a new deployment.';
@@ -38,7 +36,6 @@ create table holdfast.schedule_name (
   schedule bigint not null
 );
 comment on table holdfast.schedule_name is 'Later names of renamed schedules.';
-comment on column holdfast.schedule_name.key is 'Key of the name.';
 comment on column holdfast.schedule_name.schedule is 'Key of the schedule to which the name refers.';
 
 create table holdfast.schedule_member (
@@ -65,7 +62,6 @@ create table holdfast.schedule_rule (
 );
 comment on table holdfast.schedule_rule is 'History of the rules in force. A rule applies to the ticks after the time in the column since, until the next row of the same schedule.';
 comment on column holdfast.schedule_rule.schedule is 'Key of the schedule.';
-comment on column holdfast.schedule_rule.since is 'Time of the change.';
 comment on column holdfast.schedule_rule.rule is 'Rule that took effect.';
 
 create table holdfast.tick (
@@ -96,8 +92,6 @@ comment on column holdfast.tick.fence is 'Fencing token of the last attempt. Eac
 comment on column holdfast.tick.attempt is 'Number of times that the tick was started.';
 comment on column holdfast.tick.crashes is 'Number of instances that died during the run.';
 comment on column holdfast.tick.settled_at is 'Time when the tick was settled and its run was added.';
-comment on column holdfast.tick.started_at is 'Time when the last attempt started.';
-comment on column holdfast.tick.ended_at is 'Time when the last attempt ended.';
 comment on column holdfast.tick.stopping is 'Reason to stop the run. Null if the run should continue.';
 comment on column holdfast.tick.error is 'Error that ended the run: name, message and code.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');

@@ -6,7 +6,6 @@ create unlogged table holdfast.share_member (
   primary key (namespace, share, instance)
 );
 comment on table holdfast.share_member is 'Instances that divide the resources of a share among themselves (shares.assign).';
-comment on column holdfast.share_member.namespace is 'Namespace of the share.';
 comment on column holdfast.share_member.share is 'Name of the share.';
 comment on column holdfast.share_member.instance is 'Instance that is a member.';
 comment on column holdfast.share_member.session is 'Session number of the member''s epoch. The row is void if the session is not present.';
@@ -28,6 +27,5 @@ comment on column holdfast.share_done.round is 'Name of the round. Empty for unn
 comment on column holdfast.share_done.resource is 'Resource that was processed.';
 comment on column holdfast.share_done.instance is 'Instance that processed the resource.';
 comment on column holdfast.share_done.fence is 'Fencing token of the holder. A holder with a smaller token cannot overwrite the row.';
-comment on column holdfast.share_done.started_at is 'Time when the work on the resource started.';
 comment on column holdfast.share_done.done_at is 'Time when the work was recorded as done.';
 create index share_done_done_at on holdfast.share_done (done_at);

@@ -11,7 +11,9 @@ import { root } from './lines.js'
 /** The files that a page tells its reader to save. */
 function filesOf(page: string): Map<string, string> {
   const text = readFileSync(join(root, page), 'utf8')
-  const blocks = text.matchAll(/[Ss]ave (?:this|the following) \w+ as `([\w.]+)`((?:(?!^```)[\s\S])*)^```(?:js|ts)\n([\s\S]*?)^```$/gm)
+  const blocks = text.matchAll(
+    /[Ss]ave (?:this|the following) \w+ as `([\w.]+)`((?:(?!^```)[\s\S])*)^```(?:js|ts)\n([\s\S]*?)^```$/gm,
+  )
   return new Map([...blocks].map(([, name, , code]) => [name!, code!]))
 }
 

@@ -94,7 +94,9 @@ test('schedules that cannot tick make the instance degraded', async () => {
   await until('it ticks', () => ticks > 0)
   await sql(url, 'alter function holdfast.schedule_poll rename to schedule_poll_away')
   const { reasons } = await become(holdfast, 'degraded', 'SCHEDULES_FAILED')
-  expect(reasons[0]!.message).toMatch(/^Scheduled runs cannot start: function holdfast.schedule_poll\(.* does not exist/)
+  expect(reasons[0]!.message).toMatch(
+    /^Scheduled runs cannot start: function holdfast.schedule_poll\(.* does not exist/,
+  )
   await sql(url, 'alter function holdfast.schedule_poll_away rename to schedule_poll')
   await become(holdfast, 'up')
 })

@@ -7,8 +7,8 @@ export async function catalogOf(url: string, schema: string): Promise<string[]> 
 }
 
 /**
- * Tables, columns, functions and sequences of the schema without a comment. Partitions are exempt, and so are columns whose table refers
- * to another one: "Columns without a comment: see job."
+ * Tables, columns, functions and sequences of the schema without a comment. Partitions are exempt, and so are columns whose name says
+ * everything, or whose table refers to another one: "Columns without a comment: see job."
  */
 export async function uncommented(url: string, schema: string): Promise<string[]> {
   const lines = await catalogOf(url, schema)
@@ -20,7 +20,8 @@ export async function uncommented(url: string, schema: string): Promise<string[]
   const columns = new Set(lines.flatMap((line) => /^column (\S+) .* comment: ./.exec(line)?.[1] ?? []))
   const isExempt = (line: string) => {
     const [, table, column] = /^column (\w+)\.(\w+) /.exec(line) ?? []
-    if (table === undefined) return false
+    if (table === undefined || column === undefined) return false
+    if (/^(namespace|name|key|queue|kind|instance|id|host|fence|payload|since|\w+ed_at)$/.test(column)) return true
     return /^job_history_(default|\d{8})$/.test(table) || columns.has(`${referred.get(table)}.${column}`)
   }
   return lines.filter(

@@ -243,7 +243,6 @@ create table holdfast.follow_up (
 comment on table holdfast.follow_up is
   'Ended jobs with links whose effects on other jobs have not been applied yet. The process that ended the job applies these effects. '
   'Maintenance applies the effects for dead processes.';
-comment on column holdfast.follow_up.number is 'Number of the follow-up.';
 comment on column holdfast.follow_up.session is 'Number of the epoch that ended the job. 0 if no worker ended it.';
 comment on column holdfast.follow_up.linked is
   'The job: id, queue, kind, state and links. placed is false if the job was not in the table job.';

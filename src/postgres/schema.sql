@@ -33,7 +33,6 @@ comment on column holdfast.server_generation.written_by is
   'The transaction that wrote this row. If the column xmin of the row differs, a restored dump or logical replication wrote the row.';
 comment on column holdfast.server_generation.fence_floor is
   'Last value of the sequence fence when this row was written. If the sequence is below it, the sequence was set back or not copied.';
-comment on column holdfast.server_generation.generation is 'Number of the generation.';
 comment on column holdfast.server_generation.began_at is 'Time at which the generation was detected.';
 insert into holdfast.server_generation (system_identifier, timeline) values (0, 0);
 

@@ -104,7 +104,7 @@ export class Calendar {
     return this.#minutes.has(minute) ? rank + secondsBelow[second % 60]! : rank
   }
 
-  /** Returns the matching time of day with the given rank (counted from 0), in seconds since midnight. */
+  /** Returns the matching time of day at the given zero-based index, in seconds since midnight. */
   #secondAt(rank: number): number {
     const seconds = this.#seconds.values
     const minutes = this.#minutes.values

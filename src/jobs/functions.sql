@@ -333,7 +333,7 @@ create or replace function holdfast.job_enqueue_linked(heads json, inputs json, 
     select array_agg(id), coalesce(array_agg(id) filter (where not links ?| '{lane,after}'), '{}')
     into ids, free
     from enqueued;
-    -- Locks on lanes and dependencies must be short. They must not be held until a caller's transaction ends or a commit is flushed. A
+    -- Locks on lanes and dependencies must be short. They must be released before a caller's transaction ends or a commit is flushed. A
     -- caller without a transaction calls job_run_follow_ups next. Otherwise this function requests maintenance.
     if is_alone then
       perform holdfast.job_admit(free);

@@ -5,7 +5,7 @@ import type { Batch, BatchJob } from './definition.js'
 import type { Outcomes } from './outcomes.js'
 import type { Run } from './run.js'
 
-/** Time that a handler has to stop after its signal has aborted. */
+/** Time allowed for a handler to stop after its signal is aborted. */
 export const stopMs = 5_000
 
 /**

@@ -84,7 +84,7 @@ export interface Holding {
   readonly job: number | null
   /** Number of slots that the participant uses. */
   readonly weight: number
-  /** Start of the hold. Null as long as no start is recorded. */
+  /** Start of the hold. Null until a start is recorded. */
   readonly since: Date | null
   /** Duration of the hold so far in milliseconds, by the database clock. */
   readonly forMs: number | null

@@ -13,7 +13,7 @@ const traits = {
   'one plan': ['plan_cache_mode = force_generic_plan'],
   /** The table may be empty when PostgreSQL makes the plan, and huge when the plan runs. */
   'by index': ['enable_seqscan = off'],
-  /** The statement needs few rows of a table of any size. A nested loop over the index reads only these rows. */
+  /** The statement needs only a few rows, however large the table is. A nested loop over the index reads only these rows. */
   'few rows': ['enable_hashjoin = off', 'enable_mergejoin = off'],
   /** A bitmap scan reads all matching rows before it returns the first row, even if a limit requires only a few rows. */
   'stops early': ['enable_bitmapscan = off'],

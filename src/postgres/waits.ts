@@ -93,7 +93,7 @@ export class WaitTracker {
     this.#poller.start()
   }
 
-  /** Stops polling. Invoke this method when no call is waiting any longer. */
+  /** Stops polling. Invoke this method once no calls are waiting. */
   async close(): Promise<void> {
     void this.#poller.close()
     if (this.#recorded.size > 0) await this.#write().catch(() => {})

@@ -35,7 +35,7 @@ interface NameCount {
 export interface Minute {
   readonly beganAt: number
   readonly endedAt: number
-  /** Held and waited times in tenths of a second. Sorted by wait and then by hold, longest first. */
+  /** Hold and wait times in tenths of a second. Sorted by wait and then by hold, longest first. */
   readonly names: readonly { readonly key: string; readonly held: number; readonly waited: number }[]
 }
 

@@ -70,7 +70,7 @@ export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: T
   )
 }
 
-/** Returns the number of ticks that each instance ran, largest first. Ticks without a run have the instance null. */
+/** Returns the number of ticks that each instance ran, largest first. Ticks without a run have a null instance. */
 function sharesOf({ runs, gaps }: TickTimelineCell): { instance: string | null; n: number }[] {
   const shares = new Map<string | null, number>()
   for (const { instance, n } of runs) shares.set(instance, (shares.get(instance) ?? 0) + n)

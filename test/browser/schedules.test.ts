@@ -100,7 +100,7 @@ describeInBrowser('the page of schedules', () => {
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeDefined()
     await press('Resume', /"nightly" follows its rule again/)
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeUndefined()
-    await press('Run now', /starts a run of "nightly" now/)
+    await press('Run now', /will start an additional run of "nightly" now/)
     const history = page.getByRole('table', { name: 'Runs and gaps' })
     await history.getByText('TypeError: no <i>such</i> table').waitFor()
     await history.getByRole('row', { name: /failed/ }).focus()

@@ -21,7 +21,10 @@ export async function uncommented(url: string, schema: string): Promise<string[]
   const isExempt = (line: string) => {
     const [, table, column] = /^column (\w+)\.(\w+) /.exec(line) ?? []
     if (table === undefined || column === undefined) return false
-    if (/^(namespace|name|key|queue|kind|instance|id|host|fence|number|generation|payload|since|\w+ed_at)$/.test(column)) return true
+    if (
+      /^(namespace|name|key|queue|kind|instance|id|host|fence|number|generation|payload|since|\w+ed_at)$/.test(column)
+    )
+      return true
     return /^job_history_(default|\d{8})$/.test(table) || columns.has(`${referred.get(table)}.${column}`)
   }
   return lines.filter(

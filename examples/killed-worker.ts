@@ -1,0 +1,81 @@
+// Three processes work on a queue. One of them is killed while it has jobs: the others run them, and every job's effect is
+// there once. The jobs were enqueued in the transaction that wrote what they are about.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { defineJob, Holdfast } from 'holdfast'
+import pg from 'pg'
+import { withDatabase } from './database.ts'
+
+const invoice = defineJob('invoice', {
+  run: async ({ order }: { order: number }, { tx, attempt, signal }) => {
+    // Commits together with the end of the job, or not at all.
+    await tx.query('insert into invoice (order_id) values ($1)', [order])
+    // The first attempt at this one does not come to an end.
+    if (order === 42 && attempt === 1) {
+      process.send?.({ holds: order })
+      await once(signal, 'abort')
+    }
+    return { attempt }
+  },
+})
+
+const [url] = process.argv.slice(2)
+if (url) await work(url)
+else await withDatabase(shop)
+
+/** One process of the fleet. */
+async function work(url: string) {
+  const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+  holdfast.jobs.work([invoice], { concurrency: 5 })
+  process.on('disconnect', () => holdfast.close())
+}
+
+async function shop(url: string) {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query('create table "order" (id integer primary key); create table invoice (order_id integer not null)')
+  const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+  const orders = Array.from({ length: 200 }, (_, n) => ({ order: n }))
+
+  await client.query('begin')
+  await client.query('insert into "order" select generate_series(0, 199)')
+  await holdfast.jobs.enqueueMany(invoice, orders, { tx: client })
+  await client.query('rollback')
+  console.log(`rolled back: ${await count(client, 'holdfast.job')} jobs`)
+
+  await client.query('begin')
+  await client.query('insert into "order" select generate_series(0, 199)')
+  const jobs = await holdfast.jobs.enqueueMany(invoice, orders, { tx: client })
+  await client.query('commit')
+  console.log(`committed: ${await count(client, 'holdfast.job')} jobs`)
+
+  const workers = Array.from({ length: 3 }, () => fork(fileURLToPath(import.meta.url), [url]))
+  const holder = await Promise.race(workers.map((worker) => once(worker, 'message').then(() => worker)))
+  holder.kill('SIGKILL')
+  console.log('a worker was killed while it had jobs')
+
+  const results = await Promise.all(jobs.map(({ id }) => holdfast.jobs.result<{ attempt: number }>(id)))
+  console.log(`order 42 has its invoice after attempt ${results[42]?.attempt}`)
+  const { rows } = await client.query('select count(*), count(distinct order_id) as orders from invoice')
+  console.log(`invoices: ${rows[0].count}, of ${rows[0].orders} orders`)
+
+  const others = workers.filter((worker) => worker !== holder)
+  const exits = others.map((worker) => once(worker, 'exit'))
+  for (const worker of others) worker.disconnect()
+  await Promise.all(exits)
+  await holdfast.close()
+  await client.end()
+}
+
+async function count(client: pg.Client, table: string) {
+  const { rows } = await client.query(`select count(*) from ${table}`)
+  return rows[0].count
+}
+
+// prints:
+// rolled back: 0 jobs
+// committed: 200 jobs
+// a worker was killed while it had jobs
+// order 42 has its invoice after attempt 2
+// invoices: 200, of 200 orders

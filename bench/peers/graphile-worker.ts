@@ -1,4 +1,5 @@
-// graphile-worker. Best: the settings of its page on performance. It keeps no history.
+// graphile-worker. Best: more jobs at the same time and a longer local queue than on its page about performance (24 and 500), because that was
+// faster in our measurements. It keeps no history.
 import { Logger, makeWorkerUtils, run } from 'graphile-worker'
 import type { How, Payload, Place, Queue, Settings } from '../jobs/contestants.ts'
 
@@ -12,9 +13,9 @@ interface Tuning {
 
 export const settings: Settings<Tuning> = {
   best: {
-    concurrentJobs: 24,
+    concurrentJobs: 100,
     maxPoolSize: 25,
-    localQueue: { size: 500 },
+    localQueue: { size: 2_000 },
     completeJobBatchDelay: 0,
     failJobBatchDelay: 0,
   },

@@ -19,6 +19,12 @@ export function cpuMsOf(pid: number | undefined) {
   }
 }
 
+/** CPU time of this process. */
+export function ownCpuMs() {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1_000
+}
+
 function statOf(pid: string) {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -16,7 +16,7 @@ const schedules = [10, 100, 1_000, 5_000]
 const scheduleMs = 20_000
 const singles = 100
 /** By default 100 may connect, which 32 instances that start together use up. */
-const roomForAll = { max_connections: '400' }
+const roomForAll = { settings: { max_connections: '400' } }
 
 const claimedAfter = `
 select count(*)::integer as ended,

@@ -1,11 +1,12 @@
 // Jobs beside the queues that people use, and beside the same statements in plain SQL. Contestants take turns, round after round, each
 // time on a fresh server with the same settings.
+import { type Comparison, comparisonRow, comparisonTable, middle, type Outcomes } from './compare.ts'
 import { backlog, showBacklog } from './jobs/backlog.ts'
-import { contestants, present, settingsOf } from './jobs/contestants.ts'
+import { contestants, describeContestants, postgresPeers, present } from './jobs/contestants.ts'
 import { latency, singles } from './jobs/ends.ts'
 import { besidePlain } from './jobs/plain.ts'
-import { drain, sustain, type Through } from './jobs/through.ts'
-import { median, type Options } from './measure.ts'
+import { drain, showThrough, sustain, type Through } from './jobs/through.ts'
+import { alternate, type Options } from './measure.ts'
 import { installPeers } from './peers/install.ts'
 import { table } from './table.ts'
 
@@ -17,10 +18,10 @@ interface Load {
   hasLanes?: boolean
 }
 
-/** The ends of a job, of one round. */
+/** Single enqueues and latency, of one round. */
 type End = Awaited<ReturnType<typeof singles>> & Awaited<ReturnType<typeof latency>>
 
-/** What is asked of each; those at their defaults only meet the first. */
+/** Contestants with default settings take part only in the loads with `atDefaults`. */
 const loads: Record<string, Load> = {
   sustained: { run: (name, { seconds }) => sustain(name, { seconds }), atDefaults: true },
   'sustained, 2 processes': { run: (name, { seconds }) => sustain(name, { seconds, processes: 2 }) },
@@ -33,6 +34,9 @@ const loads: Record<string, Load> = {
     run: (name, { jobs }) => drain(name, { jobs: jobs / 4, handlerMs: 10, concurrency: 50 }),
   },
   'drained, payloads of 10 kB': { run: (name, { jobs }) => drain(name, { jobs: jobs / 4, bytes: 10_000 }) },
+  'drained, payloads of 10 kB, random': {
+    run: (name, { jobs }) => drain(name, { jobs: jobs / 4, bytes: 10_000, isRandom: true }),
+  },
   'drained, behind many that are delayed': {
     run: (name, { jobs, delayed }) => drain(name, { jobs, delayed }),
     once: true,
@@ -50,7 +54,7 @@ export async function run(_: string, { rounds, roundMs, delayed, progress }: Opt
   const options = { seconds, jobs: 40_000, delayed }
   const versions = installPeers(progress)
   const { names, absent } = present()
-  const through: Record<string, Record<string, Through[]>> = {}
+  const through: Record<string, Outcomes<Through>> = {}
   for (const [load, { run, atDefaults, once, takesBulk, hasLanes }] of Object.entries(loads)) {
     const meets = (name: string) => {
       const { how, hasNoBulk, hasNoLanes } = contestants[name]!
@@ -60,124 +64,71 @@ export async function run(_: string, { rounds, roundMs, delayed, progress }: Opt
         !(hasLanes && hasNoLanes)
       )
     }
-    const here = names.filter(meets)
-    const outcomes: Record<string, Through[]> = Object.fromEntries(here.map((name) => [name, []]))
-    through[load] = outcomes
-    for (let round = 0; round < (once ? 1 : rounds); round++) {
-      for (const name of here) {
-        progress(`jobs: ${load}, round ${round + 1}: ${name}`)
-        outcomes[name]!.push(await run(name, options))
-      }
-    }
+    through[load] = await alternate(names.filter(meets), once ? 1 : rounds, (name, round) => {
+      progress(`jobs: ${load}, round ${round}: ${name}`)
+      return run(name, options)
+    })
   }
-  const ends: Record<string, End[]> = Object.fromEntries(names.map((name) => [name, []]))
-  for (let round = 0; round < rounds; round++) {
-    for (const name of names) {
-      progress(`jobs: single enqueues and latency, round ${round + 1}: ${name}`)
-      const isSlow = name.endsWith('defaults')
-      ends[name]!.push({ ...(await singles(name, 1_500)), ...(await latency(name, isSlow ? 10 : 100)) })
-    }
-  }
+  const ends: Outcomes<End> = await alternate(names, rounds, async (name, round) => {
+    progress(`jobs: single enqueues and latency, round ${round}: ${name}`)
+    const isSlow = name.endsWith('defaults')
+    return { ...(await singles(name, 1_500)), ...(await latency(name, isSlow ? 10 : 100)) }
+  })
   progress('jobs: beside plain SQL')
   const beside = await besidePlain({ rounds, seconds: Math.max(2, roundMs / 1_000) })
   progress('jobs: a claim before two million jobs')
   const claim = await backlog()
-  const settings = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await settingsOf(name)])))
-  return { options, versions, settings, absent, through, ends, beside, claim }
+  const described = await describeContestants(names, { versions, absent })
+  return { options, described, through, ends, beside, claim }
 }
 
-/** The best of the peers, and how many times that ours is. */
-function compared(load: Record<string, Through[]>, ours: string, wanted: string, peers: string[]) {
-  const rate = (name: string) => median(load[name]!.map(({ perSecond }) => perSecond))
-  const others = peers.filter((name) => load[name])
-  const best = others.reduce((one, other) => (rate(other) > rate(one) ? other : one))
-  return [`${ours} : ${best}`, Number((rate(ours) / rate(best)).toPrecision(3)), wanted]
-}
+const peers = [...postgresPeers, 'BullMQ on Redis']
+const defaults = peers.filter((name) => name !== 'advisory lock per job').map((name) => `${name}, defaults`)
+const perSecond = (one: Through) => one.perSecond
+
+const throughGoals: ({ load: string } & Comparison<Through>)[] = [
+  { load: 'sustained', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 3' },
+  { load: 'sustained', figure: 'jobs/s, peers at defaults', read: perSecond, peers: defaults, goal: '≥ 10' },
+  { load: 'sustained', figure: 'server µs', read: ({ each }) => each.serverUs, peers, isCost: true, goal: '≤ 1' },
+  { load: 'sustained', figure: 'WAL bytes', read: ({ each }) => each.walBytes, peers, isCost: true, goal: '≤ 1' },
+  { load: 'sustained', figure: 'dead rows', read: ({ each }) => each.deadRows, peers, isCost: true, goal: '≤ 1' },
+  { load: 'sustained, 2 processes', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
+  { load: 'sustained, a snapshot forgotten elsewhere', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
+  { load: 'drained', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 2' },
+  { load: 'drained, 2 processes', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
+  { load: 'drained, payloads of 10 kB', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
+  { load: 'drained, payloads of 10 kB, random', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
+]
+
+const endGoals: Comparison<End>[] = [
+  { figure: 'enqueue to start, p50 ms', read: ({ p50Ms }) => p50Ms, peers: postgresPeers, isCost: true, goal: '≤ 1' },
+  { figure: 'enqueue to start, p99 ms', read: ({ p99Ms }) => p99Ms, peers: postgresPeers, isCost: true, goal: '≤ 1' },
+  { figure: 'enqueue one by one/s', read: ({ onePerSecond }) => onePerSecond, peers: postgresPeers, goal: '≥ 1' },
+  { figure: 'enqueue, 32 at once/s', read: ({ perSecond }) => perSecond, peers, goal: '≥ 1' },
+]
 
 export function show(report: Awaited<ReturnType<typeof run>>) {
-  const { options, versions, settings, absent, through, ends, beside, claim } = report
-  const tables = Object.entries(through).map(([load, outcomes]) => {
-    const isStream = Object.values(outcomes)[0]?.[0]?.last !== undefined
-    const rows = Object.entries(outcomes).map(([name, rounds]) => {
-      const of = (read: (one: Through) => number | undefined) => {
-        const values = rounds.flatMap((one) => read(one) ?? []).filter(Number.isFinite)
-        return values.length > 0 ? Number(median(values).toPrecision(3)) : undefined
-      }
-      return [
-        name,
-        of(({ perSecond }) => perSecond),
-        Number(
-          (Math.min(...rounds.map((one) => one.perSecond)) / Math.max(...rounds.map((one) => one.perSecond))).toFixed(
-            2,
-          ),
-        ),
-        isStream ? of(({ first, last }) => last! / first!) : of(({ bulkPerSecond }) => bulkPerSecond),
-        of((one) => one.each.serverUs),
-        of((one) => one.each.clientUs),
-        of((one) => one.each.walBytes),
-        of((one) => one.each.sizeBytes),
-        of((one) => one.each.deadRows),
-        of((one) => one.each.statements),
-      ]
-    })
-    const middle = isStream ? 'last/first quarter' : 'bulk enqueue/s'
-    return table(
-      [
-        load,
-        'jobs/s',
-        'least/most',
-        middle,
-        'server µs',
-        'clients µs',
-        'WAL bytes',
-        'bytes grown',
-        'dead rows',
-        'statements',
-      ],
-      rows,
-    )
-  })
-  const best = ['graphile-worker', 'pg-boss', 'DBOS', 'BullMQ on PostgreSQL', 'BullMQ on Redis']
-  const defaults = best.map((name) => `${name}, defaults`)
-  const goals: [load: string, ours: string, wanted: string, peers: string[]][] = [
-    ['sustained', 'holdfast', '≥ 3', best],
-    ['drained', 'holdfast', '≥ 2', best],
-    ['sustained', 'holdfast', '≥ 10', defaults],
-    ['sustained, a snapshot forgotten elsewhere', 'holdfast', '', best],
-  ]
-  const endRows = Object.entries(ends).map(([name, rounds]) => {
-    const of = (what: keyof End) => median(rounds.map((one) => one[what]))
-    return [
-      name,
-      Math.round(of('onePerSecond')),
-      Math.round(of('perSecond')),
-      Number(of('p50Ms').toFixed(2)),
-      Number(of('p99Ms').toFixed(2)),
-    ]
-  })
-  const why = Object.entries(absent).map(([name, reason]) => `${name} was not measured: ${reason}`)
-  const told = Object.entries(settings).map(([name, one]) => `  ${name}: ${JSON.stringify(one)}`)
+  const { options, described, through, ends, beside, claim } = report
+  const endRows = Object.entries(ends).map(([name, rounds]) => [
+    name,
+    middle(rounds, ({ onePerSecond }) => onePerSecond),
+    middle(rounds, ({ perSecond }) => perSecond),
+    middle(rounds, ({ p50Ms }) => p50Ms),
+    middle(rounds, ({ p99Ms }) => p99Ms),
+  ])
   return [
-    [
-      `Peers: ${Object.entries(versions)
-        .map((pair) => pair.join(' '))
-        .join(', ')}. What they are told:`,
-      ...told,
-      `Drained: ${options.jobs} jobs (or 20 s), half of that behind a hot lane of 100,000, a quarter of it with 10 ms or 10 kB, ${options.delayed} delayed; sustained: ${options.seconds} s.`,
-      ...why,
-    ].join('\n'),
-    ...tables,
-    table(
-      ['compared with the best peer', 'ratio', 'goal'],
-      goals.map(([load, ours, wanted, peers]) => {
-        const [what, ratio, goal] = compared(through[load]!, ours, wanted, peers)
-        return [`${load}: ${what}`, ratio, goal]
-      }),
-    ),
+    `${described}\nDrained: ${options.jobs} jobs (or 20 s), half of that behind a hot lane of 100,000, a quarter of it with 10 ms or 10 kB, ${options.delayed} delayed; sustained: ${options.seconds} s.`,
+    ...Object.entries(through).map(([load, outcomes]) => showThrough(load, outcomes)),
     table(
       ['Nothing else to do', 'enqueue one by one/s', '32 at once/s', 'enqueue to start, p50 ms', 'p99 ms'],
       endRows,
     ),
+    comparisonTable([
+      ...throughGoals.map(({ load, figure, ...goal }) =>
+        comparisonRow(through[load]!, { ...goal, figure: `${load}: ${figure}` }),
+      ),
+      ...endGoals.map((goal) => comparisonRow(ends, goal)),
+    ]),
     table(
       ['Jobs', 'figure', 'goal'],
       [

@@ -1,11 +1,15 @@
 // Measuring side by side: contestants take turns, round after round, so that whatever else the machine does meanwhile
 // falls on all of them alike. Figures are medians of the rounds; a ratio is the median of the rounds' own ratios.
 
-/** What each bench is told. */
+/** Command-line options of `npm run bench`. */
 export interface Options {
   rounds: number
   roundMs: number
   delayed: number
+  /** Length of the suite `analytics`. */
+  minutes: number
+  /** Number of killed workers per scenario of the suite `takeover`. */
+  kills: number
   progress: Progress
 }
 
@@ -44,6 +48,19 @@ export async function inTurns(contestants: Contestant[], { rounds, roundMs, onRo
   for (let round = 0; round < rounds; round++) {
     onRound?.(round)
     for (const one of contestants) outcomes[one.name]!.push(await one.run(roundMs))
+  }
+  return outcomes
+}
+
+/** Runs each contestant once per round, in turns. Returns the outcomes of each contestant, by name. */
+export async function alternate<Result>(
+  names: string[],
+  rounds: number,
+  run: (name: string, round: number) => Promise<Result>,
+) {
+  const outcomes: Record<string, Result[]> = Object.fromEntries(names.map((name) => [name, []]))
+  for (let round = 1; round <= rounds; round++) {
+    for (const name of names) outcomes[name]!.push(await run(name, round))
   }
   return outcomes
 }
@@ -92,6 +109,6 @@ export function ratio(ours: Outcome[] = [], peer: Outcome[] = []) {
   return round3(median(ours.map(({ perSecond }, round) => perSecond / peer[round]!.perSecond)))
 }
 
-function round3(value: number) {
+export function round3(value: number) {
   return Number(value.toPrecision(3))
 }

@@ -1,10 +1,10 @@
-// npm run bench [-- <what>…] [-- --rounds 7 --seconds 1 --delayed 1000000 --json]
+// npm run bench [-- <what>…] [-- --rounds 7 --seconds 1 --delayed 1000000 --minutes 15 --kills 200 --json]
 //
 // Each bench runs Holdfast and its peers in one run, in turns. Goals are printed beside the ratios, never enforced:
 // whether a machine is quiet enough to be judged by is for people to say.
 import { parseArgs } from 'node:util'
 import type { Options } from './measure.ts'
-import { benchDatabase, circumstances } from './server.ts'
+import { benchDatabase, circumstances, describeCircumstances } from './server.ts'
 
 interface Bench {
   run(url: string, options: Options): Promise<unknown>
@@ -17,6 +17,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   limits: () => import('./limits.ts'),
   once: () => import('./once.ts'),
   jobs: () => import('./jobs.ts'),
+  batches: () => import('./batches.ts'),
   schedules: () => import('./schedules.ts'),
   idle: () => import('./idle.ts'),
   takeover: () => import('./takeover.ts'),
@@ -29,6 +30,8 @@ const { values, positionals } = parseArgs({
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '1' },
     delayed: { type: 'string', default: '1000000' },
+    minutes: { type: 'string', default: '15' },
+    kills: { type: 'string', default: '200' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -45,8 +48,11 @@ const options: Options = {
   rounds: Number(values.rounds),
   roundMs: Number(values.seconds) * 1_000,
   delayed: Number(values.delayed),
+  minutes: Number(values.minutes),
+  kills: Number(values.kills),
   progress,
 }
+const medians = `Medians of ${options.rounds} rounds of ${options.roundMs / 1_000} s in turns; a ratio is the median of the rounds' ratios`
 const report: Record<string, unknown> = {}
 // What has been measured is said at once: a later bench that fails must not take it along.
 const say = (text: string) => (values.json ? console.error : console.log)(`${text}\n`)
@@ -55,7 +61,7 @@ const database = await benchDatabase()
 try {
   const found = await circumstances(database.url)
   report.circumstances = found
-  say(describe(found))
+  say(`${describeCircumstances(found)}\n${medians}`)
   for (const name of positionals.length > 0 ? positionals : Object.keys(benches)) {
     const { run, show } = await benches[name]!()
     report[name] = await run(database.url, options)
@@ -66,14 +72,4 @@ try {
   progress('')
   await database.close()
   if (values.json) console.log(JSON.stringify(report, null, 2))
-}
-
-function describe(found: Awaited<ReturnType<typeof circumstances>>) {
-  const { at, cpus, node, postgresql, server, settings, drivers } = found
-  const pairs = (object: Record<string, string>) => Object.entries(object).map(([name, value]) => `${name} ${value}`)
-  return [
-    `${at}: ${cpus}, Node ${node}, PostgreSQL ${postgresql} (${server}), ${pairs(drivers).join(', ')}`,
-    `Server: ${pairs(settings).join(', ')}`,
-    `Medians of ${options.rounds} rounds of ${options.roundMs / 1_000} s in turns; a ratio is the median of the rounds' ratios`,
-  ].join('\n')
 }

@@ -8,10 +8,16 @@ import pg from 'pg'
 
 const require = createRequire(import.meta.url)
 
+export interface ServerOptions {
+  settings?: Record<string, string>
+  /** Programs of another PostgreSQL installation. They take precedence over HOLDFAST_BENCH_URL. */
+  binDir?: string | undefined
+}
+
 /** A fresh database, and how to take it away again. */
-export async function benchDatabase(settings: Record<string, string> = {}) {
-  const given = process.env.HOLDFAST_BENCH_URL
-  const server = given ? undefined : await startEmbedded({ settings })
+export async function benchDatabase({ settings, binDir }: ServerOptions = {}) {
+  const given = binDir ? undefined : process.env.HOLDFAST_BENCH_URL
+  const server = given ? undefined : await startEmbedded({ settings, binDir })
   const adminUrl = given ?? server!.url
   const name = `holdfast_bench_${randomBytes(4).toString('hex')}`
   await query(adminUrl, `create database ${name}`)
@@ -41,7 +47,7 @@ export async function query(url: string, text: string, values?: unknown[]) {
 const telling = ['fsync', 'synchronous_commit', 'shared_buffers', 'max_connections', 'max_locks_per_transaction', 'jit']
 
 /** What the figures depend on, to be printed with them. */
-export async function circumstances(url: string) {
+export async function circumstances(url: string, binDir?: string) {
   const rows = await query(url, 'select name, current_setting(name) as value from unnest($1::text[]) as name', [
     ['server_version', ...telling],
   ])
@@ -52,8 +58,18 @@ export async function circumstances(url: string) {
     cpus: `${cpus().length} × ${cpus()[0]?.model.trim() || 'unknown'}`,
     node: process.version,
     postgresql,
-    server: process.env.HOLDFAST_BENCH_URL ? 'HOLDFAST_BENCH_URL' : 'embedded, on the same machine',
+    server: binDir ?? (process.env.HOLDFAST_BENCH_URL ? 'HOLDFAST_BENCH_URL' : 'embedded, on the same machine'),
     settings,
     drivers: { pg: require('pg/package.json').version as string },
   }
+}
+
+/** Two lines for the head of a report. */
+export function describeCircumstances(found: Awaited<ReturnType<typeof circumstances>>) {
+  const { at, cpus, node, postgresql, server, settings, drivers } = found
+  const pairs = (object: Record<string, string>) => Object.entries(object).map(([name, value]) => `${name} ${value}`)
+  return [
+    `${at}: ${cpus}, Node ${node}, PostgreSQL ${postgresql} (${server}), ${pairs(drivers).join(', ')}`,
+    `Server: ${pairs(settings).join(', ')}`,
+  ].join('\n')
 }

@@ -1,4 +1,5 @@
 // The queues that are compared, each behind the same few functions: `enqueue`, `enqueueMany`, `work`, `close`.
+import { whyNoPgq } from '../peers/pgq.ts'
 import { whyNoRedis } from '../peers/redis.ts'
 
 export interface Payload {
@@ -6,6 +7,8 @@ export interface Payload {
   text?: string
   isEndless?: boolean
   isHot?: boolean
+  /** `Date.now()` at the enqueue. The worker process then reports how long the job waited. */
+  sentAt?: number
 }
 
 export type Handle = (payload: Payload) => unknown
@@ -38,14 +41,18 @@ export type Settings<One> = Partial<Record<How, One>>
 interface Contestant {
   how: How
   onRedis?: boolean
+  /** Takes part only in the suite `batches`, which has its own server. */
+  onlyBatches?: boolean
   hasNoBulk?: boolean
   hasNoLanes?: boolean
   load(): Promise<{ settings: Settings<object>; open(place: Place, how: How): Promise<Queue> }>
 }
 
-/** `how`: `best` is what its own documents advise for throughput; `defaults` is what it does when it is told nothing. */
+/** `best` are the fastest settings known for throughput. `defaults` are the settings without any option. */
 export const contestants: Record<string, Contestant> = {
   holdfast: { how: 'defaults', load: () => import('./holdfast.ts') },
+  'holdfast, batch handlers': { how: 'best', onlyBatches: true, load: () => import('./holdfast.ts') },
+  PgQ: { how: 'best', onlyBatches: true, load: () => import('../peers/pgq.ts') },
   'graphile-worker': { how: 'best', load: () => import('../peers/graphile-worker.ts') },
   'graphile-worker, defaults': { how: 'defaults', load: () => import('../peers/graphile-worker.ts') },
   'pg-boss': { how: 'best', load: () => import('../peers/pg-boss.ts') },
@@ -61,15 +68,20 @@ export const contestants: Record<string, Contestant> = {
     hasNoLanes: true,
     load: () => import('../peers/bullmq.ts'),
   },
+  'advisory lock per job': { how: 'best', hasNoLanes: true, load: () => import('./advisory-locks.ts') },
 }
 
-/** Those that can be measured here, and why the others cannot. */
-export function present() {
-  const why = whyNoRedis()
+export const postgresPeers = ['graphile-worker', 'pg-boss', 'DBOS', 'BullMQ on PostgreSQL', 'advisory lock per job']
+
+/** The contestants that can be measured on this machine, and the reasons why the others cannot. */
+export function present(given?: string[]) {
+  const missing = { redis: whyNoRedis(), pgq: whyNoPgq() }
   const names: string[] = []
   const absent: Record<string, string> = {}
-  for (const [name, { onRedis }] of Object.entries(contestants)) {
-    if (onRedis && why) absent[name] = why
+  for (const [name, { onRedis, onlyBatches = false }] of Object.entries(contestants)) {
+    if (given ? !given.includes(name) : onlyBatches) continue
+    const why = (onRedis && missing.redis) || (onlyBatches && missing.pgq)
+    if (why) absent[name] = why
     else names.push(name)
   }
   return { names, absent }
@@ -81,8 +93,25 @@ export async function openQueue(name: string, { url, redisUrl }: Place) {
   return open(onRedis ? { url, redisUrl } : { url }, how)
 }
 
-/** What it is told, for the table of settings. */
-export async function settingsOf(name: string) {
-  const { how, load } = contestants[name]!
-  return (await load()).settings[how]
+/** Lists versions, settings and missing contestants, for the head of a report. */
+export async function describeContestants(names: string[], { versions, absent }: Described) {
+  const settings = await Promise.all(
+    names.map(async (name) => {
+      const { how, load } = contestants[name]!
+      return `  ${name}: ${JSON.stringify((await load()).settings[how])}`
+    }),
+  )
+  return [
+    `Versions: ${Object.entries(versions).flat().join(' ')}. Settings (${defaultConcurrency}):`,
+    ...settings,
+    ...Object.entries(absent).map(([name, why]) => `${name} was not measured: ${why}`),
+  ].join('\n')
 }
+
+interface Described {
+  versions: Record<string, string>
+  absent: Record<string, string>
+}
+
+export const defaultConcurrency =
+  'jobs at the same time by default: holdfast 10, graphile-worker 1, pg-boss 1, BullMQ 1, DBOS without limit'

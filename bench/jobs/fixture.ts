@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { cpuMsOf } from '../cpu.ts'
 import { benchRedis } from '../peers/redis.ts'
-import { benchDatabase, query } from '../server.ts'
+import { benchDatabase, query, type ServerOptions } from '../server.ts'
 import { contestants, openQueue, type Place, type Queue } from './contestants.ts'
 import { type Crew, startWorkers, type Workers } from './workers.ts'
 
@@ -34,14 +34,14 @@ export interface Fixture {
   spent(): Promise<Spent>
 }
 
-/** Does `measure` with an open queue, and takes everything away again. */
+/** Runs `measure` with an open queue, and removes the server afterwards. */
 export async function withFixture<Result>(
   name: string,
   measure: (stage: Fixture) => Promise<Result>,
-  settings: Record<string, string> = {},
+  { settings, binDir }: ServerOptions = {},
 ): Promise<Result> {
   const onRedis = contestants[name]!.onRedis === true
-  const database = await benchDatabase({ ...counted, ...settings })
+  const database = await benchDatabase({ settings: { ...counted, ...settings }, binDir })
   const redis = onRedis ? await benchRedis() : undefined
   const at = { url: database.url, redisUrl: redis?.url }
   await query(database.url, 'create extension if not exists pg_stat_statements').catch(() => {})

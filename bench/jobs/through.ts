@@ -1,7 +1,12 @@
 // What goes through: a backlog that is drained, and a stream that is sustained. Contestants take turns, each on a fresh server.
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { middle, type Outcomes } from '../compare.ts'
+import { ownCpuMs } from '../cpu.ts'
+import type { ServerOptions } from '../server.ts'
+import { table } from '../table.ts'
 import type { Payload } from './contestants.ts'
-import { each, withFixture } from './fixture.ts'
+import { each, type Fixture, withFixture } from './fixture.ts'
 
 const together = 1_000
 const backlog = 20_000
@@ -14,9 +19,11 @@ interface Look {
 /** After that a contestant is told to stop: its rate is what it has done by then. */
 const patienceMs = 20_000
 
-/** As many payloads as make a statement, of so many bytes each. */
-export function payloads(count: number, bytes = 100): Payload[] {
-  return Array.from({ length: count }, (_, at) => ({ at, text: 'x'.repeat(Math.max(0, bytes - 24)) }))
+/** Payloads of `bytes` bytes each. PostgreSQL stores a long repeated letter in a few bytes, but cannot compress random text. */
+export function payloads(count: number, bytes = 100, isRandom = false): Payload[] {
+  const length = Math.max(0, bytes - 24)
+  const text = isRandom ? randomBytes(length).toString('base64').slice(0, length) : 'x'.repeat(length)
+  return Array.from({ length: count }, (_, at) => ({ at, text }))
 }
 
 interface Drained {
@@ -25,8 +32,10 @@ interface Drained {
   handlerMs?: number
   concurrency?: number
   bytes?: number
+  isRandom?: boolean
   delayed?: number
   hot?: number
+  server?: ServerOptions
 }
 
 /** What came of a load. `bulkPerSecond` is of those that were drained; `first` and `last`, the quarters, of those that were sustained. */
@@ -44,8 +53,8 @@ export interface Through {
  * lane whose first never ends.
  */
 export function drain(name: string, load: Drained): Promise<Through> {
-  const { jobs, processes = 1, handlerMs = 0, concurrency, bytes, delayed = 0, hot = 0 } = load
-  return withFixture(name, async ({ queue, workers, spent }) => {
+  const { jobs, processes = 1, handlerMs = 0, concurrency, bytes, isRandom, delayed = 0, hot = 0, server } = load
+  const measure = async ({ queue, workers, spent }: Fixture) => {
     for (let left = delayed; left > 0; left -= 5_000) {
       await queue.enqueueMany(payloads(Math.min(5_000, left)), { delayMs: 86_400_000 })
     }
@@ -55,7 +64,7 @@ export function drain(name: string, load: Drained): Promise<Through> {
       await queue.enqueueMany(some, { lane: 'hot' })
     }
     const enqueueFrom = performance.now()
-    const some = payloads(together, bytes)
+    const some = payloads(together, bytes, isRandom)
     for (let left = jobs; left > 0; left -= 2 * together) {
       await Promise.all([queue.enqueueMany(some), left > together && queue.enqueueMany(some)])
     }
@@ -72,19 +81,21 @@ export function drain(name: string, load: Drained): Promise<Through> {
       done,
       each: each(before, await spent(), done, clientMs),
     }
-  })
+  }
+  return withFixture(name, measure, server)
 }
 
 interface Sustained {
   seconds: number
   processes?: number
   isSnapshotOpen?: boolean
+  server?: ServerOptions
 }
 
 /** Keeps a backlog before the processes for so many seconds, and counts what they do meanwhile. */
 export function sustain(name: string, load: Sustained): Promise<Through> {
-  const { seconds, processes = 1, isSnapshotOpen = false } = load
-  return withFixture(name, async ({ queue, workers, spent, forgetSnapshot }) => {
+  const { seconds, processes = 1, isSnapshotOpen = false, server } = load
+  const measure = async ({ queue, workers, spent, forgetSnapshot }: Fixture) => {
     const crew = await workers({ count: processes })
     if (isSnapshotOpen) await forgetSnapshot()
     const some = payloads(together)
@@ -102,10 +113,6 @@ export function sustain(name: string, load: Sustained): Promise<Through> {
     const producers = [produce(), produce()]
     crew.begin()
     await sleep(1_500)
-    const ownCpuMs = () => {
-      const { user, system } = process.cpuUsage()
-      return (user + system) / 1_000
-    }
     const look = async () => ({
       ...(await spent()),
       at: performance.now(),
@@ -128,5 +135,29 @@ export function sustain(name: string, load: Sustained): Promise<Through> {
       last: rate(middles[2]!, middles[3]!),
       each: each(from, to, to.done - from.done, to.clientMs - from.clientMs),
     }
+  }
+  return withFixture(name, measure, server)
+}
+
+/** Table of one load. */
+export function showThrough(load: string, outcomes: Outcomes<Through>) {
+  const isStream = Object.values(outcomes)[0]?.[0]?.last !== undefined
+  const rows = Object.entries(outcomes).map(([name, rounds]) => {
+    const rates = rounds.map(({ perSecond }) => perSecond)
+    const of = (read: (one: Through) => number | undefined) => middle(rounds, read)
+    return [
+      name,
+      of(({ perSecond }) => perSecond),
+      Number((Math.min(...rates) / Math.max(...rates)).toFixed(2)),
+      isStream ? of(({ first, last }) => last! / first!) : of(({ bulkPerSecond }) => bulkPerSecond),
+      of(({ each }) => each.serverUs),
+      of(({ each }) => each.clientUs),
+      of(({ each }) => each.walBytes),
+      of(({ each }) => each.sizeBytes),
+      of(({ each }) => each.deadRows),
+      of(({ each }) => each.statements),
+    ]
   })
+  const columns = ['server µs', 'clients µs', 'WAL bytes', 'bytes grown', 'dead rows', 'statements']
+  return table([load, 'jobs/s', 'least/most', isStream ? 'last/first quarter' : 'bulk enqueue/s', ...columns], rows)
 }

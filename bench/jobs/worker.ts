@@ -1,20 +1,23 @@
-// A worker process of a contestant. It begins when it is told to, and says from time to time how many jobs it has run, and what
-// that cost it.
+// A worker process of a contestant. It starts to work when it receives a message. It then reports its number of jobs, its CPU time and how
+// long the jobs waited.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ownCpuMs } from '../cpu.ts'
 import { openQueue } from './contestants.ts'
 
 const { name, at, handlerMs, concurrency, hasLanes } = JSON.parse(process.argv[2]!)
 const queue = await openQueue(name, at)
 let count = 0
+let waitsMs: number[] = []
 
-function tell() {
-  const { user, system } = process.cpuUsage()
-  process.send?.({ count, cpuMs: (user + system) / 1_000 })
+function report() {
+  process.send?.({ count, cpuMs: ownCpuMs(), waitsMs })
+  waitsMs = []
 }
 
 process.once('message', async () => {
   await queue.work(
-    async ({ isEndless, isHot }) => {
+    async ({ isEndless, isHot, sentAt }) => {
+      if (sentAt) waitsMs.push(Date.now() - sentAt)
       if (isEndless) await new Promise(() => {})
       if (handlerMs > 0) await sleep(handlerMs)
       if (!isHot) count++
@@ -23,5 +26,5 @@ process.once('message', async () => {
     hasLanes,
   )
 })
-setInterval(tell, 20)
+setInterval(report, 20)
 process.send?.('ready')

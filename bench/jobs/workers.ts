@@ -1,4 +1,4 @@
-// Worker processes, as whoever measures sees them.
+// Starts worker processes and collects their reports.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -17,10 +17,12 @@ export interface Workers {
   begin(): void
   done(): number
   cpuMs(): number
+  /** Returns the time from enqueue to start of the jobs that have started since the last call. */
+  takeWaits(): number[]
   stop(): Promise<void>
 }
 
-/** Starts so many processes, each of which works when `begin` is called. */
+/** Starts `count` processes. They work after `begin` was called. */
 export async function startWorkers(
   name: string,
   at: Place,
@@ -28,20 +30,27 @@ export async function startWorkers(
 ): Promise<Workers> {
   const words = JSON.stringify({ name, at, handlerMs, concurrency, hasLanes })
   const children = Array.from({ length: count }, () => fork(program, [words]))
-  const told = children.map(() => ({ count: 0, cpuMs: 0 }))
+  const reports = children.map(() => ({ count: 0, cpuMs: 0 }))
+  let waits: number[] = []
   for (const [at, child] of children.entries()) {
     await once(child, 'message')
-    child.on('message', (news: { count: number; cpuMs: number }) => {
-      told[at] = news
+    child.on('message', ({ waitsMs, ...report }: { count: number; cpuMs: number; waitsMs: number[] }) => {
+      reports[at] = report
+      waits.push(...waitsMs)
     })
   }
-  const sum = (what: 'count' | 'cpuMs') => told.reduce((sum, one) => sum + one[what], 0)
+  const sum = (what: 'count' | 'cpuMs') => reports.reduce((sum, report) => sum + report[what], 0)
   return {
     begin() {
       for (const child of children) child.send('begin')
     },
     done: () => sum('count'),
     cpuMs: () => sum('cpuMs'),
+    takeWaits() {
+      const taken = waits
+      waits = []
+      return taken
+    },
     async stop() {
       for (const child of children) child.kill('SIGKILL')
       await Promise.all(children.map((child) => child.signalCode ?? child.exitCode ?? once(child, 'exit')))

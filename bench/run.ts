@@ -18,6 +18,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   once: () => import('./once.ts'),
   jobs: () => import('./jobs.ts'),
   batches: () => import('./batches.ts'),
+  curves: () => import('./curves.ts'),
   schedules: () => import('./schedules.ts'),
   idle: () => import('./idle.ts'),
   takeover: () => import('./takeover.ts'),

@@ -19,6 +19,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   jobs: () => import('./jobs.ts'),
   batches: () => import('./batches.ts'),
   curves: () => import('./curves.ts'),
+  trickle: () => import('./trickle.ts'),
   schedules: () => import('./schedules.ts'),
   idle: () => import('./idle.ts'),
   takeover: () => import('./takeover.ts'),

@@ -20,6 +20,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   batches: () => import('./batches.ts'),
   curves: () => import('./curves.ts'),
   trickle: () => import('./trickle.ts'),
+  analytics: () => import('./analytics.ts'),
   schedules: () => import('./schedules.ts'),
   idle: () => import('./idle.ts'),
   takeover: () => import('./takeover.ts'),

@@ -11,7 +11,7 @@ import { installPeers } from '../peers/install.ts'
 import { wayTo } from './cut.ts'
 
 const program = fileURLToPath(new URL('./holder.ts', import.meta.url))
-const patienceMs = 75_000
+export const patienceMs = 75_000
 
 /** Read in the documents of these versions. */
 const documented: Record<string, string> = {

@@ -1,4 +1,4 @@
-// A worker process of the bench, with default settings. It runs each job until told to finish, and says when it began.
+// A worker process of the bench, with default settings. It runs each job until a message finishes the job, and reports each start.
 import { defineJob, Holdfast } from 'holdfast'
 
 /** What it says of a job that it begins. */
@@ -21,4 +21,8 @@ const hold = defineJob('hold', {
     }),
 })
 holdfast.jobs.work([hold], { queues })
+process.once('disconnect', async () => {
+  await holdfast.close()
+  process.exit()
+})
 process.send?.('working')

@@ -42,13 +42,13 @@ async function shop(url: string) {
   await client.query('insert into "order" select generate_series(0, 199)')
   await holdfast.jobs.enqueueMany(invoice, orders, { tx: client })
   await client.query('rollback')
-  console.log(`rolled back: ${await count(client, 'holdfast.job')} jobs`)
+  console.log(`rolled back: ${await count(client, 'holdfast.job_live')} jobs`)
 
   await client.query('begin')
   await client.query('insert into "order" select generate_series(0, 199)')
   const jobs = await holdfast.jobs.enqueueMany(invoice, orders, { tx: client })
   await client.query('commit')
-  console.log(`committed: ${await count(client, 'holdfast.job')} jobs`)
+  console.log(`committed: ${await count(client, 'holdfast.job_live')} jobs`)
 
   const workers = Array.from({ length: 3 }, () => fork(fileURLToPath(import.meta.url), [url]))
   const holder = await Promise.race(workers.map((worker) => once(worker, 'message').then(() => worker)))

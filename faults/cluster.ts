@@ -249,7 +249,7 @@ select 'job ' || id || ' of kind ' || kind ||
     when session is null then ', ready'
     else ', claimed by ' || session || case when holdfast.is_present(session) then '' else ', who is gone' end
   end || coalesce(', ' || (failures->-1->>'message'), '') as what
-from holdfast.job
+from holdfast.job_live
 union all
 select 'waiting job ' || id || ' of kind ' || kind || ', ' || stage || coalesce(', ' || (failures->-1->>'message'), '')
 from holdfast.waiting

@@ -82,9 +82,9 @@ export async function huntAll(names: string[], seed: number, say: (line: string)
   )) {
     const outcome = await hunt(mutation, seed)
     outcomes.push(outcome)
-    const { name, found, tookMs } = outcome
+    const { name, found, runs, tookMs } = outcome
     say(
-      `${found ? 'found' : 'MISSED'}  ${(tookMs / 1_000).toFixed(0).padStart(3)} s  ${name}: ${found ? `${found.promise}: ${found.says}` : 'nothing'}`,
+      `${found ? 'found' : 'MISSED'}  ${(tookMs / 1_000).toFixed(0).padStart(3)} s, ${runs} ${runs === 1 ? 'run ' : 'runs'}  ${name}: ${found ? `${found.promise}: ${found.says}` : 'nothing'}`,
     )
   }
   return outcomes

@@ -18,6 +18,18 @@ async function session(url: string) {
   return client
 }
 
+/** Transaction ids below 3 and the largest snapshot are no ids of transactions, but marks. */
+const movedIds = `
+create or replace function pg_temp.moved(xid xid8, ahead integer) returns xid8 language sql as $$
+  select case when xid < '3' or xid > '9000000000000000000' then xid else (xid::text::bigint + ahead)::text::xid8 end
+$$;
+create or replace function pg_temp.moved(snapshot pg_snapshot, ahead integer) returns pg_snapshot language sql as $$
+  select concat_ws(
+    ':', pg_temp.moved(pg_snapshot_xmin(snapshot), ahead), pg_temp.moved(pg_snapshot_xmax(snapshot), ahead),
+    (select coalesce(string_agg(pg_temp.moved(xid, ahead)::text, ',' order by xid), '') from pg_snapshot_xip(snapshot) as xid)
+  )::pg_snapshot
+$$`
+
 /** Each finds those details in its step that the plan gives to it. */
 type Act = (world: Torment, step: Required<Step>) => unknown
 
@@ -109,10 +121,11 @@ export const faults: Record<string, Act> = {
   },
 
   /**
-   * The sequences go back to where they were at the beginning, and another transaction has written the row of fencing: as when a backup
-   * is restored. The tables stay, so that there is something to judge.
+   * Does to the tables what a restore into another cluster does. The sequences go back to where they were at the beginning. The stored
+   * transaction ids are by `ahead` larger than those that this cluster assigns. Another transaction has written the row of fencing. The
+   * rows stay, so that there is something to judge.
    */
-  async restore({ url, backup, ending }) {
+  async restore({ url, backup, ending }, { ahead }) {
     const client = await session(url)
     const end = ending('all')
     try {
@@ -127,6 +140,12 @@ export const faults: Record<string, Act> = {
       while ((await client.query('select from pg_locks where pid = any($1) limit 1', [pids])).rowCount! > 0)
         await sleep(20)
       await client.query("select setval('holdfast.fence', $1), setval('holdfast.job_number', $2)", backup)
+      await client.query(movedIds)
+      await client.query('update holdfast.job set xid = pg_temp.moved(xid, $1)', [ahead])
+      await client.query(
+        'update holdfast.frontier set base = pg_temp.moved(base, $1), upto = pg_temp.moved(upto, $1), at_xid = pg_temp.moved(at_xid, $1)',
+        [ahead],
+      )
       await client.query('update holdfast.server_generation set written_by = written_by; commit')
     } finally {
       end()
@@ -163,7 +182,11 @@ export const faults: Record<string, Act> = {
     const client = await session(url)
     try {
       await client.query("set statement_timeout = '15s'")
-      await client.query(`create index concurrently nemesis_${table} on holdfast.${table} ((1))`)
+      // An index of a partitioned table cannot be built concurrently, but one of its partitions can.
+      const { rows } = await client.query(
+        `select relid::text as name from pg_partition_tree('holdfast.${table}') where isleaf order by pg_relation_size(relid) desc`,
+      )
+      await client.query(`create index concurrently nemesis_${table} on ${rows[0]?.name ?? `holdfast.${table}`} ((1))`)
     } finally {
       await client.query(`drop index if exists holdfast.nemesis_${table}`).finally(() => client.end())
     }

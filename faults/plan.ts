@@ -21,6 +21,8 @@ export interface Step {
   draw?: number
   mode?: 'fast' | 'immediate'
   table?: string
+  /** In transaction ids. */
+  ahead?: number
 }
 
 interface Drawn {
@@ -49,14 +51,14 @@ const faults: Record<string, { weight: number; draw(drawn: Drawn): Omit<Step, 'a
   terminate: { weight: 6, draw: ({ random }) => ({ part: random.pick([0.2, 0.5, 1]), draw: random.below(1_000) }) },
   restart: { weight: 1, draw: ({ random }) => ({ mode: random.pick(['fast', 'immediate']) }) },
   'crash a backend': { weight: 1, draw: () => ({}) },
-  restore: { weight: 1, draw: () => ({}) },
+  restore: { weight: 1, draw: ({ random }) => ({ ahead: random.below(1_000_000) }) },
   'restart the pooler': { weight: 1, draw: () => ({}) },
   'fill the lock table': { weight: 1, draw: ({ random }) => ({ forMs: random.below(2_000) }) },
   'fill the connections': { weight: 1, draw: ({ random }) => ({ forMs: random.below(2_000) }) },
   'forget a snapshot': { weight: 2, draw: ({ random }) => ({ forMs: 2_000 + random.below(8_000) }) },
   'build an index': {
     weight: 2,
-    draw: ({ random }) => ({ table: random.pick(['job', 'lease', 'permit', 'delivery', 'tick']) }),
+    draw: ({ random }) => ({ table: random.pick(['job', 'claim', 'lease', 'permit', 'delivery', 'tick']) }),
   },
   migrate: { weight: 1, draw: () => ({}) },
 }

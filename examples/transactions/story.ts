@@ -37,7 +37,7 @@ export async function story(open: (given: Given) => Shop | Promise<Shop>) {
         (error) => `refused (${error.code})`,
       )
       const { rows } = await client.query(
-        'select (select count(*) from customer_order) as orders, (select count(*) from holdfast.job) as jobs',
+        'select (select count(*) from customer_order) as orders, (select count(*) from holdfast.job_live) as jobs',
       )
       console.log(`${when}: ${outcome}; orders: ${rows[0].orders}, jobs: ${rows[0].jobs}`)
     }

@@ -4,7 +4,7 @@ import type { QueryResult } from 'pg'
 import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
 import { oneHolder, permitsKept } from './holds.ts'
-import { jobsEndOnce, noJobLost } from './jobs.ts'
+import { jobsEndOnce, noJobLost, noJobPassed } from './jobs.ts'
 import { fencesGrow, oneEffect, oneRun } from './tables.ts'
 
 export type Query = (text: string, values?: unknown[]) => Promise<QueryResult['rows']>
@@ -56,6 +56,7 @@ export async function check(history: History, { query }: { query: Query }, unres
   record(2, await fencesGrow(query))
   record(7, await oneEffect(query, history))
   record(4, await noJobLost(query, history))
+  record(4, await noJobPassed(query))
   // Of what has not come to its end nothing more can be said.
   if (unrest.length === 0) {
     record(5, await jobsEndOnce(query))

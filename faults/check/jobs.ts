@@ -5,7 +5,9 @@ import type { Query, Verdict } from './index.ts'
 /** What somebody was told is committed is done, or still to be done; what was rolled back is nowhere. */
 export async function noJobLost(query: Query, { enqueued, undone }: History): Promise<Verdict> {
   const alive = new Set(
-    (await query('select id from holdfast.job union all select id from holdfast.waiting')).map(({ id }) => Number(id)),
+    (await query('select id from holdfast.job_live union all select id from holdfast.waiting')).map(({ id }) =>
+      Number(id),
+    ),
   )
   const ends = new Map(
     (await query('select id, count(*)::int, min(state) as state from holdfast.job_history group by id')).map((row) => [
@@ -32,6 +34,22 @@ export async function noJobLost(query: Query, { enqueued, undone }: History): Pr
     if (tags.has(tag)) against.push({ says: `jobs of ${tag} ran though they were rolled back` })
   }
   return { count, against }
+}
+
+/** No claim has passed a job that nobody ran, and each lane counts its jobs rightly. */
+export async function noJobPassed(query: Query): Promise<Verdict> {
+  const [{ count }] = await query('select count(*)::int from holdfast.job')
+  const passed = await query('select id, entry from holdfast.job_lost()')
+  const miscounted = await query('select name, active, counted from holdfast.lane_faults()')
+  return {
+    count,
+    against: [
+      ...passed.map(({ id, entry }) => ({ says: `claims have passed job ${id} at entry ${entry}, which nobody ran` })),
+      ...miscounted.map(({ name, active, counted }) => ({
+        says: `lane ${name} counts ${active} jobs and has ${counted}`,
+      })),
+    ],
+  }
 }
 
 /** One record of each end, one effect for each that is done and for nothing else, and no end of an attempt after which another had begun. */

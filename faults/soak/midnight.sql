@@ -1,5 +1,5 @@
 -- A day passes: what is older than a day of the soak (soak.day) becomes as old as it must be to be swept, each row once, and the
--- history moves one day back. What the sweeping of the product then does is its own affair.
+-- partitions of jobs move one day back. What the sweeping of the product then does is its own affair.
 do $$
   declare
     made_before constant timestamptz := clock_timestamp() - current_setting('soak.day')::interval;
@@ -35,24 +35,37 @@ do $$
     update holdfast.gap set first_at = first_at - interval '31 days', last_at = last_at - interval '31 days'
     where last_at between clock_timestamp() - interval '15 days' and made_before;
 
+    update holdfast.job_note set noted_at = noted_at - interval '1 day';
+    update holdfast.job_removed set removed_at = removed_at - interval '1 day';
+
+    -- The partitions of a table move in ascending order, so each finds its new place empty.
     set local timezone to 'UTC';
     for part in
-      select relname as name, to_date(right(relname, 8), 'YYYYMMDD') as day
-      from pg_class
-      join pg_inherits on inhrelid = pg_class.oid
-      where inhparent = 'holdfast.job_history'::regclass
-        and relname ~ '^job_history_[0-9]{8}$'
-        and to_date(right(relname, 8), 'YYYYMMDD') <= current_date
-      order by 2
+      select
+        parent, relname as name, time_column,
+        bounds[1]::date - 1 as from_day, bounds[2]::date - 1 as to_day,
+        parent || '_' || to_char(bounds[1]::date - 1, 'YYYYMMDD') as new_name
+      from (values ('job', 'entered_at'), ('job_end', 'ended_at'), ('job_stopped', 'ended_at')) as of_jobs (parent, time_column)
+      join pg_inherits on inhparent = format('holdfast.%I', parent)::regclass
+      join pg_class on pg_class.oid = inhrelid
+      cross join lateral regexp_match(
+        pg_get_expr(relpartbound, pg_class.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)'
+      ) as bounds
+      where bounds is not null
+      order by parent, from_day
     loop
-      execute format('alter table holdfast.job_history detach partition holdfast.%I', part.name);
+      execute format('alter table holdfast.%I detach partition holdfast.%I', part.parent, part.name);
       execute format(
-        'alter table holdfast.%I alter column ended_at type timestamptz using ended_at - interval ''1 day''', part.name
+        'alter table holdfast.%1$I alter column %2$I type timestamptz using %2$I - interval ''1 day''', part.name, part.time_column
       );
-      execute format('alter table holdfast.%I rename to %I', part.name, 'job_history_' || to_char(part.day - 1, 'YYYYMMDD'));
+      execute format('alter table holdfast.%I rename to %I', part.name, part.new_name);
+      -- The product knows this index by its name.
+      if part.parent = 'job_stopped' then
+        execute format('alter index holdfast.%I rename to %I', part.name || '_id_ended_at_idx', part.new_name || '_id_ended_at_idx');
+      end if;
       execute format(
-        'alter table holdfast.job_history attach partition holdfast.%I for values from (%L) to (%L)',
-        'job_history_' || to_char(part.day - 1, 'YYYYMMDD'), (part.day - 1)::timestamptz, part.day::timestamptz
+        'alter table holdfast.%I attach partition holdfast.%I for values from (%L) to (%L)',
+        part.parent, part.new_name, part.from_day::timestamptz, part.to_day::timestamptz
       );
     end loop;
     perform holdfast.job_roll_partitions(1);

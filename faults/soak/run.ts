@@ -68,7 +68,9 @@ async function run() {
   await troubles
   const all = await fleet.close()
   const [{ left }] = (
-    await client.query('select (select count(*) from holdfast.job) + (select count(*) from holdfast.waiting) as left')
+    await client.query(
+      'select (select count(*) from holdfast.job_live) + (select count(*) from holdfast.waiting) as left',
+    )
   ).rows
   await client.end()
   return shown({

@@ -67,7 +67,7 @@ jobs as (
     count(*) as jobs,
     count(*) filter (where state = 'done') as done
   from (
-    select kind, payload, 'alive' as state from holdfast.job
+    select kind, payload, 'alive' as state from holdfast.job_live
     union all
     select kind, payload, 'alive' from holdfast.waiting
     union all
@@ -134,7 +134,7 @@ checks (promise, wrong, example) as (
   union all
   select 6, number <> place, format('%s has number %s at place %s, by %s', city, number, place, written_by) from numbered
   union all
-  -- Each job exists in exactly one table. A job's effect exists exactly once after the job is done, and does not exist before.
+  -- Each job exists exactly once. A job's effect exists exactly once after the job is done, and does not exist before.
   select
     7,
     jobs <> 1 or effects <> done,

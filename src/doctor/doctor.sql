@@ -73,18 +73,18 @@ having bool_or(datname = current_database() and is_ours)
 select 'usage' as lacks, 'schema' as kind, $1::text as thing
 where not has_schema_privilege(to_regnamespace($1::text), 'usage')
 union all
-select lacks, case relkind when 'S' then 'sequence' else 'table' end, relname
+select lacks, case relkind when 'S' then 'sequence' when 'v' then 'view' else 'table' end, relname
 from pg_class
 cross join lateral unnest(
   case
     when relname = 'audit_number' then array[]::text[]
     when relkind = 'S' then array['usage', 'select', 'update']
-    when relname in ('audit', 'migration', 'applied_functions') then array['select']
+    when relkind = 'v' or relname in ('audit', 'migration', 'applied_functions') then array['select']
     else array['select', 'insert', 'update', 'delete']
   end
 ) as lacks
 where relnamespace = to_regnamespace($1::text)
-  and relkind in ('r', 'p', 'S')
+  and relkind in ('r', 'p', 'v', 'S')
   and not relispartition
   and not case when relkind = 'S' then has_sequence_privilege(pg_class.oid, lacks) else has_table_privilege(pg_class.oid, lacks) end
 union all
@@ -263,7 +263,7 @@ order by 1
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: catalog
--- Tables, columns, indexes, functions and sequences in the schema ($1, quoted). An index that is being created counts as valid.
+-- Tables, columns, indexes, functions, views and sequences in the schema ($1, quoted). An index that is being created counts as valid.
 select 'table' as kind, relname::text as name, null as of, array_to_string(reloptions, ',') as detail, true as is_valid
 from pg_class
 where relnamespace = to_regnamespace($1::text)
@@ -292,10 +292,10 @@ select 'function', proname, null, prosrc, true
 from pg_proc
 where pronamespace = to_regnamespace($1::text)
 union all
-select 'sequence', relname, null, null, true
+select case relkind when 'v' then 'view' else 'sequence' end, relname, null, null, true
 from pg_class
 where relnamespace = to_regnamespace($1::text)
-  and relkind = 'S'
+  and relkind in ('S', 'v')
 
 -- name: orphaned_locks
 -- Sessions that have been idle outside a transaction for more than $1 ms, hold Holdfast locks (on registered names or in internal lock
@@ -348,31 +348,47 @@ order by state_change
 
 -- name: unserved_jobs
 -- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker is claiming. Reads at most 1,000 jobs per
--- priority. Relies on job_order.
-with late as materialized (
+-- queue and priority, and 10,000 jobs per queue whose kind was unknown to a worker.
+with requested as materialized (
+  select key from unnest($1::text::bigint[]) as r (key)
+),
+looked as materialized (
+  select found.*
+  from holdfast.job_levels() as level
+  join requested on requested.key = level.queue
+  cross join lateral (
+    select entry, queue, kind, coalesce(enqueued_at, entered_at) as enqueued_at
+    from holdfast.job_ready
+    where job_ready.queue = level.queue
+      and job_ready.priority = level.priority
+    limit 1000
+  ) as found
+  union
+  select found.*
+  from requested
+  cross join lateral (
+    select job.entry, job.queue, job.kind, coalesce(enqueued_at, entered_at)
+    from holdfast.job_skipped
+    join holdfast.job on job.id = job_skipped.id and job.entry = job_skipped.entry
+    where job_skipped.queue = requested.key
+      and not exists (select from holdfast.job_removed where job_removed.entry = job.entry)
+    limit 10000
+  ) as found
+),
+late as materialized (
   select
-    key,
+    queue,
     kind,
     count(*)::integer as jobs,
     max(extract(epoch from clock_timestamp() - enqueued_at) * 1000)::float8 as for_ms
-  from unnest($1::text::bigint[]) as requested (key)
-  cross join generate_series(-5, 5) as level
-  cross join lateral (
-    select kind, enqueued_at
-    from holdfast.job
-    where job.queue = key
-      and job.priority = level
-      and job.session is null
-    order by seq
-    limit 1000
-  ) as looked
+  from looked
   where enqueued_at < clock_timestamp() - make_interval(secs => $2::float8 / 1000)
-  group by key, kind
+  group by queue, kind
 )
-select late.key::text as queue, late.kind, late.jobs, late.for_ms, claims.unserved
-from (select array_agg(key) as queues, array_agg(kind) as kinds from late) as pairs
+select late.queue::text as queue, late.kind, late.jobs, late.for_ms, claims.unserved
+from (select array_agg(queue) as queues, array_agg(kind) as kinds from late) as pairs
 cross join lateral holdfast.job_unserved(pairs.queues, pairs.kinds) as claims
-join late on late.key = claims.queue and late.kind = claims.kind
+join late on late.queue = claims.queue and late.kind = claims.kind
 order by late.for_ms desc
 
 -- name: orphaned_schedules

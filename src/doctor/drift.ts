@@ -3,22 +3,22 @@ import { type ExpectedSchema, expectedSchema } from './expected-schema.js'
 import { type Finding, finding, formatList, theNamesAre } from './finding.js'
 
 interface CatalogObject {
-  kind: 'table' | 'column' | 'index' | 'function' | 'sequence'
+  kind: 'table' | 'column' | 'index' | 'function' | 'view' | 'sequence'
   name: string
   of: string | null
   detail: string | null
   is_valid: boolean
 }
 
-/** Compares the catalog with the objects that the migrations and functions create. */
+/** Compares the catalog with the objects that the migrations and functions create. Of a view, only its existence is checked. */
 export const drift: Check = {
   name: 'tables, indexes and functions',
   needsSchema: true,
   async run(context) {
     const expected = expectedSchema(context.schema, context.version)
     const actual = await context.query<CatalogObject>('catalog', [context.quotedSchema])
-    // Compares functions only if this version of Holdfast applied them. Otherwise, the check of the schema version
-    // reports the pending functions.
+    // Compares functions and views only if this version of Holdfast applied them. Otherwise, the check of the schema
+    // version reports the pending functions.
     return [
       tables(expected, actual),
       columns(context, expected, actual),
@@ -58,9 +58,11 @@ function tables(expected: ExpectedSchema, actual: readonly CatalogObject[]): Fin
     facts: { tables: names.join(', ') },
     fix: {
       text: 'Restore the tables from a backup. Or create empty tables, and grant the same rights as on the other tables.',
-      sql: [...lost.flatMap(([, { statements }]) => statements), ...itsIndexes.map(({ statement }) => statement)].map(
-        withoutEnd,
-      ),
+      sql: [
+        ...lost.flatMap(([, { statements }]) => statements),
+        ...itsIndexes.map(({ statement }) => statement),
+        ...lost.flatMap(([, { afterIndexes }]) => afterIndexes),
+      ].map(withoutEnd),
     },
   })
 }
@@ -104,28 +106,41 @@ function sequences(expected: ExpectedSchema, actual: readonly CatalogObject[]): 
     why: 'No lock can be granted, and no job can be enqueued. The sequences must continue above all numbers in use, because fencing tokens and job ids must never repeat.',
     facts: { sequences: names.join(', ') },
     fix: {
-      text: 'Create the sequences, and set each sequence to a value far above the largest number in use: fence above all fences in fence_guard, lease and job_history, job_number above all job ids.',
+      text: 'Create the sequences, and set each sequence to a value far above the largest number in use: fence above all fences in fence_guard, lease, job_end and job_stopped, job_number above all job ids.',
       sql: lost.map(([, statement]) => withoutEnd(statement)),
     },
   })
 }
 
 function functions(expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding | undefined {
-  const lost = missing(expected.functions, actual, 'function')
+  const functionNames = namesOf(actual, 'function')
+  const viewNames = namesOf(actual, 'view')
   const bodies = new Map(actual.flatMap(({ kind, name, detail }) => (kind === 'function' ? [[name, detail]] : [])))
-  const changed = [...expected.functions].filter(([name, { body }]) => bodies.has(name) && bodies.get(name) !== body)
-  if (lost.length + changed.length === 0) return undefined
-  const describe = (list: [string, unknown][], state: string) =>
-    list.length === 0 ? [] : [`${formatList(list.map(([name]) => name))} ${list.length === 1 ? 'is' : 'are'} ${state}`]
+  const lost = new Set(
+    [...expected.functions].flatMap(([name, { body }]) =>
+      (body === undefined ? viewNames : functionNames).has(name) ? [] : [name],
+    ),
+  )
+  const changed = new Set(
+    [...expected.functions].flatMap(([name, { body }]) =>
+      body !== undefined && bodies.has(name) && bodies.get(name) !== body ? [name] : [],
+    ),
+  )
+  if (lost.size + changed.size === 0) return undefined
+  const describe = (names: ReadonlySet<string>, state: string) =>
+    names.size === 0 ? [] : [`${formatList([...names])} ${names.size === 1 ? 'is' : 'are'} ${state}`]
   return finding({
     id: 'functions-differ',
     severity: 'wrong',
     text: `Functions differ: ${[...describe(lost, 'missing'), ...describe(changed, 'changed')].join('; ')}`,
-    why: 'The guarantees of Holdfast depend on these functions.',
-    facts: { missing: lost.length, changed: changed.length },
+    why: 'The guarantees of Holdfast depend on these functions and views.',
+    facts: { missing: lost.size, changed: changed.size },
     fix: {
       text: 'Restore the original functions.',
-      sql: [...lost, ...changed].flatMap(([, { statements }]) => statements.map(withoutEnd)),
+      // In the order of the files, because a function or view can be created only after those that it uses.
+      sql: [...expected.functions].flatMap(([name, { statements }]) =>
+        lost.has(name) || changed.has(name) ? statements.map(withoutEnd) : [],
+      ),
       fixable: true,
     },
   })
@@ -134,18 +149,20 @@ function functions(expected: ExpectedSchema, actual: readonly CatalogObject[]): 
 function indexes(context: DoctorContext, expected: ExpectedSchema, actual: readonly CatalogObject[]) {
   const tables = namesOf(actual, 'table')
   const lost = missing(expected.indexes, actual, 'index').filter(([, { table }]) => tables.has(table))
-  const ofHistory = lost.filter(([, { table }]) => table === history)
-  const others = lost.filter((index) => !ofHistory.includes(index))
+  const isConcurrent = ([, { table }]: (typeof lost)[number]) => !expected.partitioned.has(table)
   const invalid = actual.filter(({ kind, is_valid }) => kind === 'index' && !is_valid).map(({ name }) => name)
   return [
-    missingIndexes('missing', others, true),
-    missingIndexes(`missing on ${history}`, ofHistory, false),
+    missingIndexes('missing', lost.filter(isConcurrent), true),
+    ...[...expected.partitioned].map((table) =>
+      missingIndexes(
+        `missing on ${table}`,
+        lost.filter(([, index]) => index.table === table),
+        false,
+      ),
+    ),
     invalidIndexes(context, expected, invalid),
   ]
 }
-
-/** Partitioned table, on which PostgreSQL cannot create an index concurrently. */
-const history = 'job_history'
 
 function missingIndexes(
   subject: string,
@@ -166,7 +183,7 @@ function missingIndexes(
     fix: {
       text: isConcurrent
         ? 'Create the index. Other sessions can still write.'
-        : 'Create the index at a time with little load. No job can end while the index is being created.',
+        : 'Create the index at a time with little load. No session can write to the table while the index is being created.',
       sql: lost.map(([, { statement }]) =>
         withoutEnd(isConcurrent ? statement.replace(/ index /, ' index concurrently ') : statement),
       ),

@@ -9,17 +9,21 @@ export interface ExpectedSchema {
   readonly tables: Map<string, ExpectedTable>
   /** Maps each index to its table and to the statement that creates the index. */
   readonly indexes: Map<string, { table: string; statement: string }>
+  /** Tables on which PostgreSQL cannot create an index concurrently. */
+  readonly partitioned: Set<string>
   /**
    * Maps each function to its body, and to the statements that create the function, change its settings and grant its
-   * rights.
+   * rights. Contains views too, without a body, because views and functions use each other.
    */
-  readonly functions: Map<string, { body: string; statements: string[] }>
+  readonly functions: Map<string, { body: string | undefined; statements: string[] }>
   readonly sequences: Map<string, string>
 }
 
 export interface ExpectedTable {
   /** Statements that create and alter the table. */
   readonly statements: string[]
+  /** Statements that refer to the indexes of the table. */
+  readonly afterIndexes: string[]
   /** Maps each column to its definition. */
   readonly columns: Map<string, string>
   /** Storage settings. */
@@ -28,7 +32,13 @@ export interface ExpectedTable {
 
 /** Parses the migrations up to a schema version, and the functions of this version of Holdfast. */
 export function expectedSchema(schema: string, upTo: number): ExpectedSchema {
-  const expected: ExpectedSchema = { tables: new Map(), indexes: new Map(), functions: new Map(), sequences: new Map() }
+  const expected: ExpectedSchema = {
+    tables: new Map(),
+    indexes: new Map(),
+    partitioned: new Set(),
+    functions: new Map(),
+    sequences: new Map(),
+  }
   for (const { version, sql } of allMigrations('holdfast')) {
     if (version <= upTo) for (const statement of statementsOf(sql)) addStatement(expected, statement, schema)
   }
@@ -61,7 +71,10 @@ function addStatement(expected: ExpectedSchema, statement: string, schema: strin
   // `create or replace`, which removes the function's settings.
   const [, adjusted] = /^(?:revoke execute on|alter) function holdfast\.(\w+)/.exec(statement) ?? []
   const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
-  if (kind === 'table') expected.tables.set(name!, readTable(statement, here))
+  if (kind === 'table') {
+    expected.tables.set(name!, readTable(statement, here))
+    if (/\) partition by /.test(statement)) expected.partitioned.add(name!)
+  } else if (kind === 'view') expected.functions.set(name!, { body: undefined, statements: [here] })
   else if (kind === 'sequence') expected.sequences.set(name!, here)
   else if (kind === 'index') {
     expected.indexes.set(name!, { table: / on holdfast\.(\w+)/.exec(statement)![1]!, statement: here })
@@ -70,7 +83,8 @@ function addStatement(expected: ExpectedSchema, statement: string, schema: strin
   } else if (adjusted !== undefined) expected.functions.get(adjusted)!.statements.push(here)
   else if (altered !== undefined) {
     const table = expected.tables.get(altered)!
-    table.statements.push(here)
+    if (/ using index /.test(statement)) table.afterIndexes.push(here)
+    else table.statements.push(here)
     for (const [, column, definition] of statement.matchAll(/\badd column (\w+) ([^,;]+)/g)) {
       table.columns.set(column!, definition!)
     }
@@ -90,5 +104,5 @@ function readTable(statement: string, here: string): ExpectedTable {
   }
   const [, given = ''] = /\n\) with \((.*)\);$/s.exec(statement) ?? []
   for (const [, option, value] of given.matchAll(/(\w+) = ([\w.]+)/g)) options.set(option!, value!)
-  return { statements: [here], columns, options }
+  return { statements: [here], afterIndexes: [], columns, options }
 }

@@ -5,7 +5,7 @@ import { searchPath } from './search-path.js'
 
 interface MissingRight {
   lacks: string
-  kind: 'schema' | 'table' | 'sequence' | 'function'
+  kind: 'schema' | 'table' | 'view' | 'sequence' | 'function'
   thing: string
 }
 
@@ -38,7 +38,7 @@ function missing({ server, schema }: DoctorContext, missingRights: readonly Miss
     ...new Set(missingRights.map(({ kind, thing }) => (kind === 'schema' ? 'the schema itself' : `${kind} ${thing}`))),
   ]
   const canRead = !missingRights.some(
-    ({ kind, lacks }) => kind === 'schema' || (kind === 'table' && lacks === 'select'),
+    ({ kind, lacks }) => kind === 'schema' || kind === 'view' || (kind === 'table' && lacks === 'select'),
   )
   const canOpen = !missingRights.some(({ thing, lacks }) => thing === 'instance' && lacks === 'insert')
   const isObserver = canRead && !canOpen

@@ -9,7 +9,6 @@ export type ClaimedRow = [
   /** Index in the list `kinds`, starting at 1. */
   kind: number,
   input: unknown,
-  seq?: number,
   priority?: number,
   failed?: number,
   crashes?: number,
@@ -18,27 +17,18 @@ export type ClaimedRow = [
 ]
 
 export interface ClaimRequest {
-  /** The queues, priorities and start positions of all levels, as three lists. */
   readonly queues: readonly string[]
-  readonly priorities: readonly number[]
-  readonly starts: readonly number[]
   readonly kinds: readonly string[]
   readonly maxJobs: number
   readonly announces: boolean
-  readonly looksBack: boolean
+  /** Whether to look for priorities that have not been used before. */
+  readonly isThorough: boolean
 }
 
 export interface ClaimResult {
   readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
   readonly jobs: readonly ClaimedRow[]
-  /** Positions up to which the levels were read. Undefined if no job was found. */
-  readonly cursors: readonly number[] | undefined
-  /** Whether the claim reached the end of the queue, so that no more jobs were found. */
-  readonly isAll: boolean
-  readonly oldest: string | null
-  readonly newest: string | null
-  readonly last: number
 }
 
 /** Set of jobs that were claimed by one statement. */
@@ -71,15 +61,10 @@ interface ClaimRow {
   readonly state: ClaimResult['state']
   readonly fence: string | null
   readonly jobs: string | null
-  readonly new_cursors: string | null
-  readonly oldest: string | null
-  readonly newest: string | null
-  readonly last: string | null
 }
 
 /**
- * Claims that write the epoch and the fencing token to each job's row. They need no session state, so any connection
- * pooler works.
+ * Claims jobs for an epoch. The statement needs no session state, so any connection pooler works.
  */
 export class Claims {
   readonly #store: JobStore
@@ -99,26 +84,14 @@ export class Claims {
         epoch.number,
         token,
         arrayLiteral(asked.queues),
-        arrayLiteral(asked.priorities),
-        arrayLiteral(asked.starts),
         asked.kinds,
         asked.maxJobs,
         asked.announces,
-        asked.looksBack,
+        asked.isThorough,
       ])
       this.#unanswered.delete(token)
-      const { state, fence, jobs, new_cursors, oldest, newest, last } = row!
-      const found = jobs === null ? [] : JSON.parse(jobs)
-      return {
-        state,
-        fence: Number(fence),
-        jobs: found,
-        cursors: new_cursors === null ? undefined : JSON.parse(new_cursors),
-        isAll: found.length < asked.maxJobs,
-        oldest,
-        newest,
-        last: Number(last),
-      }
+      const { state, fence, jobs } = row!
+      return { state, fence: Number(fence), jobs: jobs === null ? [] : JSON.parse(jobs) }
     } catch (error) {
       // The claim may have succeeded, or may still succeed.
       this.#unanswered.set(token, performance.now())

@@ -1,11 +1,13 @@
 // Options for enqueueing jobs, and the rules that validate these options.
 import { checkName, type Duration, duration, objectWith, oneOf, type readOptions, wholeNumber } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
-import { highestPriority, lowestPriority } from './cursors.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
 import type { Links } from './links.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
+
+export const highestPriority = 5
+export const lowestPriority = -5
 
 export interface EnqueueOptions {
   /**

@@ -3,8 +3,11 @@ import type { Executor } from '../postgres/index.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
-/** Statement that enqueues a job that may run now, a job that may run later, or a job with links. */
-export type EnqueueStatement = 'enqueue' | 'enqueue_later' | 'enqueue_linked'
+/**
+ * What a job waits for: nothing, its time, or other jobs. A second statement admits jobs that wait for other jobs.
+ * Calls of different classes do not share a statement, because the cheap ones would wait for the others.
+ */
+export type EnqueueClass = 'ready' | 'delayed' | 'linked'
 
 interface NewJob {
   /** Start of a JSON object with the job's options. Jobs with the same head are grouped. */
@@ -17,36 +20,35 @@ interface NewJob {
 export class Enqueuing {
   readonly #store: JobStore
   readonly #followUps: FollowUps
-  readonly #batchers: Record<EnqueueStatement, Batcher<NewJob, number>>
+  readonly #batchers: Record<EnqueueClass, Batcher<NewJob, number>>
 
   constructor(store: JobStore, followUps: FollowUps) {
     this.#store = store
     this.#followUps = followUps
-    const gather = (statement: EnqueueStatement) =>
-      new Batcher<NewJob, number>((asked) => this.#enqueue(statement, asked))
+    const gather = (waits: EnqueueClass) => new Batcher<NewJob, number>((asked) => this.#enqueue(waits, asked))
     this.#batchers = {
-      enqueue: gather('enqueue'),
-      enqueue_later: gather('enqueue_later'),
-      enqueue_linked: gather('enqueue_linked'),
+      ready: gather('ready'),
+      delayed: gather('delayed'),
+      linked: gather('linked'),
     }
   }
 
-  one(asked: NewJob, statement: EnqueueStatement): Promise<number> {
-    return this.#batchers[statement].add(asked)
+  one(asked: NewJob, waits: EnqueueClass): Promise<number> {
+    return this.#batchers[waits].add(asked)
   }
 
   /** Enqueues several jobs that have the same head, in one statement. */
   async many(
     head: string,
     payloads: readonly string[],
-    statement: EnqueueStatement,
+    waits: EnqueueClass,
     tx: Executor | undefined,
   ): Promise<number[]> {
-    return this.#run(statement, [headOf(head, 0, payloads.length)], payloads, tx)
+    return this.#run(waits, [headOf(head, 0, payloads.length)], payloads, tx)
   }
 
   /** Enqueues jobs that have different heads, in the given order and in one statement. */
-  each(asked: readonly NewJob[], statement: EnqueueStatement, tx: Executor): Promise<number[]> {
+  each(asked: readonly NewJob[], waits: EnqueueClass, tx: Executor): Promise<number[]> {
     const heads: string[] = []
     for (let from = 0, to = 0; from < asked.length; from = to) {
       const { head } = asked[from]!
@@ -54,7 +56,7 @@ export class Enqueuing {
       heads.push(headOf(head, from, to))
     }
     return this.#run(
-      statement,
+      waits,
       heads,
       asked.map(({ payload }) => payload),
       tx,
@@ -62,22 +64,21 @@ export class Enqueuing {
   }
 
   async #run(
-    statement: EnqueueStatement,
+    waits: EnqueueClass,
     heads: readonly string[],
     payloads: readonly string[],
     tx?: Executor,
   ): Promise<number[]> {
-    const values: unknown[] = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`]
-    if (statement === 'enqueue_linked') values.push(tx === undefined)
+    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, tx === undefined, null]
     const [row] = tx
-      ? await this.#store.runIn<{ ids: string }>(tx, statement, values)
-      : await this.#store.run<{ ids: string }>(statement, values)
+      ? await this.#store.runIn<{ ids: string }>(tx, 'enqueue', values)
+      : await this.#store.run<{ ids: string }>('enqueue', values)
     const ids = row!.ids.split(',').map(Number)
-    if (statement === 'enqueue_linked' && !tx) this.#followUps.admit(ids)
+    if (waits === 'linked' && !tx) this.#followUps.admit(ids)
     return ids
   }
 
-  async #enqueue(statement: EnqueueStatement, asked: readonly NewJob[]): Promise<number[]> {
+  async #enqueue(waits: EnqueueClass, asked: readonly NewJob[]): Promise<number[]> {
     const groups = new Map<string, number[]>()
     for (const [at, { head }] of asked.entries()) {
       const group = groups.get(head)
@@ -91,7 +92,7 @@ export class Enqueuing {
     })
     const order = [...groups.values()].flat()
     const ids = await this.#run(
-      statement,
+      waits,
       heads,
       order.map((at) => asked[at]!.payload),
     )

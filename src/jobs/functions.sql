@@ -1,5 +1,278 @@
 -- Functions of the job queue. src/jobs/README.md describes the protocol.
 
+-- Readers. Nothing else in this file decides in which state a job is.
+
+-- PostgreSQL inlines this function only without a search_path setting.
+create or replace function holdfast.job_bucket(id bigint) returns bigint
+  language sql immutable strict parallel safe
+  as $$ select id operator(pg_catalog.>>) 7 $$;
+comment on function holdfast.job_bucket(bigint) is 'Returns the bucket in which job_end lists the end of a job. A bucket has 128 jobs.';
+
+create or replace function holdfast.job_levels()
+  returns table (queue bigint, priority smallint, era integer, base pg_snapshot, upto pg_snapshot, at_xid xid8, at_entry bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with recursive level as (
+      (select job.queue, job.priority from holdfast.job order by job.queue, job.priority limit 1)
+      union all
+      select next.queue, next.priority
+      from level
+      cross join lateral (
+        select job.queue, job.priority
+        from holdfast.job
+        where (job.queue, job.priority) > (level.queue, level.priority)
+        order by job.queue, job.priority
+        limit 1
+      ) as next
+    )
+    select
+      level.queue, level.priority, coalesce(f.era, 0),
+      case when f.is_read then f.upto else coalesce(f.base, '1:1:') end,
+      coalesce(f.upto, '1:1:'),
+      case when f.is_read then '0' else coalesce(f.at_xid, '0') end,
+      case when f.is_read then 0 else coalesce(f.at_entry, 0) end
+    from level
+    left join lateral (
+      select *
+      from holdfast.frontier
+      where frontier.queue = level.queue
+        and frontier.priority = level.priority
+      order by number desc
+      limit 1
+    ) as f on true
+  $$;
+comment on function holdfast.job_levels() is
+  'Returns the levels (queue and priority) that have entries, and how far each has been claimed. See frontier.';
+
+create or replace view holdfast.job_ready as
+  select j.*
+  from holdfast.job_levels() as f
+  cross join lateral (
+    select job.*
+    from holdfast.job
+    where job.queue = f.queue
+      and job.priority = f.priority
+      and job.era > f.era
+    union all
+    select job.*
+    from holdfast.job
+    where job.queue = f.queue
+      and job.priority = f.priority
+      and job.era = f.era
+      and job.xid >= pg_snapshot_xmax(f.base)
+      and not (pg_visible_in_snapshot(job.xid, f.upto) and (job.xid, job.entry) <= (f.at_xid, f.at_entry))
+    union all
+    select job.*
+    from holdfast.job
+    where job.queue = f.queue
+      and job.priority = f.priority
+      and job.era = f.era
+      and job.xid = any(array(select pg_snapshot_xip(f.base)))
+      and not (pg_visible_in_snapshot(job.xid, f.upto) and (job.xid, job.entry) <= (f.at_xid, f.at_entry))
+  ) as j
+  where not exists (select from holdfast.job_removed where job_removed.entry = j.entry)
+  union all
+  select job.*
+  from holdfast.job_skipped
+  join holdfast.job on job.id = job_skipped.id and job.entry = job_skipped.entry
+  where not exists (select from holdfast.job_removed where job_removed.entry = job.entry);
+comment on view holdfast.job_ready is 'Entries that may be claimed now.';
+
+create or replace view holdfast.job_running as
+  select
+    c.session, c.fence, c.claimed_at, j.queue, c.id, j.entry, j.priority, j.kind, j.payload,
+    coalesce(j.enqueued_at, j.entered_at) as enqueued_at, coalesce(j.failed, 0) as failed, coalesce(j.crashes, 0::smallint) as crashes,
+    coalesce(j.max_crashes, 3::smallint) as max_crashes, coalesce(n.started, false) as started, n.cancelled, n.progress,
+    (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures, j.links
+  from (select claim.session, claim.fence, claim.claimed_at, unnest(claim.ids) as id from holdfast.claim) as c
+  cross join lateral (
+    select * from holdfast.job where job.id = c.id order by entry desc limit 1
+  ) as j
+  left join holdfast.job_note n on n.id = c.id and n.fence = c.fence
+  where not exists (
+    select
+    from holdfast.job_end e
+    where e.bucket = holdfast.job_bucket(c.id)
+      and e.fence = c.fence
+      and c.id = any(e.ids)
+  );
+comment on view holdfast.job_running is 'Jobs that a worker has claimed and not ended.';
+
+create or replace view holdfast.job_live as
+  select
+    id, entry, queue, priority, kind, payload, coalesce(enqueued_at, entered_at) as enqueued_at, null::integer as session,
+    null::bigint as fence, null::timestamptz as claimed_at, coalesce(failed, 0) as failed, coalesce(crashes, 0::smallint) as crashes,
+    coalesce(max_crashes, 3::smallint) as max_crashes, false as started, null::text as cancelled, null::real as progress, log, failures, links
+  from holdfast.job_ready
+  union all
+  select
+    id, entry, queue, priority, kind, payload, enqueued_at, session, fence, claimed_at, failed, crashes, max_crashes, started, cancelled,
+    progress, log, failures, links
+  from holdfast.job_running;
+comment on view holdfast.job_live is 'Jobs that may run now, and running jobs. The session of a ready job is null.';
+
+create or replace view holdfast.job_history as
+  select
+    id, queue, priority, kind, payload, state, null::json as result, error, enqueued_at, claimed_at, ended_at, session, fence, failed,
+    crashes, max_crashes, progress, log, failures, links
+  from holdfast.job_stopped
+  union all
+  select
+    ended.id, j.queue, j.priority, j.kind, j.payload, 'done', nullif(substr(ended.result::text, 2, length(ended.result::text) - 2), '')::json,
+    null, coalesce(j.enqueued_at, j.entered_at), e.claimed_at,
+    e.ended_at, e.session, e.fence, coalesce(j.failed, 0), coalesce(j.crashes, 0::smallint), coalesce(j.max_crashes, 3::smallint),
+    n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):], j.failures, j.links
+  from holdfast.job_end e
+  cross join lateral rows from (unnest(e.ids), json_array_elements(e.results)) as ended (id, result)
+  join holdfast.job j on j.id = ended.id
+  left join holdfast.job_note n on n.id = ended.id and n.fence = e.fence
+  where e.is_done
+    and not exists (select from holdfast.job newer where newer.id = j.id and newer.entry > j.entry);
+comment on view holdfast.job_history is 'Jobs that have ended. See job_stopped for the columns.';
+
+create or replace function holdfast.job_find(ids bigint[])
+  returns table (
+    id bigint, state text, queue bigint, priority smallint, kind text, payload json, result json, error json, enqueued_at timestamptz,
+    run_at timestamptz, claimed_at timestamptz, ended_at timestamptz, session integer, fence bigint, failed integer, crashes smallint,
+    max_crashes smallint, cancelled text, progress real, log text[], failures jsonb, links jsonb, entry bigint
+  )
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with asked as materialized (
+      select distinct unnest(ids) as id
+    ),
+    waits as materialized (
+      select w.* from asked join holdfast.waiting w on w.id = asked.id
+    ),
+    stopped as materialized (
+      select s.*
+      from asked
+      cross join lateral (
+        select * from holdfast.job_stopped where job_stopped.id = asked.id order by ended_at desc limit 1
+      ) as s
+      where not exists (select from waits where waits.id = asked.id)
+    ),
+    entered as materialized (
+      select j.*
+      from asked
+      cross join lateral (
+        select * from holdfast.job where job.id = asked.id order by entry desc limit 1
+      ) as j
+      where not exists (select from waits where waits.id = asked.id)
+        and not exists (select from stopped where stopped.id = asked.id)
+    ),
+    over as materialized (
+      -- The newest end. An end that did not finish the job is older than the next entry.
+      select distinct on (entered.id) entered.id, e.*, entered.entered_at
+      from entered
+      cross join lateral (
+        select *
+        from holdfast.job_end
+        where job_end.bucket = holdfast.job_bucket(entered.id)
+          and entered.id = any(job_end.ids)
+        offset 0
+      ) as e
+      order by entered.id, e.is_done desc, e.ended_at desc
+    ),
+    claims as materialized (
+      select distinct on (c.id) c.*
+      from (
+        select claim.session, claim.fence, claim.claimed_at, unnest(claim.ids) as id
+        from holdfast.claim
+        where claim.ids && ids
+      ) as c
+      join entered on entered.id = c.id
+      where not exists (
+        select
+        from holdfast.job_end e
+        where e.bucket = holdfast.job_bucket(c.id)
+          and e.fence = c.fence
+          and c.id = any(e.ids)
+      )
+      order by c.id, c.fence desc
+    )
+    select
+      w.id, 'waiting', w.queue, w.priority, w.kind, w.payload, null::json, null::json, w.enqueued_at, w.run_at, null::timestamptz,
+      null::timestamptz, null::integer, null::bigint, w.failed, w.crashes, w.max_crashes, null::text, null::real, w.log,
+      w.failures, w.links, null::bigint
+    from waits w
+    union all
+    select
+      s.id, s.state, s.queue, s.priority, s.kind, s.payload, null, s.error, s.enqueued_at, null, s.claimed_at, s.ended_at, s.session,
+      s.fence, s.failed, s.crashes, s.max_crashes, null, s.progress, s.log, s.failures, s.links, null
+    from stopped s
+    union all
+    select
+      j.id,
+      found.state, j.queue, j.priority, j.kind, j.payload,
+      case when found.state = 'done' then (
+        select nullif(substr(one.result::text, 2, length(one.result::text) - 2), '')::json
+        from rows from (unnest(over.ids), json_array_elements(over.results)) as one (id, result)
+        where one.id = j.id
+      ) end,
+      null, coalesce(j.enqueued_at, j.entered_at), null,
+      case when found.state = 'done' then over.claimed_at else claims.claimed_at end,
+      case when found.state = 'done' then over.ended_at end,
+      case when found.state = 'done' then over.session else claims.session end,
+      case when found.state = 'done' then over.fence else claims.fence end,
+      coalesce(j.failed, 0), coalesce(j.crashes, 0::smallint), coalesce(j.max_crashes, 3::smallint), n.cancelled, n.progress,
+      (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):], j.failures, j.links, j.entry
+    from entered j
+    left join over on over.id = j.id
+    left join claims on claims.id = j.id
+    cross join lateral (
+      select case
+        when over.is_done then 'done'
+        when claims.id is not null then 'running'
+        when over.ended_at > j.entered_at or exists (select from holdfast.job_removed r where r.entry = j.entry) then null
+        else 'ready'
+      end as state
+    ) as found
+    left join holdfast.job_note n on n.id = j.id and n.fence = case when found.state = 'done' then over.fence else claims.fence end
+    where found.state is not null
+  $$;
+comment on function holdfast.job_find(bigint[]) is
+  'Returns these jobs with their states: waiting, ready, running, done, cancelled, discarded or buried. Returns nothing for a job that does '
+  'not exist or whose retention time is over.';
+
+create or replace function holdfast.job_lost() returns table (id bigint, entry bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select j.id, j.entry
+    from holdfast.job j
+    where not exists (select from holdfast.job newer where newer.id = j.id and newer.entry > j.entry)
+      and not exists (select from holdfast.job_ready r where r.entry = j.entry)
+      and exists (select from holdfast.job_find(array[j.id]) as f where f.state = 'ready')
+  $$;
+comment on function holdfast.job_lost() is
+  'Returns jobs that claims have passed although nobody has run them. The result must always be empty. Reads all jobs.';
+
+create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with placed as (
+      select (links->'lane'->>'key')::bigint as key from holdfast.job_live where links ? 'lane'
+      union all
+      select (linked->'links'->'lane'->>'key')::bigint
+      from holdfast.follow_up
+      where linked->'links' ? 'lane' and coalesce((linked->>'placed')::boolean, true)
+    ),
+    counted as (
+      select placed.key, count(*) as jobs from placed group by placed.key
+    )
+    select coalesce(lane.key, counted.key), lane.name, lane.active, coalesce(counted.jobs, 0)
+    from holdfast.lane
+    full join counted on counted.key = lane.key
+    where lane.active is distinct from coalesce(counted.jobs, 0)
+  $$;
+comment on function holdfast.lane_faults() is 'Returns the lanes whose active count is wrong. The result must always be empty.';
+
+-- Workers and queues.
+
 create or replace function holdfast.job_active_workers() returns setof holdfast.worker
   language sql
   set search_path = pg_catalog, pg_temp
@@ -82,15 +355,18 @@ create or replace function holdfast.job_record_queue(key bigint, namespace text,
   $$;
 comment on function holdfast.job_record_queue(bigint, text, text) is 'Stores a queue''s name, which is shown to people.';
 
-create or replace function holdfast.check_job_number() returns void
+-- Enqueueing.
+
+create or replace function holdfast.job_era() returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     floor bigint;
+    known integer := (select era from holdfast.server_generation where holdfast.noticed_generation() is not null);
   begin
-    if holdfast.noticed_generation() is not null then
-      return;
+    if known is not null then
+      return known;
     end if;
     -- Does not use advance_fence(), which would keep its row locked until the user's transaction ends.
     floor := holdfast.largest_job_number();
@@ -101,29 +377,43 @@ create or replace function holdfast.check_job_number() returns void
       floor := greatest(floor, holdfast.clock_floor());
     end if;
     perform holdfast.raise_sequence('holdfast.job_number', floor, false);
+    return (select era + holdfast.is_another_cluster()::integer from holdfast.server_generation);
   end
   $$;
-comment on function holdfast.check_job_number() is
-  'Must be called before ids are assigned to new jobs. After a restart, failover or restore that no instance has detected yet, it moves '
-  'job_number past all ids that were used before.';
+comment on function holdfast.job_era() is
+  'Must be called before ids are assigned to new jobs. Returns the era of new entries (see job). After a restart, failover or restore that '
+  'no instance has detected yet, it moves job_number past all ids that were used before.';
 
-create or replace function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
+create or replace function holdfast.job_enqueue(heads json, inputs json, is_alone boolean, patience text, out ids bigint[], out are_new boolean[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    ids bigint[];
+    kinds_of_heads record;
+    this_era integer;
   begin
-    perform holdfast.check_job_number();
-    -- Assigns the transaction id before the numbers. Look-backs rely on this order to determine which numbers can still appear.
-    perform pg_current_xact_id();
+    select
+      coalesce(bool_or("unique" is not null), false) as are_unique,
+      coalesce(bool_or(delay_ms > 0 or run_at > clock_timestamp() or links ?| '{lane,after}'), false) as may_wait
+    into kinds_of_heads
+    from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz, links jsonb, "unique" json);
+    if kinds_of_heads.are_unique then
+      select u.ids, u.are_new into ids, are_new from holdfast.job_enqueue_unique(heads, inputs, is_alone, patience) as u;
+      return;
+    end if;
+    if kinds_of_heads.may_wait then
+      ids := holdfast.job_enqueue_waiting(heads, inputs, is_alone);
+      return;
+    end if;
+    this_era := holdfast.job_era();
     with enqueued as (
-      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, links)
-      select number, number, queue, priority, kind, payload, max_crashes, links
+      insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links)
+      select queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links
       from (
-        select nextval('holdfast.job_number') as number, h.queue, h.priority, h.kind, e.payload, h.max_crashes, h.links
+        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
         from json_to_recordset(heads)
-          as h (queue bigint, kind text, priority smallint, max_crashes smallint, links jsonb, after_input integer, last_input integer)
+          as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, log text[], links jsonb,
+            after_input integer, last_input integer)
         join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
         offset 0
       ) as numbered
@@ -135,45 +425,60 @@ create or replace function holdfast.job_enqueue(heads json, inputs json) returns
       from json_to_recordset(heads) as h (queue bigint, after_input integer, last_input integer)
       group by h.queue;
     end if;
-    return ids;
   end
   $$;
-comment on function holdfast.job_enqueue(json, json) is
-  'Enqueues jobs that may run now. Returns their ids in the order of the inputs. A head applies to the inputs after_input + 1 to last_input: '
-  '[{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}]. '
-  'It may contain "links" with only a trace.';
+comment on function holdfast.job_enqueue(json, json, boolean, text) is
+  'Enqueues jobs. Returns their ids in the order of the inputs. A head applies to the inputs after_input + 1 to last_input: '
+  '[{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}]. It may contain "delay_ms", "run_at", '
+  '"links", "unique" (see job_enqueue_unique), "failed" and "log" (of an imported job), and an "id" that the caller has reserved. '
+  'is_alone: the call is the only statement in its transaction. patience: see job_enqueue_unique.';
 
-create or replace function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
+create or replace function holdfast.job_enqueue_waiting(heads json, inputs json, is_alone boolean) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     ids bigint[];
+    free bigint[];
+    linked integer;
   begin
-    -- Jobs that are already due do not have to wait for maintenance.
-    if not exists (
-      select from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz)
-      where delay_ms > 0 or run_at > clock_timestamp()
-    ) then
-      return holdfast.job_enqueue(heads, inputs);
-    end if;
-    perform holdfast.check_job_number();
+    perform holdfast.job_era();
     with enqueued as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
+      insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links)
       select
-        number, queue, priority, kind, payload, max_crashes,
-        coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0)), links
+        -- A payload of JSON null is read as an SQL null.
+        number, queue, priority, kind, coalesce(payload, 'null'), coalesce(failed, 0), max_crashes,
+        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), log, links
       from (
-        select nextval('holdfast.job_number') as number, h.*, e.payload
-        from json_to_recordset(heads)
-          as h (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz,
-            links jsonb, after_input integer, last_input integer)
+        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
+        from (
+          select
+            id, queue, kind, priority, failed, max_crashes, log, after_input, last_input,
+            case when not coalesce(links ? 'after', false) then delay_ms end as delay_ms,
+            case when not coalesce(links ? 'after', false) then run_at end as run_at,
+            holdfast.job_resolve_links(links, queue, delay_ms, run_at) as links
+          from json_to_recordset(heads)
+            as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, delay_ms bigint,
+              run_at timestamptz, log text[], links jsonb, after_input integer, last_input integer)
+          offset 0
+        ) as h
         join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
         offset 0
       ) as numbered
-      returning id
+      returning id, run_at, links
     )
-    select array_agg(id) into ids from enqueued;
+    select
+      array_agg(id),
+      coalesce(array_agg(id) filter (where run_at <= clock_timestamp() and not coalesce(links ?| '{lane,after}', false)), '{}'),
+      count(*) filter (where links ?| '{lane,after}')
+    into ids, free, linked
+    from enqueued;
+    -- Locks on lanes and dependencies must be short. They must be released before a caller's transaction ends or a commit is flushed. A
+    -- caller without a transaction calls job_run_follow_ups next. Otherwise this function requests maintenance.
+    perform holdfast.job_admit(free);
+    if linked > 0 and not is_alone then
+      perform holdfast.job_request_maintenance();
+    end if;
     -- A worker must find out when these jobs are due.
     perform holdfast.job_wake(h.queue, 1)
     from json_to_recordset(heads) as h (queue bigint)
@@ -181,8 +486,8 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
     return ids;
   end
   $$;
-comment on function holdfast.job_enqueue_later(json, json) is
-  'Enqueues jobs that may not run yet. Like job_enqueue, with "delay_ms" or "run_at" in the heads.';
+comment on function holdfast.job_enqueue_waiting(json, json, boolean) is
+  'Enqueues jobs of which some may not run yet. See job_enqueue.';
 
 create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
   language plpgsql
@@ -190,15 +495,16 @@ create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
   as $$
   declare
     moved integer;
+    this_era constant integer := holdfast.job_era();
   begin
     with gone as (
       delete from holdfast.waiting where id = any(ids) returning *
     ),
     ready as (
       insert into holdfast.job
-        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
-      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
-        log, failures, links
+        (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+      select queue, id, nextval('holdfast.job_number'), this_era, priority, kind, payload, enqueued_at, nullif(failed, 0),
+        nullif(crashes, 0), nullif(max_crashes, 3), log, failures, links
       from (select * from gone order by seq nulls last, run_at, id) as in_order
       returning queue
     ),
@@ -295,61 +601,27 @@ create or replace function holdfast.job_release_links(linked jsonb) returns bigi
   end
   $$;
 comment on function holdfast.job_release_links(jsonb) is
-  'Must be called when jobs with links leave the table job or end: [{"id": …, "queue": …, "kind": …, "state": …, "links": …}]. '
+  'Must be called when jobs end or leave the table job: [{"id": …, "queue": …, "kind": …, "state": …, "links": …}]. '
   'Frees their keys and records follow-ups. Returns the numbers of the follow-ups for job_run_follow_ups.';
 
-create or replace function holdfast.job_enqueue_linked(heads json, inputs json, is_alone boolean) returns bigint[]
-  language plpgsql
+create or replace function holdfast.job_remove(job_id bigint) returns setof holdfast.job
+  language sql
   set search_path = pg_catalog, pg_temp
   as $$
-  declare
-    ids bigint[];
-    free bigint[];
-  begin
-    perform holdfast.check_job_number();
-    with enqueued as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
-      select
-        number, queue, priority, kind, payload, max_crashes,
-        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), links
-      from (
-        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
-        from (
-          select
-            id, queue, kind, priority, max_crashes, after_input, last_input,
-            case when not links ? 'after' then delay_ms end as delay_ms,
-            case when not links ? 'after' then run_at end as run_at,
-            holdfast.job_resolve_links(links, queue, delay_ms, run_at) as links
-          from json_to_recordset(heads)
-            as h (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
-              run_at timestamptz, links jsonb, after_input integer, last_input integer)
-          offset 0
-        ) as h
-        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
-        offset 0
-      ) as numbered
-      returning id, links
+    with newest as materialized (
+      select * from holdfast.job where job.id = job_id order by entry desc limit 1
+    ),
+    removed as (
+      insert into holdfast.job_removed (entry, queue) select entry, queue from newest
+    ),
+    gone as (
+      delete from holdfast.job_skipped using newest where job_skipped.entry = newest.entry
     )
-    select array_agg(id), coalesce(array_agg(id) filter (where not links ?| '{lane,after}'), '{}')
-    into ids, free
-    from enqueued;
-    -- Locks on lanes and dependencies must be short. They must be released before a caller's transaction ends or a commit is flushed. A
-    -- caller without a transaction calls job_run_follow_ups next. Otherwise this function requests maintenance.
-    if is_alone then
-      perform holdfast.job_admit(free);
-    elsif cardinality(free) < cardinality(ids) then
-      perform holdfast.job_request_maintenance();
-    end if;
-    -- A worker must find out when these jobs are due.
-    perform holdfast.job_wake(h.queue, 1)
-    from json_to_recordset(heads) as h (queue bigint)
-    group by h.queue;
-    return ids;
-  end
+    select * from newest
   $$;
-comment on function holdfast.job_enqueue_linked(json, json, boolean) is
-  'Enqueues jobs with "links". Like job_enqueue_later. If the call is the only statement in its transaction, it admits jobs that have no '
-  'lane and no dependencies. A head with an "id" uses an id that the caller has already reserved.';
+comment on function holdfast.job_remove(bigint) is
+  'Removes the entry of a ready job, so that no claim takes it. The caller holds the lock that excludes a claim: the one of the queue, or '
+  'the job''s unique key.';
 
 create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change boolean) returns boolean
   language plpgsql
@@ -357,31 +629,23 @@ create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change
   as $$
   begin
     if is_to_change then
-      perform from holdfast.job where id = job_id and session is null for update;
-    else
-      perform from holdfast.job where id = job_id and session is null for key share;
-    end if;
-    if found then
-      return true;
-    end if;
-    if is_to_change then
       perform from holdfast.waiting where id = job_id for update;
     else
       perform from holdfast.waiting where id = job_id for key share;
     end if;
-    return found;
+    return found or exists (select from holdfast.job_find(array[job_id]) as f where f.state = 'ready');
   end
   $$;
 comment on function holdfast.job_lock_waiting(bigint, boolean) is
-  'Locks a waiting job, so that no worker claims it until the transaction ends. Returns false if the job is no longer waiting, or is no '
-  'longer in the table in which the caller saw it.';
+  'Locks a waiting job whose unique key the caller has locked, so that it does not start until the transaction ends. Returns false if the '
+  'job is no longer waiting or ready.';
 
 create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    moved jsonb;
+    old holdfast.job;
   begin
     -- Clears the failures, because they belong to the old input. A job with a new priority or time gets a new position. A job that is
     -- waiting in its lane enters the lane again. A job with dependencies gets the new time after its dependencies have ended.
@@ -404,39 +668,27 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
     if found then
       return;
     end if;
-    if new_run_at is null then
-      -- A new priority needs a new seq, because cursors of that priority may have passed the old one.
-      update holdfast.job
-      set payload = input,
-          priority = new_priority,
-          seq = case when priority = new_priority then seq else nextval('holdfast.job_number') end,
-          failed = 0,
-          crashes = 0,
-          failures = null
-      where id = job_id;
+    select * into old from holdfast.job_remove(job_id);
+    if old.id is null then
       return;
     end if;
-    with gone as (
-      delete from holdfast.job
-      where id = job_id
-      returning *
-    ),
-    delayed as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, links)
-      select id, queue, new_priority, kind, input, enqueued_at, new_run_at, max_crashes, log, links
-      from gone
-      returning id, queue, kind, links
-    )
-    select
-      jsonb_agg(
-        jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'retried', 'links', links, 'placed', true)
-      )
-    into moved
-    from delayed;
-    if moved is not null then
-      perform holdfast.job_release_links(moved);
-      perform holdfast.job_request_maintenance();
+    if new_run_at is null then
+      insert into holdfast.job (queue, id, entry, era, priority, kind, payload, enqueued_at, max_crashes, log, links)
+      values (
+        old.queue, old.id, nextval('holdfast.job_number'), holdfast.job_era(), new_priority, old.kind, input,
+        coalesce(old.enqueued_at, old.entered_at), old.max_crashes, old.log, old.links
+      );
+      return;
     end if;
+    insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, links)
+    values (
+      old.id, old.queue, new_priority, old.kind, input, coalesce(old.enqueued_at, old.entered_at), new_run_at, coalesce(old.max_crashes, 3),
+      old.log, old.links
+    );
+    perform holdfast.job_release_links(jsonb_build_array(
+      jsonb_build_object('id', old.id, 'queue', old.queue, 'kind', old.kind, 'state', 'retried', 'links', old.links, 'placed', true)
+    ));
+    perform holdfast.job_request_maintenance();
   end
   $$;
 comment on function holdfast.job_replace(bigint, json, smallint, timestamptz) is
@@ -457,6 +709,7 @@ create or replace function holdfast.job_enqueue_unique(
     one record;
     held record;
     number bigint;
+    this_era integer;
     at_once bigint[] := '{}';
     later bigint[] := '{}';
     new_links jsonb;
@@ -465,9 +718,7 @@ create or replace function holdfast.job_enqueue_unique(
     if patience is not null then
       perform set_config('lock_timeout', patience, true);
     end if;
-    perform holdfast.check_job_number();
-    -- Must run before numbers are assigned. See job_enqueue.
-    perform pg_current_xact_id();
+    this_era := holdfast.job_era();
     -- The keys are locked in a fixed order, so that two transactions with the same keys cannot deadlock.
     for one in
       select
@@ -481,21 +732,21 @@ create or replace function holdfast.job_enqueue_unique(
           else clock_timestamp() + make_interval(secs => a.delay_ms / 1000.0)
         end as due_at
       from rows from (
-        json_to_recordset(heads) as (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
-          run_at timestamptz, links jsonb, "unique" jsonb),
+        json_to_recordset(heads) as (queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, delay_ms bigint,
+          run_at timestamptz, log text[], links jsonb, "unique" jsonb),
         json_array_elements(inputs)
-      ) with ordinality as a (queue, kind, priority, max_crashes, delay_ms, run_at, links, unique_by, payload, at)
+      ) with ordinality as a (queue, kind, priority, failed, max_crashes, delay_ms, run_at, log, links, unique_by, payload, at)
       order by a.queue, a.kind collate "C", a.unique_by->>'key' collate "C", a.at
     loop
       loop
         select
-          u.id, u.until, u.expires_at <= clock_timestamp() as is_over,
-          j.id is not null and j.session is null or w.id is not null as waits,
-          j.session is not null as runs
+          u.id, u.until, u.expires_at <= clock_timestamp() as is_over, coalesce(f.state in ('waiting', 'ready'), false) as waits,
+          coalesce(f.state = 'running', false) as runs
         into held
         from holdfast.unique_job u
-        left join holdfast.job j on j.id = u.id
-        left join holdfast.waiting w on w.id = u.id
+        left join lateral (
+          select state from holdfast.job_find(array[u.id])
+        ) as f on true
         where u.queue = one.queue
           and u.kind = one.kind
           and u.key = one.key;
@@ -524,7 +775,19 @@ create or replace function holdfast.job_enqueue_unique(
           is_new := false;
           number := held.id;
           if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
-            continue when not holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
+            -- A claim locks the key too, and skips the job while this transaction is open.
+            if one.existing = 'keep' then
+              perform
+              from holdfast.unique_job u
+              where u.queue = one.queue and u.kind = one.kind and u.key = one.key and u.id = held.id
+              for key share;
+            else
+              perform
+              from holdfast.unique_job u
+              where u.queue = one.queue and u.kind = one.kind and u.key = one.key and u.id = held.id
+              for update;
+            end if;
+            continue when not found or not holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
             if one.existing <> 'keep' then
               perform holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
             end if;
@@ -538,21 +801,25 @@ create or replace function holdfast.job_enqueue_unique(
       continue when not is_new;
       new_links := coalesce(one.links, '{}') || jsonb_build_object('unique', jsonb_build_object('key', one.key, 'until', one.until));
       if one.links is not null then
-        perform holdfast.job_enqueue_linked(
+        perform holdfast.job_enqueue_waiting(
           json_build_array(json_build_object(
             'id', number, 'queue', one.queue, 'kind', one.kind, 'priority', one.priority, 'max_crashes', one.max_crashes,
-            'run_at', one.due_at, 'links', new_links, 'after_input', 0, 'last_input', 1
+            'run_at', one.due_at, 'failed', one.failed, 'log', one.log, 'links', new_links, 'after_input', 0, 'last_input', 1
           )),
           json_build_array(one.payload),
           is_alone
         );
       elsif one.due_at is not null then
-        insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
-        values (number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, one.due_at, new_links);
+        insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links)
+        values (
+          number, one.queue, one.priority, one.kind, one.payload, coalesce(one.failed, 0), one.max_crashes, one.due_at, one.log, new_links
+        );
         later := later || one.queue;
       else
-        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, links)
-        values (number, number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, new_links);
+        insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links)
+        values (
+          one.queue, number, number, this_era, one.priority, one.kind, one.payload, one.failed, nullif(one.max_crashes, 3), one.log, new_links
+        );
         at_once := at_once || one.queue;
       end if;
     end loop;
@@ -605,7 +872,7 @@ create or replace function holdfast.job_sweep_keys(max_count integer) returns in
       array(
         select ctid
         from holdfast.unique_job
-        where expires_at <= clock_timestamp()
+        where expires_at <= (select clock_timestamp())
         order by expires_at
         limit max_count
         for update skip locked
@@ -616,65 +883,6 @@ create or replace function holdfast.job_sweep_keys(max_count integer) returns in
   end
   $$;
 comment on function holdfast.job_sweep_keys(integer) is 'Deletes up to max_count expired keys. Returns the number of deleted keys.';
-
-create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  declare
-    holder_session integer;
-    linked jsonb;
-    is_found boolean;
-  begin
-    update holdfast.job
-    set cancelled = reason
-    where id = job_id
-      and session is not null
-    returning session into holder_session;
-    if found then
-      perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || holder_session);
-      answer := 'told';
-      return;
-    end if;
-    with ready as (
-      delete from holdfast.job
-      where id = job_id
-        and session is null
-      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links
-    ),
-    waiting as (
-      delete from holdfast.waiting
-      where id = job_id
-      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links
-    ),
-    kept as (
-      insert into holdfast.job_history
-        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links)
-      select id, queue, priority, kind, payload, 'cancelled',
-        json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
-        enqueued_at, failed, crashes, max_crashes, log, failures, links
-      from (select * from ready union all select * from waiting) as unstarted
-      returning id, queue, kind, links
-    )
-    select
-      count(*) > 0,
-      jsonb_agg(
-        jsonb_build_object(
-          'id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links,
-          'placed', exists (select from ready)
-        )
-      ) filter (where links is not null)
-    into is_found, linked
-    from kept;
-    if linked is not null then
-      follow_ups := holdfast.job_release_links(linked);
-    end if;
-    answer := case when is_found then 'cancelled' end;
-  end
-  $$;
-comment on function holdfast.job_cancel(bigint, text) is
-  'Ends a waiting job (cancelled), or requests that a running job stops (told). Returns null if the job does not exist. follow_ups are for '
-  'job_run_follow_ups.';
 
 -- The payload may be json, jsonb or text. Separate functions for these types would make a call with a literal such as '{"to": "ada"}'
 -- ambiguous, because the literal has no type yet.
@@ -750,16 +958,7 @@ create or replace function holdfast.enqueue(
         when unique_key is not null then json_build_object('key', unique_key, 'until', 'ended', 'existing', 'keep')
       end
     ));
-    if unique_key is not null then
-      return (select ids[1] from holdfast.job_enqueue_unique(heads, inputs, false, null));
-    end if;
-    if lane is not null then
-      return (holdfast.job_enqueue_linked(heads, inputs, false))[1];
-    end if;
-    if delay is null and run_at is null then
-      return (holdfast.job_enqueue(heads, inputs))[1];
-    end if;
-    return (holdfast.job_enqueue_later(heads, inputs))[1];
+    return (select ids[1] from holdfast.job_enqueue(heads, inputs, false, null));
   end
   $$;
 comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text) is
@@ -767,40 +966,113 @@ comment on function holdfast.enqueue(text, text, anycompatible, integer, interva
   'select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). '
   'Returns its id, or the id of the job that already has the unique_key.';
 
+-- Claims.
+
+-- PostgreSQL inlines this function only without a search_path setting. Therefore each name is qualified with its schema.
+create or replace function holdfast.job_text(
+  id bigint, kind integer, payload json, priority smallint, failed integer, crashes smallint, max_crashes smallint, links jsonb
+) returns text
+  language sql stable
+  as $$
+    -- The short form covers most jobs. The long form costs as much as the claim itself.
+    select case
+      when priority operator(pg_catalog.=) 0 and failed is null and crashes is null and max_crashes is null and links is null
+      then pg_catalog.concat('[', id, ',', kind, ',', payload, ']')
+      else pg_catalog.concat(
+        '[', id, ',', kind, ',', payload, ',', priority, ',', coalesce(failed, 0), ',', coalesce(crashes, 0::pg_catalog.int2), ',',
+        coalesce(max_crashes, 3::pg_catalog.int2), ',', coalesce(links::text, 'null'), ']'
+      )
+    end
+  $$;
+comment on function holdfast.job_text(bigint, integer, json, smallint, integer, smallint, smallint, jsonb) is
+  'Describes a claimed job for the worker. kind is the position in the list of kinds.';
+
+create or replace function holdfast.job_claim_keyed(keyed jsonb, most integer, out ids bigint[], out texts text, out linked jsonb)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    busy bigint[];
+    chosen bigint[];
+  begin
+    with held as materialized (
+      select t.entry, u.ctid as place
+      from jsonb_to_recordset(keyed) as t (id bigint, entry bigint, queue bigint, kind text, links jsonb)
+      join holdfast.unique_job u on u.queue = t.queue and u.kind = t.kind and u.key = t.links->'unique'->>'key' and u.id = t.id
+    ),
+    locked as materialized (
+      select u.ctid as place from holdfast.unique_job u where u.ctid = any(array(select place from held)) for update skip locked
+    )
+    select coalesce(array_agg(entry), '{}')
+    into busy
+    from held
+    where place not in (select place from locked);
+    -- A transaction that replaced a job may have committed just before its key was locked. So job_removed is read after the lock.
+    select
+      array_agg(k.entry), array_agg(k.id), string_agg(k.text, ',' order by k.at),
+      jsonb_agg(jsonb_build_object('id', k.id, 'queue', k.queue, 'kind', k.kind, 'state', 'running', 'links', k.links))
+    into chosen, ids, texts, linked
+    from (
+      select t.*
+      from rows from (
+        jsonb_to_recordset(keyed) as (id bigint, entry bigint, queue bigint, kind text, links jsonb, text text)
+      ) with ordinality as t (id, entry, queue, kind, links, text, at)
+      where not t.entry = any(busy)
+        and not exists (select from holdfast.job_removed r where r.entry = t.entry)
+      order by t.at
+      limit most
+    ) as k;
+    if linked is not null then
+      perform holdfast.job_free_keys(linked);
+    end if;
+    delete from holdfast.job_skipped
+    where entry = any(array(select (one->>'entry')::bigint from jsonb_array_elements(keyed) as one))
+      and (entry = any(chosen) or exists (select from holdfast.job_removed r where r.entry = job_skipped.entry));
+    insert into holdfast.job_skipped (entry, id, queue, priority, kind, has_key)
+    select k.entry, k.id, k.queue, k.priority, k.kind, true
+    from jsonb_to_recordset(keyed) as k (id bigint, entry bigint, queue bigint, priority smallint, kind text)
+    where not k.entry = any(coalesce(chosen, '{}'))
+      and not exists (select from holdfast.job_removed r where r.entry = k.entry)
+    on conflict on constraint job_skipped_pkey do nothing;
+  end
+  $$;
+comment on function holdfast.job_claim_keyed(jsonb, integer) is
+  'Chooses up to this many entries of unique jobs for a claim. The others go to job_skipped: a transaction is using their key. A claimed '
+  'key that is held until the start becomes free.';
+
 create or replace function holdfast.job_claim(
   session integer,
   token bigint,
   queues bigint[],
-  priorities integer[],
-  cursors bigint[],
   kinds text[],
   max_count integer,
   announces boolean,
-  looks_back boolean,
+  is_thorough boolean,
   out state text,
   out fence bigint,
-  out jobs text,
-  out new_cursors text,
-  out oldest text,
-  out newest text,
-  out last bigint
+  out jobs text
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    paused bigint[];
-    level integer;
-    rows tid[] := '{}';
-    more tid[];
-    max_seq bigint;
-    reached bigint[] := cursors;
-    ids bigint[];
-    keyed jsonb;
-    short integer := max_count;
-    is_one_kind constant boolean := cardinality(kinds) = 1;
-    now constant timestamptz := clock_timestamp();
+    current record;
+    levels record;
+    f holdfast.frontier;
+    got record;
+    has_changed boolean;
+    is_newest boolean;
+    unread integer := max_count;
+    most integer;
+    ids bigint[] := '{}';
+    linked jsonb;
+    keyed record;
+    everything constant pg_snapshot := '9223372036854775807:9223372036854775807:';
   begin
+    -- A snapshot that is older than the lock would show an old frontier.
+    if current_setting('transaction_isolation') <> 'read committed' then
+      raise exception 'Jobs can be claimed only at the isolation level read committed' using errcode = 'HF004';
+    end if;
     -- The commit is not flushed, because a crash that loses the claim also ends its epoch and thereby frees the jobs.
     perform set_config('synchronous_commit', 'off', true);
     state := 'in-grace';
@@ -809,123 +1081,408 @@ create or replace function holdfast.job_claim(
     end if;
     -- Blocks job_take_over, which acquires the exclusive lock before it deletes the row in worker.
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
-    perform from holdfast.worker where worker.session = job_claim.session limit 1;
+    select
+      exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
+      exists (select from holdfast.job_skipped where job_skipped.queue = any(queues) and job_skipped.kind = any(kinds)) as has_skipped,
+      array(select key from holdfast.queue where key = any(queues) and paused_at is not null) as paused,
+      (select era from holdfast.server_generation) as era
+    into current;
     state := 'gone';
-    if not found then
+    if not current.is_worker then
       return;
     end if;
     state := 'claimed';
-    if looks_back then
-      -- This value is read before the scan, because the scan may not see rows of transactions that are still running.
-      oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
-      last := (select last_value - (not is_called)::integer from holdfast.job_number);
-      -- Uses this transaction's id, which is assigned after last is read: all transactions that were assigned numbers up to last have
-      -- smaller ids. pg_snapshot_xmax would be wrong, because transactions that began after the latest completed one have larger ids.
-      newest := pg_current_xact_id()::text;
+    -- Most polls find nothing, and end here. They write nothing.
+    select array_agg(l.queue order by l.priority desc, l.place) as queues, array_agg(l.priority order by l.priority desc, l.place) as priorities
+    into levels
+    from (
+      select asked.queue, asked.place, p.priority::smallint as priority
+      from unnest(queues) with ordinality as asked (queue, place)
+      cross join generate_series(-5, 5) as p (priority)
+      left join lateral (
+        select *
+        from holdfast.frontier
+        where frontier.queue = asked.queue
+          and frontier.priority = p.priority::smallint
+        order by number desc
+        limit 1
+      ) as newest on true
+      where asked.queue <> all(current.paused)
+        and case
+          -- Scalar subqueries, because a hash of an "exists" would read all entries.
+          when newest.number is null then is_thorough and (
+            select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1
+          )
+          when not newest.is_read or newest.era < current.era then true
+          else (
+              select true
+              from holdfast.job
+              where job.queue = asked.queue
+                and job.priority = p.priority::smallint
+                and job.era = newest.era
+                and job.xid >= pg_snapshot_xmax(newest.upto)
+              limit 1
+            )
+            or pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
+              select true
+              from holdfast.job
+              where job.queue = asked.queue
+                and job.priority = p.priority::smallint
+                and job.era = newest.era
+                and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
+              limit 1
+            )
+        end
+    ) as l;
+    if levels.queues is null and not current.has_skipped then
+      return;
     end if;
-    paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
-    for level in
-      select l.level
-      from unnest(queues, priorities, cursors) with ordinality as l (queue, priority, start, level)
-      where l.queue <> all(paused)
-        and (
-          -- Most levels are empty, and this check is cheaper than a locking scan. A look-back skips the check, so that it scans only once.
-          looks_back
-          or exists (
-            select
-            from holdfast.job
-            where job.queue = l.queue
-              and job.priority = l.priority
-              and job.seq > l.start
+    -- Serializes the claims of a queue. The lock is released when the commit of this claim is visible.
+    perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
+    from (
+      select distinct queue::bit(32)::integer as object
+      from unnest(case when current.has_skipped then queues else levels.queues end) as queue
+      order by object
+    ) as in_order;
+    if current.has_skipped then
+      with gone as (
+        delete from holdfast.job_skipped
+        where ctid = any(
+          array(
+            select job_skipped.ctid
+            from holdfast.job_skipped
+            where job_skipped.queue = any(queues)
+              and job_skipped.queue <> all(current.paused)
+              and job_skipped.kind = any(kinds)
+              and not job_skipped.has_key
+            order by job_skipped.priority desc, job_skipped.entry
+            limit unread
           )
         )
-      order by l.level
-    loop
-      select array_agg(found.ctid), max(found.seq)
-      into more, max_seq
-      from (
-        select job.ctid, job.seq
-        from holdfast.job
-        where job.queue = queues[level]
-          and job.priority = priorities[level]
-          and job.seq > cursors[level]
-          and job.session is null
-          and job.kind = any(kinds)
-        order by job.seq
-        limit short
-        for update skip locked
-      ) as found;
-      continue when more is null;
-      rows := rows || more;
-      reached[level] := max_seq;
-      short := short - cardinality(more);
-      exit when short <= 0;
-    end loop;
-    if cardinality(rows) > 0 then
-      -- The fencing token is assigned while the rows are locked, so that a later claim of one of these jobs has a larger token.
-      fence := nextval('holdfast.fence');
-      with mine as (
-        update holdfast.job
-        set session = job_claim.session,
-            fence = job_claim.fence,
-            claimed_at = now
-        where ctid = any(rows)
-        returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, links
+        returning id, entry
       )
       select
-        -- The short form covers most jobs. The long form costs as much as the claim itself.
-        '[' || string_agg(
-          case
-            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and links is null
-            then concat('[', id, ',', case when is_one_kind then 1 else array_position(kinds, kind) end, ',', payload, ']')
-            else concat(
-              '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
-              ',', max_crashes, ',', coalesce(links::text, 'null'), ']'
-            )
-          end,
-          ','
-        ) || ']',
-        array_agg(id),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'links', links))
-          filter (where links ? 'unique')
-      into jobs, ids, keyed
-      from mine;
-      if keyed is not null then
-        perform holdfast.job_free_keys(keyed);
-      end if;
-      new_cursors := array_to_json(reached)::text;
-      insert into holdfast.claim (fence, session, token, jobs) values (fence, session, token, ids);
-      if announces then
-        perform pg_notify(holdfast.notification_channel(), 'jobs-running ' || session);
-      end if;
-    end if;
-    if cardinality(paused) > 0 then
-      -- Jobs in paused queues were not read, so the floor must not rise.
-      oldest := null;
-    end if;
-    if looks_back and short > 0 and exists (
+        array_agg(j.id order by priority desc, j.entry) as ids,
+        string_agg(
+          holdfast.job_text(j.id, array_position(kinds, kind), payload, priority, failed, crashes, max_crashes, links), ','
+          order by priority desc, j.entry
+        ) as texts,
+        jsonb_agg(jsonb_build_object('id', j.id, 'queue', queue, 'kind', kind, 'links', links)) filter (where links ? 'lane') as linked
+      into got
+      from gone
+      join holdfast.job j on j.id = gone.id and j.entry = gone.entry
+      where not exists (select from holdfast.job_removed r where r.entry = j.entry);
+      ids := ids || got.ids;
+      jobs := got.texts;
+      linked := got.linked;
+      unread := unread - coalesce(cardinality(got.ids), 0);
       select
-      from unnest(queues, priorities, cursors) as l (queue, priority, start)
-      cross join lateral (
+        k.*
+      into got
+      from (
+        select jsonb_agg(
+          jsonb_build_object(
+            'id', j.id, 'entry', j.entry, 'queue', j.queue, 'priority', j.priority, 'kind', j.kind, 'links', j.links,
+            'text',
+            holdfast.job_text(j.id, array_position(kinds, j.kind), j.payload, j.priority, j.failed, j.crashes, j.max_crashes, j.links)
+          )
+          order by j.priority desc, j.entry
+        ) as keyed
+        from (
+          select *
+          from holdfast.job_skipped
+          where job_skipped.queue = any(queues)
+            and job_skipped.queue <> all(current.paused)
+            and job_skipped.kind = any(kinds)
+            and job_skipped.has_key
+          order by job_skipped.priority desc, job_skipped.entry
+          -- More than are claimed, because those with a busy key must not stop the others.
+          limit unread + 20
+        ) as skipped
+        join holdfast.job j on j.id = skipped.id and j.entry = skipped.entry
+      ) as s
+      cross join lateral holdfast.job_claim_keyed(s.keyed, unread) as k
+      where s.keyed is not null;
+      ids := ids || got.ids;
+      jobs := nullif(concat_ws(',', jobs, got.texts), '');
+      linked := coalesce(linked || got.linked, linked, got.linked);
+      unread := unread - coalesce(cardinality(got.ids), 0);
+    end if;
+    for level in 1 .. coalesce(cardinality(levels.queues), 0) loop
+      exit when unread <= 0;
+      select *
+      into f
+      from holdfast.frontier
+      where frontier.queue = levels.queues[level]
+        and frontier.priority = levels.priorities[level]
+      order by number desc
+      limit 1;
+      if f.number is null then
+        f.queue := levels.queues[level];
+        f.priority := levels.priorities[level];
+        f.number := 0;
+        f.era := 0;
+        f.base := '1:1:';
+        f.upto := '1:1:';
+        f.is_read := true;
+      end if;
+      has_changed := false;
+      is_newest := false;
+      loop
+        if f.is_read then
+          if f.era = current.era then
+            f.base := f.upto;
+            f.upto := pg_current_snapshot();
+            is_newest := true;
+          elsif pg_snapshot_xmax(f.upto) < pg_snapshot_xmax(everything) then
+            -- This era has ended. All its other entries are the last window.
+            f.base := f.upto;
+            f.upto := everything;
+            has_changed := true;
+          else
+            f.era := f.era + 1;
+            f.base := '1:1:';
+            is_newest := f.era = current.era;
+            f.upto := case when is_newest then pg_current_snapshot() else everything end;
+          end if;
+          f.at_xid := '0';
+          f.at_entry := 0;
+          f.is_read := false;
+        else
+          has_changed := true;
+        end if;
+        most := unread;
+        with candidate as materialized (
+          -- Transactions that were in progress at base.
+          (
+            select job.*
+            from holdfast.job
+            where job.queue = f.queue
+              and job.priority = f.priority
+              and job.era = f.era
+              and job.xid = any(array(select pg_snapshot_xip(f.base)))
+              and (job.xid, job.entry) > (f.at_xid, f.at_entry)
+              and pg_visible_in_snapshot(job.xid, f.upto)
+            order by job.xid, job.entry
+            limit most + 1
+          )
+          union all
+          -- Transactions that began after base.
+          (
+            select job.*
+            from holdfast.job
+            where job.queue = f.queue
+              and job.priority = f.priority
+              and job.era = f.era
+              and (job.xid, job.entry) > (
+                greatest(f.at_xid, pg_snapshot_xmax(f.base)), case when f.at_xid >= pg_snapshot_xmax(f.base) then f.at_entry else 0 end
+              )
+              and job.xid < pg_snapshot_xmax(f.upto)
+              and pg_visible_in_snapshot(job.xid, f.upto)
+            order by job.xid, job.entry
+            limit most + 1
+          )
+        ),
+        picked as materialized (
+          select candidate.*, case when kind = kinds[1] then 1 else array_position(kinds, kind) end as at
+          from candidate
+          order by xid, entry
+          limit most
+        ),
+        wanted as (
+          select picked.*, coalesce(links ? 'unique', false) as is_keyed
+          from picked
+          -- A scalar subquery, because a hash join would read all removed entries.
+          where (select r.entry from holdfast.job_removed r where r.entry = picked.entry) is null
+        )
         select
-        from holdfast.job
-        where job.queue = l.queue
-          and job.priority = l.priority
-          and job.seq > l.start
-          and job.session is null
-          and job.kind = any(kinds)
-          and job.links ? 'unique'
-        limit 1
-      ) as skipped
-    ) then
-      -- A transaction that enqueues the same key has locked the job. A later look-back must find it, so the floor must not rise.
-      oldest := null;
+          (select count(*)::integer from candidate) as count,
+          (select max(xid) from picked) as xid,
+          (select max(entry) from picked where xid = (select max(xid) from picked)) as entry,
+          array_agg(id) filter (where at is not null and not is_keyed) as ids,
+          string_agg(
+            holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links), ','
+          ) filter (where at is not null and not is_keyed) as texts,
+          jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'links', links))
+            filter (where at is not null and not is_keyed and links ? 'lane') as linked,
+          jsonb_agg(jsonb_build_object(
+            'id', id, 'entry', entry, 'queue', queue, 'priority', priority, 'kind', kind, 'links', links,
+            'text', holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links)
+          )) filter (where at is not null and is_keyed) as keyed,
+          jsonb_agg(jsonb_build_object('id', id, 'entry', entry, 'kind', kind, 'has_key', is_keyed)) filter (where at is null) as unknown
+        into got
+        from wanted;
+        if got.count > 0 then
+          has_changed := true;
+          f.at_xid := got.xid;
+          f.at_entry := got.entry;
+          ids := ids || got.ids;
+          jobs := nullif(concat_ws(',', jobs, got.texts), '');
+          linked := coalesce(linked || got.linked, linked, got.linked);
+          if got.unknown is not null then
+            insert into holdfast.job_skipped (entry, id, queue, priority, kind, has_key)
+            select entry, id, f.queue, f.priority, kind, has_key
+            from jsonb_to_recordset(got.unknown) as u (entry bigint, id bigint, kind text, has_key boolean);
+          end if;
+          if got.keyed is not null then
+            select * into keyed from holdfast.job_claim_keyed(got.keyed, unread);
+            ids := ids || keyed.ids;
+            jobs := nullif(concat_ws(',', jobs, keyed.texts), '');
+            linked := coalesce(linked || keyed.linked, linked, keyed.linked);
+            unread := unread - coalesce(cardinality(keyed.ids), 0);
+          end if;
+        end if;
+        -- One more is read than can be claimed, so that a window that is read completely needs no further look.
+        f.is_read := got.count <= most;
+        unread := unread - coalesce(cardinality(got.ids), 0);
+        exit when unread <= 0 or f.is_read and is_newest;
+      end loop;
+      if has_changed then
+        insert into holdfast.frontier values (f.queue, f.priority, f.number + 1, f.era, f.base, f.upto, f.at_xid, f.at_entry, f.is_read);
+        if f.number % 64 = 63 then
+          delete from holdfast.frontier
+          where frontier.queue = f.queue
+            and frontier.priority = f.priority
+            and frontier.number between f.number - 1000 and f.number;
+        end if;
+      end if;
+    end loop;
+    if ids = '{}' then
+      jobs := null;
+      return;
+    end if;
+    jobs := '[' || jobs || ']';
+    -- The fencing token is assigned under the lock, so that a later claim of one of these jobs has a larger token.
+    fence := nextval('holdfast.fence');
+    insert into holdfast.claim (fence, session, token, ids, linked) values (fence, session, token, ids, linked);
+    if announces then
+      perform pg_notify(holdfast.notification_channel(), 'jobs-running ' || session);
     end if;
   end
   $$;
-comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
-  'Claims up to max_count jobs for an epoch, level by level (queue and priority), each after its cursor. '
-  'A look-back also returns the values from which Cursors computes the floor.';
+comment on function holdfast.job_claim(integer, bigint, bigint[], text[], integer, boolean, boolean) is
+  'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also looks for '
+  'priorities that have not been used before.';
+
+-- Ends.
+
+create or replace function holdfast.job_note_ends(ids bigint[], fences bigint[], is_done boolean, results json) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    noted bigint[];
+  begin
+    -- The caller has locked the claims. A statement whose response was lost may run twice, so ends that exist already are skipped.
+    with claimed as materialized (
+      select claim.fence, claim.session, claim.claimed_at, unnest(claim.ids) as id from holdfast.claim where claim.fence = any(fences)
+    ),
+    earlier as materialized (
+      select e.fence, unnest(e.ids) as id
+      from holdfast.job_end e
+      where e.bucket = any(array(select distinct holdfast.job_bucket(asked.id) from unnest(job_note_ends.ids) as asked (id)))
+        and e.fence = any(fences)
+    ),
+    noted as (
+      insert into holdfast.job_end (bucket, fence, session, claimed_at, ended_at, is_done, ids, results)
+      select
+        holdfast.job_bucket(asked.id), claimed.fence, claimed.session, claimed.claimed_at,
+        -- An end that did not finish the job must be older than the job's next entry, which this transaction may have made.
+        case when job_note_ends.is_done then clock_timestamp() else now() end, job_note_ends.is_done, array_agg(asked.id order by asked.id),
+        case when job_note_ends.results is not null then json_agg(asked.result order by asked.id) end
+      from rows from (unnest(job_note_ends.ids), unnest(fences), json_array_elements(job_note_ends.results)) as asked (id, fence, result)
+      join claimed on claimed.id = asked.id and claimed.fence = asked.fence
+      where not exists (select from earlier where earlier.id = asked.id and earlier.fence = asked.fence)
+      group by holdfast.job_bucket(asked.id), claimed.fence, claimed.session, claimed.claimed_at
+      returning job_end.ids
+    )
+    select coalesce(array_agg(id), '{}') into noted from noted, unnest(noted.ids) as id;
+    return noted;
+  end
+  $$;
+comment on function holdfast.job_note_ends(bigint[], bigint[], boolean, json) is
+  'Records that attempts have ended, whose claims the caller has locked. Returns the jobs whose ends were not recorded before. '
+  'results: see job_end, in the order of ids.';
+
+create or replace function holdfast.job_delete_claims(fences bigint[]) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- The caller has recorded the outcomes of all jobs. But a failover may have lost an outcome. In this case, the job can only be found
+    -- through the claim.
+    delete from holdfast.claim
+    where fence = any(fences)
+      and cardinality(claim.ids) = (
+        select sum(cardinality(e.ids))
+        from holdfast.job_end e
+        where e.bucket = any(array(select distinct holdfast.job_bucket(id) from unnest(claim.ids) as id))
+          and e.fence = claim.fence
+      );
+  end
+  $$;
+comment on function holdfast.job_delete_claims(bigint[]) is
+  'Deletes claims whose jobs have all ended. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
+
+create or replace function holdfast.job_done(
+  ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    linked jsonb;
+    ended bigint[];
+    owner integer;
+  begin
+    select jsonb_agg(one || jsonb_build_object('session', owned.session, 'state', 'done')) filter (where one is not null), max(owned.session)
+    into linked, owner
+    from (
+      select claim.session, claim.linked from holdfast.claim where claim.fence = any(fences) order by claim.fence for update
+    ) as owned
+    left join lateral (
+      select one from jsonb_array_elements(owned.linked) as one where (one->>'id')::bigint = any(ids)
+    ) as one on true;
+    ended := holdfast.job_note_ends(ids, fences, true, results);
+    if cardinality(ended) < cardinality(ids) then
+      recorded := array(
+        select asked.id
+        from unnest(ids, fences) as asked (id, fence)
+        where exists (
+          select
+          from holdfast.job_end e
+          where e.bucket = holdfast.job_bucket(asked.id)
+            and e.fence = asked.fence
+            and e.is_done
+            and asked.id = any(e.ids)
+        )
+      );
+    end if;
+    if cardinality(emptied) > 0 then
+      perform holdfast.job_delete_claims(emptied);
+    end if;
+    if exists (select from holdfast.dependency) then
+      linked := coalesce(linked, '[]') || coalesce(
+        (
+          select jsonb_agg(distinct jsonb_build_object('id', needs, 'session', owner, 'state', 'done'))
+          from holdfast.dependency
+          where needs = any(ended)
+            and not coalesce(linked, '[]') @> jsonb_build_array(jsonb_build_object('id', needs))
+        ),
+        '[]'
+      );
+    end if;
+    if linked <> '[]' then
+      follow_ups := holdfast.job_release_links(
+        (select coalesce(jsonb_agg(one), '[]') from jsonb_array_elements(linked) as one where (one->>'id')::bigint = any(ended))
+      );
+    end if;
+  end
+  $$;
+comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
+  'Records that jobs are done, and deletes claims that have no jobs left. An outcome is accepted only if the claim with this fencing token '
+  'exists and contains the job. recorded is null if all outcomes were accepted. Otherwise it lists the jobs whose outcome is recorded, by '
+  'this call or earlier. follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_failure_details(attempt integer, claimed_at timestamptz, session integer) returns jsonb
   language sql volatile
@@ -941,162 +1498,97 @@ create or replace function holdfast.job_failure_details(attempt integer, claimed
 comment on function holdfast.job_failure_details(integer, timestamptz, integer) is
   'Describes an attempt that is failing now: its number, times and instance.';
 
-create or replace function holdfast.job_delete_claims(fences bigint[]) returns void
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  begin
-    -- The caller has recorded the outcomes of all jobs. But a failover may have lost an outcome. In this case, the job can only be found
-    -- through the claim.
-    delete from holdfast.claim
-    where fence = any(fences)
-      and not exists (
-        select
-        from holdfast.job
-        where job.id = any(claim.jobs)
-          and job.fence = claim.fence
-      );
-  end
-  $$;
-comment on function holdfast.job_delete_claims(bigint[]) is
-  'Deletes claims that no longer own any jobs. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
-
-create or replace function holdfast.job_done(
-  ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
-)
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  declare
-    ended bigint;
-    linked jsonb;
-  begin
-    if results is null then
-      with ended as (
-        delete from holdfast.job
-        using unnest(ids, fences) as e (id, fence)
-        where job.id = any(ids)
-          and job.id = e.id
-          and job.fence = e.fence
-        returning job.*
-      ),
-      kept as (
-        insert into holdfast.job_history
-          (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
-           progress, log, failures, links)
-        select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
-          progress, log, failures, links
-        from ended
-      )
-      select
-        count(*),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'links', links))
-          filter (where links is not null)
-      into ended, linked
-      from ended;
-    else
-      with ended as (
-        delete from holdfast.job
-        using rows from (unnest(ids), unnest(fences), json_array_elements(results)) as e (id, fence, result)
-        where job.id = any(ids)
-          and job.id = e.id
-          and job.fence = e.fence
-        returning job.*, e.result
-      ),
-      kept as (
-        insert into holdfast.job_history
-          (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
-           max_crashes, progress, log, failures, links)
-        select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at,
-          claimed_at, session, fence, failed, crashes, max_crashes, progress, log, failures, links
-        from ended
-      )
-      select
-        count(*),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'links', links))
-          filter (where links is not null)
-      into ended, linked
-      from ended;
-    end if;
-    if linked is not null then
-      follow_ups := holdfast.job_release_links(linked);
-    end if;
-    if cardinality(emptied) > 0 then
-      perform holdfast.job_delete_claims(emptied);
-    end if;
-    if ended < cardinality(ids) then
-      recorded := array(
-        select e.id
-        from unnest(ids, fences) as e (id, fence)
-        join holdfast.job_history h on h.id = e.id and h.fence = e.fence
-      );
-    end if;
-  end
-  $$;
-comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
-  'Records that jobs are done, and deletes claims that have no jobs left. An outcome is accepted only if the row has the claim''s fencing '
-  'token. recorded is null if all outcomes were accepted. Otherwise it lists the jobs whose outcome is recorded, by this call or earlier. '
-  'follow_ups are for job_run_follow_ups.';
-
 create or replace function holdfast.job_end(asked json, emptied bigint[], out recorded bigint[], out follow_ups bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     linked jsonb;
+    this_era integer;
+    ended bigint[];
+    fences bigint[];
   begin
-    -- Must run before numbers are assigned. See job_enqueue.
-    perform pg_current_xact_id();
-    -- Locks the rows before it reads them: a cancellation may be in progress, and a cancelled job must not return to the queue.
-    with e as materialized (
-      select
-        e.id,
-        e.delay_ms,
-        e.failed,
-        e.error as failure,
-        case when job.cancelled is not null and e.state <> 'discarded' then 'cancelled' else e.state end as state,
-        case
-          when job.cancelled is not null and e.state not in ('cancelled', 'discarded')
-          then jsonb_build_object('name', 'JobCancelledError', 'message', job.cancelled, 'code', 'JOB_CANCELLED')
-          else e.error
-        end as error
-      from json_to_recordset(asked)
-        as e (id bigint, fence bigint, state text, error jsonb, delay_ms bigint, failed integer)
-      join holdfast.job on job.id = e.id and job.fence = e.fence
-      order by e.id
-      for update of job
+    -- Locks the claims before it reads: a cancellation may be in progress, and a cancelled job must not return to the queue.
+    perform from holdfast.claim
+    where fence = any(array(select distinct fence from json_to_recordset(asked) as e (fence bigint)))
+    order by fence
+    for update;
+    this_era := holdfast.job_era();
+    with claimed as materialized (
+      select claim.fence, claim.session, claim.claimed_at, unnest(claim.ids) as id
+      from holdfast.claim
+      where claim.fence = any(array(select distinct fence from json_to_recordset(asked) as a (fence bigint)))
     ),
-    ended as (
-      delete from holdfast.job
-      using e
-      where job.id = e.id
-        and e.state <> 'returned'
-      returning job.*, e.state, e.error, e.failure, e.delay_ms, e.failed as failed_now
+    owned as materialized (
+      select distinct on (a.id, a.fence) a.*, claimed.session, claimed.claimed_at
+      from json_to_recordset(asked) as a (id bigint, fence bigint, state text, error jsonb, delay_ms bigint, failed integer)
+      join claimed on claimed.id = a.id and claimed.fence = a.fence
+      where not exists (
+        select
+        from holdfast.job_end
+        where job_end.bucket = holdfast.job_bucket(a.id)
+          and job_end.fence = a.fence
+          and a.id = any(job_end.ids)
+      )
     ),
-    told as (
+    e as materialized (
       select
-        *,
+        e.id, e.fence, e.delay_ms, e.error, e.state as asked_state, coalesce(e.failed, 0) as failed_now,
         case
-          when failed_now = 0 then failures
+          when e.state <> 'crashed' then 0
+          when j.crashes > 0 or j.max_crashes = 1 then coalesce(n.started, false)::integer
+          else 1
+        end as charge,
+        e.session, e.claimed_at, j.queue, j.priority, j.kind, j.payload, coalesce(j.enqueued_at, j.entered_at) as enqueued_at,
+        coalesce(j.failed, 0) as failed, coalesce(j.crashes, 0::smallint) as crashes, coalesce(j.max_crashes, 3::smallint) as max_crashes,
+        n.cancelled, n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures, j.links
+      from owned e
+      cross join lateral (
+        select * from holdfast.job where job.id = e.id order by entry desc limit 1
+      ) as j
+      left join holdfast.job_note n on n.id = e.id and n.fence = e.fence
+    ),
+    told as materialized (
+      select
+        e.*,
+        case
+          when cancelled is not null and asked_state <> 'discarded' then 'cancelled'
+          when asked_state <> 'crashed' then asked_state
+          when crashes + charge >= max_crashes then 'buried'
+          else 'returned'
+        end as state,
+        case
+          when failed_now + charge = 0 then failures
           when jsonb_array_length(failures) >= 20 then failures - 0
           else coalesce(failures, '[]')
         end || case
-          when failed_now = 0 then '[]'
-          else jsonb_build_array(
-            failure || holdfast.job_failure_details(failed + crashes + 1, claimed_at, session)
+          when failed_now + charge = 0 then '[]'
+          when charge > 0 then jsonb_build_array(
+            '{"name": "WorkerCrashedError", "message": "Its worker died while it ran", "code": "WORKER_CRASHED"}'
+            || holdfast.job_failure_details(failed + crashes + 1, claimed_at, session)
           )
+          else jsonb_build_array(error || holdfast.job_failure_details(failed + crashes + 1, claimed_at, session))
         end as all_failures
-      from ended
+      from e
     ),
     kept as (
-      insert into holdfast.job_history
+      insert into holdfast.job_stopped
         (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
          max_crashes, progress, log, failures, links)
-      select id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed + failed_now, crashes,
-        max_crashes, progress, log, all_failures, links
+      select id, queue, priority, kind, payload, state,
+        case
+          when state = 'cancelled' and asked_state <> 'cancelled'
+          then jsonb_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
+          when asked_state = 'crashed'
+          then jsonb_build_object(
+            'name', 'WorkerCrashedError', 'message', format('Its worker died while it ran, %s times', crashes + charge),
+            'code', 'WORKER_CRASHED'
+          )
+          else error
+        end,
+        enqueued_at, claimed_at, session, fence, failed + failed_now, crashes + charge, max_crashes, progress, log, all_failures, links
       from told
-      where state <> 'retried'
-      returning id
+      where state not in ('retried', 'returned')
     ),
     retried as (
       insert into holdfast.waiting
@@ -1106,58 +1598,74 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
         all_failures, links
       from told
       where state = 'retried'
-      returning id
     ),
     returned as (
-      update holdfast.job
-      set session = null,
-          fence = null,
-          claimed_at = null,
-          started = false,
-          seq = nextval('holdfast.job_number')
-      from e
-      where job.id = e.id
-        and e.state = 'returned'
-      returning job.id, job.queue
+      insert into holdfast.job
+        (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+      select queue, id, nextval('holdfast.job_number'), this_era, priority, kind, payload, enqueued_at, nullif(failed, 0),
+        nullif(crashes + charge, 0), nullif(max_crashes, 3), log, all_failures, links
+      from (select * from told where state = 'returned' order by id) as in_order
+      returning queue
     ),
     woken as (
       select holdfast.job_wake(queue, count(*)) from returned group by queue
     )
     select
-      (
-        select array_agg(id)
-        from (
-          select id from kept
-          union all
-          select id from retried
-          union all
-          select id from returned
-          union all
-          -- This condition is never true. It forces PostgreSQL to execute the CTE.
-          select null from woken where false
-        ) as all_of_them
-      ),
-      (
-        select jsonb_agg(
-          jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', state, 'links', links)
-        )
-        from told
-        where links is not null
-      )
-    into recorded, linked;
+      array_agg(id), array_agg(fence),
+      jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', state, 'links', links))
+        filter (where state <> 'returned')
+    into ended, fences, linked
+    from told
+    -- This condition is always true. It forces PostgreSQL to execute the CTE.
+    where (select count(*) from woken) >= 0;
+    if ended is not null then
+      perform holdfast.job_note_ends(ended, fences, false, null);
+    end if;
     if linked is not null then
       follow_ups := holdfast.job_release_links(linked);
     end if;
     if cardinality(emptied) > 0 then
       perform holdfast.job_delete_claims(emptied);
     end if;
-    recorded := coalesce(recorded, '{}');
+    recorded := coalesce(ended, '{}');
   end
   $$;
 comment on function holdfast.job_end(json, bigint[]) is
-  'Ends attempts that are not done: moves jobs to the history (cancelled, discarded, buried), to waiting (retried), or to the tail of the '
-  'queue (returned). Each outcome is checked as in job_done. A cancelled job is not retried or returned, but ends as cancelled. recorded '
-  'lists the outcomes that were accepted. follow_ups are for job_run_follow_ups.';
+  'Ends attempts that are not done: moves jobs to job_stopped (cancelled, discarded, buried), to waiting (retried), or to the tail of the '
+  'queue (returned). crashed: the worker died, which returns or buries the job. Each outcome is checked as in job_done. A cancelled job is '
+  'not retried or returned, but ends as cancelled. recorded lists the outcomes that were accepted. follow_ups are for job_run_follow_ups.';
+
+create or replace function holdfast.job_retry(job_id bigint) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    stopped record;
+    waits record;
+  begin
+    select queue, kind, links into stopped from holdfast.job_stopped where id = job_id order by ended_at desc limit 1 for update;
+    if found then
+      if stopped.links is not null and not holdfast.job_retake_key(job_id, stopped.queue, stopped.kind, stopped.links) then
+        return false;
+      end if;
+      perform holdfast.job_run_again(array[job_id]);
+      return true;
+    end if;
+    update holdfast.waiting set run_at = clock_timestamp() where id = job_id returning queue, links into waits;
+    if not found then
+      return false;
+    end if;
+    -- The caller admits jobs with these links by job_run_follow_ups.
+    if not coalesce(waits.links ?| '{lane,after}', false) then
+      perform holdfast.job_make_ready(array[job_id]);
+    end if;
+    perform holdfast.job_wake(waits.queue, 1);
+    return true;
+  end
+  $$;
+comment on function holdfast.job_retry(bigint) is
+  'Runs a job again that is waiting, cancelled, discarded or buried. Links can still delay the job. Returns false if there is no such job, or '
+  'if another job has its unique key.';
 
 create or replace function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1166,106 +1674,22 @@ create or replace function holdfast.job_take_over(session integer) returns integ
   declare
     one record;
     taken integer := 0;
-    more integer;
-    linked jsonb;
   begin
     -- A claim of this epoch is still running. The next maintenance run takes the epoch over.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
       return 0;
     end if;
     for one in
-      select * from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100
+      select * from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100 for update
     loop
-      with claimed as materialized (
-        select
-          job.id,
-          job.failed,
-          job.crashes,
-          job.failures,
-          case
-            when job.crashes > 0 or job.max_crashes = 1 then job.started::integer
-            else 1
-          end as charge
-        from holdfast.job
-        where job.id = any(one.jobs)
-          and job.fence = one.fence
-        order by job.id
-        for update
-      ),
-      mine as materialized (
-        select
-          id,
-          charge,
-          case
-            when charge = 0 then failures
-            when jsonb_array_length(failures) >= 20 then failures - 0
-            else coalesce(failures, '[]')
-          end || case
-            when charge = 0 then '[]'
-            else jsonb_build_array(
-              '{"name": "WorkerCrashedError", "message": "Its worker died while it ran", "code": "WORKER_CRASHED"}'
-              || holdfast.job_failure_details(failed + crashes + 1, one.claimed_at, one.session)
-            )
-          end as all_failures
-        from claimed
-      ),
-      back as (
-        update holdfast.job
-        set session = null,
-            fence = null,
-            claimed_at = null,
-            started = false,
-            crashes = job.crashes + charge,
-            failures = mine.all_failures,
-            seq = nextval('holdfast.job_number')
-        from mine
-        where job.id = mine.id
-          and job.cancelled is null
-          and job.crashes + charge < job.max_crashes
-        returning job.id, job.queue
-      ),
-      ended as (
-        delete from holdfast.job
-        using mine
-        where job.id = mine.id
-          and (job.cancelled is not null or job.crashes + charge >= job.max_crashes)
-        returning job.*, charge, all_failures
-      ),
-      kept as (
-        insert into holdfast.job_history
-          (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
-           max_crashes, progress, log, failures, links)
-        select id, queue, priority, kind, payload,
-          case when cancelled is null then 'buried' else 'cancelled' end,
-          case
-            when cancelled is null then json_build_object(
-              'name', 'WorkerCrashedError',
-              'message', format('Its worker died while it ran, %s times', crashes + charge),
-              'code', 'WORKER_CRASHED'
-            )
-            else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
-          end,
-          enqueued_at, one.claimed_at, one.session, one.fence, failed, crashes + charge, max_crashes, progress, log, all_failures, links
-        from ended
-        returning id, queue, kind, state, links
-      ),
-      woken as (
-        select holdfast.job_wake(queue, count(*)) from back group by queue
-      )
-      select
-        (select count(*) from back) + (select count(*) from kept) + 0 * (select count(*) from woken),
+      taken := taken + cardinality(
         (
-          select jsonb_agg(
-            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', job_take_over.session, 'state', state, 'links', links)
+          select recorded
+          from holdfast.job_end(
+            (select json_agg(json_build_object('id', id, 'fence', one.fence, 'state', 'crashed')) from unnest(one.ids) as id), '{}'
           )
-          from kept
-          where links is not null
         )
-      into more, linked;
-      if linked is not null then
-        perform holdfast.job_release_links(linked);
-      end if;
-      taken := taken + more;
+      );
       delete from holdfast.claim where claim.fence = one.fence;
     end loop;
     select taken + t.moved into taken from holdfast.job_run_follow_ups('{}', '{}', job_take_over.session) as t;
@@ -1284,12 +1708,116 @@ comment on function holdfast.job_take_over(integer) is
   'Returns the jobs of a dead epoch to their queues, up to 100 claims per call. Charges a crash to each job that may have run, '
   'and buries jobs with too many crashes.';
 
+create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    seen record;
+    linked jsonb;
+  begin
+    for attempt in 1 .. 100 loop
+      select * into seen from holdfast.job_find(array[job_id]);
+      if not found or seen.state in ('done', 'cancelled', 'discarded', 'buried') then
+        return;
+      end if;
+      if seen.state = 'waiting' then
+        perform from holdfast.waiting where id = job_id for update;
+        select * into seen from holdfast.job_find(array[job_id]);
+        continue when seen.state is distinct from 'waiting';
+        delete from holdfast.waiting where id = job_id;
+      else
+        -- A transaction that is replacing this job has locked its key.
+        if seen.links ? 'unique' then
+          perform
+          from holdfast.unique_job
+          where queue = seen.queue
+            and kind = seen.kind
+            and key = seen.links->'unique'->>'key'
+            and id = job_id
+          for update;
+        end if;
+        -- Excludes claims of the queue, and the end of the claim. What was seen before the locks may have changed.
+        perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), seen.queue::bit(32)::integer);
+        if seen.fence is not null then
+          perform from holdfast.claim where fence = seen.fence for update;
+        end if;
+        continue when not exists (
+          select from holdfast.job_find(array[job_id]) as now where (now.state, now.entry) = (seen.state, seen.entry)
+            and now.fence is not distinct from seen.fence
+        );
+        if seen.state = 'running' then
+          insert into holdfast.job_note as n (id, fence, cancelled) values (job_id, seen.fence, reason)
+          on conflict on constraint job_note_pkey do update
+          set cancelled = excluded.cancelled;
+          perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || seen.session);
+          answer := 'told';
+          return;
+        end if;
+        perform holdfast.job_remove(job_id);
+      end if;
+      insert into holdfast.job_stopped
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+      values (
+        job_id, seen.queue, seen.priority, seen.kind, seen.payload, 'cancelled',
+        json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'), seen.enqueued_at, seen.failed,
+        seen.crashes, seen.max_crashes, seen.log, seen.failures, seen.links
+      );
+      linked := jsonb_build_array(jsonb_build_object(
+        'id', job_id, 'queue', seen.queue, 'kind', seen.kind, 'state', 'cancelled', 'links', seen.links, 'placed', seen.state = 'ready'
+      ));
+      follow_ups := holdfast.job_release_links(linked);
+      answer := 'cancelled';
+      return;
+    end loop;
+    raise exception 'The job % changed its state all the time', job_id using errcode = '40001';
+  end
+  $$;
+comment on function holdfast.job_cancel(bigint, text) is
+  'Ends a waiting or ready job (cancelled), or requests that a running job stops (told). Returns null if the job does not exist. follow_ups '
+  'are for job_run_follow_ups.';
+
+create or replace function holdfast.job_run_again(ids bigint[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moved bigint[];
+  begin
+    with gone as (
+      delete from holdfast.job_stopped where id = any(ids) returning *
+    ),
+    latest as (
+      select distinct on (id) * from gone order by id, ended_at desc
+    ),
+    waits as (
+      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links)
+      select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links from latest
+      returning id, queue, links
+    )
+    select array_agg(id order by id) filter (where not coalesce(links ?| '{lane,after}', false))
+    into moved
+    from waits
+    -- This condition is always true. Workers must find out about jobs that maintenance will admit.
+    where (select count(holdfast.job_wake(queue, 1)) from (select distinct queue from waits) as queues) >= 0;
+    if moved is null then
+      return 0;
+    end if;
+    return holdfast.job_make_ready(moved);
+  end
+  $$;
+comment on function holdfast.job_run_again(bigint[]) is
+  'Runs stopped jobs again, which the caller has locked. Links can still delay them. Returns the number of jobs that are ready now.';
+
+-- Maintenance.
+
 create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     dead integer;
+    free bigint[];
     linked bigint[];
   begin
     moved := 0;
@@ -1307,33 +1835,19 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       select id, coalesce(links - 'trace' <> '{}', false) as is_linked
       from holdfast.waiting
       where stage = 'time'
-        and run_at <= clock_timestamp()
+        and run_at <= (select clock_timestamp())
       order by run_at
       limit max_count
       for update skip locked
-    ),
-    gone as (
-      delete from holdfast.waiting
-      where id = any(array(select id from due where not is_linked))
-      returning *
-    ),
-    promoted as (
-      insert into holdfast.job
-        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
-      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
-        log, failures, links
-      from (select * from gone order by run_at, id) as in_order
-      returning queue
-    ),
-    woken as (
-      select count(*) as jobs, holdfast.job_wake(queue, count(*)) from promoted group by queue
     )
-    select
-      moved + coalesce((select sum(jobs) from woken), 0),
-      (select array_agg(id) from due where is_linked)
-    into moved, linked;
+    select array_agg(id) filter (where not is_linked), array_agg(id) filter (where is_linked)
+    into free, linked
+    from due;
+    if free is not null then
+      moved := moved + holdfast.job_make_ready(free);
+    end if;
     if linked is not null
-      or exists (select from holdfast.lane where due_at <= clock_timestamp())
+      or exists (select from holdfast.lane where due_at <= (select clock_timestamp()))
       or exists (select from holdfast.follow_up where session = 0)
     then
       select job_maintain.moved + t.moved into moved from holdfast.job_run_follow_ups('{}', coalesce(linked, '{}'), 0) as t;
@@ -1347,12 +1861,12 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
         select run_at
         from holdfast.waiting
         where stage = 'time'
-          and run_at < clock_timestamp() + interval '1 day'
+          and run_at < (select clock_timestamp() + interval '1 day')
         order by run_at
         limit 1
       )
       union all
-      (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
+      (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
     ) as next (at)
     having count(*) > 0;
   end
@@ -1360,6 +1874,46 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
 comment on function holdfast.job_maintain(integer) is
   'Runs maintenance, one session at a time: takes over dead epochs and moves up to max_count due jobs. '
   'due_ms: time until the next job is due. moved: number of moved jobs, or null if another session runs maintenance.';
+
+create or replace function holdfast.job_re_enter(before timestamptz) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    most constant integer := 10000;
+    this_era constant integer := holdfast.job_era();
+  begin
+    perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
+    from (
+      select distinct queue::bit(32)::integer as object from holdfast.job_levels() order by object
+    ) as in_order;
+    if exists (
+      select
+      from (select unnest(ids) as id from holdfast.claim) as claimed
+      join holdfast.job j on j.id = claimed.id and j.entered_at < before
+    ) then
+      return false;
+    end if;
+    if (select count(*) from (select from holdfast.job_ready where entered_at < before limit most + 1) as ready) > most then
+      return false;
+    end if;
+    with old as materialized (
+      select * from holdfast.job_ready where entered_at < before
+    ),
+    gone as (
+      delete from holdfast.job_skipped using old where job_skipped.entry = old.entry
+    )
+    insert into holdfast.job
+      (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+    select queue, id, nextval('holdfast.job_number'), this_era, priority, kind, payload, coalesce(enqueued_at, entered_at), failed,
+      crashes, max_crashes, log, failures, links
+    from (select * from old order by xid, entry) as in_order;
+    return true;
+  end
+  $$;
+comment on function holdfast.job_re_enter(timestamptz) is
+  'Gives another entry to each ready job that was entered before this time, so that the old entries can be dropped in this transaction. '
+  'Returns false if they must be kept, because jobs are running or more than 10,000 are ready.';
 
 create or replace function holdfast.job_roll_partitions(keep integer) returns void
   language plpgsql
@@ -1373,55 +1927,86 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
     patience text := set_config('lock_timeout', '200ms', true);
     today constant date := (clock_timestamp() at time zone 'UTC')::date;
     schema constant text := holdfast.notification_channel();
+    kept record;
+    past record;
     day date;
-    past text;
+    partition text;
   begin
     if not pg_try_advisory_xact_lock(holdfast.lock_class('job history'), 0) then
       return;
     end if;
-    for day in select today + n from generate_series(0, 3) as n loop
-      continue when to_regclass(format('%I.%I', schema, 'job_history_' || to_char(day, 'YYYYMMDD'))) is not null;
-      begin
-        execute format(
-          'create table %1$I.%2$I (like %1$I.job_history including defaults including constraints)',
-          schema, 'job_history_' || to_char(day, 'YYYYMMDD')
-        );
-        execute format(
-          'comment on table %I.%I is %L', schema, 'job_history_' || to_char(day, 'YYYYMMDD'),
-          format('Jobs that ended on %s (UTC).', day)
-        );
-        execute format(
-          'alter table %1$I.job_history attach partition %1$I.%2$I for values from (%3$L) to (%4$L)',
-          schema, 'job_history_' || to_char(day, 'YYYYMMDD'), day::timestamptz, (day + 1)::timestamptz
-        );
-        execute format(
-          'alter table %1$I.%2$I replica identity using index %2$s_id_ended_at_idx',
-          schema, 'job_history_' || to_char(day, 'YYYYMMDD')
-        );
-      exception
-        -- check_violation: jobs of that day are already in the default partition. lock_not_available: a query on the history is running.
-        when check_violation or lock_not_available then null;
-      end;
-    end loop;
-    for past in
-      select relname
-      from pg_class
-      join pg_inherits on inhrelid = pg_class.oid
-      where inhparent = 'holdfast.job_history'::regclass
-        and relname ~ '^job_history_[0-9]{8}$'
-        and to_date(right(relname, 8), 'YYYYMMDD') < today - keep
+    for kept in
+      -- Claims look into each partition of job, so these partitions are wide.
+      select *
+      from (values ('job', (keep + 1) / 2), ('job_end', (keep + 1) / 2), ('job_stopped', 1)) as k (parent, days)
     loop
-      begin
-        execute format('drop table %I.%I', schema, past);
-      exception
-        when lock_not_available then null;
-      end;
+      day := greatest(today, (
+        select max(substring(pg_get_expr(relpartbound, pg_class.oid) from 'TO \(''([^'']+)''\)')::timestamptz)::date
+        from pg_class
+        join pg_inherits on inhrelid = pg_class.oid
+        where inhparent = format('%I.%I', schema, kept.parent)::regclass
+      ));
+      while day <= today + case when kept.days > 1 then 1 else 3 end loop
+        partition := kept.parent || '_' || to_char(day, 'YYYYMMDD');
+        begin
+          execute format(
+            'create table %1$I.%2$I (like %1$I.%3$I including defaults including constraints)', schema, partition, kept.parent
+          );
+          execute format(
+            'comment on table %I.%I is %L', schema, partition,
+            format('Rows of %s from %s to %s (UTC).', kept.parent, day, day + kept.days - 1)
+          );
+          execute format(
+            'alter table %1$I.%4$I attach partition %1$I.%2$I for values from (%3$L) to (%5$L)',
+            schema, partition, day::timestamptz, kept.parent, (day + kept.days)::timestamptz
+          );
+          if kept.parent = 'job_stopped' then
+            execute format(
+              'alter table %1$I.%2$I replica identity using index %2$s_id_ended_at_idx', schema, partition
+            );
+          end if;
+          day := day + kept.days;
+        exception
+          -- check_violation: rows of that day are already in the default partition. lock_not_available: a long query is running.
+          when check_violation or lock_not_available then
+            day := day + 1;
+        end;
+      end loop;
+      for past in
+        select relname, upper.bound
+        from pg_class
+        join pg_inherits on inhrelid = pg_class.oid
+        cross join lateral (
+          select substring(pg_get_expr(relpartbound, pg_class.oid) from 'TO \(''([^'']+)''\)')::timestamptz as bound
+        ) as upper
+        where inhparent = format('%I.%I', schema, kept.parent)::regclass
+          and upper.bound <= (today - keep)::timestamptz
+        order by upper.bound
+      loop
+        begin
+          if kept.parent <> 'job' or holdfast.job_re_enter(past.bound) then
+            execute format('drop table %I.%I', schema, past.relname);
+          end if;
+        exception
+          when lock_not_available then null;
+        end;
+      end loop;
     end loop;
-    delete from holdfast.job_history_default where ended_at < (today - keep)::timestamptz;
+    delete from holdfast.job_stopped_default where ended_at < (today - keep)::timestamptz;
+    delete from holdfast.job_end_default where ended_at < (today - keep)::timestamptz;
+    delete from holdfast.job_note where noted_at < (today - keep)::timestamptz
+      and not exists (select from holdfast.claim where claim.fence = job_note.fence);
+    if exists (select from holdfast.job_default where entered_at < (today - keep)::timestamptz)
+      and holdfast.job_re_enter((today - keep)::timestamptz)
+    then
+      delete from holdfast.job_default where entered_at < (today - keep)::timestamptz;
+    end if;
+    -- The entries themselves are kept up to twice as long.
+    delete from holdfast.job_removed where removed_at < (today - 2 * keep - 2)::timestamptz;
   end
   $$;
 comment on function holdfast.job_roll_partitions(integer) is
-  'Creates the history partitions for today and the next three days, and drops partitions that are older than keep days.';
+  'Creates partitions for the next days, and drops partitions that contain only jobs that ended more than keep days ago.';
 
 -- The function runs as the owner and drops data of the given age, so read-only roles must not call it.
 revoke execute on function holdfast.job_roll_partitions(integer) from public;
@@ -1452,15 +2037,7 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
       -- Sorts before it reads the states, because there may be thousands of jobs.
       from (select dependency.needs from holdfast.dependency where dependency.job = waiting.id order by needs offset 0) as d
       cross join lateral (
-        select coalesce(
-          (
-            select case when j.session is null then 'ready' else 'running' end
-            from holdfast.job j
-            where j.id = d.needs
-          ),
-          (select 'waiting' from holdfast.waiting w where w.id = d.needs),
-          (select h.state from holdfast.job_history h where h.id = d.needs order by ended_at desc limit 1)
-        ) as state
+        select f.state from holdfast.job_find(array[d.needs]) as f
       ) as found
       where holdfast.job_blocks_dependent(found.state, waiting.links->>'ifFailed')
       limit max_count
@@ -1494,10 +2071,15 @@ create or replace function holdfast.job_record_follow_ups(linked jsonb) returns 
   as $$
     with loosened as (
       insert into holdfast.follow_up (session, linked)
-      select coalesce((one->>'session')::integer, 0), one - 'session'
+      select coalesce((one->>'session')::integer, 0), one - 'session' || jsonb_build_object('awaited', needed.is_awaited)
       from jsonb_array_elements(linked) as one
-      where (one->'links' ? 'lane' and coalesce((one->>'placed')::boolean, true))
-        or (one->'links' ? 'awaited' and one->>'state' <> 'retried')
+      cross join lateral (
+        select one->>'state' <> 'retried' and exists (
+          select from holdfast.dependency where needs = (one->>'id')::bigint
+        ) as is_awaited
+      ) as needed
+      where needed.is_awaited
+        or (one->'links' ? 'lane' and coalesce((one->>'placed')::boolean, true))
       returning number
     )
     select array_agg(number) from loosened
@@ -1773,7 +2355,7 @@ create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons 
       returning waiting.*, e.reason
     ),
     kept as (
-      insert into holdfast.job_history
+      insert into holdfast.job_stopped
         (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links)
       select id, queue, priority, kind, payload, 'cancelled',
         json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
@@ -1798,9 +2380,11 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    unmarked bigint[];
-    retriable bigint[];
-    marked bigint[];
+    needed bigint[];
+    waits bigint[];
+    stopped bigint[];
+    claims bigint[];
+    queues bigint[];
     unsure bigint[];
     failed bigint[];
     reasons text[];
@@ -1808,9 +2392,26 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     pairs jsonb;
   begin
     delete from holdfast.dependency where job = any(ids);
-    -- In a single snapshot, each job is in at most one table. A job that is in no table ended so long ago that the history no longer
-    -- contains it.
-    with pair as materialized (
+    needed := array(
+      select distinct needs.id::bigint
+      from holdfast.waiting w
+      cross join lateral jsonb_array_elements_text(w.links->'after') as needs (id)
+      where w.id = any(ids)
+    );
+    -- The end of a needed job must find the rows of this function, or this function must find the end. So the rows are locked whose change
+    -- precedes an end. What is locked by others is skipped, and the dependents are checked again.
+    waits := array(select id from holdfast.waiting where id = any(needed) order by id for update skip locked);
+    stopped := array(select id from holdfast.job_stopped where id = any(needed) order by id for update skip locked);
+    claims := array(select fence from holdfast.claim where claim.ids && needed order by fence for update skip locked);
+    queues := array(
+      select queue
+      from (select distinct f.queue from holdfast.job_find(needed) as f where f.state = 'ready') as ready
+      where pg_try_advisory_xact_lock(holdfast.lock_class('job claims'), queue::bit(32)::integer)
+    );
+    with found as materialized (
+      select f.id, f.state, f.queue, f.fence from holdfast.job_find(needed) as f
+    ),
+    pair as materialized (
       select distinct w.id as job, w.links->>'ifFailed' as if_failed, needs.id::bigint as needs
       from holdfast.waiting w
       cross join lateral jsonb_array_elements_text(w.links->'after') as needs (id)
@@ -1818,37 +2419,36 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     ),
     judged as materialized (
       select
-        pair.*, live.*,
-        not live.is_live and coalesce((
-          select state in ('cancelled', 'buried') from holdfast.job_history where id = needs order by ended_at desc limit 1
-        ), false) as is_failed
+        pair.*,
+        -- A job that is not found ended so long ago that its retention time is over.
+        coalesce(holdfast.job_blocks_dependent(found.state, pair.if_failed), false) as is_blocked,
+        coalesce(found.state in ('cancelled', 'buried') and pair.if_failed is null, false) as is_failed,
+        case found.state
+          when 'waiting' then found.id = any(waits)
+          when 'ready' then found.queue = any(queues)
+          when 'running' then found.fence = any(claims)
+          when 'cancelled' then found.id = any(stopped)
+          when 'buried' then found.id = any(stopped)
+          else true
+        end as is_sure
       from pair
-      cross join lateral (
-        select coalesce(bool_or(true), false) as is_live, coalesce(bool_or(links ? 'awaited'), false) as is_awaited
-        from (
-          select links from holdfast.job where id = needs
-          union all
-          select links from holdfast.waiting where id = needs
-        ) as found
-      ) as live
+      left join found on found.id = pair.needs
     )
     select
-      coalesce(jsonb_agg(jsonb_build_array(job, needs)) filter (
-        where is_live or (is_failed and if_failed = 'wait')
-      ), '[]'),
-      coalesce(array_agg(distinct needs) filter (where is_live and not is_awaited), '{}'),
-      coalesce(array_agg(distinct needs) filter (where is_failed and if_failed = 'wait'), '{}'),
-      coalesce(array_agg(distinct job) filter (where is_failed and if_failed is null), '{}')
-    into pairs, unmarked, retriable, failed
+      coalesce(jsonb_agg(jsonb_build_array(job, needs)) filter (where is_blocked), '[]'),
+      coalesce(array_agg(distinct job) filter (where is_blocked and not is_sure), '{}'),
+      coalesce(array_agg(distinct job) filter (where is_failed), '{}')
+    into pairs, unsure, failed
     from judged;
     if failed <> '{}' then
       reasons := array(
         select (
-          select format('The job %s, which it waited for, was %s', h.id, h.state)
+          select format('The job %s, which it waited for, was %s', f.id, f.state)
           from holdfast.waiting w
           cross join lateral jsonb_array_elements_text(w.links->'after') with ordinality as needs (id, at)
-          join holdfast.job_history h on h.id = needs.id::bigint and h.state in ('cancelled', 'buried')
+          cross join lateral holdfast.job_find(array[needs.id::bigint]) as f
           where w.id = job
+            and f.state in ('cancelled', 'buried')
           order by needs.at
           limit 1
         )
@@ -1856,43 +2456,17 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
         order by at
       );
       perform holdfast.job_cancel_dependents(failed, reasons);
+      -- Their dependents are in this call too, and did not yet have a dependency when they were cancelled.
+      unsure := array(
+        (
+          select unnest(unsure)
+          union
+          select (one->>0)::bigint from jsonb_array_elements(pairs) as one where (one->>1)::bigint = any(failed)
+        )
+        except
+        select unnest(failed)
+      );
     end if;
-    -- From now on, these jobs write follow-ups when they end. Locked rows are skipped. A job that has ended in the meantime, even through
-    -- the call above, is not marked either. The dependents of unmarked jobs are checked again.
-    with in_job as (
-      update holdfast.job
-      set links = coalesce(links, '{}') || '{"awaited": true}',
-          -- A new seq, because a cursor may have passed the row while it was locked. A claimed job keeps its seq.
-          seq = case when session is null then nextval('holdfast.job_number') else seq end
-      where id = any(array(select id from holdfast.job where id = any(unmarked) order by id for update skip locked))
-      returning id
-    ),
-    in_waiting as (
-      update holdfast.waiting
-      set links = coalesce(links, '{}') || '{"awaited": true}'
-      where id = any(array(select id from holdfast.waiting where id = any(unmarked) order by id for update skip locked))
-      returning id
-    ),
-    in_history as (
-      update holdfast.job_history
-      set links = coalesce(links, '{}') || '{"awaited": true}'
-      where (id, ended_at) in (
-        select id, ended_at
-        from holdfast.job_history
-        where id = any(retriable)
-          and state in ('cancelled', 'buried')
-        for update skip locked
-      )
-      returning id
-    )
-    select coalesce(array_agg(id), '{}')
-    into marked
-    from (select * from in_job union all select * from in_waiting union all select * from in_history) as all_of_them;
-    unmarked := array((select unnest(unmarked) union select unnest(retriable)) except select unnest(marked));
-    select coalesce(array_agg(distinct (one->>0)::bigint), '{}')
-    into unsure
-    from jsonb_array_elements(pairs) as one
-    where (one->>1)::bigint = any(unmarked);
     -- These jobs are checked again soon.
     update holdfast.waiting
     set run_at = clock_timestamp() + interval '20 ms'
@@ -2030,7 +2604,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
           and coalesce((linked->>'placed')::boolean, true)
         union all
         select key, 0 from (
-          select key from holdfast.lane where due_at <= clock_timestamp() order by due_at limit 500
+          select key from holdfast.lane where due_at <= (select clock_timestamp()) order by due_at limit 500
         ) as due
       ) as changed
       group by key
@@ -2041,8 +2615,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
       (
         select jsonb_agg(jsonb_build_object('id', linked->'id', 'state', linked->'state'))
         from linked
-        where linked->'links' ? 'awaited'
-          and linked->>'state' <> 'retried'
+        where (linked->>'awaited')::boolean
       )
     into keys, gone, ended;
     if ended is not null then
@@ -2050,7 +2623,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
       ids := ids || released;
       if not is_all then
         insert into holdfast.follow_up (session, linked)
-        select 0, one || '{"links": {"awaited": true}, "placed": false}' from jsonb_array_elements(ended) as one;
+        select 0, one || '{"awaited": true, "placed": false}' from jsonb_array_elements(ended) as one;
       end if;
     end if;
     if keys is not null then
@@ -2067,9 +2640,9 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     into due_ms
     from (
       -- At most one day, because an integer of milliseconds overflows after 24 days.
-      (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
+      (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
       union all
-      (select run_at from holdfast.waiting where stage = 'time' and run_at < clock_timestamp() + interval '1 s' order by run_at limit 1)
+      (select run_at from holdfast.waiting where stage = 'time' and run_at < (select clock_timestamp() + interval '1 s') order by run_at limit 1)
     ) as next (at)
     having count(*) > 0;
   end
@@ -2078,47 +2651,3 @@ comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
   'Runs the follow-ups with these numbers and the follow-ups of this session, then admits waiting jobs. Only one such transaction runs '
   'at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next work is due, or 0 if follow-ups '
   'without an owner remain (session 0).';
-
-create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  begin
-    insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
-    select
-      -- A payload of JSON null is read as an SQL null.
-      id, queue, priority, kind, coalesce(payload, 'null'), max_crashes,
-      case
-        when links ? 'after' then clock_timestamp()
-        else coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0))
-      end,
-      holdfast.job_resolve_links(links, queue, delay_ms, run_at)
-    from json_to_recordset(jobs)
-      as j (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
-        run_at timestamptz, links jsonb, payload json);
-    perform holdfast.job_request_maintenance();
-  end
-  $$;
-comment on function holdfast.job_enqueue_workflow(json) is
-  'Enqueues the jobs of one workflow, all or none, with ids that the caller has already reserved.';
-
-create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
-  language sql stable
-  set search_path = pg_catalog, pg_temp
-  as $$
-    with placed as (
-      select (links->'lane'->>'key')::bigint as key from holdfast.job where links ? 'lane'
-      union all
-      select (linked->'links'->'lane'->>'key')::bigint
-      from holdfast.follow_up
-      where linked->'links' ? 'lane' and coalesce((linked->>'placed')::boolean, true)
-    ),
-    counted as (
-      select placed.key, count(*) as jobs from placed group by placed.key
-    )
-    select coalesce(lane.key, counted.key), lane.name, lane.active, coalesce(counted.jobs, 0)
-    from holdfast.lane
-    full join counted on counted.key = lane.key
-    where lane.active is distinct from coalesce(counted.jobs, 0)
-  $$;
-comment on function holdfast.lane_faults() is 'Returns the lanes whose active count is wrong. The result must always be empty.';

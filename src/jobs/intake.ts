@@ -1,6 +1,5 @@
 import { describe, type Events, readOptions, type TracerSlot, UsageError } from '../base/index.js'
 import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
-import { highestPriority, lowestPriority } from './cursors.js'
 import { checkDefinition, validated } from './define.js'
 import type { AnyDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
@@ -9,10 +8,12 @@ import {
   type EnqueueManyOptions,
   type EnqueueOptions,
   enqueueRules,
+  highestPriority,
   linksOf,
+  lowestPriority,
   type ParsedOptions,
 } from './enqueue-options.js'
-import { type EnqueueStatement, Enqueuing } from './enqueuing.js'
+import { type EnqueueClass, Enqueuing } from './enqueuing.js'
 import type { FollowUps } from './follow-ups.js'
 import type { ForeignJob } from './import/source.js'
 import type { JobRef } from './job-ref.js'
@@ -109,12 +110,12 @@ export class Intake {
    */
   async enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
     const key = this.#queues.keyOf(queue)
-    const asked = jobs.map((job) => ({ job, ...foreign(job, key) }))
-    const refs: { job: ForeignJob; id: number }[] = []
-    const enqueue = async (statement: EnqueueStatement, some: typeof asked) => {
+    const asked = jobs.map((job) => ({ job, ...foreign(job, key, from) }))
+    const enqueued: ForeignJob[] = []
+    const enqueue = async (waits: EnqueueClass, some: typeof asked) => {
       if (some.length === 0) return
-      const ids = await this.#enqueuing.each(some, statement, tx)
-      refs.push(...some.map(({ job }, at) => ({ job, id: ids[at]! })))
+      await this.#enqueuing.each(some, waits, tx)
+      enqueued.push(...some.map(({ job }) => job))
     }
     const enqueueUnique = async (some: typeof asked) => {
       if (some.length === 0) return
@@ -122,16 +123,16 @@ export class Intake {
         some.map(({ head, payload, job }) => ({ head: `${head}}`, payload, slot: job.key! })),
         tx,
       )
-      for (const [at, { id, isNew }] of unique.entries()) if (isNew) refs.push({ job: some[at]!.job, id })
+      for (const [at, { isNew }] of unique.entries()) if (isNew) enqueued.push(some[at]!.job)
     }
     const free = asked.filter(({ job }) => job.lane === null)
     const keyless = free.filter(({ job }) => job.key === null)
     await enqueue(
-      'enqueue',
+      'ready',
       keyless.filter(({ job }) => job.runAt === null),
     )
     await enqueue(
-      'enqueue_later',
+      'delayed',
       keyless.filter(({ job }) => job.runAt !== null),
     )
     await enqueueUnique(free.filter(({ job }) => job.key !== null))
@@ -139,16 +140,10 @@ export class Intake {
     const inLanes = asked.filter(({ job }) => job.lane !== null)
     for (let at = 0, to = 0; at < inLanes.length; at = to) {
       while (to < inLanes.length && inLanes[to]!.job.key === null) to++
-      if (to > at) await enqueue('enqueue_linked', inLanes.slice(at, to))
+      if (to > at) await enqueue('linked', inLanes.slice(at, to))
       else await enqueueUnique(inLanes.slice(at, ++to))
     }
-    const importedJobs = refs.map(({ id, job }) => ({
-      id,
-      failed: job.failed,
-      line: `Imported from ${from}: ${job.id}`,
-    }))
-    await this.#store.runIn(tx, 'record_import', [JSON.stringify(importedJobs)])
-    return refs.map(({ job }) => job)
+    return enqueued
   }
 
   #one(
@@ -169,21 +164,21 @@ export class Intake {
     tx: Executor | undefined,
     more?: Links,
   ): Promise<JobRef> {
-    const { head, statement, slotOf } = this.#headOf(definition, asked, false, more)
+    const { head, waits, slotOf } = this.#headOf(definition, asked, false, more)
     const payload = await this.#payloadOf(definition, input)
     if (asked.after) await this.#checkAfter(asked.after)
     if (slotOf) {
       const one = { payload, ...slotOf(input) }
       if (tx) return this.#withEvent(definition, (await this.#unique.many([one], tx))[0]!, tx)
       const ref = await this.#unique.one(one)
-      if (statement === 'enqueue_linked') this.#followUps.admit([ref.id])
+      if (waits === 'linked') this.#followUps.admit([ref.id])
       return this.#withEvent(definition, ref, tx)
     }
     if (tx === undefined) {
-      const id = await this.#enqueuing.one({ head, payload }, statement)
+      const id = await this.#enqueuing.one({ head, payload }, waits)
       return this.#withEvent(definition, { id, isNew: true }, tx)
     }
-    const [id] = await this.#enqueuing.many(head, [payload], statement, tx)
+    const [id] = await this.#enqueuing.many(head, [payload], waits, tx)
     return this.#withEvent(definition, { id: id!, isNew: true }, tx)
   }
 
@@ -193,7 +188,7 @@ export class Intake {
     asked: ParsedOptions,
     executor: Executor | undefined,
   ): Promise<JobRef[]> {
-    const { head, statement, slotOf } = this.#headOf(definition, asked, true)
+    const { head, waits, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
     // Validates all inputs before enqueueing the first job.
     const payloads: string[] = []
@@ -213,10 +208,10 @@ export class Intake {
       if (slots) {
         const keyed = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
         const unique = await this.#unique.many(keyed, executor)
-        if (statement === 'enqueue_linked' && !executor) this.#followUps.admit(unique.map(({ id }) => id))
+        if (waits === 'linked' && !executor) this.#followUps.admit(unique.map(({ id }) => id))
         refs.push(...unique)
       } else {
-        for (const id of await this.#enqueuing.many(head, together, statement, executor)) refs.push({ id, isNew: true })
+        for (const id of await this.#enqueuing.many(head, together, waits, executor)) refs.push({ id, isNew: true })
       }
       from = to
     }
@@ -231,23 +226,19 @@ export class Intake {
   ): Promise<number[]> {
     const [drawn] = await this.#store.run<{ ids: string }>('draw_ids', [plan.length])
     const ids = drawn!.ids.split(',').map(Number)
-    const awaited = new Set(plan.flatMap(({ behind }) => behind))
-    const jobs = plan.map(({ definition, asked, behind }, at) => {
+    const heads = plan.map(({ definition, asked, behind }, at) => {
       const after = [...asked.after, ...behind.map((place) => ids[place]!)]
-      const more = { workflow: ids[0], awaited: awaited.has(at) || undefined }
-      const { head } = this.#headOf(definition, { ...asked, after }, false, more)
-      return `${head},"id":${ids[at]},"payload":${payloads[at]}}`
+      const { head } = this.#headOf(definition, { ...asked, after }, false, { workflow: ids[0] })
+      return `${head},"id":${ids[at]},"after_input":${at},"last_input":${at + 1}}`
     })
-    const values = [`[${jobs.join(',')}]`]
-    await (executor
-      ? this.#store.runIn(executor, 'enqueue_workflow', values)
-      : this.#store.run('enqueue_workflow', values))
+    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, executor === undefined, null]
+    await (executor ? this.#store.runIn(executor, 'enqueue', values) : this.#store.run('enqueue', values))
     if (!executor) this.#followUps.admit(ids)
     return ids
   }
 
   /**
-   * Returns the head of a job and the statement that enqueues the job. Jobs with the same options share a head, which
+   * Returns the head of a job and what the job waits for. Jobs with the same options share a head, which
    * is the start of a JSON object. With `unique`, also returns a function that returns the unique key for an input.
    */
   #headOf(definition: AnyDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
@@ -264,16 +255,14 @@ export class Intake {
     const trace = this.#tracing.tracer?.traceparent()
     if (trace !== undefined) head += `,"links":${JSON.stringify({ ...links, trace })}`
     else if (links) head += `,"links":${JSON.stringify(links)}`
-    // A trace alone never delays a job, so a trace makes the job linked only in combination with a unique key.
-    const isLinked = links !== undefined || (trace !== undefined && unique !== undefined)
-    const statement: EnqueueStatement = isLinked ? 'enqueue_linked' : isLater ? 'enqueue_later' : 'enqueue'
-    if (unique === undefined) return { head, statement }
+    const waits: EnqueueClass = links?.lane || links?.after ? 'linked' : isLater ? 'delayed' : 'ready'
+    if (unique === undefined) return { head, waits }
     const uniqueOf = readUnique(unique, isLater, many)
     const slotOf = (input: unknown) => {
       const { key, json } = uniqueOf(input)
       return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }
     }
-    return { head, statement, slotOf }
+    return { head, waits, slotOf }
   }
 
   /**
@@ -321,9 +310,11 @@ export class Intake {
   }
 }
 
-function foreign({ kind, priority, input, runAt, key, until, lane }: ForeignJob, queue: string) {
+function foreign(job: ForeignJob, queue: string, from: string) {
+  const { id, kind, priority, input, runAt, key, until, lane, failed } = job
   const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
   let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`
+  head += `,"failed":${failed},"log":${JSON.stringify([`Imported from ${from}: ${id}`])}`
   if (runAt !== null) head += `,"run_at":${JSON.stringify(runAt)}`
   if (lane !== null) head += `,"links":${JSON.stringify({ lane: { name: lane, max: 1 } })}`
   if (key !== null) head += `,"unique":${JSON.stringify({ key, until, existing: 'keep' })}`

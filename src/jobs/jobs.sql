@@ -2,21 +2,9 @@
 -- Hot statements call a function of the schema, because PostgreSQL caches the plans of functions.
 
 -- name: enqueue
--- Enqueues jobs that may run now. Returns their ids in the order of the inputs.
-select array_to_string(holdfast.job_enqueue($1::text::json, $2::text::json), ',') as ids
-
--- name: enqueue_later
--- Enqueues delayed jobs.
-select array_to_string(holdfast.job_enqueue_later($1::text::json, $2::text::json), ',') as ids
-
--- name: enqueue_linked
--- Enqueues jobs with links.
-select array_to_string(holdfast.job_enqueue_linked($1::text::json, $2::text::json, $3::boolean), ',') as ids
-
--- name: enqueue_unique
--- Enqueues jobs with unique keys. See job_enqueue_unique.
+-- Enqueues jobs. Returns their ids in the order of the inputs, and which are new if they have unique keys. See job_enqueue.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
-from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4::text)
+from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text)
 
 -- name: record_queue
 -- Stores a queue's name, which is shown to people.
@@ -67,11 +55,8 @@ where session = $1
   and number = $2
 
 -- name: claim
-select state, fence, jobs, new_cursors, oldest, newest, last
-from holdfast.job_claim(
-  $1::integer, $2::bigint, $3::text::bigint[], $4::text::integer[], $5::text::bigint[], $6::text[], $7::integer, $8::boolean,
-  $9::boolean
-)
+select state, fence, jobs
+from holdfast.job_claim($1::integer, $2::bigint, $3::text::bigint[], $4::text[], $5::integer, $6::boolean, $7::boolean)
 
 -- name: done
 select recorded, array_to_string(follow_ups, ',') as follow_ups
@@ -82,13 +67,14 @@ select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_end($1::text::json, $2::text::bigint[])
 
 -- name: mark_started
--- Marks that suspects are about to run.
-update holdfast.job
-set started = true
+-- Marks that suspects are about to run. Returns those that this worker still owns.
+insert into holdfast.job_note as n (id, fence, started)
+select s.id, s.fence, true
 from unnest($1::text::bigint[], $2::text::bigint[]) as s (id, fence)
-where job.id = s.id
-  and job.fence = s.fence
-returning job.id
+where exists (select from holdfast.claim where claim.fence = s.fence)
+on conflict on constraint job_note_pkey do update
+set started = true
+returning n.id
 
 -- name: check_running
 -- Returns the running jobs that the worker still owns, and the reasons why they must stop. Also notifies idle instances that a worker has
@@ -96,34 +82,25 @@ returning job.id
 with told as materialized (
   select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $3)
 )
-select job.id, job.cancelled
+select w.id, n.cancelled
 from told, unnest($1::text::bigint[], $2::text::bigint[]) as w (id, fence)
-join holdfast.job on job.id = w.id and job.fence = w.fence
+join holdfast.claim on claim.fence = w.fence
+left join holdfast.job_note n on n.id = w.id and n.fence = w.fence
 
 -- name: save_notes
 -- Stores handlers' progress and log lines.
-update holdfast.job
-set progress = coalesce(n.progress, job.progress),
-    log = case
-      when n.lines is null then job.log
-      else (
-        select array_agg(line order by at)
-        from (
-          select line, at
-          from unnest(job.log || array(select json_array_elements_text(n.lines))) with ordinality as l (line, at)
-          order by at desc
-          limit 100
-        ) as last_lines
-      )
-    end
+insert into holdfast.job_note as known (id, fence, progress, log)
+select n.id, n.fence, n.progress, case when n.lines is not null then array(select json_array_elements_text(n.lines)) end
 from json_to_recordset($1::text::json) as n (id bigint, fence bigint, progress real, lines json)
-where job.id = n.id
-  and job.fence = n.fence
+where exists (select from holdfast.claim where claim.fence = n.fence)
+on conflict on constraint job_note_pkey do update
+set progress = coalesce(excluded.progress, known.progress),
+    log = (known.log || excluded.log)[greatest(1, cardinality(known.log || excluded.log) - 99):]
 
 -- name: give_back
 -- Returns jobs to their queues if the response to their claim was lost ($2: the tokens of the claims).
 with lost as materialized (
-  select fence, jobs
+  select fence, ids
   from holdfast.claim
   where session = $1
     and token = any($2::text::bigint[])
@@ -132,7 +109,7 @@ select holdfast.job_end(
   (
     select coalesce(json_agg(json_build_object('id', id, 'fence', fence, 'state', 'returned')), '[]')
     from lost
-    cross join lateral unnest(jobs) as id
+    cross join lateral unnest(ids) as id
   ),
   array(select fence from lost)
 )
@@ -144,7 +121,7 @@ from holdfast.job_run_follow_ups($1::text::bigint[], $2::text::bigint[], $3::int
 -- name: draw_ids
 -- Reserves ids for the jobs in a workflow.
 with checked as materialized (
-  select holdfast.check_job_number()
+  select holdfast.job_era()
 )
 select array_to_string(array(select nextval('holdfast.job_number') from generate_series(1, $1::integer)), ',') as ids
 from checked
@@ -153,76 +130,32 @@ from checked
 -- Returns an upper limit of all job ids.
 select last_value from holdfast.job_number
 
--- name: enqueue_workflow
-select holdfast.job_enqueue_workflow($1::text::json)
-
--- name: record_import
--- Stores the number of failed attempts and the origin of imported jobs.
-with brought as materialized (
-  select id, failed, line
-  from json_to_recordset($1::text::json) as b (id bigint, failed integer, line text)
-),
-ready as (
-  update holdfast.job
-  set failed = brought.failed,
-      log = array[brought.line]
-  from brought
-  where job.id = brought.id
-)
-update holdfast.waiting
-set failed = brought.failed,
-    log = array[brought.line]
-from brought
-where waiting.id = brought.id
-
 -- name: states
 -- Returns the states and results of jobs.
-with asked as materialized (
-  select unnest($1::text::bigint[]) as id
-)
-select
-  j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, null as result,
-  null as error
-from asked
-join holdfast.job j on j.id = asked.id
-union all
-select w.id, w.kind, 'waiting', null, null
-from asked
-join holdfast.waiting w on w.id = asked.id
-union all
-select h.id, h.kind, h.state, h.result::text, h.error::text
-from asked
-join holdfast.job_history h on h.id = asked.id
+select id, kind, state, result::text as result, error::text as error
+from holdfast.job_find($1::text::bigint[])
 
 -- name: workflow
 -- Returns all jobs in the workflow that contains this job.
 with asked as materialized (
-  select coalesce(
-    (select (links->>'workflow')::bigint from holdfast.job where id = $1),
-    (select (links->>'workflow')::bigint from holdfast.waiting where id = $1),
-    (select (links->>'workflow')::bigint from holdfast.job_history where id = $1 limit 1),
-    $1
-  ) as workflow
+  select coalesce((select (links->>'workflow')::bigint from holdfast.job_find(array[$1::bigint])), $1) as workflow
+),
+members as materialized (
+  select array(
+    select id from holdfast.job where links ? 'workflow' and (links->>'workflow')::bigint = asked.workflow
+    union
+    select id from holdfast.waiting where links ? 'workflow' and (links->>'workflow')::bigint = asked.workflow
+    union
+    select id from holdfast.job_stopped where links ? 'workflow' and (links->>'workflow')::bigint = asked.workflow
+  ) as ids
+  from asked
 )
 select
-  asked.workflow, j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state,
-  j.links->'after' as after, j.failed + j.crashes + (j.session is not null)::integer as attempts,
-  j.enqueued_at, j.claimed_at, null::timestamptz as ended_at, null as error
-from asked
-join holdfast.job j on j.links ? 'workflow' and (j.links->>'workflow')::bigint = asked.workflow
-union all
-select
-  asked.workflow, w.id, w.kind, 'waiting', w.links->'after', w.failed + w.crashes, w.enqueued_at, null, null, null
-from asked
-join holdfast.waiting w on w.links ? 'workflow' and (w.links->>'workflow')::bigint = asked.workflow
-union all
-select
-  asked.workflow, h.id, h.kind, h.state, h.links->'after',
-  h.failed + h.crashes + (h.state in ('done', 'discarded'))::integer, h.enqueued_at, h.claimed_at, h.ended_at,
-  h.error::text
-from asked
-join holdfast.job_history h on h.links ? 'workflow' and (h.links->>'workflow')::bigint = asked.workflow
-order by 2
+  asked.workflow, f.id, f.kind, f.state, f.links->'after' as after,
+  f.failed + f.crashes + (f.state in ('running', 'done', 'discarded'))::integer as attempts,
+  f.enqueued_at, f.claimed_at, f.ended_at, f.error::text as error
+from asked, members, holdfast.job_find(members.ids) as f
+order by f.id
 
 -- name: maintain
 -- Also returns the oldest code version that the schema works with.
@@ -233,45 +166,23 @@ from holdfast.job_maintain($1::integer)
 select holdfast.job_roll_partitions($1::integer)
 
 -- name: find
--- Finds a job in any table.
+-- Finds a job.
 select
-  j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
-  case when j.session is null then 'ready' else 'running' end as state,
-  j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
-  j.claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
-  (select min(instance) from holdfast.worker where worker.session = j.session) as instance, j.cancelled
-from holdfast.job j
-where j.id = $1
-union all
-select
-  w.id, w.kind, w.queue::text, (select name from holdfast.queue where key = w.queue), 'waiting',
-  w.priority, w.payload::text, null, null, w.enqueued_at, w.run_at,
-  null, null, w.failed, w.crashes, null, w.log, w.failures::text, null, null
-from holdfast.waiting w
-where w.id = $1
-union all
-(
-  select
-    h.id, h.kind, h.queue::text, (select name from holdfast.queue where key = h.queue), h.state,
-    h.priority, h.payload::text, h.result::text, h.error::text, h.enqueued_at, null::timestamptz,
-    h.claimed_at, h.ended_at, h.failed, h.crashes, h.progress, h.log, h.failures::text, null, null::text
-  from holdfast.job_history h
-  where h.id = $1
-  -- At most one row exists. Without the limit, the planner expects thousands and compiles the statement (JIT).
-  limit 1
-)
+  f.id, f.kind, f.queue::text, (select name from holdfast.queue where key = f.queue) as queue_name, f.state, f.priority,
+  f.payload::text as payload, f.result::text as result, f.error::text as error, f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.failed,
+  f.crashes, f.progress, f.log, f.failures::text as failures,
+  case when f.state = 'running' then (select min(instance) from holdfast.worker where worker.session = f.session) end as instance,
+  f.cancelled
+from holdfast.job_find(array[$1::bigint]) as f
 
 -- name: waits_for
 -- Returns the reason why a waiting or ready job is not running.
 with this as materialized (
-  select 'ready' as stage, queue, kind, priority, seq, null::bigint as lane, null::smallint as rank,
-    null::timestamptz as run_at, failed
-  from holdfast.job
-  where id = $1
-  union all
-  select stage, queue, kind, priority, seq, lane, rank, run_at, failed
-  from holdfast.waiting
-  where id = $1
+  select
+    coalesce(w.stage, f.state) as stage, f.queue, f.kind, f.priority, f.entry, w.seq, w.lane, w.rank, f.run_at, f.failed
+  from holdfast.job_find(array[$1::bigint]) as f
+  left join holdfast.waiting w on w.id = f.id
+  where f.state in ('waiting', 'ready')
 )
 select
   this.stage, this.kind, this.run_at, coalesce(this.run_at <= clock_timestamp(), true) as is_due, this.failed,
@@ -285,10 +196,9 @@ select
     when 'ready' then (
       select count(*)::integer
       from (
-        select from holdfast.job
-        where job.queue = this.queue
-          and job.session is null
-          and (job.priority > this.priority or job.priority = this.priority and job.seq < this.seq)
+        select from holdfast.job_ready
+        where job_ready.queue = this.queue
+          and (job_ready.priority > this.priority or job_ready.priority = this.priority and job_ready.entry < this.entry)
         limit 10000
       ) as before
     )
@@ -312,11 +222,19 @@ select
         select min(instance) from holdfast.worker where worker.session = placed.session
       )))
       from (
-        select job.id, job.session
-        from holdfast.job
-        where links ? 'lane'
-          and (links->'lane'->>'key')::bigint = this.lane
-        order by job.id
+        select f.id, f.session
+        from holdfast.job_find(
+          array(
+            select entered.id
+            from holdfast.job entered
+            where entered.links ? 'lane'
+              and (entered.links->'lane'->>'key')::bigint = this.lane
+            order by entered.entry desc
+            limit 1000
+          )
+        ) as f
+        where f.state in ('ready', 'running')
+        order by f.id
         limit 20
       ) as placed
     )
@@ -331,12 +249,6 @@ left join lateral (
   select * from holdfast.lane where lane.key = this.lane order by version desc limit 1
 ) as l on true
 
--- name: ended
--- Returns the jobs that have ended.
-select id, state, result::text as result, error::text as error
-from holdfast.job_history
-where id = any($1::text::bigint[])
-
 -- name: cancel
 -- Cancels a job. See job_cancel.
 select array_to_string(follow_ups, ',') as follow_ups
@@ -344,76 +256,16 @@ from holdfast.job_cancel($1::bigint, $2)
 where answer is not null
 
 -- name: retry
--- Runs a job again that is waiting, cancelled, discarded or buried. Links can still delay the job. A unique job runs again only if no other
--- job has its key.
-with candidate as materialized (
-  select id, queue, kind, links
-  from holdfast.job_history
-  where id = $1
-    and state <> 'done'
-  for update
-),
-admitted as materialized (
-  select id
-  from candidate
-  where links is null
-    or holdfast.job_retake_key(id, queue, kind, links)
-),
-ended as (
-  delete from holdfast.job_history
-  where id = any(array(select id from admitted))
-    and state <> 'done'
-  returning id, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures, links
-),
-waiting as (
-  delete from holdfast.waiting
-  where id = $1
-    and links is null
-  returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures
-),
-hurried as (
-  update holdfast.waiting
-  set run_at = clock_timestamp()
-  where id = $1
-    and links is not null
-  returning id, queue
-),
-back as (
-  insert into holdfast.job
-    (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures)
-  select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, 0, 0, max_crashes, log, failures
-  from ended
-  where links is null
-  union all
-  select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log,
-    failures
-  from waiting
-  returning id, queue
-),
-linked as (
-  insert into holdfast.waiting
-    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links)
-  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links
-  from ended
-  where links is not null
-  returning id, queue
-)
-select id, is_linked, holdfast.job_wake(queue, 1)
-from (
-  select *, false as is_linked from back
-  union all
-  select *, true from linked
-  union all
-  select *, true from hurried
-) as moved
+-- Runs a job again. See job_retry.
+select holdfast.job_retry($1::bigint) as is_retried
 
 -- name: redrive
 -- Runs up to $2 buried jobs of a queue again. Links can still delay these jobs. Jobs whose unique key belongs to another job are skipped.
--- The statement waits for row locks. Relies on job_history_failed. The first call returns its start time, and later calls pass it: jobs
+-- The statement waits for row locks. Relies on job_stopped_state. The first call returns its start time, and later calls pass it: jobs
 -- that are buried after this time are skipped, because a job that fails immediately would otherwise be redriven forever.
 with candidate as materialized (
   select id, ended_at, queue, kind, links
-  from holdfast.job_history
+  from holdfast.job_stopped
   where queue = $1
     and state = 'buried'
     and ended_at < coalesce(to_timestamp($3::double precision), statement_timestamp())
@@ -422,9 +274,9 @@ with candidate as materialized (
       or links->'unique'->>'until' = 'window'
       or not exists (
         select from holdfast.unique_job u
-        where u.queue = job_history.queue
-          and u.kind = job_history.kind
-          and u.key = job_history.links->'unique'->>'key'
+        where u.queue = job_stopped.queue
+          and u.kind = job_stopped.kind
+          and u.key = job_stopped.links->'unique'->>'key'
           and (u.expires_at is null or u.expires_at > clock_timestamp())
       )
     )
@@ -433,42 +285,16 @@ with candidate as materialized (
   for update
 ),
 buried as materialized (
-  select id, ended_at
+  select id
   from (select * from candidate order by links->'unique'->>'key' collate "C") as in_order
   where links is null
     or holdfast.job_retake_key(id, queue, kind, links)
-),
-ended as (
-  delete from holdfast.job_history
-  using buried
-  where job_history.id = buried.id
-    and job_history.ended_at = buried.ended_at
-    and state = 'buried'
-  returning job_history.*
-),
-back as (
-  insert into holdfast.job (id, seq, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures)
-  select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, max_crashes, log, failures
-  from (select * from ended where links is null order by id) as in_order
-  returning queue
-),
-linked as (
-  insert into holdfast.waiting
-    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links)
-  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links
-  from ended
-  where links is not null
-  returning queue
-),
-woken as (
-  select count(*) as jobs, holdfast.job_wake(queue, count(*))
-  from (select * from back union all select * from linked) as moved
-  group by queue
 )
 select
-  coalesce(sum(jobs), 0)::integer as jobs,
-  coalesce($3::double precision, extract(epoch from statement_timestamp()))::double precision as started_at
-from woken
+  count(*)::integer as jobs,
+  coalesce($3::double precision, extract(epoch from statement_timestamp()))::double precision as started_at,
+  holdfast.job_run_again(array_agg(id))
+from buried
 
 -- name: pause
 -- Pauses or resumes a queue.

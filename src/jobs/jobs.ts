@@ -287,9 +287,9 @@ export class Jobs {
    */
   async retry(id: number): Promise<boolean> {
     checkId(id)
-    const [row] = await this.#calls.write(() => this.#store.write<{ is_linked: boolean }>('retry', [id]))
-    if (row?.is_linked) this.#followUps.admit([id])
-    return row !== undefined
+    const [row] = await this.#calls.write(() => this.#store.write<{ is_retried: boolean }>('retry', [id]))
+    if (row!.is_retried) this.#followUps.admit([id])
+    return row!.is_retried
   }
 
   /**
@@ -334,11 +334,11 @@ export class Jobs {
     try {
       for (let attempt = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()
-        const [row] = await this.#store.run<Pick<StatusRow, 'state' | 'result' | 'error'>>('ended', [
+        const [row] = await this.#store.run<Pick<StatusRow, 'state' | 'result' | 'error'>>('states', [
           arrayLiteral([id]),
         ])
         if (row?.state === 'done') return row.result === null ? undefined : JSON.parse(row.result)
-        if (row) {
+        if (row && hasEnded(row.state)) {
           throw new JobFailedError(id, row.state as 'buried', row.error === null ? undefined : JSON.parse(row.error))
         }
         const leftMs = until - performance.now()
@@ -368,7 +368,7 @@ export class Jobs {
    */
   async resume(queue: string): Promise<void> {
     await this.#pause(queue, false)
-    for (const worker of this.#workers) worker.onQueueResumed()
+    for (const worker of this.#workers) worker.wake()
   }
 
   /**

@@ -14,8 +14,6 @@ export interface Links {
   readonly ifFailed?: 'run' | 'wait' | undefined
   /** Whether all jobs in `after` have ended. */
   readonly met?: boolean | undefined
-  /** Whether other jobs are waiting for this job. */
-  readonly awaited?: boolean | undefined
   /** ID of the job's workflow, which is the ID of the workflow's first job. */
   readonly workflow?: number | undefined
   /** Tracing span that enqueued the job, as a W3C traceparent. This link never delays the job. */

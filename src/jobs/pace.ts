@@ -12,7 +12,7 @@ interface PaceOptions {
 const maxPerClaim = 1_000
 /** A worker claims at most as many jobs in advance as it finishes within this time. */
 const aheadMs = 40
-export const maxAhead = 4_000
+const maxAhead = 4_000
 /** Maximum number of unrecorded outcomes. Above this number, the worker claims no jobs. */
 const maxUnrecorded = 10_000
 const rateEveryMs = 20

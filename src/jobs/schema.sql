@@ -15,59 +15,95 @@ comment on column holdfast.queue.key is 'Key that lock_key() derives from the na
 comment on column holdfast.queue.paused_at is 'Start of the pause. Null if the queue is not paused.';
 
 create table holdfast.job (
-  id bigint primary key,
-  seq bigint not null,
   queue bigint not null,
+  id bigint not null,
+  entry bigint not null,
+  xid xid8 not null default pg_current_xact_id(),
+  entered_at timestamptz not null default clock_timestamp(),
+  era integer not null,
   priority smallint not null,
   kind text not null,
   payload json not null,
-  enqueued_at timestamptz not null default clock_timestamp(),
-  session integer,
-  fence bigint,
-  claimed_at timestamptz,
-  failed integer not null default 0,
-  crashes smallint not null default 0,
-  max_crashes smallint not null default 3,
-  started boolean not null default false,
-  cancelled text,
-  progress real,
+  enqueued_at timestamptz,
+  failed integer,
+  crashes smallint,
+  max_crashes smallint,
   log text[],
   failures jsonb,
   links jsonb
-) with (
-  -- A claim writes a new version of each row. This creates no index entry if the page has space for the new version.
-  fillfactor = 40,
-  autovacuum_vacuum_scale_factor = 0.02,
-  autovacuum_vacuum_insert_scale_factor = 0.2,
-  autovacuum_vacuum_cost_delay = 0
-);
+) partition by range (entered_at);
 comment on table holdfast.job is
-  'Jobs that may run now, and running jobs. Waiting jobs are in waiting, ended jobs in job_history. '
-  'No index may contain a column that a claim changes.';
+  'Entries of jobs into their queues. Rows are only inserted. A job that returns to its queue gets another entry, and its newest entry '
+  'counts. Partitions are dropped when all their jobs have ended and their retention time is over. The function job_find tells the state '
+  'of a job.';
 comment on column holdfast.job.id is 'ID of the job. It never changes.';
-comment on column holdfast.job.seq is
-  'Position among the jobs with the same queue and priority. The job gets a new position each time it returns to this table, because '
-  'cursors may have passed the old position.';
+comment on column holdfast.job.entry is 'Number of the entry. The first entry of a job has the number of the job.';
+comment on column holdfast.job.xid is
+  'Transaction that made the entry. Claims find an entry through the time at which this transaction became visible (see frontier).';
+comment on column holdfast.job.era is
+  'Number of the cluster whose transaction ids the entry uses. A new era begins when the tables are restored into another cluster.';
 comment on column holdfast.job.priority is 'Priority from -5 to 5. Larger numbers run first.';
-comment on column holdfast.job.session is
-  'Number of the epoch that claimed the job. Null if the job is not claimed.';
-comment on column holdfast.job.fence is 'Fencing token of the claim. Every write to a running job must present this token.';
-comment on column holdfast.job.failed is 'Number of failed attempts.';
-comment on column holdfast.job.crashes is 'Number of workers that died while they held the job.';
-comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried.';
-comment on column holdfast.job.started is
-  'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is charged to the job only if this column '
-  'is set.';
-comment on column holdfast.job.cancelled is 'Reason of the cancellation. Null if the job was not cancelled.';
-comment on column holdfast.job.progress is 'Progress that the handler reported.';
-comment on column holdfast.job.log is 'Last 100 lines that the handler logged.';
+comment on column holdfast.job.enqueued_at is 'Time at which the job was enqueued. Null if this is its first entry.';
+comment on column holdfast.job.failed is 'Number of failed attempts before this entry. Null means 0.';
+comment on column holdfast.job.crashes is 'Number of workers that died while they held the job, before this entry. Null means 0.';
+comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried. Null means 3.';
+comment on column holdfast.job.log is 'Last 100 lines that the handler had logged before this entry.';
 comment on column holdfast.job.failures is 'Last 20 attempts that failed or crashed: error, time and instance.';
 comment on column holdfast.job.links is
   'Links to other jobs, trace id and unique key. Null for most jobs. The value moves with the job from table to table.';
-create index job_order on holdfast.job (queue, priority, seq);
+create index job_order on holdfast.job (queue, priority, era, xid, entry);
+create index job_id on holdfast.job (id);
 -- Finds the jobs that occupy a lane's slots.
-create index job_lane on holdfast.job (((links->'lane'->>'key')::bigint)) where links ? 'lane';
+create index job_lane on holdfast.job (((links->'lane'->>'key')::bigint), entry) where links ? 'lane';
 create index job_workflow on holdfast.job (((links->>'workflow')::bigint)) where links ? 'workflow';
+
+create table holdfast.job_default partition of holdfast.job default;
+comment on table holdfast.job_default is 'Entries from a time whose partition did not exist yet.';
+
+create table holdfast.frontier (
+  queue bigint not null,
+  priority smallint not null,
+  number bigint not null,
+  era integer not null,
+  base pg_snapshot not null,
+  upto pg_snapshot not null,
+  at_xid xid8 not null,
+  at_entry bigint not null,
+  is_read boolean not null,
+  primary key (queue, priority, number)
+) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
+comment on table holdfast.frontier is
+  'How far each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number counts. The '
+  'primary key turns two claims of the same jobs into an error.';
+comment on column holdfast.frontier.era is 'Era whose entries are being read. Earlier eras have been read completely.';
+comment on column holdfast.frontier.base is 'Entries of transactions that this snapshot sees have been read.';
+comment on column holdfast.frontier.upto is
+  'The current window contains the entries of transactions that this snapshot sees and that base does not see.';
+comment on column holdfast.frontier.at_xid is 'Position in the window: transaction of the last entry that was read.';
+comment on column holdfast.frontier.at_entry is 'Position in the window: last entry that was read.';
+comment on column holdfast.frontier.is_read is 'Whether the window has been read completely. upto is the base of the next window.';
+
+create table holdfast.job_skipped (
+  entry bigint primary key,
+  id bigint not null,
+  queue bigint not null,
+  priority smallint not null,
+  kind text not null,
+  has_key boolean not null
+);
+comment on table holdfast.job_skipped is
+  'Ready entries that a claim has passed: the worker does not know their kind, or a transaction was using their unique key. A later claim '
+  'takes them from here.';
+comment on column holdfast.job_skipped.has_key is 'Whether the job has a unique key.';
+create index job_skipped_queue on holdfast.job_skipped (queue, kind, priority, entry);
+
+create table holdfast.job_removed (
+  entry bigint primary key,
+  queue bigint not null,
+  removed_at timestamptz not null default clock_timestamp()
+);
+comment on table holdfast.job_removed is 'Ready entries that will never be claimed, because the job was cancelled or replaced.';
+create index job_removed_queue on holdfast.job_removed (queue);
 
 create table holdfast.waiting (
   id bigint primary key,
@@ -106,14 +142,13 @@ create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
 create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
 create index waiting_workflow on holdfast.waiting (((links->>'workflow')::bigint)) where links ? 'workflow';
 
-create table holdfast.job_history (
+create table holdfast.job_stopped (
   id bigint not null,
   queue bigint not null,
   priority smallint not null,
   kind text not null,
   payload json not null,
   state text not null,
-  result json,
   error json,
   enqueued_at timestamptz not null,
   claimed_at timestamptz,
@@ -128,27 +163,71 @@ create table holdfast.job_history (
   failures jsonb,
   links jsonb
 ) partition by range (ended_at);
-comment on table holdfast.job_history is
-  'Ended jobs, partitioned by the day (UTC) on which they ended. Expired partitions are dropped. Columns without a comment: see '
-  'job.';
-comment on column holdfast.job_history.state is
-  'done: the handler returned. cancelled: a caller or an operator cancelled the job. discarded: the handler discarded it. '
-  'buried: the job failed permanently, and redrive brings it back.';
-comment on column holdfast.job_history.result is 'Return value of the handler. Null if it returned nothing.';
-comment on column holdfast.job_history.error is 'Error that ended the job: name, message and code.';
-comment on column holdfast.job_history.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
-comment on column holdfast.job_history.session is 'Number of the epoch that ran the last attempt. Null if there was no attempt.';
-comment on column holdfast.job_history.fence is 'Fencing token of the last claim.';
-create unique index job_history_id on holdfast.job_history (id, ended_at);
+comment on table holdfast.job_stopped is
+  'Jobs that ended without success: cancelled, discarded or buried. Partitioned by the day (UTC) on which they ended. Expired partitions '
+  'are dropped. Columns without a comment: see job. The view job_history shows these jobs and those that are done.';
+comment on column holdfast.job_stopped.state is
+  'cancelled: a caller or an operator cancelled the job. discarded: the handler discarded it. buried: the job failed permanently, and '
+  'redrive brings it back.';
+comment on column holdfast.job_stopped.error is 'Error that ended the job: name, message and code.';
+comment on column holdfast.job_stopped.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
+comment on column holdfast.job_stopped.session is 'Number of the epoch that ran the last attempt. Null if there was no attempt.';
+comment on column holdfast.job_stopped.fence is 'Fencing token of the last claim.';
+create unique index job_stopped_id on holdfast.job_stopped (id, ended_at);
 -- Logical replication needs an identity for updates and deletes. An index is used because "pg_restore --clean" cannot drop the primary
 -- key of a partition.
-alter table holdfast.job_history replica identity using index job_history_id;
-create index job_history_failed on holdfast.job_history (queue, state, id) where state <> 'done';
-create index job_history_workflow on holdfast.job_history (((links->>'workflow')::bigint)) where links ? 'workflow';
+alter table holdfast.job_stopped replica identity using index job_stopped_id;
+create index job_stopped_state on holdfast.job_stopped (queue, state, id);
+create index job_stopped_workflow on holdfast.job_stopped (((links->>'workflow')::bigint)) where links ? 'workflow';
 
-create table holdfast.job_history_default partition of holdfast.job_history default;
-alter table holdfast.job_history_default replica identity using index job_history_default_id_ended_at_idx;
-comment on table holdfast.job_history_default is 'Jobs that ended on a day whose partition did not exist yet.';
+create table holdfast.job_stopped_default partition of holdfast.job_stopped default;
+alter table holdfast.job_stopped_default replica identity using index job_stopped_default_id_ended_at_idx;
+comment on table holdfast.job_stopped_default is 'Jobs that ended without success on a day whose partition did not exist yet.';
+
+create table holdfast.job_end (
+  bucket bigint not null,
+  fence bigint not null,
+  session integer not null,
+  claimed_at timestamptz not null,
+  ended_at timestamptz not null default clock_timestamp(),
+  is_done boolean not null,
+  ids bigint[] not null,
+  results json
+) partition by range (ended_at);
+comment on table holdfast.job_end is
+  'Attempts that have ended: a row for each statement that recorded outcomes, claim and bucket. Rows are only inserted. Jobs that did not '
+  'succeed are also in job_history, waiting or, with another entry, in job.';
+comment on column holdfast.job_end.bucket is 'The value of job_bucket() for each of the ids. Finds the end of a job.';
+comment on column holdfast.job_end.fence is 'Fencing token of the claim.';
+comment on column holdfast.job_end.session is 'Number of the epoch that claimed the jobs.';
+comment on column holdfast.job_end.is_done is 'Whether the handlers returned. Otherwise the jobs were cancelled, retried and so on.';
+comment on column holdfast.job_end.ids is 'IDs of the jobs, in ascending order.';
+comment on column holdfast.job_end.results is
+  'Return values in the order of ids: [value], or [] if the handler returned nothing. Null if no handler returned anything.';
+create index job_end_bucket on holdfast.job_end (bucket, fence);
+create index job_end_ended_at on holdfast.job_end using brin (ended_at);
+
+create table holdfast.job_end_default partition of holdfast.job_end default;
+comment on table holdfast.job_end_default is 'Ends from a time whose partition did not exist yet.';
+
+create table holdfast.job_note (
+  id bigint not null,
+  fence bigint not null,
+  noted_at timestamptz not null default clock_timestamp(),
+  started boolean not null default false,
+  cancelled text,
+  progress real,
+  log text[],
+  primary key (id, fence)
+);
+comment on table holdfast.job_note is 'What was noted about a running job. Most jobs have no row here.';
+comment on column holdfast.job_note.fence is 'Fencing token of the claim.';
+comment on column holdfast.job_note.started is
+  'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is charged to the job only if this column '
+  'is set.';
+comment on column holdfast.job_note.cancelled is 'Reason of the cancellation. Null if the job was not cancelled.';
+comment on column holdfast.job_note.progress is 'Progress that the handler reported.';
+comment on column holdfast.job_note.log is 'Last 100 lines that the handler logged during this attempt.';
 
 create table holdfast.worker (
   session integer not null,
@@ -172,17 +251,19 @@ create table holdfast.claim (
   fence bigint primary key,
   session integer not null,
   token bigint not null,
-  jobs bigint[] not null,
+  ids bigint[] not null,
+  linked jsonb,
   claimed_at timestamptz not null default clock_timestamp()
 );
 -- Compression would cost more than the write.
-alter table holdfast.claim alter column jobs set storage external;
+alter table holdfast.claim alter column ids set storage external;
 comment on table holdfast.claim is
-  'Claims: the jobs that one statement claimed. Maintenance finds a dead worker''s jobs through its claims. The row of a job decides '
-  'whether the claim still owns it.';
+  'Claims: the jobs that one statement claimed. A job is running if a claim contains its id and job_end contains no end of this claim for '
+  'it. Only the owner of a claim can record ends.';
 comment on column holdfast.claim.session is 'Number of the epoch that claimed the jobs.';
 comment on column holdfast.claim.token is 'Token that the worker chose. The worker uses the token to find the claim if the response was lost.';
-comment on column holdfast.claim.jobs is 'IDs of the jobs. The row is deleted when all of them have ended.';
+comment on column holdfast.claim.ids is 'IDs of the jobs. The row is deleted when all of them have ended.';
+comment on column holdfast.claim.linked is 'The jobs with links that act on other jobs: id, queue, kind and links. Null if there are none.';
 
 create table holdfast.unique_job (
   queue bigint not null,

@@ -6,6 +6,7 @@ import {
   retryOnConflict,
   type Statement,
   sqlstate,
+  sqlstateOf,
 } from '../postgres/index.js'
 
 export interface JobStoreOptions {
@@ -16,9 +17,6 @@ export interface JobStoreOptions {
 
 type StatementName =
   | 'enqueue'
-  | 'enqueue_later'
-  | 'enqueue_linked'
-  | 'enqueue_unique'
   | 'record_queue'
   | 'register_worker'
   | 'set_sleeping'
@@ -34,15 +32,12 @@ type StatementName =
   | 'run_follow_ups'
   | 'draw_ids'
   | 'last_id'
-  | 'enqueue_workflow'
-  | 'record_import'
   | 'states'
   | 'workflow'
   | 'waits_for'
   | 'maintain'
   | 'roll_partitions'
   | 'find'
-  | 'ended'
   | 'cancel'
   | 'retry'
   | 'redrive'
@@ -52,6 +47,8 @@ export class JobStore {
   readonly sql: Record<StatementName, Statement>
   readonly transactionStatements: TransactionStatements
   readonly #options: JobStoreOptions
+  /** Whether the database's default isolation level is higher than read committed. Found out by the first claim. */
+  #isHigherIsolation = false
 
   constructor(options: JobStoreOptions) {
     this.#options = options
@@ -70,7 +67,24 @@ export class JobStore {
   run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
     // Retries after a check violation, because a job may end while the day's partition is being created.
-    return retryOnConflict(() => database.query<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
+    return retryOnConflict(async () => {
+      if (this.#isHigherIsolation) return this.#runAtReadCommitted<Row>(name, values)
+      try {
+        return await database.query<Row>(this.sql[name].text, values, expiryMs)
+      } catch (error) {
+        if (sqlstateOf(error) !== sqlstate.notReadCommitted) throw error
+        this.#isHigherIsolation = true
+        return this.#runAtReadCommitted<Row>(name, values)
+      }
+    }, sqlstate.checkViolation)
+  }
+
+  /** At a higher isolation level, a statement that has waited for a lock would not see what the lock protects. */
+  #runAtReadCommitted<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
+    return this.#options.database.transaction(async (tx) => {
+      await tx.query('set transaction isolation level read committed')
+      return tx.query<Row>(this.sql[name].text, values)
+    }, this.#options.expiryMs)
   }
 
   /** Runs a statement that reads many rows. See `Database.read`. */

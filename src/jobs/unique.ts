@@ -141,7 +141,7 @@ export class UniqueEnqueuing {
    */
   async many(asked: readonly NewUniqueJob[], tx: Executor | undefined): Promise<JobRef[]> {
     if (tx === undefined) return this.#patiently(asked, performance.now() + maxBusyMs)
-    return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue_unique', [...valuesOf(asked), false, null]))
+    return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue', [...valuesOf(asked), false, null]))
   }
 
   async #serialize(asked: NewUniqueJob, until: number): Promise<JobRef> {
@@ -168,7 +168,7 @@ export class UniqueEnqueuing {
   /** Runs the statement. Returns undefined if an open transaction blocks the statement. */
   async #try(asked: readonly NewUniqueJob[]): Promise<JobRef[] | undefined> {
     try {
-      return refsOf(await this.#store.run<UniqueRow>('enqueue_unique', [...valuesOf(asked), true, `${patienceMs}ms`]))
+      return refsOf(await this.#store.run<UniqueRow>('enqueue', [...valuesOf(asked), true, `${patienceMs}ms`]))
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return undefined
       throw error

@@ -17,13 +17,11 @@ import {
 } from '../postgres/index.js'
 import { Attempts, type AttemptsOptions } from './attempts.js'
 import type { Claim, ClaimedJob, ClaimedRow, Claims } from './claims.js'
-import { Cursors, type ScanStart } from './cursors.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError } from './errors.js'
 import { stopMs } from './handlers.js'
-import { type LookBack, LookBacks, nearEveryMs } from './look-backs.js'
-import { maxAhead, Pace } from './pace.js'
+import { Pace } from './pace.js'
 import type { JobStore } from './store.js'
 
 interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 'draining' | 'onRoom' | 'onBroken'> {
@@ -41,8 +39,8 @@ interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 
   readonly onClosed: () => void
 }
 
-/** Maximum number of jobs per look-back that runs in parallel with the main loop. */
-const maxPerLookBack = 100
+/** Interval at which a busy worker looks for priorities that have not been used before. */
+const thoroughEveryMs = 50
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
@@ -61,13 +59,11 @@ export class Worker {
   readonly #options: WorkerOptions
   readonly #store: JobStore
   readonly #claims: Claims
-  readonly #cursors: Cursors
   readonly #endings: Endings
   readonly #kinds: readonly string[]
   readonly #definitions: readonly AnyDefinition[]
   readonly #attempts: Attempts
   readonly #pace: Pace
-  readonly #lookBacks = new LookBacks()
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
   #epoch: Epoch | undefined
@@ -77,11 +73,9 @@ export class Worker {
   #isMarkedSleeping = false
   #busySince = 0
   #checkTimer: NodeJS.Timeout | undefined
-  #lookTimer: NodeJS.Timeout | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
+  #thoroughAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
-  /** Current look-back that runs in parallel with the main loop. */
-  #lookingBack: Promise<unknown> | undefined
   #closing: Promise<void> | undefined
   #isStarted = false
   /** Internal failure of this worker that has not been handled yet. */
@@ -97,7 +91,6 @@ export class Worker {
     this.#options = options
     this.#store = options.store
     this.#claims = options.claims
-    this.#cursors = new Cursors(options.queues)
     this.#endings = new Endings(options.store, options.followUps, this.#givingUp.signal, () => this.#wakeIfNeeded())
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
@@ -187,12 +180,6 @@ export class Worker {
     void this.#checkRunning(0)
   }
 
-  /** @internal Resets the cursors, because they have passed jobs of the queue while it was paused. */
-  onQueueResumed(): void {
-    this.#cursors.reset()
-    this.wake()
-  }
-
   /** @internal Reason why the worker currently cannot claim, start or end jobs. */
   get trouble(): HealthReason | undefined {
     if (this.#draining.signal.aborted) return undefined
@@ -214,7 +201,7 @@ export class Worker {
     for (const { reject } of this.#readyWaiters.splice(0)) reject(new ClosedError('The worker'))
     this.wake()
     // Waits for a claim that is still running, because its jobs must be returned.
-    await Promise.all([this.#working, this.#lookingBack])
+    await this.#working
     this.#attempts.giveBackQueued()
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
@@ -232,7 +219,6 @@ export class Worker {
     await Promise.race([this.#settled(), pause(this.#store.expiryMs, this.#givingUp.signal)])
     this.#givingUp.abort()
     clearInterval(this.#checkTimer)
-    clearTimeout(this.#lookTimer)
     this.#attempts.close()
     this.#forgetEpoch()
     if (this.#epoch?.trusted) {
@@ -271,15 +257,11 @@ export class Worker {
           await this.#waitForWake(1_000)
           continue
         }
-        const maxJobs = this.#pace.atOnce(want)
-        // If the worker claims no jobs in advance, a due look-back replaces the claim, because there are few free
-        // slots.
-        const reach = this.#pace.ahead === 0 ? this.#dueLook() : undefined
-        const found = reach ? await this.#look(reach, maxJobs) : await this.#claim('onward', maxJobs)
+        const found = await this.#claim(this.#pace.atOnce(want))
         failures = 0
         this.#failure = undefined
         if (found > 0) this.#stayAwake(found)
-        else if (!reach) await this.#sleep()
+        else await this.#sleep()
       } catch (error) {
         for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
         // After a `SchemaVersionError`, the worker cannot continue until its process runs newer code.
@@ -306,7 +288,6 @@ export class Worker {
     const { number, presence, queues } = this.#options
     this.#forgetEpoch()
     this.#attempts.loseAll(this.#epoch?.loss)
-    this.#cursors.reset()
     this.#isMarkedSleeping = false
     await this.#options.partitionsReady
     await this.#store.run('register_worker', [
@@ -320,7 +301,6 @@ export class Worker {
     this.#forgetEpoch = epoch.onLoss((reason) => this.#attempts.loseAll(reason))
     clearInterval(this.#checkTimer)
     this.#checkTimer = setInterval(() => void this.#checkRunning(watchEveryMs * 0.9), watchEveryMs)
-    this.#lookTimer ??= setTimeout(() => this.#lookBack(), nearEveryMs)
     if (!epoch.trusted) throw epoch.loss
     this.#resolveReady()
   }
@@ -331,24 +311,17 @@ export class Worker {
   }
 
   /** Runs one claim statement and returns the number of claimed jobs. */
-  async #claim(reach: ScanStart, maxJobs: number): Promise<number> {
+  async #claim(maxJobs: number): Promise<number> {
     this.#options.maintenance.checkVersion()
     const epoch = this.#epoch!
-    const { levels } = this.#cursors
-    const starts = this.#cursors.starts(reach)
-    const looksBack = reach !== 'onward'
     // Notifies idle instances every two seconds that a worker has jobs, because idle instances must detect the death of
     // this worker.
-    const announces = performance.now() - this.#announcedAt >= announceEveryMs
-    const found = await this.#claims.claim(epoch, {
-      queues: levels.map(({ queue }) => queue),
-      priorities: levels.map(({ priority }) => priority),
-      starts,
-      kinds: this.#kinds,
-      maxJobs,
-      announces,
-      looksBack,
-    })
+    const now = performance.now()
+    const announces = now - this.#announcedAt >= announceEveryMs
+    const isThorough = this.#isMarkedSleeping || now - this.#thoroughAt >= thoroughEveryMs
+    const { queues } = this.#options
+    const found = await this.#claims.claim(epoch, { queues, kinds: this.#kinds, maxJobs, announces, isThorough })
+    if (isThorough) this.#thoroughAt = now
     if (found.state === 'gone') {
       // Another instance has taken over this epoch's jobs. The epoch has ended, even if its session still looks alive.
       if (this.#epoch === epoch) this.#epoch = undefined
@@ -362,11 +335,6 @@ export class Worker {
     // This step must come first, because a worker must start or return all jobs that it has claimed.
     if (found.jobs.length > 0) this.#accept(epoch, found.fence, found.jobs)
     this.#resolveReady()
-    if (looksBack && found.isAll) {
-      if (found.oldest !== null) this.#cursors.raiseFloor(starts, BigInt(found.oldest))
-      this.#cursors.mark(found.last, BigInt(found.newest!))
-    }
-    if (!looksBack && found.cursors) this.#cursors.advance(found.cursors)
     if (found.jobs.length > 0 && announces) this.#announcedAt = performance.now()
     return found.jobs.length
   }
@@ -377,7 +345,7 @@ export class Worker {
     if (epoch !== this.#epoch || !epoch.trusted) return
     let jobs: ClaimedJob[]
     try {
-      jobs = [...rows].sort(inOrder).map((row) => this.#toClaimedJob(row, claim))
+      jobs = rows.map((row) => this.#toClaimedJob(row, claim))
     } catch (error) {
       for (const [id] of rows) this.#endings.giveBack({ id, claim })
       throw error
@@ -386,7 +354,7 @@ export class Worker {
   }
 
   #toClaimedJob(row: ClaimedRow, claim: Claim): ClaimedJob {
-    const [id, kind, input, , , failed = 0, crashes = 0, maxCrashes = 3, links = null] = row
+    const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null] = row
     const definition = this.#definitions[kind - 1]!
     return { claim, definition, id, input, failed, crashes, maxCrashes, links }
   }
@@ -427,9 +395,7 @@ export class Worker {
       this.#lastStepAt = performance.now()
       const want = this.#pace.claimCount()
       this.#wasWoken = false
-      const reach = this.#lookBacks.whileIdle
-      if (want > 0 && (await this.#claim(reach, this.#pace.atOnce(want))) > 0) return
-      if (want > 0) this.#lookBacks.onIdleScan(reach)
+      if (want > 0 && (await this.#claim(this.#pace.atOnce(want))) > 0) return
       if (this.#draining.signal.aborted) return
       if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
       if (this.#wasWoken || !this.#epoch?.trusted || this.#draining.signal.aborted) return
@@ -448,28 +414,6 @@ export class Worker {
 
   async #markSleeping(sleeping: boolean): Promise<void> {
     await this.#store.run('set_sleeping', [this.#epoch!.number, this.#options.number, sleeping])
-  }
-
-  /**
-   * Runs look-backs in parallel with the main loop while the worker is awake. While the worker is asleep, each poll is
-   * a look-back.
-   */
-  #lookBack(): void {
-    if (this.#draining.signal.aborted) return
-    this.#lookTimer = setTimeout(() => this.#lookBack(), nearEveryMs)
-    // A look-back may claim slightly more jobs than there are free slots. Otherwise, a job that was committed late
-    // could starve in a queue that is never empty.
-    const maxJobs = Math.min(maxPerLookBack, this.#pace.ahead)
-    const reach = maxJobs > 0 && this.#attempts.queued <= maxAhead ? this.#dueLook() : undefined
-    if (reach) this.#lookingBack = this.#look(reach, maxJobs).catch(() => {})
-  }
-
-  #dueLook(): LookBack | undefined {
-    return this.#busySince === 0 || !this.#epoch?.trusted ? undefined : this.#lookBacks.due()
-  }
-
-  #look(reach: LookBack, maxJobs: number): Promise<number> {
-    return this.#lookBacks.run(reach, () => this.#claim(reach, maxJobs))
   }
 
   /** Checks whether this worker still owns its long-running jobs, and whether these jobs have been cancelled. */
@@ -496,9 +440,4 @@ export class Worker {
       else if (cancelled !== null) run.stop(new JobCancelledError(run.id, cancelled))
     }
   }
-}
-
-/** Compares two rows by priority (larger first) and then by `seq`. */
-function inOrder([a, , , aSeq = a, aPriority = 0]: ClaimedRow, [b, , , bSeq = b, bPriority = 0]: ClaimedRow): number {
-  return bPriority - aPriority || aSeq - bSeq
 }

@@ -41,7 +41,7 @@ working as (
   select session, count(*) as workers from holdfast.worker group by session
 ),
 claimed as (
-  select session, sum(cardinality(jobs)) as jobs from holdfast.claim group by session
+  select session, sum(cardinality(ids)) as jobs from holdfast.claim group by session
 ),
 found as materialized (
   select
@@ -203,10 +203,15 @@ select json_build_object(
     select json_agg(j)
     from (
       select
-        job.id::text, job.kind, queue.name as queue, queue.namespace, job.progress, job.cancelled,
+        job.id::text, job.kind, queue.name as queue, queue.namespace, note.progress, note.cancelled,
         extract(epoch from running_job.claimed_at) * 1000 as "sinceMs"
       from running_job
-      cross join lateral (select * from holdfast.job where job.id = running_job.id offset 0) as job
+      cross join lateral (
+        select * from holdfast.job where job.id = running_job.id order by entry desc limit 1
+      ) as job
+      left join lateral (
+        select progress, cancelled from holdfast.job_note where job_note.id = job.id and job_note.fence = running_job.fence offset 0
+      ) as note on true
       left join holdfast.queue on queue.key = job.queue
       where running_job.session = (select session from row)
       order by job.id

@@ -139,10 +139,20 @@ placed as (
     row_number() over (partition by contended.key order by job.id) as place
   from contended
   cross join lateral (
-    select id, kind, session, coalesce(claimed_at, enqueued_at) as since
-    from holdfast.job
-    where links ? 'lane'
-      and (links->'lane'->>'key')::bigint = contended.key
+    -- A lane has at most max unended jobs, which are among its latest entries unless many of its entries were repeated.
+    select f.id, f.kind, f.session, coalesce(f.claimed_at, f.enqueued_at) as since
+    from holdfast.job_find(
+      array(
+        select entered.id
+        from holdfast.job entered
+        where entered.links ? 'lane'
+          and (entered.links->'lane'->>'key')::bigint = contended.key
+        order by entered.entry desc
+        limit 1000
+      )
+    ) as f
+    where f.state in ('ready', 'running')
+    order by f.id
     limit $2
   ) as job
   union all
@@ -197,7 +207,7 @@ order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
 -- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job does not block dependants that
--- are about to be released or cancelled. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
+-- are about to be released or cancelled. Relies on dependency_pkey and waiting_pkey.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all
@@ -206,23 +216,9 @@ with recursive needed as (
   where needs is not null
 ),
 contended as materialized (
-  select found.id, found.kind, found.queue, found.since, found.session, named.state
-  from (select needs from needed where needs is not null limit $1) as needed
-  cross join lateral (
-    select id, kind, queue, coalesce(claimed_at, enqueued_at) as since, coalesce(session, (
-        select max(claim.session) from holdfast.claim where job.session is null and job.id = any(claim.jobs)
-      )) as session, null as state
-    from holdfast.job
-    where id = needs
-    union all
-    select id, kind, queue, enqueued_at, null, 'waiting' from holdfast.waiting where id = needs
-    union all
-    (select id, kind, queue, ended_at, null, state from holdfast.job_history where id = needs order by ended_at desc limit 1)
-    limit 1
-  ) as found
-  cross join lateral (
-    select coalesce(found.state, case when found.session is null then 'ready' else 'running' end) as state
-  ) as named
+  select f.id, f.kind, f.queue, coalesce(f.ended_at, f.claimed_at, f.enqueued_at) as since,
+    case when f.state = 'running' then f.session end as session, f.state
+  from holdfast.job_find(array(select needs from needed where needs is not null limit $1)) as f
 ),
 held_back as materialized (
   select

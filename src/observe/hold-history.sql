@@ -87,31 +87,38 @@ select holdfast.lock_key($1, $2)::text as key
 
 -- name: latencies
 -- Returns the wait times and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes. Returns at most $5 queues in
--- a namespace ($3, or null) with a name ($4, or null), the queues with the most ended jobs first. Jobs are appended to a day's history in
--- the order in which they end, so a binary search over the pages finds the start without an index. Then the statement reads every n-th
--- page, at most $6 pages in total. A row may be slightly out of order, because it can reuse the space of a redriven job.
+-- a namespace ($3, or null) with a name ($4, or null), the queues with the most ended jobs first. Ends are appended in the order in which
+-- they happen, so a binary search over the pages of a partition finds the start without an index. Then the statement reads every n-th page,
+-- at most $6 pages in total, of these pages at most 5,000 rows, and of these rows at most 20,000 jobs. A row may be slightly out of order,
+-- because it can reuse the space of a redriven job. Relies on job_id.
 with recursive span as materialized (
   select clock_timestamp() as now, clock_timestamp() - make_interval(secs => $1::float8 * 3600) as from_at
 ),
-day as materialized (
+part as materialized (
   select
-    day as began_at,
-    day + interval '1 day' as ended_at,
-    pg_relation_size(coalesce(
-      to_regclass(format('%I.%I', holdfast.notification_channel(), 'job_history_' || to_char(day at time zone 'UTC', 'YYYYMMDD'))),
-      'holdfast.job_history_default'::regclass
-    )) / current_setting('block_size')::integer as pages
+    oid, parent, greatest(began_at, from_at) as began_at, coalesce(ended_at, 'infinity') as ended_at,
+    pg_relation_size(oid) / current_setting('block_size')::integer as pages,
+    -- Only a partition that begins before the requested time needs a binary search.
+    coalesce(began_at, '-infinity') < from_at as is_first
   from span
-  cross join generate_series(date_trunc('day', from_at, 'UTC'), now, '1 day') as day
+  cross join lateral (
+    select
+      inhrelid as oid,
+      inhparent as parent,
+      substring(pg_get_expr(relpartbound, inhrelid) from 'FROM \(''([^'']+)''\)')::timestamptz as began_at,
+      substring(pg_get_expr(relpartbound, inhrelid) from 'TO \(''([^'']+)''\)')::timestamptz as ended_at
+    from pg_inherits
+    join pg_class on pg_class.oid = inhrelid
+    where inhparent in ('holdfast.job_end'::regclass, 'holdfast.job_stopped'::regclass)
+  ) as partition
+  where coalesce(began_at, '-infinity') <= now
+    and coalesce(ended_at, 'infinity') > from_at
 ),
--- Only the first day can begin before the requested time, so only the first day needs a binary search.
 halving as (
-  select began_at, 0::bigint as low, pages as high
-  from day
-  where began_at = (select min(began_at) from day)
+  select oid, parent, ended_at, 0::bigint as low, pages as high from part where is_first
   union all
   select
-    began_at,
+    oid, parent, ended_at,
     case when is_before then middle + 1 else low end,
     case when is_before then high else middle end
   from (
@@ -120,38 +127,100 @@ halving as (
     where low < high
   ) as half
   cross join lateral (
-    select coalesce(max(ended_at) < (select from_at from span), false) as is_before
-    from holdfast.job_history
-    where ended_at >= half.began_at
-      and ended_at < half.began_at + interval '1 day'
-      and ctid >= format('(%s,0)', middle)::tid
-      and ctid < format('(%s,0)', middle + 1)::tid
+    select coalesce(max(looked.ended_at) < (select from_at from span), false) as is_before
+    from (
+      select job_end.ended_at
+      from holdfast.job_end
+      where half.parent = 'holdfast.job_end'::regclass
+        and job_end.ended_at < half.ended_at
+        and job_end.tableoid = half.oid
+        and ctid >= format('(%s,0)', middle)::tid
+        and ctid < format('(%s,0)', middle + 1)::tid
+      union all
+      select job_stopped.ended_at
+      from holdfast.job_stopped
+      where half.parent = 'holdfast.job_stopped'::regclass
+        and job_stopped.ended_at < half.ended_at
+        and job_stopped.tableoid = half.oid
+        and ctid >= format('(%s,0)', middle)::tid
+        and ctid < format('(%s,0)', middle + 1)::tid
+    ) as looked
   ) as looked
 ),
 stretch as materialized (
-  select day.began_at, day.ended_at, coalesce(first.page, 0) as first, pages - coalesce(first.page, 0) as pages
-  from day
-  left join (select began_at, max(low) as page from halving group by began_at) as first using (began_at)
+  select part.*, coalesce(first.page, 0) as first
+  from part
+  left join (select oid, max(low) as page from halving group by oid) as first using (oid)
+),
+page_step as materialized (
+  select greatest(1, ceil(sum(pages - first) / $6::integer))::integer as step from stretch
+),
+sampled_page as materialized (
+  select stretch.*, page
+  from stretch
+  cross join page_step
+  cross join lateral generate_series(stretch.first, stretch.pages - 1, step) as page
+),
+row_sample as materialized (
+  select *, ceil(count(*) over () / 5000.0)::integer as row_step, row_number() over () as place
+  from (
+    select h.*
+    from sampled_page
+    cross join lateral (
+      select fence, claimed_at, job_end.ended_at, ids
+      from holdfast.job_end
+      where job_end.ended_at >= sampled_page.began_at
+        and job_end.ended_at < sampled_page.ended_at
+        and job_end.tableoid = sampled_page.oid
+        and ctid >= format('(%s,0)', page)::tid
+        and ctid < format('(%s,0)', page + 1)::tid
+        and is_done
+      -- Without `offset 0`, the planner would scan the whole table for each page.
+      offset 0
+    ) as h
+    where sampled_page.parent = 'holdfast.job_end'::regclass
+  ) as every
+),
+job_sample as materialized (
+  select id, claimed_at, ended_at, row_step, ceil(count(*) over () / 20000.0)::integer as job_step, row_number() over () as place
+  from row_sample
+  cross join lateral unnest(ids) as id
+  where place % row_step = 0
 ),
 step as materialized (
-  select greatest(1, ceil(sum(pages) / $6::integer))::integer as step from stretch
+  select page_step.step * coalesce(max(row_step) * max(job_step), 1) as step, coalesce(max(row_step) * max(job_step), 1) as weight
+  from page_step
+  left join job_sample on true
+  group by page_step.step
 ),
 looked as materialized (
-  select h.queue, h.state, h.failed, h.crashes, h.enqueued_at, h.claimed_at, h.ended_at
-  from stretch
-  cross join step
-  cross join lateral generate_series(stretch.first, stretch.first + stretch.pages - 1, step) as page
+  select
+    entered.queue, 'done' as state, coalesce(entered.failed, 0) as failed, coalesce(entered.crashes, 0) as crashes,
+    coalesce(entered.enqueued_at, entered.entered_at) as enqueued_at, sampled.claimed_at, sampled.ended_at
+  from job_sample as sampled
   cross join lateral (
-    select *
-    from holdfast.job_history
-    where job_history.ended_at >= stretch.began_at
-      and job_history.ended_at < stretch.ended_at
-      and ctid >= format('(%s,0)', page)::tid
-      and ctid < format('(%s,0)', page + 1)::tid
-    -- Without `offset 0`, the planner would scan the whole table for each page.
-    offset 0
-  ) as h
-  where h.ended_at >= (select from_at from span)
+    select * from holdfast.job where job.id = sampled.id order by entry desc limit 1
+  ) as entered
+  where sampled.place % sampled.job_step = 0
+  union all
+  select queue, state, failed, crashes, enqueued_at, claimed_at, ended_at
+  from (
+    select h.*, row_number() over () as place
+    from sampled_page
+    cross join lateral (
+      select *
+      from holdfast.job_stopped
+      where job_stopped.ended_at >= sampled_page.began_at
+        and job_stopped.ended_at < sampled_page.ended_at
+        and job_stopped.tableoid = sampled_page.oid
+        and ctid >= format('(%s,0)', page)::tid
+        and ctid < format('(%s,0)', page + 1)::tid
+      offset 0
+    ) as h
+    where sampled_page.parent = 'holdfast.job_stopped'::regclass
+  ) as every
+  -- One in as many as of the done jobs.
+  where place % (select weight from step) = 0
 ),
 chosen as materialized (
   select looked.queue, queue.namespace, queue.name, count(*) as jobs

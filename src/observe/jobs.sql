@@ -2,25 +2,17 @@
 
 -- name: queues
 -- Returns at most $2 used queues (null for all) in a namespace ($1, or null for all) with a name ($4, or null for all). Returns for each
--- queue: the number of jobs by state (counted up to $3), the planner's estimate of live jobs, and the reasons why the next waiting jobs are
--- waiting. Relies on job_order, waiting_queue and job_history_failed.
+-- queue: the number of jobs by state (counted up to $3), an estimate of the ready jobs if there are more, and the reasons why the next
+-- waiting jobs are waiting. Relies on job_order, job_skipped_queue, waiting_queue and job_stopped_state.
 with
 -- include: used_queue
 -- include: running_job
+-- include: ready_stretch
 serving as materialized (
   select queue, count(*) as workers
   from holdfast.job_active_workers() as worker
   cross join lateral unnest(worker.queues) as queue
   group by queue
-),
-estimated as materialized (
-  select queue, (share * greatest(0, reltuples))::bigint as jobs
-  from pg_stats
-  join pg_class on pg_class.oid = 'holdfast.job'::regclass
-  cross join lateral unnest(most_common_vals::text::bigint[], most_common_freqs) as common (queue, share)
-  where schemaname = holdfast.notification_channel()
-    and tablename = 'job'
-    and attname = 'queue'
 ),
 known as materialized (
   select *
@@ -33,6 +25,55 @@ requested as materialized (
 ),
 running as materialized (
   select queue, count(*) as jobs from running_job group by queue
+),
+first_ready as materialized (
+  select stretch.queue, stretch.priority, stretch.kind, looked.entry, coalesce(looked.enqueued_at, looked.entered_at) as enqueued_at
+  from (select ready_stretch.*, 100 as max_rows from ready_stretch where ready_stretch.queue in (select key from requested)) as stretch
+  cross join lateral (
+    select *
+    from (
+-- include: stretch_entries
+    ) as entered
+    limit 1
+  ) as looked
+),
+ready as materialized (
+  select key as queue, count(looked.entry) as jobs
+  from requested
+  cross join lateral (
+    select entered.entry
+    from (select ready_stretch.*, $3::integer as max_rows from ready_stretch where ready_stretch.queue = key) as stretch
+    cross join lateral (
+-- include: stretch_entries
+    ) as entered
+    limit $3::integer
+  ) as looked
+  group by key
+),
+-- For each level with many ready jobs, probes 200 job numbers behind the first ready job. The share of the numbers that belong to the level
+-- is the share of its jobs.
+estimated as materialized (
+  select first_ready.queue, sum(span.numbers * probed.hits / 200)::bigint as jobs
+  from ready
+  join first_ready using (queue)
+  cross join lateral (select last_value - first_ready.entry + 1 as numbers from holdfast.job_number) as span
+  cross join lateral (
+    select count(*) as hits
+    from generate_series(0, 199) as probe
+    -- `offset 0` makes the planner look up each job by its ID.
+    cross join lateral (
+      select id, entry, queue, priority
+      from holdfast.job
+      where job.id = first_ready.entry + floor((probe + probe * 0.618034 % 1) * span.numbers / 200)::bigint
+      offset 0
+    ) as job
+    where job.queue = first_ready.queue
+      and job.priority = first_ready.priority
+      and job.entry = job.id
+  ) as probed
+  where ready.jobs >= $3::integer
+    and first_ready.kind is null
+  group by first_ready.queue
 )
 select json_build_object(
   'count', (select count(*) from known),
@@ -47,34 +88,15 @@ select json_build_object(
         extract(epoch from clock_timestamp() - paused_at) * 1000 as "pausedForMs",
         coalesce(workers, 0) as workers,
         coalesce(running.jobs, 0) as running,
-        greatest(
-          0,
-          -- This count includes running jobs, so that the planner can use an index-only scan.
-          (
-            select count(*)
-            from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
-          ) - coalesce(running.jobs, 0)
-        ) as ready,
+        coalesce(ready.jobs, 0) as ready,
         estimated.jobs as estimated,
-        (
-          select extract(epoch from min(enqueued_at)) * 1000
-          from generate_series(-5, 5) as level
-          cross join lateral (
-            select enqueued_at
-            from holdfast.job
-            where job.queue = key
-              and job.priority = level
-              and job.session is null
-              and job.id not in (select id from running_job)
-            order by seq
-            limit 1
-          ) as first
-        ) as "oldestAt",
+        (select extract(epoch from min(enqueued_at)) * 1000 from first_ready where first_ready.queue = key) as "oldestAt",
         waits.*,
         ended.*
       from requested
       left join running on running.queue = key
       left join serving on serving.queue = key
+      left join ready on ready.queue = key
       left join estimated on estimated.queue = key
       cross join lateral (
         select
@@ -100,10 +122,9 @@ select json_build_object(
         from unnest(array['buried', 'cancelled', 'discarded']) as wanted
         cross join lateral (
           select state
-          from holdfast.job_history h
-          where h.queue = key
-            and h.state = wanted
-            and h.state <> 'done'
+          from holdfast.job_stopped
+          where job_stopped.queue = key
+            and job_stopped.state = wanted
           limit (select $3::integer)
         ) as looked
       ) as ended
@@ -113,13 +134,16 @@ select json_build_object(
 ) as answer
 
 -- name: rates
--- Returns the number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of the history and
--- the $2 live jobs with the largest IDs. The counted period starts at the latest of three times: one minute ago, the oldest row that was
--- read, and midnight UTC. Relies on job_pkey and waiting_pkey.
+-- Returns the number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of ended jobs (see
+-- recent_history) and the $2 entries and waiting jobs with the largest IDs. The counted period starts at the latest of these times: one
+-- minute ago, the start of the ended jobs that were read, and the oldest entry that was read. Relies on job_id and waiting_pkey.
 with
 -- include: recent_history
-live as materialized (
-  select 'job' as place, * from (select queue, id, enqueued_at, failures from holdfast.job order by id desc limit $2::integer) as j
+latest as materialized (
+  select 'job' as place, *
+  from (
+    select queue, id, coalesce(enqueued_at, entered_at) as enqueued_at, failures from holdfast.job order by id desc limit $2::integer
+  ) as j
   union all
   select 'waiting', * from (select queue, id, enqueued_at, failures from holdfast.waiting order by id desc limit $2::integer) as w
 ),
@@ -127,25 +151,31 @@ since as materialized (
   select
     clock_timestamp() as until,
     greatest(
-      clock_timestamp() - interval '1 minute',
-      began_at,
-      -- If all pages were read, the oldest end time does not limit the period.
-      case when pages > $1::integer then (select min(ended_at) from tail) end,
+      counted_from.at,
       (
         select max(oldest)
-        from (select min(enqueued_at) as oldest from live group by place having count(*) >= $2::integer) as cut
+        from (select min(enqueued_at) as oldest from latest group by place having count(*) >= $2::integer) as cut
       )
     ) as at
-  from today
+  from counted_from
 ),
 gone as (
-  select queue, 'enqueued' as kind from live where enqueued_at >= (select at from since)
+  select queue, 'enqueued' as kind
+  from (
+    -- A job that has several entries is enqueued once.
+    select queue, id from latest where enqueued_at >= (select at from since)
+    union
+    select queue, id from tail where enqueued_at >= (select at from since)
+  ) as enqueued
   union all
-  select queue, 'enqueued' from tail where enqueued_at >= (select at from since)
-  union all
-  select queue, 'retried' from live
-  where failures is not null
-    and (failures -> -1 ->> 'at')::timestamptz >= (select at from since)
+  select queue, 'retried'
+  from (
+    select distinct queue, id
+    from latest
+    where failures is not null
+      and (failures -> -1 ->> 'at')::timestamptz >= (select at from since)
+      and id not in (select id from tail)
+  ) as retried
   union all
   select queue, state from tail where ended_at >= (select at from since)
 )
@@ -161,12 +191,13 @@ select json_build_object(
 -- Returns at most $10 jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), IDs ($5; each null for all), states
 -- ($6), states that match only after a failed attempt ($7), wait reasons ($8, or null) and input values ($9: pairs of a path and a text).
 -- Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and ended jobs from newest to oldest. Without an
--- index, the search scans at most $11 rows of each state and $12 rows of the history. If isCut is true, the scan stopped early. The limits
--- are subqueries, so that the planner chooses the index. Relies on job_order, job_pkey, waiting_queue, waiting_pkey, job_history_failed and
--- job_history_id.
+-- index, the search scans at most $11 rows of each state and $12 done jobs. If isCut is true, the scan stopped early. The limits are
+-- subqueries, so that the planner chooses the index. Relies on job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey,
+-- job_stopped_state and job_end_bucket.
 with
 -- include: used_queue
 -- include: running_job
+-- include: ready_stretch
 requested as materialized (
   select key
   from used_queue
@@ -185,47 +216,42 @@ wanted_input as materialized (
 -- scan reached its limit.
 by_id as (
   select
-    case when running_job.id is null then 2 else 1 end as part, job.id as place, job.id, job.queue,
-    case when running_job.id is null then 'ready' else 'running' end as state, kind, priority, enqueued_at, null::timestamptz as run_at,
-    running_job.claimed_at, null::timestamptz as ended_at, running_job.session, failed, crashes, progress, cancelled, null::json as error,
-    failures, links, null as stage, true as matches, false as is_cut
-  from holdfast.job
-  left join running_job using (id)
-  where job.id = any($5::text::bigint[])
-  union all
-  select
-    3, id, id, queue, 'waiting', kind, priority, enqueued_at, run_at, null, null, null, failed, crashes, null, null, null,
-    failures, links, stage, true, false
-  from holdfast.waiting
-  where id = any($5::text::bigint[])
-  union all
-  select
-    4, -id, id, queue, state, kind, priority, enqueued_at, null, claimed_at, ended_at, session, failed, crashes, progress,
-    null, error, failures, links, null, true, false
-  from holdfast.job_history
-  where id = any($5::text::bigint[])
+    case f.state when 'running' then 1 when 'ready' then 2 when 'waiting' then 3 else 4 end as part,
+    case when f.state in ('running', 'ready', 'waiting') then f.id else -f.id end as place, f.id, f.queue, f.state, f.kind, f.priority,
+    f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.session, f.fence, f.failed, f.crashes, f.error, f.failures, f.links,
+    waiting.stage, true as matches, false as is_cut
+  from holdfast.job_find($5::text::bigint[]) as f
+  left join holdfast.waiting on waiting.id = f.id and f.state = 'waiting'
 ),
 running as (
   select
-    1, extract(epoch from running_job.claimed_at), job.id, job.queue, 'running', kind, priority, enqueued_at, null::timestamptz,
-    running_job.claimed_at, null::timestamptz, running_job.session, failed, crashes, progress, cancelled, null::json,
-    failures, links, null, true, false
-  from running_job
-  join holdfast.job using (id)
-  where 'running' = any($6::text[])
-    and job.queue in (select key from walked)
-    and ($3::text[] is null or kind = any($3))
+    1, extract(epoch from running_job.claimed_at), job.id, job.queue, 'running', kind, priority, coalesce(enqueued_at, entered_at),
+    null::timestamptz, running_job.claimed_at, null::timestamptz, running_job.session, running_job.fence, coalesce(failed, 0),
+    coalesce(crashes, 0::smallint), null::json, failures, links, null, true, false
+  from (
+    select *
+    from running_job
+    where 'running' = any($6::text[])
+      and queue in (select key from walked)
+    order by claimed_at, id
+    -- Without further filters, the first jobs are enough.
+    limit case when $11::integer = 0 then $10::integer + 1 end
+  ) as running_job
+  cross join lateral (
+    select * from holdfast.job where job.id = running_job.id order by entry desc limit 1
+  ) as job
+  where ($3::text[] is null or kind = any($3))
     and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
-    and ('running' <> all($7::text[]) or failed + crashes > 0)
+    and ('running' <> all($7::text[]) or coalesce(failed, 0) + coalesce(crashes, 0) > 0)
     and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value)
 ),
 ready as (
   select
-    2, row_number() over (order by not matches, priority desc, seq), id, queue, 'ready', kind, priority, enqueued_at, null::timestamptz,
-    null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null, null::json,
-    failures, links, null, matches, is_cut
-  from walked
-  cross join generate_series(-5, 5) as level
+    2, row_number() over (order by not matches, found.priority desc, era, xid, entry), found.id, found.queue, 'ready', found.kind,
+    found.priority,
+    coalesce(enqueued_at, entered_at), null::timestamptz, null::timestamptz, null::timestamptz, null::integer, null::bigint,
+    coalesce(failed, 0), coalesce(crashes, 0::smallint), null::json, failures, links, null, matches, is_cut
+  from (select ready_stretch.*, walked.max_rows from walked join ready_stretch on ready_stretch.queue = walked.key) as stretch
   cross join lateral (
     select *
     from (
@@ -233,18 +259,11 @@ ready as (
         *,
         ($3::text[] is null or kind = any($3))
           and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
-          and ('ready' <> all($7::text[]) or failed + crashes > 0)
+          and ('ready' <> all($7::text[]) or coalesce(failed, 0) + coalesce(crashes, 0) > 0)
           and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
-        row_number() over () = walked.max_rows as is_cut
+        row_number() over () = stretch.max_rows as is_cut
       from (
-        select *
-        from holdfast.job
-        where job.queue = key
-          and job.priority = level
-          and job.session is null
-          and job.id not in (select id from running_job)
-        order by seq
-        limit (select walked.max_rows)
+-- include: stretch_entries
       ) as looked
     ) as numbered
     where matches
@@ -256,8 +275,7 @@ ready as (
 waiting as (
   select
     3, row_number() over (order by not matches, run_at, id), id, queue, 'waiting', kind, priority, enqueued_at, run_at,
-    null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null, null::json,
-    failures, links, stage, matches, is_cut
+    null::timestamptz, null::timestamptz, null::integer, null::bigint, failed, crashes, null::json, failures, links, stage, matches, is_cut
   from walked
   cross join lateral (
     select *
@@ -287,10 +305,10 @@ waiting as (
   ) as found
   where 'waiting' = any($6::text[])
 ),
-failed as (
+stopped as (
   select
-    4, -id, id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, failed, crashes,
-    progress, null, error, failures, links, null, matches, is_cut
+    4, -id, id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, fence, failed, crashes,
+    error, failures, links, null, matches, is_cut
   from walked
   cross join unnest(array['buried', 'cancelled', 'discarded']) as wanted
   cross join lateral (
@@ -305,10 +323,9 @@ failed as (
         row_number() over () = walked.max_rows as is_cut
       from (
         select *
-        from holdfast.job_history h
-        where h.queue = key
-          and h.state = wanted
-          and h.state <> 'done'
+        from holdfast.job_stopped
+        where job_stopped.queue = key
+          and job_stopped.state = wanted
         order by id desc
         limit (select walked.max_rows)
       ) as looked
@@ -319,25 +336,49 @@ failed as (
   ) as found
   where wanted = any($6::text[])
 ),
+-- Reads the buckets of job_end from the largest IDs down. PostgreSQL computes the steps of a recursive query only as they are needed, so the
+-- scan stops when it has found enough jobs.
 done as (
   select
-    4, -id, id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, failed, crashes,
-    progress, null, error, failures, links, null, matches, is_cut
+    4, -id, id, queue, 'done', kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, fence, failed, crashes,
+    null::json, failures, links, null, matches, is_cut
   from (
     select
       *,
-      state = 'done'
-        and queue in (select key from walked)
+      queue in (select key from walked)
         and ($3::text[] is null or kind = any($3))
         and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
+        and ('done' <> all($7::text[]) or failed + crashes > 0)
         and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
       row_number() over () = $12::integer as is_cut
     from (
-      select *
-      from holdfast.job_history
-      where 'done' = any($6::text[])
-        and exists (select from walked)
-      order by id desc
+      select ended.*, entered.*
+      from (
+        with recursive step as (
+          (select bucket from holdfast.job_end where 'done' = any($6::text[]) order by bucket desc limit 1)
+          union all
+          select (select max(bucket) from holdfast.job_end where job_end.bucket < step.bucket) from step where bucket is not null
+        )
+        select bucket from step where bucket is not null
+      ) as step
+      cross join lateral (
+        select ids.id, job_end.fence, job_end.session, job_end.claimed_at, job_end.ended_at
+        from holdfast.job_end
+        cross join lateral unnest(job_end.ids) as ids (id)
+        where job_end.bucket = step.bucket
+          and is_done
+        order by ids.id desc
+      ) as ended
+      cross join lateral (
+        select
+          queue, kind, priority, payload, coalesce(enqueued_at, entered_at) as enqueued_at, coalesce(failed, 0) as failed,
+          coalesce(crashes, 0) as crashes, failures, links
+        from holdfast.job
+        where job.id = ended.id
+        order by entry desc
+        limit 1
+      ) as entered
+      where exists (select from walked)
       limit (select $12::integer)
     ) as looked
   ) as numbered
@@ -354,7 +395,7 @@ listed as materialized (
   union all
   select * from waiting
   union all
-  select * from failed
+  select * from stopped
   union all
   select * from done
 ),
@@ -395,11 +436,11 @@ select json_build_object(
         shown.priority,
         shown.failed,
         shown.crashes,
-        shown.progress,
+        note.progress,
         by.instance,
         by.host,
         by.os_pid as "osPid",
-        shown.cancelled as cancelling,
+        case when shown.state = 'running' then note.cancelled end as cancelling,
         unserved.unserved,
         case when stage = 'jobs' then coalesce(needed.jobs, '[]') end as needs,
         left(coalesce(shown.error ->> 'name', shown.failures -> -1 ->> 'name'), 200) as "failureName",
@@ -416,6 +457,9 @@ select json_build_object(
         on shown.state = 'ready' and queue.paused_at is null and unserved.queue = shown.queue and unserved.kind = shown.kind
       left join needed on needed.job = shown.id
       left join lateral (
+        select progress, cancelled from holdfast.job_note where job_note.id = shown.id and job_note.fence = shown.fence offset 0
+      ) as note on true
+      left join lateral (
         select worker.instance, instance.host, instance.os_pid
         from holdfast.worker
         left join holdfast.instance on instance.id = worker.instance
@@ -429,27 +473,11 @@ select json_build_object(
 
 -- name: job
 -- Returns one job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs of the same workflow,
--- the dependencies and the dependants. Relies on job_workflow, waiting_workflow, job_history_workflow and dependency_job.
+-- the dependencies and the dependants. Relies on job_workflow, waiting_workflow, job_stopped_workflow and dependency_job.
 with found as materialized (
-  select
-    id, queue, kind, case when session is null then 'ready' else 'running' end as state, priority, payload, null::json as result,
-    null::json as error, enqueued_at, null::timestamptz as run_at, claimed_at, null::timestamptz as ended_at, session, fence, failed, crashes,
-    max_crashes, progress, cancelled, log, failures, links, null as stage
-  from holdfast.job
-  where id = $1::bigint
-  union all
-  select
-    id, queue, kind, 'waiting', priority, payload, null, null, enqueued_at, run_at, null, null, null, null, failed, crashes,
-    max_crashes, null, null, log, failures, links, stage
-  from holdfast.waiting
-  where id = $1::bigint
-  union all
-  select
-    id, queue, kind, state, priority, payload, result, error, enqueued_at, null, claimed_at, ended_at, session, fence, failed, crashes,
-    max_crashes, progress, null, log, failures, links, null
-  from holdfast.job_history
-  where id = $1::bigint
-  limit 1
+  select f.*, waiting.stage
+  from holdfast.job_find(array[$1::bigint]) as f
+  left join holdfast.waiting on waiting.id = f.id and f.state = 'waiting'
 ),
 -- Jobs can depend on each other even if they belong to no workflow.
 near as materialized (
@@ -467,31 +495,16 @@ near as materialized (
       union all
       select id, links from holdfast.waiting
       union all
-      select id, links from holdfast.job_history
+      select id, links from holdfast.job_stopped
     ) as anywhere
     where links ? 'workflow'
       and (links ->> 'workflow')::bigint = (select (links ->> 'workflow')::bigint from found)
   ) as others
   where id <> $1::bigint
 ),
-shown as materialized (
-  select $1::bigint as id
-  union all
-  (select id from near order by id limit $3::integer)
-),
 linked as (
-  select j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, j.links
-  from shown
-  -- `offset 0` makes the planner look up each job by its ID.
-  cross join lateral (select * from holdfast.job where job.id = shown.id offset 0) as j
-  union all
-  select w.id, w.kind, 'waiting', w.links
-  from shown
-  cross join lateral (select * from holdfast.waiting where waiting.id = shown.id offset 0) as w
-  union all
-  select h.id, h.kind, h.state, h.links
-  from shown
-  cross join lateral (select * from holdfast.job_history where job_history.id = shown.id offset 0) as h
+  select id, kind, state, links
+  from holdfast.job_find($1::bigint || array(select id from near order by id limit $3::integer))
 )
 select json_build_object(
   'job', (

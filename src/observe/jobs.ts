@@ -46,10 +46,7 @@ export interface ObservedQueue extends QueueName {
   readonly running: number
   /** Number of jobs that are ready to run, exact up to 10,000. 10,001 means that there are more. */
   readonly ready: number
-  /**
-   * Number of running and ready jobs, as estimated by PostgreSQL's planner. Null if the planner's statistics do not
-   * contain the queue.
-   */
+  /** Estimated number of ready jobs, from a sample of the job numbers. Null if `ready` is exact. */
   readonly estimated: number | null
   /** Time at which the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestAt: Date | null
@@ -207,10 +204,7 @@ const everyJob: JobSearch = {
   waits: [],
   input: [],
 }
-/**
- * Number of pages that are read from the end of the history to find recently ended jobs. 64 pages are 512 kB, which
- * contain a few thousand jobs.
- */
+/** Number of pages that are read from the ends of the tables `job_end` and `job_stopped` to find recently ended jobs. */
 export const maxHistoryPages = 64
 const maxNewJobs = 5_000
 /**
@@ -247,7 +241,8 @@ export class JobsObserver {
     const { overMs, rows } = await this.#read<RatesDocument>('rates', [maxHistoryPages, maxNewJobs])
     const rates = new Map<string, QueueRates>()
     for (const { key, kind, jobs } of rows ?? []) {
-      const perMinute = Math.round((jobs * 60_000) / Math.max(1_000, overMs))
+      // A few jobs in a very short period say nothing about a minute.
+      const perMinute = Math.round((jobs * 60_000) / Math.max(jobs < 1_000 ? 1_000 : 1, overMs))
       rates.set(key, { ...(rates.get(key) ?? noRates), [kind]: perMinute })
     }
     return rates
@@ -290,12 +285,8 @@ export class JobsObserver {
 
   /** Returns one job, or undefined if it does not exist or its history was deleted. */
   async find(id: number): Promise<JobDetails | undefined> {
-    // Tries twice, because the job may move to another table during the query.
-    for (let tries = 0; tries < 2; tries++) {
-      const { job, others, linked } = await this.#read<JobDocument>('job', [id, maxBytes, maxLinked])
-      if (job) return readDetails(job, linked ?? [], others)
-    }
-    return undefined
+    const { job, others, linked } = await this.#read<JobDocument>('job', [id, maxBytes, maxLinked])
+    return job ? readDetails(job, linked ?? [], others) : undefined
   }
 
   async #read<Document>(name: 'queues' | 'rates' | 'search' | 'job', values: readonly unknown[]): Promise<Document> {

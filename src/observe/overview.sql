@@ -202,20 +202,12 @@ select json_build_object(
 
 -- name: recent
 -- Returns the number of jobs that ended in the last minute, and the failures of the last hour, in a namespace ($2, or null for all) and in
--- at most $3 queues. Ended jobs are counted from the latest of three times: one minute ago, the oldest end time on the last $1 pages, and
--- midnight UTC, when the day's table begins. Relies on job_history_failed, tick_pkey, gap_pkey and lease_expires_at.
+-- at most $3 queues. Ended jobs are counted for up to a minute, see recent_history. Relies on job_id, job_stopped_state, tick_pkey, gap_pkey
+-- and lease_expires_at.
 with
 -- include: recent_history
 since as materialized (
-  select
-    clock_timestamp() as until,
-    greatest(
-      clock_timestamp() - interval '1 minute',
-      began_at,
-      -- If all pages were read, the oldest end time does not limit the period.
-      case when pages > $1::integer then (select min(ended_at) from tail) end
-    ) as at
-  from today
+  select clock_timestamp() as until, at from counted_from
 ),
 ended as (
   select
@@ -241,10 +233,9 @@ trouble as (
     from (select * from holdfast.queue where $2::text is null or namespace = $2 order by namespace, name limit $3::integer) as queue
     cross join lateral (
       select *
-      from holdfast.job_history h
+      from holdfast.job_stopped h
       where h.queue = queue.key
         and h.state = 'buried'
-        and h.state <> 'done'
         and h.ended_at > clock_timestamp() - interval '1 hour'
       order by id desc
       limit 10

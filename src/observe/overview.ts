@@ -121,7 +121,7 @@ export interface OverviewQueue extends QueueName {
   /** Number of ready jobs, exact up to 1,000. `readyIs` shows what larger numbers mean. */
   readonly ready: number
   /**
-   * `counted`: `ready` is exact. `estimated`: `ready` is the query planner's estimate. `at least`: `ready` is 1,001,
+   * `counted`: `ready` is exact. `estimated`: `ready` is estimated from a sample of the job numbers. `at least`: `ready` is 1,001,
    * because no estimate exists.
    */
   readonly readyIs: 'counted' | 'estimated' | 'at least'

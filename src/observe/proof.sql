@@ -191,8 +191,8 @@ select
   (select json_agg(format('%s: %s', what, why)) from (select * from wrong order by what, why limit 20) as first) as facts
 
 -- name: no_job_lost
--- Claimed jobs belong to live workers, due jobs become ready, and a job's dependencies exist. Relies on job_pkey, waiting_run_at,
--- dependency_pkey, waiting_pkey and job_history_id.
+-- Claimed jobs belong to live workers, due jobs become ready, and a job's dependencies exist. Relies on waiting_run_at, dependency_pkey and
+-- the indexes of job_find.
 with presence as materialized (
   select session, holdfast.is_present(session) as present
   from (select session from holdfast.claim union select session from holdfast.worker) as sessions
@@ -200,18 +200,20 @@ with presence as materialized (
 claimed as materialized (
   select claim.fence, claim.session, id
   from (select * from holdfast.claim order by fence limit 1000) as claim
-  cross join lateral unnest(claim.jobs) as id
+  cross join lateral unnest(claim.ids) as id
 ),
 orphaned as materialized (
-  select job.id, claimed.session
-  from (select * from claimed where session in (select session from presence where not present) limit 1000) as claimed
-  cross join lateral (
-    select id
-    from holdfast.job
-    where job.id = claimed.id
-      and job.fence = claimed.fence
+  select lost.id, lost.session
+  from (select * from claimed where session in (select session from presence where not present) limit 1000) as lost
+  cross join lateral (select from holdfast.job where job.id = lost.id limit 1) as entered
+  where not exists (
+    select
+    from holdfast.job_end
+    where job_end.bucket = holdfast.job_bucket(lost.id)
+      and job_end.fence = lost.fence
+      and lost.id = any(job_end.ids)
     offset 0
-  ) as job
+  )
 ),
 due as materialized (
   select id, run_at
@@ -223,6 +225,9 @@ due as materialized (
 ),
 needed as materialized (
   select needs, job from holdfast.dependency order by needs, job limit 1000
+),
+known as materialized (
+  select id from holdfast.job_find(array(select distinct needs from needed))
 ),
 wrong as materialized (
   select id, format('job %s belongs to session %s, which has ended', id, session) as what
@@ -241,9 +246,7 @@ wrong as materialized (
   union all
   select job, format('job %s waits for job %s, which does not exist', job, needs)
   from needed
-  where not exists (select from holdfast.job where id = needs)
-    and not exists (select from holdfast.waiting where id = needs)
-    and not exists (select from holdfast.job_history where id = needs)
+  where needs not in (select id from known)
 )
 select
   ((select count(*) from claimed) + (select count(*) from due) + (select count(*) from needed))::integer as checked,
@@ -251,18 +254,68 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- Each of the latest ended jobs has exactly one row in the history and no row in other tables. Relies on job_history_id, job_pkey and
--- waiting_pkey.
-with ended as materialized (
-  select id, state from holdfast.job_history order by id desc limit 5000
+-- Each of the latest ended jobs has exactly one end: it is either done, once, or it is stopped. And it neither waits nor is it ready or
+-- running. Relies on job_end_bucket, job_stopped_id, job_id and waiting_pkey.
+with
+-- include: running_job
+latest as materialized (
+  select ids.id, holdfast.job_bucket(ids.id) as bucket
+  from (
+    with recursive step as (
+      (select bucket from holdfast.job_end order by bucket desc limit 1)
+      union all
+      select (select max(bucket) from holdfast.job_end where job_end.bucket < step.bucket) from step where bucket is not null
+    )
+    select bucket from step where bucket is not null
+  ) as step
+  cross join lateral (
+    select unnest(job_end.ids) as id from holdfast.job_end where job_end.bucket = step.bucket and is_done offset 0
+  ) as ids
+  limit 5000
+),
+stopped as materialized (
+  select id from holdfast.job_stopped order by id desc limit 5000
+),
+ended as materialized (
+  select id from latest
+  union all
+  select id from stopped
+),
+twice as materialized (
+  select id from ended
+  union all
+  -- An end that is older than the latest ones.
+  select id
+  from latest
+  where id not in (select id from stopped)
+    and exists (select from holdfast.job_stopped where job_stopped.id = latest.id offset 0)
+),
+entered as materialized (
+  select newest.*
+  from (select distinct id from ended) as ended
+  cross join lateral (select id, entry, queue, priority, era, xid from holdfast.job where job.id = ended.id order by entry desc limit 1) as newest
+),
+queued as materialized (
+  select id
+  from entered
+  left join holdfast.job_levels() as level using (queue, priority)
+  where (
+      exists (select from holdfast.job_skipped where job_skipped.entry = entered.entry offset 0)
+      or entered.era > level.era
+      or entered.era = level.era
+        and (entered.xid >= pg_snapshot_xmax(level.base) or not pg_visible_in_snapshot(entered.xid, level.base))
+        and not (pg_visible_in_snapshot(entered.xid, level.upto) and (entered.xid, entered.entry) <= (level.at_xid, level.at_entry))
+    )
+    and not exists (select from holdfast.job_removed where job_removed.entry = entered.entry offset 0)
+  union all
+  select id from ended where id in (select id from running_job)
+  union all
+  select ended.id from ended where exists (select from holdfast.waiting where waiting.id = ended.id offset 0)
 ),
 wrong as materialized (
-  select id, format('job %s has ended %s times', id, count(*)) as what from ended group by id having count(*) > 1
+  select id, format('job %s has ended %s times', id, count(*)) as what from twice group by id having count(*) > 1
   union all
-  select distinct id, format('job %s has ended, but is still in its queue', id)
-  from ended
-  where exists (select from holdfast.job where job.id = ended.id)
-    or exists (select from holdfast.waiting where waiting.id = ended.id)
+  select distinct id, format('job %s has ended, but is still in its queue', id) from queued
 )
 select
   (select count(distinct id) from ended)::integer as checked,

@@ -44,6 +44,8 @@ create or replace function holdfast.lock_class(purpose text) returns integer
       -- The lock's object is the low 32 bits of the queue's key.
       when purpose operator(pg_catalog.=) 'queue' then 4
       when purpose operator(pg_catalog.=) 'job follow-ups' then 5
+      -- The lock's object is the low 32 bits of the queue's key.
+      when purpose operator(pg_catalog.=) 'job claims' then 6
       when purpose operator(pg_catalog.=) 'schedule maintenance' then 16
       when purpose operator(pg_catalog.=) 'schedule declarations' then 17
       when purpose operator(pg_catalog.=) 'schedule sweep' then 18
@@ -115,7 +117,8 @@ create or replace function holdfast.sequence_positions() returns table (sequence
       (select max(fence) from (select fence from holdfast.delivery order by expires_at desc limit 1000) as latest),
       (select max(fence) from (select fence from holdfast.share_done order by done_at desc limit 1000) as latest),
       (select max(fence) from (select fence from holdfast.term order by ended_at desc limit 1000) as latest),
-      (select max(fence) from (select fence from holdfast.job_history order by id desc limit 1000) as latest),
+      (select max(fence) from (select fence from holdfast.job_stopped order by id desc limit 1000) as latest),
+      (select max(fence) from (select fence from holdfast.job_end order by bucket desc limit 1000) as latest),
       (
         select max(latest.fence)
         from holdfast.schedule
@@ -157,14 +160,15 @@ create or replace function holdfast.largest_job_number() returns bigint
   begin
     return greatest(
       (select max(id) from holdfast.job),
+      (select max(entry) from (select entry from holdfast.job order by id desc limit 1000) as latest),
       (select max(id) from holdfast.waiting),
-      (select max(id) from holdfast.job_history),
+      (select max(id) from holdfast.job_stopped),
       (select max(number) from holdfast.follow_up)
     );
   end
   $$;
 comment on function holdfast.largest_job_number() is
-  'Returns the largest job id in the tables. Null if there are no jobs. Uses the primary keys and job_history_id.';
+  'Returns the largest job id in the tables. Null if there are no jobs. Uses indexes.';
 
 create or replace function holdfast.catch_up_sequences() returns boolean
   language plpgsql
@@ -183,6 +187,35 @@ create or replace function holdfast.catch_up_sequences() returns boolean
 comment on function holdfast.catch_up_sequences() is
   'Moves each sequence beyond the largest number in its tables. Returns whether any sequence was behind. Safe to run at any time.';
 
+create or replace function holdfast.system_identifier() returns bigint
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return (select system_identifier from pg_control_system());
+  exception
+    -- Database services that hide the control file replicate their storage, so a failover loses no sequence values.
+    when insufficient_privilege or feature_not_supported or undefined_function then
+      return null;
+  end
+  $$;
+comment on function holdfast.system_identifier() is 'Returns the identifier of the cluster. Null if it is not readable.';
+
+create or replace function holdfast.is_another_cluster() returns boolean
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select (system_identifier, database, written_by) is distinct from (
+      coalesce(holdfast.system_identifier(), system_identifier),
+      -- A table's file path contains the oid of its database.
+      split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid,
+      xmin
+    )
+    from holdfast.server_generation
+  $$;
+comment on function holdfast.is_another_cluster() is
+  'Whether the tables were restored or copied since the row in server_generation was written. advance_fence() then begins another era.';
+
 create or replace function holdfast.advance_fence() returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -193,6 +226,7 @@ create or replace function holdfast.advance_fence() returns void
     timeline_here integer;
     -- A table's file path contains the oid of its database.
     database_here constant oid := split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2);
+    is_elsewhere boolean;
     is_copy boolean;
     is_new boolean;
     was_behind boolean := false;
@@ -205,10 +239,8 @@ create or replace function holdfast.advance_fence() returns void
       perform set_config('synchronous_commit', 'on', true);
     end if;
     begin
-      system_here := (select system_identifier from pg_control_system());
       timeline_here := ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer;
     exception
-      -- Database services that hide the control file replicate their storage, so a failover loses no sequence values.
       when insufficient_privilege or feature_not_supported or undefined_function then null;
     end;
 
@@ -227,12 +259,11 @@ create or replace function holdfast.advance_fence() returns void
     -- The row lock serializes concurrent openings, so that each generation begins only once. The values are read after the lock has been
     -- granted.
     perform from holdfast.server_generation for update;
-    select server_generation.*, server_generation.xmin as writer into strict recorded from holdfast.server_generation;
-    system_here := coalesce(system_here, recorded.system_identifier);
+    select server_generation.* into strict recorded from holdfast.server_generation;
+    system_here := coalesce(holdfast.system_identifier(), recorded.system_identifier);
     timeline_here := coalesce(timeline_here, recorded.timeline);
-    is_copy := (recorded.system_identifier, recorded.database, recorded.written_by)
-        is distinct from (system_here, database_here, recorded.writer)
-      or recorded.fence_floor > (select last_value from holdfast.fence);
+    is_elsewhere := holdfast.is_another_cluster();
+    is_copy := is_elsewhere or recorded.fence_floor > (select last_value from holdfast.fence);
     is_new := is_copy
       or (recorded.timeline, recorded.started_at) is distinct from (timeline_here, pg_postmaster_start_time())
       or not exists (select from holdfast.crash_witness);
@@ -260,6 +291,7 @@ create or replace function holdfast.advance_fence() returns void
         database = database_here,
         fence_floor = (select last_value from holdfast.fence),
         generation = server_generation.generation + is_new::integer,
+        era = server_generation.era + is_elsewhere::integer,
         began_at = case when is_new then clock_timestamp() else server_generation.began_at end;
     -- The statement reads xmin instead of pg_current_xact_id(), because the two values differ inside a savepoint.
     update holdfast.server_generation set written_by = server_generation.xmin;

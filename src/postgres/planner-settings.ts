@@ -35,7 +35,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
   },
   {
     traits: ['not compiled'],
-    functions: ['limit_sweep', 'job_lock_waiting', 'job_cancel', 'lane_faults', 'schedule_unaccounted'],
+    functions: ['limit_sweep', 'job_levels', 'job_lost', 'job_re_enter', 'lane_faults', 'schedule_unaccounted'],
   },
   {
     traits: ['not compiled', 'one plan'],
@@ -74,7 +74,13 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'job_free_keys',
       'job_enqueue_unique',
       'job_end',
+      'job_find',
+      'job_claim_keyed',
+      'job_lock_waiting',
+      'job_cancel',
       'job_take_over',
+      'job_run_again',
+      'job_retry',
       'schedule_claim',
       'schedule_recover',
       'schedule_record_ends',
@@ -102,13 +108,13 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     functions: ['lane_fill', 'lane_enter', 'job_run_follow_ups'],
   },
   {
-    traits: ['not compiled', 'by index', 'stops early', 'in index order', 'one plan'],
-    functions: ['job_claim'],
+    traits: ['not compiled', 'by index', 'stops early', 'one plan'],
+    functions: ['job_claim', 'job_done'],
   },
   {
-    // The function in this group ends all jobs of a batch.
+    // The function in this group records the ends of all jobs of a batch.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
-    functions: ['job_done'],
+    functions: ['job_note_ends'],
   },
 ]
 

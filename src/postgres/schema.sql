@@ -18,6 +18,7 @@ create table holdfast.server_generation (
   written_by xid not null default '0',
   fence_floor bigint not null default 0,
   generation integer not null default 0,
+  era integer not null default 0,
   began_at timestamptz not null default now()
 );
 comment on table holdfast.server_generation is
@@ -33,6 +34,8 @@ comment on column holdfast.server_generation.written_by is
   'The transaction that wrote this row. If the column xmin of the row differs, a restored dump or logical replication wrote the row.';
 comment on column holdfast.server_generation.fence_floor is
   'Last value of the sequence fence when this row was written. If the sequence is below it, the sequence was set back or not copied.';
+comment on column holdfast.server_generation.era is
+  'Number of the cluster: increases when the tables are found in another cluster or database, where the transaction ids of their rows mean nothing.';
 comment on column holdfast.server_generation.began_at is 'Time at which the generation was detected.';
 insert into holdfast.server_generation (system_identifier, timeline) values (0, 0);
 

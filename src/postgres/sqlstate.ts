@@ -24,6 +24,7 @@ interface ServerError extends Error {
 export const sqlstate = {
   lockNotAvailable: '55P03',
   checkViolation: '23514',
+  notReadCommitted: 'HF004',
   queryCanceled: '57014',
   noActiveTransaction: '25P01',
   undefinedTable: '42P01',

@@ -11,6 +11,7 @@ type Name =
   | 'maintain'
   | 'pass_time'
   | 'are_due'
+  | 'stop_claims'
   | 'remove'
   | 'release_links'
   | 'resume'

@@ -16,6 +16,7 @@ export async function emptyQueues(holdfast: Holdfast): Promise<number> {
   const queues = await context.queues()
   return context.database.transaction(async (tx) => {
     await tx.query(context.sql.resume.text, [queues])
+    await tx.query(context.sql.stop_claims.text, [queues])
     for (let all = 0; ; ) {
       const [row] = await tx.query<{ jobs: number; linked: string | null }>(context.sql.remove.text, [queues])
       // Releasing the links may make dependent jobs ready. The next iteration removes those jobs.

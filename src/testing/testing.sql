@@ -16,7 +16,7 @@ select
   (extract(epoch from nullif(run_at, 'infinity')) * 1000)::float8 as run_at_ms
 from (
   select id, kind, queue, payload, priority, enqueued_at, null::timestamptz as run_at
-  from holdfast.job
+  from holdfast.job_live
   where session is null
     and failed = 0
     and crashes = 0
@@ -39,7 +39,7 @@ select
   coalesce(json_object_agg(id, tries) filter (where id is not null), '{}')::text as tries
 from (
   select id, -1 as tries
-  from holdfast.job
+  from holdfast.job_live
   where queue = any($1::text::bigint[])
     and kind = any($2::text[])
   union all
@@ -51,18 +51,22 @@ from (
 
 -- name: attempted
 -- Returns the jobs that have ended or failed since open_jobs was called. $3 contains the jobs that existed at that time, and jobs with a
--- number above $4 are newer. Relies on job_history_id.
+-- number above $4 are newer.
 select id::text as id
 from (
   select id
-  from holdfast.job_history
-  where id = any(array(select json_object_keys($3::text::json)::bigint))
+  from holdfast.job_find(array(select json_object_keys($3::text::json)::bigint)) as f
+  where f.state in ('done', 'cancelled', 'discarded', 'buried')
   union
   select id
-  from holdfast.job_history
-  where id > $4::bigint
-    and queue = any($1::text::bigint[])
-    and kind = any($2::text[])
+  from holdfast.job_find(
+    array(
+      select id from holdfast.job where id > $4::bigint and queue = any($1::text::bigint[]) and kind = any($2::text[])
+      union
+      select id from holdfast.job_stopped where id > $4::bigint and queue = any($1::text::bigint[]) and kind = any($2::text[])
+    )
+  ) as f
+  where f.state in ('done', 'cancelled', 'discarded', 'buried')
   union
   select id
   from holdfast.waiting
@@ -78,12 +82,12 @@ order by attempted.id
 select
   array(
     select id::text
-    from holdfast.job
+    from holdfast.job_live
     where queue = any($1::text::bigint[])
       and kind = any($2::text[])
       and (
         session is not null
-        or not exists (select from holdfast.queue where key = job.queue and paused_at is not null)
+        or not exists (select from holdfast.queue where key = job_live.queue and paused_at is not null)
       )
     order by id
     limit 100
@@ -148,29 +152,48 @@ select exists (
   select from holdfast.lane where queue = any($1::text::bigint[]) and due_at <= clock_timestamp()
 ) as are_due
 
+-- name: stop_claims
+-- Excludes claims in the given queues until the transaction ends.
+select pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
+from (
+  select distinct queue::bit(32)::integer as object from unnest($1::text::bigint[]) as queue order by object
+) as in_order
+
 -- name: remove
 -- Removes all jobs in the given queues and their unique keys. Returns the number of removed jobs. Also returns the jobs that have links, in
--- the format that job_release_links expects.
-with ready as (
-  delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, links, true as placed
+-- the format that job_release_links expects. Workers find out that they no longer own their claims.
+with live as materialized (
+  select id, queue, kind, links, fence, true as placed from holdfast.job_live where queue = any($1::text::bigint[])
+),
+claims as (
+  delete from holdfast.claim where fence in (select fence from live)
+),
+entries as (
+  delete from holdfast.job where queue = any($1::text::bigint[]) returning id
+),
+skipped as (
+  delete from holdfast.job_skipped where queue = any($1::text::bigint[])
+),
+removed as (
+  delete from holdfast.job_removed where queue = any($1::text::bigint[])
 ),
 waiting as (
-  delete from holdfast.waiting where queue = any($1::text::bigint[]) returning id, queue, kind, links, false
+  delete from holdfast.waiting where queue = any($1::text::bigint[]) returning id, queue, kind, links
 ),
-ended as (
-  delete from holdfast.job_history where queue = any($1::text::bigint[]) returning 1
+stopped as (
+  delete from holdfast.job_stopped where queue = any($1::text::bigint[]) returning id
 ),
 -- Includes unique keys that outlive their jobs.
 keys as (
   delete from holdfast.unique_job where queue = any($1::text::bigint[])
 ),
 unended as (
-  select * from ready
+  select id, queue, kind, links, placed from live
   union all
-  select * from waiting
+  select id, queue, kind, links, false from waiting
 )
 select
-  (select count(*) from unended)::integer + (select count(*) from ended)::integer as jobs,
+  (select count(*) from (select id from entries union select id from waiting union select id from stopped) as jobs)::integer as jobs,
   (
     select jsonb_agg(
       jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links, 'placed', placed)

@@ -83,7 +83,7 @@ describeInBrowser('jobs and deliveries', () => {
     await other.getByText(`Cancelled job ${second.id}.`).waitFor()
     expect((await jobs.find(second.id))?.state).toBe('cancelled')
 
-    await sql(url, `update holdfast.job_history set state = 'buried'`)
+    await sql(url, `update holdfast.job_stopped set state = 'buried'`)
     await page.goto(`${board.url}#/jobs`)
     await page.getByRole('button', { name: 'Redrive queue mail' }).click()
     const redrive = page.getByRole('dialog', { name: /^Redrive/ })

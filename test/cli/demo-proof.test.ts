@@ -20,13 +20,14 @@ insert into step values
   (1, 'account', null, '2030-01-01 00:00:00Z', '2030-01-01 00:00:01Z', 'Ada'),
   (1, 'contract', null, '2030-01-01 00:00:01Z', '2030-01-01 00:00:02Z', 'Ben'),
   (1, 'mail', 'example.com', '2030-01-01 00:00:01Z', '2030-01-01 00:00:03Z', 'Ben');
-insert into holdfast.job_history
-  (id, queue, priority, kind, payload, state, enqueued_at, failed, crashes, max_crashes)
-select id, 1, 0, kind, payload::json, 'done', now(), 0, 0, 3
-from (values
+with done (id, kind, payload) as (values
   (11, 'write-invoice', '{"order": 1}'), (12, 'account', '{"customer": 1}'),
   (13, 'contract', '{"customer": 1}'), (14, 'mail', '{"customer": 1}')
-) as done (id, kind, payload);
+), entered as (
+  insert into holdfast.job (id, entry, era, queue, priority, kind, payload) select id, id, -1, 1, 0, kind, payload::json from done
+)
+insert into holdfast.job_end (bucket, fence, session, claimed_at, is_done, ids)
+select 0, 1, 1, now(), true, array_agg(id) from done;
 select holdfast.enqueue('invoices', 'write-invoice', '{"order": 2}');
 select holdfast.enqueue('onboarding', 'call', '{"customer": 1}', delay => '1 hour');
 insert into booking values ('evt_1', 1, 'Ada');
@@ -112,7 +113,7 @@ test.each([
     "insert into building (city, number, written_by) values ('Cusco', 3, 'Ben')",
   ],
   ['every job ends once', 'an order has two invoices', "insert into invoice values (1, 11, 2, 6, 'Ben')"],
-  ['every job ends once', 'a job is lost', 'delete from holdfast.job'],
+  ['every job ends once', 'a job is lost', 'delete from holdfast.job where id > 14'],
   [
     'every job ends once',
     'a job is in two places',

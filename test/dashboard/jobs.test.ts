@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { gate, work } from '../jobs/fixture.js'
+import { insertDone } from '../setup/done-jobs.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { board, serve } from './fixture.js'
@@ -155,13 +156,17 @@ test('a million in the history and ten thousand buried: a look stays short, and 
   const { jobs } = await open({ url })
   await jobs.enqueue(defineJob('mail', { queue: 'post', run: () => {} }), 1)
   const many = 60_000
+  const ended = (which: string) => `
+    select i as id, holdfast.lock_key('default', 'queue/post') as queue, 'mail' as kind, json_build_object('user', i) as payload,
+      now() as enqueued_at, now() as claimed_at, now() as ended_at
+    from generate_series(100, ${many}) as i
+    where ${which}`
+  await sql(url, insertDone(ended('i % 2 = 1')))
   await sql(
     url,
-    `insert into holdfast.job_history
-       (id, queue, priority, kind, payload, state, enqueued_at, ended_at, failed, crashes, max_crashes)
-     select i, holdfast.lock_key('default', 'queue/post'), 0, 'mail', json_build_object('user', i),
-       case when i % 2 = 0 then 'buried' else 'done' end, now(), now(), 1, 0, 3
-     from generate_series(100, ${many}) as i`,
+    `insert into holdfast.job_stopped
+       (id, queue, kind, payload, enqueued_at, claimed_at, ended_at, priority, state, failed, crashes, max_crashes)
+     select *, 0, 'buried', 1, 0, 3 from (${ended('i % 2 = 0')}) as buried`,
   )
   const base = await serve(board({ url }))
   const get = async (path: string): Promise<Any> =>
@@ -188,7 +193,7 @@ test('a million in the history and ten thousand buried: a look stays short, and 
   const { outcome } = (await (await fetch(`${base}/api/act/redrive-queue`, redrive)).json()) as Any
   expect(outcome.done).toBe(true)
   const left = Number(
-    (await sql<{ n: string }>(url, `select count(*) as n from holdfast.job_history where state = 'buried'`))[0]!.n,
+    (await sql<{ n: string }>(url, `select count(*) as n from holdfast.job_stopped where state = 'buried'`))[0]!.n,
   )
   expect(left).toBeLessThan(many / 2)
   if (left > 0) expect(outcome.text).toContain('Redrive the queue again')

@@ -36,7 +36,7 @@ beforeAll(async () => {
        select 'function', null, proname, prosrc
        from pg_proc where pronamespace = to_regnamespace('${quoted}') and proname <> 'session_class'
        union all
-       select 'sequence', null, relname, null from own where relkind = 'S'`,
+       select case relkind when 'v' then 'view' else 'sequence' end, null, relname, null from own where relkind in ('S', 'v')`,
     )
   } finally {
     await database.close()
@@ -48,8 +48,8 @@ const catalog = (kind: string) => rows.filter((row) => row.kind === kind)
 const pairs = (map: ReadonlyMap<string, string>) => [...map].map((pair) => pair.join('=')).sort()
 
 test('the tables, and how they are stored', () => {
-  // The default partition of the history is made by a statement of its own.
-  const tables = [...expected.tables].filter(([name]) => name !== 'job_history_default')
+  // Each default partition is created by a statement of its own.
+  const tables = [...expected.tables].filter(([name]) => !/^job(_end|_stopped)?_default$/.test(name))
   expect(new Map(tables.map(([name, { options }]) => [name, pairs(options)]))).toEqual(
     new Map(catalog('table').map(({ name, detail }) => [name, detail ? detail.split(',').sort() : []])),
   )
@@ -66,7 +66,7 @@ test('the columns', () => {
   )
 })
 
-test('the indexes, the sequences, and the functions to the letter', () => {
+test('the indexes, the sequences, the views, and the functions to the letter', () => {
   const indexes = [...expected.indexes].map(([name, { table }]) => `${table}.${name}`)
   expect(indexes.sort()).toEqual(
     catalog('index')
@@ -78,8 +78,15 @@ test('the indexes, the sequences, and the functions to the letter', () => {
       .map(({ name }) => name)
       .sort(),
   )
-  expect(new Map([...expected.functions].map(([name, { body }]) => [name, body]))).toEqual(
+  const functions = [...expected.functions].filter(([, { body }]) => body !== undefined)
+  expect(new Map(functions.map(([name, { body }]) => [name, body]))).toEqual(
     new Map(catalog('function').map(({ name, detail }) => [name, detail])),
+  )
+  const views = [...expected.functions].filter(([, { body }]) => body === undefined)
+  expect(views.map(([name]) => name).sort()).toEqual(
+    catalog('view')
+      .map(({ name }) => name)
+      .sort(),
   )
   expect(expected.functions.size).toBeGreaterThan(50)
 })

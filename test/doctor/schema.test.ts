@@ -25,8 +25,10 @@ test('tables, columns, sequences, functions, indexes and storage settings that d
      drop function holdfast.lane_faults;
      create or replace function holdfast.pair_key(class integer, object integer) returns bigint
        language sql immutable strict parallel safe as 'select 1::bigint';
-     drop index holdfast.job_order, holdfast.job_history_id;
-     alter table holdfast.job reset (fillfactor), set (autovacuum_vacuum_scale_factor = 0.5, autovacuum_enabled = false)`,
+     drop function holdfast.job_levels cascade;
+     drop index holdfast.job_skipped_queue, holdfast.job_order, holdfast.job_end_bucket, holdfast.job_stopped_state;
+     alter table holdfast.frontier reset (autovacuum_vacuum_cost_delay),
+       set (autovacuum_vacuum_scale_factor = 0.5, autovacuum_enabled = false)`,
   )
   const { findings } = await examineDatabase(url)
   const ofSchema = findings.filter(({ id }) => /-missing$|-differ/.test(id))
@@ -36,23 +38,27 @@ test('tables, columns, sequences, functions, indexes and storage settings that d
     'sequences-missing',
     'functions-differ',
     'indexes-differ: missing',
-    'indexes-differ: missing on job_history',
-    'storage-differs: job',
+    'indexes-differ: missing on job',
+    'indexes-differ: missing on job_stopped',
+    'indexes-differ: missing on job_end',
+    'storage-differs: frontier',
   ])
   const said = ofSchema.map(({ text }) => text).join('\n')
   for (const word of [
     'tick_log',
     'schedule_member.since',
     'wait_order',
-    'lane_faults is missing',
+    'job_levels, job_ready, job_live and lane_faults are missing',
     'pair_key is changed',
   ]) {
     expect(said).toContain(word)
   }
+  expect(said).toContain('The index job_skipped_queue on job_skipped is missing')
   expect(said).toContain('The index job_order on job is missing')
-  expect(said).toContain('The index job_history_id on job_history is missing')
-  expect(said).toContain('autovacuum is off; fillfactor is the default instead of 40')
-  expect(ofSchema.map(({ fix }) => fix.fixable)).toEqual([false, false, false, true, true, false, true])
+  expect(said).toContain('The index job_end_bucket on job_end is missing')
+  expect(said).toContain('The index job_stopped_state on job_stopped is missing')
+  expect(said).toContain('autovacuum is off; autovacuum_vacuum_cost_delay is the default instead of 0')
+  expect(ofSchema.map(({ fix }) => fix.fixable)).toEqual([false, false, false, true, true, false, false, false, true])
 
   for (const finding of ofSchema) await applyFix(url, finding)
   expect(

@@ -155,7 +155,7 @@ test('what is written before close and not awaited is kept, in every call that w
   await holdfast.close()
   const payloads = await sql(
     url,
-    'select payload::text from holdfast.job union all select payload::text from holdfast.waiting order by 1',
+    'select payload::text from holdfast.job_live union all select payload::text from holdfast.waiting order by 1',
   )
   expect(payloads).toEqual(['0', '1', '2', '3', '4', '5'].map((payload) => ({ payload })))
   expect(await sql(url, 'select from holdfast.job_history')).toHaveLength(1)
@@ -181,7 +181,7 @@ test('a process that forgets to await a lock and an enqueue ends with an error t
   expect(status).toBe(1)
   expect(stderr).toContain('ClosedError: This instance was closed during locks.with of "taken"')
   expect(stderr).toContain('Await the call before you call close().')
-  expect(await sql(url, 'select kind, payload from holdfast.job')).toEqual([{ kind: 'forgotten', payload: 7 }])
+  expect(await sql(url, 'select kind, payload from holdfast.job_live')).toEqual([{ kind: 'forgotten', payload: 7 }])
 })
 
 describe('a call that waits is cut off by close, and its error names the call and leads to its line:', () => {

@@ -63,7 +63,7 @@ describe.skipIf(missing.length > 0)('on a Patroni cluster', () => {
     for (const member of members) member.send('rest')
     for (const member of members) await member.tells('it rests', ({ event }) => event === 'rests')
     // Also of those that failed with the connection they had, and wait for their next attempt.
-    const left = () => sql(url, 'select id from holdfast.job union all select id from holdfast.waiting limit 1')
+    const left = () => sql(url, 'select id from holdfast.job_live union all select id from holdfast.waiting limit 1')
     await until('no job is left', async () => (await left()).length === 0, 45_000)
     for (const member of members) await member.close()
     console.log([...took].map(([what, ms]) => `${what} after ${inSeconds(ms)}`).join('\n'))

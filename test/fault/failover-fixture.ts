@@ -125,7 +125,7 @@ export class Fleet {
       sql(
         url,
         `select id, session, holdfast.is_present(session) as present, crashes, failed
-         from holdfast.job
+         from holdfast.job_live
          union all
          select id, null, null, crashes, failed
          from holdfast.waiting
@@ -135,6 +135,7 @@ export class Fleet {
     await until('all jobs have ended', async () => (await left()).length === 0, 45_000).catch(async (error) => {
       throw new Error(`${error.message}: ${JSON.stringify(await left())}`)
     })
+    expect(await sql(url, 'select * from holdfast.job_lost()')).toEqual([])
   }
 
   async close(): Promise<void> {

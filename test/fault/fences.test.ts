@@ -69,7 +69,7 @@ test('job ids that a crash has forgotten are not given again', async () => {
   await instance.close()
   await server.restart('immediate')
   const [left] = await until('the server is back', () =>
-    sql<{ jobs: number }>(url, 'select count(*)::integer as jobs from holdfast.job').catch(() => undefined),
+    sql<{ jobs: number }>(url, 'select count(*)::integer as jobs from holdfast.job_live').catch(() => undefined),
   )
   // Otherwise this shows nothing.
   expect(left!.jobs).toBeLessThan(told.length)

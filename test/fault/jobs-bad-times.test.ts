@@ -115,16 +115,36 @@ test('a claim that cannot be forgotten with the last of its jobs is forgotten la
   await until('nothing is left of it', async () => (await witness.query('select from holdfast.claim')).length === 0)
 })
 
-test('a job that is taken away from a worker leaves no claim', async () => {
+test('a job that is taken away from a worker stops there, runs again, and leaves no claim', async () => {
   const { beside, holdfast, witness } = await stage()
+  const fences: number[] = []
+  let isStopped = false
   const job = defineJob('job', {
-    run: (_: null, { signal }) =>
-      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    run: async (_: null, { signal, fence }) => {
+      fences.push(fence)
+      if (fences.length > 1) return 'again'
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+      isStopped = true
+      throw signal.reason
+    },
   })
   holdfast.jobs.work([job])
   const { id } = await beside.jobs.enqueue(job, null)
-  await until('it runs', async () => (await beside.jobs.find(id))?.state === 'running')
-  await witness.query('delete from holdfast.job where id = $1', [id])
+  await until('it runs', () => fences.length === 1)
+  // It must not come back to its worker before that has noticed.
+  await beside.jobs.pause('default')
+  // As a take-over does it.
+  await witness.query(
+    `with ended as (
+       select holdfast.job_end(json_build_array(json_build_object('id', $1::bigint, 'fence', $2::bigint, 'state', 'returned')), '{}')
+     )
+     delete from holdfast.claim using ended where fence = $2`,
+    [id, fences[0]],
+  )
+  await until('it has stopped', () => isStopped)
+  await beside.jobs.resume('default')
+  expect(await beside.jobs.result(id, { wait: '20s' })).toBe('again')
+  expect(fences[1]).toBeGreaterThan(fences[0]!)
   await until('nothing is left of it', async () => (await witness.query('select from holdfast.claim')).length === 0)
 })
 
@@ -143,9 +163,7 @@ test('a job that is lost runs again, although another of its claim has ended', a
   const last = refs[9]!.id
   holdfast.jobs.work([job], { concurrency: 10 })
   await until('all run', () => begun.length === 10)
-  const claimed = await witness.query('select from holdfast.claim where $1 = any(jobs) and cardinality(jobs) > 1', [
-    last,
-  ])
+  const claimed = await witness.query('select from holdfast.claim where $1 = any(ids) and cardinality(ids) > 1', [last])
   expect(claimed, 'it was claimed with others').toHaveLength(1)
   // Nobody takes over until it has ended.
   await witness.query("select pg_advisory_lock(holdfast.lock_class('job maintenance'), 0)")

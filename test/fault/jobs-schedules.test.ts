@@ -129,14 +129,14 @@ async function walk(world: Cluster, seed: number, steps: number): Promise<void> 
     async () => {
       const [row] = await witness.query<{ left: number }>(
         // The claim of a worker that was killed just after its job had ended goes when its life is over.
-        `select (select count(*)::int from holdfast.job) + (select count(*)::int from holdfast.waiting)
+        `select (select count(*)::int from holdfast.job_live) + (select count(*)::int from holdfast.waiting)
            + (select count(*)::int from holdfast.claim) as left`,
       )
       return row!.left === 0
     },
     60_000,
   ).catch(async (error) => {
-    for (const table of ['job', 'waiting', 'claim', 'worker', 'instance']) {
+    for (const table of ['job_live', 'waiting', 'claim', 'worker', 'instance']) {
       const rows = await witness.query(`select to_json(t) as row from holdfast.${table} as t limit 5`)
       console.log(`left in ${table}: ${JSON.stringify(rows)}`)
     }
@@ -165,8 +165,10 @@ async function walk(world: Cluster, seed: number, steps: number): Promise<void> 
      having max(begun.fence)::text <> result::text`,
   )
   expect(stale).toEqual([])
-  const left = await witness.query('select session, jobs from holdfast.claim')
+  const left = await witness.query('select session, ids from holdfast.claim')
   expect(left).toEqual([])
+  expect(await witness.query('select * from holdfast.job_lost()')).toEqual([])
+  expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
   console.log(`${committed.length} jobs committed, ${undone.size} rolled back, ${steps} faults`)
 }
 

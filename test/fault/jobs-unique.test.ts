@@ -12,9 +12,8 @@ const documents = 5
 const doubles = `
   select kind, key, count(*)
   from (
-    select kind, links->'unique'->>'key' as key from holdfast.job
-    where kind = 'only'
-      or kind = 'index' and failed = 0 and not exists (select from holdfast.claim where job.id = any(jobs))
+    select kind, links->'unique'->>'key' as key from holdfast.job_live
+    where kind = 'only' or kind = 'index' and failed = 0 and session is null
     union all
     select kind, links->'unique'->>'key' from holdfast.waiting
     where kind = 'only' or kind = 'index' and failed = 0
@@ -49,7 +48,7 @@ test('whatever two processes enqueue at once, a key has one job, and what was wr
   await until('all have ended', async () => {
     const [row] = await sql<{ left: number }>(
       url,
-      'select (select count(*) from holdfast.job)::int + (select count(*) from holdfast.waiting)::int as left',
+      'select (select count(*) from holdfast.job_live)::int + (select count(*) from holdfast.waiting)::int as left',
     )
     return row!.left === 0
   })
@@ -72,5 +71,6 @@ test('whatever two processes enqueue at once, a key has one job, and what was wr
   expect(row!.failed).toBe(0)
   expect(row!.runs).toBe(totals.reduce((sum, { created }) => sum + created, 0))
   expect(await sql(url, 'select * from holdfast.unique_job')).toEqual([])
+  expect(await sql(url, 'select * from holdfast.job_lost()')).toEqual([])
   await Promise.all(children.map((child) => child.close()))
 })

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { Holdfast } from '../../src/index.js'
+import { defineJob, Holdfast } from '../../src/index.js'
 import { migrate, openPgPool } from '../../src/postgres/index.js'
 import { examineDatabase } from '../doctor/fixture.js'
 import { programsDirectory, runProgram, startCluster, temporaryDirectory, withoutPrograms } from '../setup/clusters.js'
@@ -28,6 +28,10 @@ const generationOf = async (url: string) =>
 
 const audit =
   "insert into holdfast.audit (visitor, act, subject, params, consequence) values ('me', 'look', 'it', '{}', 'none')"
+
+/** As on a server that has worked for long. */
+const useUpTransactionIds = (url: string) =>
+  sql(url, 'do $$ begin for i in 1 .. 5000 loop perform pg_current_xact_id(); commit; end loop; end $$')
 
 /** What doctor says about sequences. */
 const behind = async (url: string) => (await examineDatabase(url)).findings.filter(({ id }) => id === 'sequence-behind')
@@ -66,6 +70,41 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
     await restore(to, file)
     for (let visit = 0; visit < 2; visit++) await outside.visit(to)
   })
+
+  test.each(['ahead of', 'behind'])(
+    'restored into another cluster runs each of its jobs once, also if the transaction ids were %s those there',
+    async (place) => {
+      const [one, other] = [await startCluster(), await startCluster()]
+      const file = join(temporaryDirectory(), 'app.dump')
+      const from = await one.createDatabase('app')
+      const to = await other.createDatabase('app')
+      await useUpTransactionIds(place === 'behind' ? to : from)
+      const ran: number[] = []
+      const note = defineJob('note', { run: (_: null, { id }) => void ran.push(id) })
+      const enqueue = async (instance: Holdfast, count: number) => {
+        const refs = await instance.jobs.enqueueMany(note, Array(count).fill(null))
+        return refs.map(({ id }) => id)
+      }
+      const before = await Holdfast.open({ url: from, expiry: '2s' })
+      const done = await enqueue(before, 3)
+      const worker = before.jobs.work([note])
+      for (const id of done) await before.jobs.result(id)
+      await worker.close()
+      const left = await enqueue(before, 5)
+      await before.close()
+      await dump(from, file)
+      await restore(to, file)
+      // The first who comes need not be an instance.
+      const [early] = await sql<{ id: string }>(to, "select holdfast.enqueue('default', 'note', 'null') as id")
+      const after = await open({ url: to, expiry: '2s' })
+      const later = await enqueue(after, 5)
+      after.jobs.work([note])
+      const expected = [...done, ...left, Number(early!.id), ...later]
+      await Promise.all(expected.map((id) => after.jobs.result(id, { wait: '20s' })))
+      expect(ran.sort((a, b) => a - b)).toEqual(expected.sort((a, b) => a - b))
+      expect(await sql(to, 'select * from holdfast.job_lost()')).toEqual([])
+    },
+  )
 
   test('restored in one transaction while instances stay open ends their sessions, and repeats no fence', async () => {
     const server = await startCluster()
@@ -239,8 +278,12 @@ describe.skipIf(withoutPrograms)('a switch by logical replication', { timeout: 1
     // What is waiting moves along.
     const [waiting] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
     outside.receives(waiting!.id)
-    // The history has no primary key, and is changed all the same while it is published.
-    await sql(from, 'update holdfast.job_history set progress = 1')
+    const [stopped] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
+    outside.receives(stopped!.id)
+    await moving.jobs.cancel(Number(stopped!.id))
+    // The partitioned tables have no primary keys, and are changed all the same while they are published.
+    await sql(from, 'update holdfast.job_stopped set progress = 1')
+    await sql(from, 'select holdfast.job_roll_partitions(14)')
     await sql(from, audit)
     await moving.close()
     await until('the other side has caught up', async () => {
@@ -266,9 +309,17 @@ describe.skipIf(withoutPrograms)('a switch by logical replication', { timeout: 1
     await sql(to, 'select holdfast.catch_up_sequences()')
     await sql(to, audit)
     expect(await behind(to)).toEqual([])
-    const left = "select id from holdfast.job where queue = holdfast.lock_key('default', 'queue/left') order by id"
+    const left = "select id from holdfast.job_live where queue = holdfast.lock_key('default', 'queue/left') order by id"
     expect((await sql<{ id: string }>(to, left)).map(({ id }) => id)).toEqual([waiting!.id, first!.id])
-    expect(await sql(to, 'select from holdfast.job_history where progress = 1')).toHaveLength(3)
+    expect(await sql(to, 'select state from holdfast.job_history where progress = 1')).toEqual([{ state: 'cancelled' }])
+    const replicated = "select count(*)::integer as jobs from holdfast.job_history where state = 'done'"
+    expect(await sql(to, replicated)).toEqual([{ jobs: 6 }])
+    const ran: number[] = []
+    const last = await open({ url: to, expiry: '2s' })
+    last.jobs.work([defineJob('mail', { run: (_: object, { id }) => void ran.push(id) })], { queues: ['left'] })
+    await Promise.all([waiting!, first!].map(({ id }) => last.jobs.result(Number(id), { wait: '20s' })))
+    expect(ran).toEqual([Number(waiting!.id), Number(first!.id)])
+    expect(await sql(to, 'select * from holdfast.job_lost()')).toEqual([])
   })
 })
 

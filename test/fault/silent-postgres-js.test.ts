@@ -60,7 +60,7 @@ test('a transaction that is not begun, or whose commit is not answered, is not w
   const ids = [first, ...others].flatMap((ref) => ref?.id ?? [])
   await until(
     'all have ended',
-    async () => (await witness.query('select from holdfast.job')).length === 0 && ran.length >= ids.length,
+    async () => (await witness.query('select from holdfast.job_live')).length === 0 && ran.length >= ids.length,
     30_000,
   )
   const effects = await witness.query<{ id: string }>('select id from effect')

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, type Holdfast, JobOutcome, type JobRef } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, until } from '../setup/facts.js'
+import { until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
-import { gate, untilState, work } from './fixture.js'
+import { gate, giveClaimAway, untilState, work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -64,7 +64,7 @@ test('children of an attempt that failed, or was lost, never were; those of one 
   await untilState(holdfast, failed.id, 'buried')
   const lost = await holdfast.jobs.enqueue(parent, 'is lost')
   await until('it has a child', () => refs.length === 2)
-  await sql(fresh.url, 'update holdfast.job set fence = fence + 1, session = 0 where id = $1', [lost.id])
+  await giveClaimAway(fresh.url, lost.id)
   opening.open()
   await until('its attempt is over', () => worker.running === 0)
   const back = await holdfast.jobs.enqueue(parent, 'comes back')

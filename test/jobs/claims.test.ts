@@ -4,25 +4,6 @@ import { sql, sqlSession, until, within } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 import { gate, rowsOf, untilState, work } from './fixture.js'
 
-test('a job whose end is being written by a session that dies is not claimed meanwhile', async () => {
-  const url = await databaseUrl()
-  const holdfast = await open({ url })
-  const ran: number[] = []
-  const job = defineJob('job', { run: (_: null, { attempt }) => void ran.push(attempt) })
-  const { id } = await holdfast.jobs.enqueue(job, null)
-  // As an end by another life would hold it: its row is deleted, and that is not yet committed.
-  const client = await sqlSession(url)
-  await client.query('begin')
-  await client.query('delete from holdfast.job where id = $1', [id])
-  work(holdfast, [job])
-  const marker = defineJob('job', { run: () => {} })
-  await holdfast.jobs.result((await holdfast.jobs.enqueue(marker, null)).id)
-  expect(ran).toHaveLength(1)
-  await client.query('rollback')
-  // Now it is ready again, whatever the failed end has left on its row.
-  await until('it has run', () => ran.length === 2)
-})
-
 test('a claim that fails in the database claims nothing, and its jobs run later', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

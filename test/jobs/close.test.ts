@@ -6,7 +6,7 @@ import { defineJob, UsageError } from '../../src/index.js'
 import { startProgram } from '../cli/program.js'
 import { caught, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate } from './fixture.js'
+import { gate, rowsOf } from './fixture.js'
 
 test('close takes a duration, in words as well', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
@@ -48,41 +48,48 @@ test('what a handler logs just before its end, while the worker closes, keeps no
   expect(await jobs.find(endless!.id)).toMatchObject({ state: 'ready', crashes: 0, log })
 })
 
-test('what a look back still finds while the worker closes is given back', async () => {
+test('what a claim still brings while the worker closes is given back', async () => {
   const url = await databaseUrl()
   const { jobs } = await open({ url })
   const holder = await sqlSession(url)
-  // From now on looks back wait for whoever has the lock.
+  // Claims wait for the session that has the lock, and the claims that have waited are noted.
   await holder.query(`
-    create schema at_once;
-    alter function holdfast.job_claim set schema at_once;
+    create schema held;
+    create table held.claim (fence bigint);
+    alter function holdfast.job_claim set schema held;
     create function holdfast.job_claim(
-      session integer, token bigint, queues bigint[], priorities integer[], cursors bigint[], kinds text[], most integer,
-      announces boolean, looks_back boolean, out state text, out fence bigint, out jobs text, out new_cursors text, out oldest text,
-      out newest text, out last bigint
+      session integer, token bigint, queues bigint[], kinds text[], max_count integer, announces boolean, is_thorough boolean,
+      out state text, out fence bigint, out jobs text
     )
     language plpgsql as $$
+    declare
+      waits boolean := not pg_try_advisory_xact_lock_shared(7);
     begin
-      if looks_back then
-        perform pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7);
+      if waits then
+        perform pg_advisory_xact_lock_shared(7);
       end if;
-      select * into state, fence, jobs, new_cursors, oldest, newest, last
-      from at_once.job_claim(session, token, queues, priorities, cursors, kinds, most, announces, looks_back);
+      select * into state, fence, jobs
+      from held.job_claim(session, token, queues, kinds, max_count, announces, is_thorough);
+      if waits then
+        insert into held.claim values (fence);
+      end if;
     end
     $$`)
   const short = defineJob('short', { run: () => new Promise<void>((resolve) => setTimeout(resolve, 2)) })
   await jobs.enqueueMany(short, new Array(10_000).fill(null))
   const worker = jobs.work([short], { concurrency: 2 })
-  const held = async (ready: string) => (await holder.query(`select from holdfast.job where ${ready}`)).rowCount
-  await until('some have run', async () => (await held('true'))! < 9_900)
+  await until('some have run', async () => (await rowsOf(url)).history! > 100)
   await holder.query('select pg_advisory_lock(7)')
   const waits = "select from pg_locks where locktype = 'advisory' and objid = 7 and not granted"
-  await until('a look waits', async () => (await holder.query(waits)).rowCount === 1)
+  await until('a claim waits', async () => (await holder.query(waits)).rowCount === 1)
   const closed = worker.close({ within: 0 })
-  await until('the rest has been given back', async () => (await held('session is not null')) === 0)
   await holder.query('select pg_advisory_unlock(7)')
   await closed
-  await stays('nothing is claimed for nobody', async () => (await held('session is not null')) === 0, 300)
+  const running = async () => (await holder.query('select from holdfast.job_running')).rowCount
+  await stays('nothing is claimed for nobody', async () => (await running()) === 0, 300)
+  expect((await holder.query('select from held.claim where fence is not null')).rowCount).toBe(1)
+  const { job, history, claim } = await rowsOf(url)
+  expect([job! + history!, claim]).toEqual([10_000, 0])
 })
 
 test('a worker that was closed is forgotten', async () => {

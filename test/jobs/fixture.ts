@@ -24,12 +24,17 @@ export async function untilState(holdfast: Holdfast, id: number, state: string) 
   return (await holdfast.jobs.find(id))!
 }
 
+/** Gives the whole claim that contains the job to another epoch, as if that epoch had taken the jobs over and claimed them. */
+export function giveClaimAway(url: string, id: number) {
+  return sql(url, "update holdfast.claim set fence = nextval('holdfast.fence'), session = 0 where $1 = any(ids)", [id])
+}
+
 /** How many rows there are, wherever jobs may be; of one job, or all. */
 export async function rowsOf(url: string, id?: number): Promise<Record<string, number>> {
   const [row] = await sql<Record<string, number>>(
     url,
     `select
-       (select count(*)::int from holdfast.job where id = coalesce($1, id)) as job,
+       (select count(*)::int from holdfast.job_live where id = coalesce($1, id)) as job,
        (select count(*)::int from holdfast.waiting where id = coalesce($1, id)) as waiting,
        (select count(*)::int from holdfast.claim) as claim,
        (select count(*)::int from holdfast.worker) as worker,

@@ -1,43 +1,179 @@
 import { expect, test } from 'vitest'
-import { defineJob, UsageError } from '../../src/index.js'
+import { defineJob, NonRetryableError, UsageError } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { work } from './fixture.js'
+import { gate, untilState, work } from './fixture.js'
 
-test.each([
-  ['2d', 3, 2],
-  ['60h', 4, 3],
-  [undefined, 8, 7],
-] as const)('with keep: %s, jobs are forgotten %i days after their end, and not after %i', async (keep, over, kept) => {
-  const url = await databaseUrl()
-  const holdfast = await open({ url, jobs: { keep } })
-  const past = async (days: number, id: number) => {
-    const [row] = await sql<{ day: string; from: string; to: string }>(
-      url,
-      `select to_char(d, 'YYYYMMDD') as day, d::text as from, (d + interval '1 day')::date::text as to
-       from (select (now() at time zone 'UTC')::date - $1::integer as d) as t`,
-      [days],
-    )
+const today = "(now() at time zone 'UTC')::date"
+
+const clocks = { job: 'entered_at', job_end: 'ended_at', job_stopped: 'ended_at' } as const
+type Table = keyof typeof clocks
+
+/** Moves the rows of the job to the last second of a new partition, which begins and ends this number of days ago. */
+async function moveToPast(url: string, table: Table, id: number, from: number, to: number): Promise<string> {
+  const [row] = await sql<{ name: string; from: string; to: string; count: string }>(
+    url,
+    `select
+       '${table}_' || to_char(${today} - $1::integer, 'YYYYMMDD') as name, (${today} - $1::integer)::text as from,
+       (${today} - $2::integer)::text as to`,
+    [from, to],
+  )
+  await sql(
+    url,
+    `set timezone = 'UTC';
+     create table if not exists holdfast.${row!.name} partition of holdfast.${table} for values from ('${row!.from}') to ('${row!.to}');
+     update holdfast.${table}
+     set ${clocks[table]} = timestamptz '${row!.to}' - interval '1 s'
+     where ${table === 'job_end' ? `${id} = any(ids)` : `id = ${id}`}`,
+  )
+  return row!.name
+}
+
+async function hasTable(url: string, name: string): Promise<boolean> {
+  const [row] = await sql<{ exists: boolean }>(url, 'select to_regclass($1) is not null as exists', [
+    `holdfast.${name}`,
+  ])
+  return row!.exists
+}
+
+const retentions = [
+  ['2d', 2, 1],
+  ['60h', 3, 2],
+  [undefined, 7, 4],
+] as const
+
+test.each(retentions)(
+  'with keep: %s, partitions go when they are older than %i days, and those of entries and ends cover %i days',
+  async (keep, days, width) => {
+    const url = await databaseUrl()
+    // The installation has made the first partitions for a retention time of seven days.
     await sql(
       url,
-      `set timezone = 'UTC';
-       create table holdfast.job_history_${row!.day} partition of holdfast.job_history
-       for values from ('${row!.from}') to ('${row!.to}');
-       insert into holdfast.job_history
-         (id, queue, priority, kind, payload, state, enqueued_at, ended_at, failed, crashes, max_crashes)
-       values (${id}, 1, 0, 'old', 'null', 'done', now(), '${row!.from} 23:59:59', 0, 0, 3)`,
+      `do $$ declare partition text; begin
+         for partition in
+           select inhrelid::regclass from pg_inherits join pg_class on oid = inhrelid
+           where inhparent = any(array['holdfast.job', 'holdfast.job_end', 'holdfast.job_stopped']::regclass[])
+             and pg_get_expr(relpartbound, oid) <> 'DEFAULT'
+         loop
+           execute 'drop table ' || partition;
+         end loop;
+       end $$`,
     )
+    const ended = await open({ url, jobs: { keep } })
+    const job = defineJob('job', {
+      run: (fails: boolean) => {
+        if (fails) throw new NonRetryableError('no')
+      },
+    })
+    const worker = work(ended, [job])
+    // Jobs that are enqueued earlier go to the default partition.
+    await worker.ready()
+    const refs = await ended.jobs.enqueueMany(job, [true, true, false, false])
+    const [oldStopped, stopped, oldDone, done] = refs.map(({ id }) => id) as [number, number, number, number]
+    for (const id of [oldStopped, stopped]) await untilState(ended, id, 'buried')
+    for (const id of [oldDone, done]) await untilState(ended, id, 'done')
+    await worker.close()
+    await ended.close()
+    const bounds = await sql<{ parent: Table; from: number; to: number }>(
+      url,
+      `select
+       (select relname from pg_class where oid = inhparent) as parent, (substring(bounds from 'FROM \\(''([^'']+)''')::timestamptz at time zone 'UTC')::date - ${today} as from,
+       (substring(bounds from 'TO \\(''([^'']+)''')::timestamptz at time zone 'UTC')::date - ${today} as to
+     from pg_inherits
+     join pg_class partition on partition.oid = inhrelid
+     cross join lateral (select pg_get_expr(partition.relpartbound, partition.oid)) as b (bounds)
+     where inhparent = any(array['holdfast.job', 'holdfast.job_end', 'holdfast.job_stopped']::regclass[])
+       and bounds <> 'DEFAULT'
+     order by 1, 2`,
+    )
+    for (const [table, expected] of [
+      ['job', width],
+      ['job_end', width],
+      ['job_stopped', 1],
+    ] as const) {
+      const own = bounds.filter(({ parent }) => parent === table)
+      expect(own[0]!.from, table).toBe(0)
+      expect(own.at(-1)!.to, table).toBeGreaterThanOrEqual(2)
+      for (const [at, { from, to }] of own.entries()) {
+        expect(to - from, table).toBe(expected)
+        if (at > 0) expect(from, table).toBe(own[at - 1]!.to)
+      }
+    }
+
+    const old: string[] = []
+    old.push(await moveToPast(url, 'job_stopped', oldStopped, days + 1, days))
+    old.push(await moveToPast(url, 'job', oldDone, days + width, days))
+    old.push(await moveToPast(url, 'job_end', oldDone, days + width, days))
+    await moveToPast(url, 'job_stopped', stopped, days, days - 1)
+    await moveToPast(url, 'job', done, days, days - 1)
+    await moveToPast(url, 'job_end', done, days, days - 1)
+
+    const holdfast = await open({ url, jobs: { keep } })
+    work(holdfast, [defineJob('other', { run: () => {} })])
+    // A read of the history would keep its partitions from being dropped, so the test looks at their names.
+    await until('the old partitions are dropped', async () => {
+      const left = await Promise.all(old.map((name) => hasTable(url, name)))
+      return !left.includes(true)
+    })
+    const states = async (...ids: number[]) =>
+      Promise.all(ids.map(async (id) => (await holdfast.jobs.find(id))?.state ?? null))
+    expect(await states(oldStopped, stopped, oldDone, done)).toEqual([null, 'buried', null, 'done'])
+    const history = await sql<{ id: string }>(url, 'select id from holdfast.job_history order by id')
+    expect(history.map(({ id }) => Number(id))).toEqual([stopped, done])
+  },
+)
+
+test('the partition of a running job is kept, and ready jobs get another entry before theirs is dropped', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const ran: number[] = []
+  const hold = defineJob('hold', { run: () => opening.opened })
+  const note = defineJob('note', { run: (n: number) => void ran.push(n) })
+  const idle = defineJob('idle', { queue: 'idle', run: (n: number) => void ran.push(n) })
+  const running = await holdfast.jobs.enqueue(hold, null)
+  const worker = work(holdfast, [hold])
+  await until('one runs', () => worker.running === 1)
+  // The worker does not know this kind, so its claims skip these jobs.
+  const skipped = await holdfast.jobs.enqueueMany(note, [1, 2])
+  await until('they are skipped', async () => (await sql(url, 'select from holdfast.job_skipped')).length === 2)
+  const ready = await holdfast.jobs.enqueueMany(idle, [3, 4, 5])
+  await holdfast.jobs.cancel(ready[2]!.id)
+  const waiting = [...skipped, ...ready.slice(0, 2)]
+  let partition = ''
+  for (const { id } of [running, ...skipped, ...ready]) partition = await moveToPast(url, 'job', id, 12, 8)
+  const roll = async () => {
+    await sql(url, 'select holdfast.job_roll_partitions(7)')
+    return hasTable(url, partition)
   }
-  await past(over, 1_000_001)
-  await past(kept, 1_000_002)
-  work(holdfast, [defineJob('job', { run: () => {} })])
-  // Whoever reads of the history keeps its days from being dropped; so the test looks at their names.
-  await until('the old day is dropped', async () => {
-    const days = await sql(url, "select from pg_class where relname ~ '^job_history_[0-9]{8}$'")
-    return days.length === 5
+  const find = (refs: readonly { id: number }[]) => Promise.all(refs.map(({ id }) => holdfast.jobs.find(id)))
+
+  const before = await find(waiting)
+  expect(await roll()).toBe(true)
+  expect(await find([running, ...waiting])).toMatchObject([
+    { state: 'running' },
+    ...waiting.map(() => ({ state: 'ready' })),
+  ])
+  opening.open()
+  await untilState(holdfast, running.id, 'done')
+  await until('its claim is deleted', async () => (await sql(url, 'select from holdfast.claim')).length === 0)
+
+  await until('the partition is dropped', async () => !(await roll()))
+  expect(await find(waiting)).toEqual(before)
+  const entered = await sql<{ is_again: boolean; is_new: boolean }>(
+    url,
+    `select entry > id as is_again, entered_at > now() - interval '1 min' as is_new from holdfast.job_ready`,
+  )
+  expect(entered).toEqual(waiting.map(() => ({ is_again: true, is_new: true })))
+  // A second time changes nothing.
+  await roll()
+  expect(await sql(url, 'select from holdfast.job')).toHaveLength(4)
+  expect((await holdfast.jobs.find(ready[2]!.id))?.state).toBe('cancelled')
+  work(holdfast, [note, idle])
+  await until('all have run', async () => {
+    return (await find(waiting)).every((found) => found?.state === 'done')
   })
-  expect(await holdfast.jobs.find(1_000_001)).toBeNull()
-  expect(await holdfast.jobs.find(1_000_002)).toMatchObject({ state: 'done' })
+  expect(ran.sort()).toEqual([1, 2, 3, 4])
 })
 
 test('less than a day is refused', async () => {

@@ -42,7 +42,7 @@ export function importedJobs(url: string): Promise<Record<string, unknown>[]> {
   return sql(
     url,
     `select kind, priority, payload::text::jsonb as input, failed, log, null as delayed, links->'lane'->>'name' as lane, links->'unique' as "unique", id
-     from holdfast.job
+     from holdfast.job_live
      union all
      select kind, priority, payload::text::jsonb, failed, log, run_at - clock_timestamp() > '1s', links->'lane'->>'name', links->'unique', id
      from holdfast.waiting

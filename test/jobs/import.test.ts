@@ -117,7 +117,7 @@ describe('pg-boss', () => {
     const before = await leftIn(url, 'pgboss.job')
     const dry = await holdfast.jobs.importFrom('pg-boss', { dryRun: true })
     expect([counts(dry.imported), counts(dry.skipped)]).toEqual([{ mail: 1 }, left])
-    expect([await leftIn(url, 'pgboss.job'), await leftIn(url, 'holdfast.job')]).toEqual([before, 1])
+    expect([await leftIn(url, 'pgboss.job'), await leftIn(url, 'holdfast.job_live')]).toEqual([before, 1])
 
     const one = await holdfast.jobs.importFrom('pg-boss')
     expect([counts(one.imported), counts(one.skipped)]).toEqual([{ mail: 1 }, left])
@@ -172,7 +172,7 @@ describe('pg-boss', () => {
       const { imported, skipped } = await holdfast.jobs.importFrom(from)
       expect([counts(imported), skipped]).toEqual([{ large: 6 }, []])
     }
-    const ids = await sql<{ n: number }>(url, `select (payload->>'n')::integer as n from holdfast.job order by 1`)
+    const ids = await sql<{ n: number }>(url, `select (payload->>'n')::integer as n from holdfast.job_live order by 1`)
     expect(ids.map(({ n }) => n)).toEqual([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
   })
 
@@ -187,7 +187,7 @@ describe('pg-boss', () => {
        create trigger refuse before delete on pgboss.job for each row execute function refuse()`,
     )
     await expect(holdfast.jobs.importFrom('pg-boss')).rejects.toThrow('no')
-    expect([await leftIn(url, 'pgboss.job'), await leftIn(url, 'holdfast.job')]).toEqual([2, 0])
+    expect([await leftIn(url, 'pgboss.job'), await leftIn(url, 'holdfast.job_live')]).toEqual([2, 0])
   })
 
   test('a command that is killed in the middle of a batch leaves each job in one place', async () => {
@@ -228,10 +228,10 @@ describe('pg-boss', () => {
         ).length === 0
       )
     })
-    const here = await leftIn(url, 'holdfast.job')
+    const here = await leftIn(url, 'holdfast.job_live')
     expect(here + (await leftIn(url, 'pgboss.job'))).toBe(1_010)
     await holdfast.jobs.importFrom('pg-boss')
-    const ids = await sql<{ n: number }>(url, `select (payload->>'n')::integer as n from holdfast.job order by 1`)
+    const ids = await sql<{ n: number }>(url, `select (payload->>'n')::integer as n from holdfast.job_live order by 1`)
     expect(ids.map(({ n }) => n)).toEqual(Array.from({ length: 1_010 }, (_, n) => n))
   })
 })

@@ -226,7 +226,7 @@ test('a hundred thousand that are parked cost others nothing, and the next is fo
   // A snapshot that somebody forgot.
   const forgotten = await sqlSession(url)
   await forgotten.query('begin isolation level repeatable read')
-  await forgotten.query('select count(*) from holdfast.job')
+  await forgotten.query('select count(*) from holdfast.job_live')
   await jobs.enqueue(job, null, { lane: 'hot' })
   await until('it is in', async () => (await rowsOf(url)).job === 1)
   const [lane] = await sql<{ key: string; queue: string; updated_by_job: string }>(url, 'select * from holdfast.lane')
@@ -261,7 +261,7 @@ test('a hundred thousand that are parked cost others nothing, and the next is fo
   const before = await blocks()
   const rounds = 300
   for (let n = 0; n < rounds; n++) {
-    const [{ id }] = (await witness.query<{ id: string }>('select id from holdfast.job')) as [{ id: string }]
+    const [{ id }] = (await witness.query<{ id: string }>('select id from holdfast.job_live')) as [{ id: string }]
     const [{ follow_ups }] = (await witness.query<{ follow_ups: string[] }>(
       'select follow_ups from holdfast.job_cancel($1, $2)',
       [id, 'next'],
@@ -314,7 +314,7 @@ async function walk(
     while (!isOver) {
       // One snapshot: whoever has a session runs, or is about to.
       const rows = await witness.query<{ n: number }>(
-        "select count(*)::int as n from holdfast.job where links ? 'lane' group by links->'lane'->>'name'",
+        "select count(*)::int as n from holdfast.job_live where links ? 'lane' group by links->'lane'->>'name'",
       )
       for (const { n } of rows) most = Math.max(most, n)
       expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
@@ -397,7 +397,7 @@ test('what follows from an end is done by others when who ended it dies before',
   const [first, second] = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a' })
   await untilState(holdfast, first!.id, 'running')
   // As if a worker had recorded the end and died: the end is in the history, and nobody has been told.
-  await sql(url, `select holdfast.job_done(array[id], array[fence], null, '{}') from holdfast.job where id = $1`, [
+  await sql(url, `select holdfast.job_done(array[id], array[fence], null, '{}') from holdfast.job_live where id = $1`, [
     first!.id,
   ])
   opening.open()

@@ -1,3 +1,4 @@
+import type { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   DrainingError,
@@ -15,7 +16,7 @@ import { drain } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { anchorModes, gate, rowsOf, untilState, work } from './fixture.js'
+import { anchorModes, gate, giveClaimAway, rowsOf, untilState, work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -27,6 +28,25 @@ afterAll(() => fresh.drop())
 const effects = async (name: string) => {
   const [row] = await sql<{ count: number }>(fresh.url, 'select count(*)::int from effect where name = $1', [name])
   return row!.count
+}
+
+/** Lets the session acquire lock 7. Calls of job_done that end the job wait for the lock before they lock its claim. */
+async function holdEndOf(client: Client, id: number) {
+  await client.query(`
+    create schema held;
+    alter function holdfast.job_done set schema held;
+    create function holdfast.job_done(
+      ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
+    )
+    language plpgsql as $$
+    begin
+      if ${id} = any(ids) then
+        perform pg_advisory_xact_lock_shared(7);
+      end if;
+      select * into recorded, follow_ups from held.job_done(ids, fences, results, emptied);
+    end
+    $$;
+    select pg_advisory_lock(7)`)
 }
 
 describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
@@ -292,7 +312,11 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
         tries.push(how)
         if (how === 'given back') await new Promise((resolve) => signal.addEventListener('abort', resolve))
         // As jobs.cancel does, but without its notification.
-        await sql(fresh.url, 'update holdfast.job set cancelled = $2 where id = $1', [id, 'not wanted'])
+        await sql(
+          fresh.url,
+          `insert into holdfast.job_note (id, fence, cancelled) select id, fence, $2 from holdfast.job_running where id = $1`,
+          [id, 'not wanted'],
+        )
         if (how === 'later') return JobOutcome.retryAfter(10)
         throw how === 'never' ? new NonRetryableError('its own') : new Error('its own')
       },
@@ -322,7 +346,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     await client.query('begin')
     await client.query("select holdfast.job_cancel($1, 'not wanted')", [id])
     const closed = worker.close({ within: 0 })
-    await until('it waits for its row', async () => {
+    await until('it waits for the claim', async () => {
       const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%job_end(%'"
       return (await sql(fresh.url, waiting)).length === 1
     })
@@ -412,7 +436,10 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       await until('both run', () => worker.running === 2)
       const client = await sqlSession(fresh.url)
       await client.query('begin')
-      await client.query('select from holdfast.job where id = $1 for update', [first!.id])
+      await client.query(
+        'insert into holdfast.job_note (id, fence) select id, fence from holdfast.job_running where id = $1',
+        [first!.id],
+      )
       talking.open()
       await until('the notes of both wait for the row of the first', async () => {
         const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%n.progress%'"
@@ -500,16 +527,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       await begun.opened
       // Nobody is to run it again meanwhile.
       await holdfast.jobs.pause('default')
-      // As if another worker had it, whose life is another.
-      await sql(
-        fresh.url,
-        `update holdfast.job
-       set fence = fence + 1,
-           session = 0,
-           seq = nextval('holdfast.job_number')
-       where id = $1`,
-        [id],
-      )
+      await giveClaimAway(fresh.url, id)
       opening.open()
       await until('the record was refused, or the loss seen', () => worker.running === 0)
       await worker.close()
@@ -526,12 +544,8 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     const job = defineJob('job', { run: (n: number) => void begun.push(n) })
     const [first] = await holdfast.jobs.enqueueMany(job, [1, 2])
     const client = await sqlSession(url)
-    await client.query(`
-      create function hold() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return old; end $$;
-      create trigger hold before delete on holdfast.job
-      for each row when (old.id = ${first!.id}) execute function hold();
-      update holdfast.job set crashes = 2;
-      select pg_advisory_lock(7)`)
+    await holdEndOf(client, first!.id)
+    await client.query('update holdfast.job set crashes = 2')
     work(holdfast, [job])
     await until('the first has begun', () => begun.length === 1)
     await stays('the other waits', () => begun.length === 1, 300)
@@ -583,11 +597,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     // The first claim takes one, the second the other two.
     const [, done, failed] = await holdfast.jobs.enqueueMany(job, [false, false, true])
     const client = await sqlSession(url)
-    await client.query(`
-    create function hold() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return old; end $$;
-    create trigger hold before delete on holdfast.job
-    for each row when (old.id = ${done!.id}) execute function hold();
-    select pg_advisory_lock(7)`)
+    await holdEndOf(client, done!.id)
     work(holdfast, [job])
     await untilState(holdfast, failed!.id, 'buried')
     expect(await rowsOf(url)).toMatchObject({ job: 1, claim: 1 })
@@ -601,12 +611,6 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     const [holdfast, other] = [await start({ url }), await start({ url })]
     const gates = [gate(), gate(), gate()]
     const job = defineJob('job', { run: (at: number) => gates[at]!.opened })
-    await sql(
-      url,
-      `create table public.before (like holdfast.job);
-       create function remember() returns trigger language plpgsql as $$ begin insert into public.before values (old.*); return old; end $$;
-       create trigger remember before delete on holdfast.job for each row execute function remember()`,
-    )
     // The first claim takes one, the second the other two.
     const [first, lost, last] = await holdfast.jobs.enqueueMany(job, [0, 1, 2])
     const worker = work(holdfast, [job])
@@ -616,8 +620,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       await untilState(holdfast, id, 'done')
     }
     // Another server, which has not heard of it.
-    await sql(url, `insert into holdfast.job select * from public.before where id = ${lost!.id}`)
-    await sql(url, `delete from holdfast.job_history where id = ${lost!.id}`)
+    await sql(url, 'delete from holdfast.job_end where $1 = any(ids)', [lost!.id])
     gates[2]!.open()
     await untilState(holdfast, last!.id, 'done')
     await stays('its claim leads to it', async () => (await rowsOf(url)).claim === 1, 300)
@@ -669,7 +672,7 @@ test('a worker that is busy for long takes nothing that it cannot run', async ()
   const jobs = await holdfast.jobs.enqueueMany(long, new Array(20).fill(null))
   const worker = work(holdfast, [long], { concurrency: 2 })
   await until('two run', () => worker.running === 2)
-  // Longer than it takes to look back, near and far.
+  // Longer than it takes until the worker looks at all priorities again.
   await stays(
     'two are claimed',
     async () => {

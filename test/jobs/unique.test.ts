@@ -116,20 +116,22 @@ describe('a key is held', () => {
         if (how === 'buried') throw new NonRetryableError('no')
       },
     })
+    const fragile = defineJob('end', { maxCrashes: 1, run: (_: string) => {} })
+    const crashed = await holdfast.jobs.enqueue(fragile, 'crashed', { unique: 'crashed' })
+    await sql(url, "insert into holdfast.worker (session, number, instance, queues) values (-7, 0, 'dead', '{}')")
+    await sql(
+      url,
+      `with claimed as (
+         select fence from holdfast.job_claim(-7, 1, array[(select queue from holdfast.job)], '{end}', 1, false, true)
+       )
+       insert into holdfast.job_note (id, fence, started) select $1, fence, true from claimed`,
+      [crashed.id],
+    )
     const delayed = await holdfast.jobs.enqueue(end, 'cancelled', { unique: 'delayed', delay: '1h' })
     const ready = await holdfast.jobs.enqueue(end, 'cancelled', { unique: 'ready' })
     for (const { id } of [delayed, ready]) await holdfast.jobs.cancel(id)
     const done = await holdfast.jobs.enqueue(end, 'done', { unique: 'done' })
     const buried = await holdfast.jobs.enqueue(end, 'buried', { unique: 'buried' })
-    const crashed = await holdfast.jobs.enqueue(end, 'crashed', { unique: 'crashed' })
-    await sql(
-      url,
-      `with life as (insert into holdfast.worker (session, number, instance, queues) values (-7, 0, 'dead', '{}'))
-       insert into holdfast.claim values (-1, -7, 1, array[${crashed.id}])`,
-    )
-    await sql(url, `update holdfast.job set session = -7, fence = -1, max_crashes = 1, started = true where id = $1`, [
-      crashed.id,
-    ])
     work(holdfast, [end])
     await untilState(holdfast, done.id, 'done')
     await untilState(holdfast, buried.id, 'buried')

@@ -187,7 +187,7 @@ test('a buried job that somebody just looks at is redriven nevertheless, and hol
   isBroken = false
   const client = await sqlSession(url)
   await client.query('begin')
-  await client.query('select from holdfast.job_history where id = $1 for update', [fails.id])
+  await client.query('select from holdfast.job_stopped where id = $1 for update', [fails.id])
   const redriven = holdfast.jobs.redrive('default')
   const blocked = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
   await until('the redrive waits for the one who looks', async () => (await sql(url, blocked)).length > 0)
@@ -307,7 +307,7 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
     const rows = await witness.query<{ id: string; state: string }>(
       `select id, state from holdfast.job_history
        union all select id, 'waiting' from holdfast.waiting
-       union all select id, 'live' from holdfast.job`,
+       union all select id, 'live' from holdfast.job_live`,
     )
     const byId = new Map(rows.map(({ id, state }) => [Number(id), state]))
     return ids.map((id) => byId.get(id))

@@ -145,9 +145,8 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
 
   await broken(
     /^4 job 900 belongs to session 2000000000, which has ended$/,
-    `with claim as (insert into holdfast.claim (fence, session, token, jobs) values (1, ${gone}, 1, '{900}'))
-     insert into holdfast.job (id, seq, queue, priority, kind, payload, session, fence)
-     values (900, 900, 1, 0, 'ship', '{}', ${gone}, 1)`,
+    `with claim as (insert into holdfast.claim (fence, session, token, ids) values (1, ${gone}, 1, '{900}'))
+     insert into holdfast.job (id, entry, era, queue, priority, kind, payload) values (900, 900, -1, 1, 0, 'ship', '{}')`,
     'with job as (delete from holdfast.job where id = 900) delete from holdfast.claim',
   )
   await broken(
@@ -165,17 +164,37 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
     'insert into holdfast.dependency values (900, 901)',
     'delete from holdfast.dependency',
   )
-  const end = `insert into holdfast.job_history (id, queue, priority, kind, payload, state, enqueued_at, failed, crashes, max_crashes)`
+  const done = (id: unknown) =>
+    `insert into holdfast.job_end (bucket, fence, session, claimed_at, is_done, ids) values (holdfast.job_bucket(${id}), 1, 1, now(), true, '{${id}}')`
+  const stopped = (id: unknown) =>
+    `insert into holdfast.job_stopped (id, queue, priority, kind, payload, state, enqueued_at, failed, crashes, max_crashes)
+     values (${id}, 1, 0, 'ship', '{}', 'buried', now(), 0, 0, 3)`
+  for (const end of [done, stopped]) {
+    await broken(
+      new RegExp(`^5 job ${ended} has ended, but is still in its queue$`),
+      end(ended),
+      'with stopped as (delete from holdfast.job_stopped) delete from holdfast.job_end',
+    )
+  }
   await broken(
-    new RegExp(`^5 job ${ended} has ended, but is still in its queue$`),
-    `${end} values (${ended}, 1, 0, 'ship', '{}', 'done', now(), 0, 0, 3)`,
-    'delete from holdfast.job_history',
+    /^5 job 900 has ended, but is still in its queue$/,
+    `with done as (${done(900)}), entry as (
+       insert into holdfast.job (id, entry, era, queue, priority, kind, payload) values (900, 900, -1, 1, 0, 'ship', '{}')
+     )
+     insert into holdfast.claim (fence, session, token, ids) values (2, ${session}, 1, '{900}')`,
+    `with claim as (delete from holdfast.claim), entry as (delete from holdfast.job where id = 900) delete from holdfast.job_end`,
   )
-  await broken(
-    /^5 job 900 has ended 2 times$/,
-    `${end} select 900, 1, 0, 'ship', '{}', 'done', now(), 0, 0, 3 from generate_series(1, 2)`,
-    'delete from holdfast.job_history',
-  )
+  for (const both of [
+    `with first as (${done(900)}) ${done(900)}`,
+    `with first as (${stopped(900)}) ${stopped(900)}`,
+    `with first as (${done(900)}) ${stopped(900)}`,
+  ]) {
+    await broken(
+      /^5 job 900 has ended 2 times$/,
+      both,
+      'with stopped as (delete from holdfast.job_stopped) delete from holdfast.job_end',
+    )
+  }
   const tick = `insert into holdfast.tick (schedule, at, state, session) select key, '2020-01-01'`
   const gap = `insert into holdfast.gap (schedule, first_at, last_at, ticks, reason) select key`
   await broken(

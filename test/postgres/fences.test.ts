@@ -141,7 +141,17 @@ test.each([
 describe('where sequences were set back and tables were not, as by logical replication', () => {
   test.each([
     ['lease', "insert into holdfast.lease values (1, '', '', $1, 1, 1, now(), now())"],
-    ['claim', "insert into holdfast.claim (fence, session, token, jobs) values ($1, 0, 0, '{}')"],
+    ['claim', "insert into holdfast.claim (fence, session, token, ids) values ($1, 0, 0, '{}')"],
+    [
+      'ended jobs',
+      "insert into holdfast.job_end (bucket, fence, session, claimed_at, is_done, ids) values (1, $1, 0, now(), true, '{1024}')",
+    ],
+    [
+      'buried jobs',
+      `insert into holdfast.job_stopped
+         (id, queue, priority, kind, payload, state, enqueued_at, fence, failed, crashes, max_crashes)
+       values (1, 1, 0, 'kind', '1', 'buried', now(), $1, 1, 0, 3)`,
+    ],
     ['guarded', 'insert into holdfast.fence_guard (key, fence) values (1, $1)'],
     ['the row of server_generation alone', 'update holdfast.server_generation set fence_floor = $1'],
   ])('fences continue above those in the tables: %s', async (_, write) => {
@@ -161,8 +171,8 @@ describe('where sequences were set back and tables were not, as by logical repli
     await advance(url)
     await sql(
       url,
-      `insert into holdfast.job (id, seq, queue, priority, kind, payload)
-       values (holdfast.clock_floor() + ${1_000 * minute}, 1, 1, 0, 'kind', '1');
+      `insert into holdfast.job (id, entry, era, queue, priority, kind, payload)
+       values (holdfast.clock_floor() + ${1_000 * minute}, 1, 0, 1, 0, 'kind', '1');
        insert into holdfast.worker (session, number, instance, queues) values (50000, 1, 'gone', '{}');
        insert into holdfast.audit (id, visitor, act, subject, params, consequence) values (70, 'me', 'look', 'it', '{}', 'none')`,
     )

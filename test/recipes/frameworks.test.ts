@@ -32,7 +32,7 @@ test.each(waysOf(Object.entries(shops)))('a shop with %s', { timeout: 60_000 }, 
   expect(
     (await shop.ask('/orders', json({ customer: 'ada', total: 'much' })).catch(() => ({ status: 500 }))).status,
   ).toBe(500)
-  expect(await sql(url, 'select from holdfast.job')).toEqual([])
+  expect(await sql(url, 'select from holdfast.job_live')).toEqual([])
 
   // What is busy, and what is free.
   const report = () => shop.ask('/reports/2026-07-01', json({}))

@@ -8,6 +8,7 @@ import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { campaign, leading } from '../elections/fixture.js'
 import { Child } from '../fault/children.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { insertDone } from '../setup/done-jobs.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { anchorPid, open, openFleet } from '../setup/instances.js'
 
@@ -240,13 +241,17 @@ test('an hour has room for so many names, and for others that are waited for; wh
 test('latencies of jobs, by queue, from the history alone', async () => {
   await query("insert into holdfast.queue (key, namespace, name) values (901, 'late', 'mail'), (902, 'late', 'post')")
   // One job a second for the last ten minutes, that waited for 1 to 100 ms and ran for ten times that.
+  const jobs = `
+    select
+      n + 1000000 as id, case when n % 10 = 0 then 902 else 901 end as queue, 'k' as kind, 'null'::json as payload,
+      ended - make_interval(secs => (n % 100 + 1) * 0.011) as enqueued_at,
+      ended - make_interval(secs => (n % 100 + 1) * 0.010) as claimed_at, ended as ended_at
+    from (select n, clock_timestamp() - make_interval(secs => 4 * 3600 - n * 24) as ended from generate_series(1, 599) as n) as jobs`
+  await query(insertDone(`${jobs} where n % 7 <> 0`))
   await query(
-    `insert into holdfast.job_history
-       (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, ended_at, failed, crashes, max_crashes)
-     select
-       n, case when n % 10 = 0 then 902 else 901 end, 0, 'k', 'null', case when n % 7 = 0 then 'buried' else 'done' end,
-       ended - make_interval(secs => (n % 100 + 1) * 0.011), ended - make_interval(secs => (n % 100 + 1) * 0.010), ended, 0, 0, 3
-     from (select n, clock_timestamp() - make_interval(secs => 4 * 3600 - n * 24) as ended from generate_series(1, 599) as n) as jobs`,
+    `insert into holdfast.job_stopped
+       (id, queue, kind, payload, enqueued_at, claimed_at, ended_at, priority, state, failed, crashes, max_crashes)
+     select *, 0, 'buried', 0, 0, 3 from (${jobs} where n % 7 = 0) as stopped`,
   )
   const { queues, oneOf, columnMs, columns } = await observer.latencies({ namespace: 'late', hours: 1 })
   expect({ oneOf, columnMs, columns }).toEqual({ oneOf: 1, columnMs: 60_000, columns: 60 })

@@ -29,7 +29,7 @@ const catalog = () =>
   sql(
     url,
     `select count(*)::int as things, (select sum(a)::int from public.victim) as victim, current_setting('search_path') as path
-            from pg_class where relnamespace = 'holdfast'::regnamespace and relname !~ '^job_history_\\d'`,
+            from pg_class where relnamespace = 'holdfast'::regnamespace and relname !~ '^job(_end|_stopped)?_\\d'`,
   )
 
 const names = [

@@ -127,6 +127,8 @@ test('an application can neither write the audit nor pretend a migration, make a
     'alter table holdfast.job add column mine text',
     'drop table holdfast.sample',
     'truncate holdfast.job',
+    'drop view holdfast.job_history',
+    'create or replace view holdfast.job_live as select 1',
     'drop schema holdfast cascade',
     'alter function holdfast.job_roll_partitions(integer) security invoker',
     'create or replace function holdfast.notification_channel() returns text language sql as $$ select 1::text $$',
@@ -235,7 +237,7 @@ describe('an observer', () => {
       observer.url,
       `select relname, what
        from pg_class, unnest(array['insert', 'update', 'delete', 'truncate', 'references', 'trigger']) as what
-       where relnamespace = 'holdfast'::regnamespace and relkind in ('r', 'p') and has_table_privilege(oid, what)
+       where relnamespace = 'holdfast'::regnamespace and relkind in ('r', 'p', 'v') and has_table_privilege(oid, what)
        union all
        select relname, what
        from pg_class, unnest(array['usage', 'update']) as what
@@ -247,6 +249,14 @@ describe('an observer', () => {
     )
     expect(written).toEqual([])
     expect(await sql(observer.url, 'select from holdfast.later')).toEqual([])
+    const views = await sql<{ name: string }>(
+      observer.url,
+      "select relname as name from pg_class where relnamespace = 'holdfast'::regnamespace and relkind = 'v'",
+    )
+    expect(views.map(({ name }) => name)).toContain('job_live')
+    for (const { name } of views) expect(await sql(observer.url, `select from holdfast.${name}`), name).toEqual([])
+    expect(await sql(observer.url, "select from holdfast.job_find('{1}')")).toEqual([])
+    expect(await sql(observer.url, 'select from holdfast.job_lost()')).toEqual([])
     const [{ rolname }] = (await sql(observer.url, 'select current_user as rolname')) as [{ rolname: string }]
     expect(rolname).toBe(observer.role)
     await expect(sql(observer.url, 'select holdfast.job_roll_partitions(-1000)')).rejects.toMatchObject(denied)
@@ -268,12 +278,13 @@ test('the doctor says which right of an application is missing', async () => {
   await sql(
     owner.url,
     `revoke delete on holdfast.delivery from ${application.role};
+     revoke select on holdfast.job_live from ${application.role};
      revoke update on sequence holdfast.fence from ${application.role};
      revoke execute on function holdfast.job_roll_partitions(integer) from ${application.role}`,
   )
   const [finding] = await looks()
   expect(finding!.text).toBe(
-    `The role ${application.role} lacks rights on function job_roll_partitions, sequence fence and table delivery`,
+    `The role ${application.role} lacks rights on function job_roll_partitions, sequence fence, table delivery and view job_live`,
   )
   expect(finding!.fix.sql).toEqual(grantsFor({ role: application.role, as: 'application' }, 'holdfast', owner.role))
   await applyFix(owner.url, finding!)
@@ -285,8 +296,14 @@ async function rows(url: string) {
   const tables = [
     'delivery',
     'job',
+    'job_removed',
+    'job_skipped',
+    'job_note',
+    'job_end',
+    'job_stopped',
+    'claim',
+    'frontier',
     'waiting',
-    'job_history',
     'unique_job',
     'limit_state',
     'permit',

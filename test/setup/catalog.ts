@@ -7,17 +7,20 @@ export async function catalogOf(url: string, schema: string): Promise<string[]> 
 }
 
 /**
- * Tables, columns, functions and sequences of the schema without a comment. Partitions are exempt, and so are columns whose name says
- * everything, or whose table refers to another one: "Columns without a comment: see job."
+ * Tables, views, columns, functions and sequences of the schema without a comment. Columns of partitions are exempt, and so are columns whose
+ * name says everything, columns of a view that have the name of a commented column of the job queue, and columns whose table refers to
+ * another one: "Columns without a comment: see job."
  */
 export async function uncommented(url: string, schema: string): Promise<string[]> {
   const lines = await catalogOf(url, schema)
   const referred = new Map<string, string>()
   for (const line of lines) {
-    const [, table, other] = /^relation [rp] (\S+) .* Columns without a comment: see (\w+)\.$/.exec(line) ?? []
+    const [, table, other] = /^relation [rp] (\S+) .* Columns without a comment: see (\w+)\./.exec(line) ?? []
     if (table) referred.set(table, other!)
   }
   const columns = new Set(lines.flatMap((line) => /^column (\S+) .* comment: ./.exec(line)?.[1] ?? []))
+  const views = new Set(lines.flatMap((line) => /^relation v (\S+) /.exec(line)?.[1] ?? []))
+  const ofJobs = new Set([...columns].flatMap((path) => /^(?:job\w*|claim|waiting)\.(\w+)$/.exec(path)?.[1] ?? []))
   const isExempt = (line: string) => {
     const [, table, column] = /^column (\w+)\.(\w+) /.exec(line) ?? []
     if (table === undefined || column === undefined) return false
@@ -25,7 +28,8 @@ export async function uncommented(url: string, schema: string): Promise<string[]
       /^(namespace|name|key|queue|kind|instance|id|host|fence|number|generation|payload|since|\w+ed_at)$/.test(column)
     )
       return true
-    return /^job_history_(default|\d{8})$/.test(table) || columns.has(`${referred.get(table)}.${column}`)
+    if (/^(job|job_end|job_stopped)_(default|\d{8})$/.test(table)) return true
+    return columns.has(`${referred.get(table)}.${column}`) || (views.has(table) && ofJobs.has(column))
   }
   return lines.filter(
     (line) => /^(relation [rpSv]|column|function) /.test(line) && line.endsWith(' comment:') && !isExempt(line),
@@ -66,6 +70,10 @@ from (
   from pg_proc
   join schema on pronamespace = schema.oid
   where prokind in ('f', 'p')
+  union all
+  select format('view %s %s', relname, pg_get_viewdef(oid))
+  from relations
+  where relkind = 'v'
   union all
   select format('sequence %s %s %s %s %s %s', sequencename, data_type, start_value, min_value, max_value, cycle)
   from pg_sequences

@@ -31,7 +31,7 @@ describe.each(waysOf(ways))('%s', (way) => {
         url,
         holdfast,
         stack,
-        jobs: () => sql(url, "select payload->>'to' as name from holdfast.job order by id"),
+        jobs: () => sql(url, "select payload->>'to' as name from holdfast.job_live order by id"),
       }
     }
 
@@ -81,7 +81,7 @@ describe.each(waysOf(ways))('%s', (way) => {
         await lock.guard(tx)
       })
       await caught(StaleFenceError, late)
-      expect(await sql(url, 'select from holdfast.job')).toEqual([])
+      expect(await sql(url, 'select from holdfast.job_live')).toEqual([])
       await stack.close()
     })
 

@@ -51,8 +51,8 @@ test('the text for Prometheus: what this instance did, and what the fleet is lik
   await until('one runs, and one is buried', async () => {
     const [row] = await sql<{ is: boolean }>(
       url,
-      `select (select count(*) from holdfast.job where session is not null) >= 1
-         and exists (select from holdfast.job_history where state = 'buried') as is`,
+      `select (select count(*) from holdfast.job_running) >= 1
+         and exists (select from holdfast.job_stopped where state = 'buried') as is`,
     )
     return row!.is
   })

@@ -249,7 +249,7 @@ const help: readonly Line[] = [
   '',
   ' Numbers',
   '',
-  '  ~12k   estimated from planner statistics      1000+   counting stopped at 1000',
+  '  ~12k   estimated from a sample of numbers    1000+   counting stopped at 1000',
   '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute.',
   '  For busy queues, only the last few thousand jobs count. TROUBLE covers one hour.',
   '  WAITED is the time before the claim, TOOK the time after it (median/p99).',

@@ -130,6 +130,7 @@ create or replace view holdfast.job_history as
   where e.is_done
     and not exists (select from holdfast.job newer where newer.id = j.id and newer.entry > j.entry);
 comment on view holdfast.job_history is 'Jobs that have ended. See job_stopped for the columns.';
+comment on column holdfast.job_history.result is 'Return value of the handler. Null if it returned nothing.';
 
 create or replace function holdfast.job_find(ids bigint[])
   returns table (
@@ -1931,6 +1932,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
     past record;
     day date;
     partition text;
+    is_over boolean;
   begin
     if not pg_try_advisory_xact_lock(holdfast.lock_class('job history'), 0) then
       return;
@@ -1992,15 +1994,23 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
         end;
       end loop;
     end loop;
-    delete from holdfast.job_stopped_default where ended_at < (today - keep)::timestamptz;
-    delete from holdfast.job_end_default where ended_at < (today - keep)::timestamptz;
+    for kept in
+      select * from (values ('job', 'entered_at'), ('job_end', 'ended_at'), ('job_stopped', 'ended_at')) as k (parent, at)
+    loop
+      begin
+        execute format('select max(%I) < $1 from %I.%I', kept.at, schema, kept.parent || '_default')
+        into is_over
+        using (today - keep)::timestamptz;
+        if is_over and (kept.parent <> 'job' or holdfast.job_re_enter((today - keep)::timestamptz)) then
+          -- Not a delete: publications refuse to delete from a table without a replica identity.
+          execute format('truncate %I.%I', schema, kept.parent || '_default');
+        end if;
+      exception
+        when lock_not_available then null;
+      end;
+    end loop;
     delete from holdfast.job_note where noted_at < (today - keep)::timestamptz
       and not exists (select from holdfast.claim where claim.fence = job_note.fence);
-    if exists (select from holdfast.job_default where entered_at < (today - keep)::timestamptz)
-      and holdfast.job_re_enter((today - keep)::timestamptz)
-    then
-      delete from holdfast.job_default where entered_at < (today - keep)::timestamptz;
-    end if;
     -- The entries themselves are kept up to twice as long.
     delete from holdfast.job_removed where removed_at < (today - 2 * keep - 2)::timestamptz;
   end

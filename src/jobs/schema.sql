@@ -75,6 +75,7 @@ create table holdfast.frontier (
 comment on table holdfast.frontier is
   'How far each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number counts. The '
   'primary key turns two claims of the same jobs into an error.';
+comment on column holdfast.frontier.priority is 'Priority of the level. See job.';
 comment on column holdfast.frontier.era is 'Era whose entries are being read. Earlier eras have been read completely.';
 comment on column holdfast.frontier.base is 'Entries of transactions that this snapshot sees have been read.';
 comment on column holdfast.frontier.upto is
@@ -94,6 +95,8 @@ create table holdfast.job_skipped (
 comment on table holdfast.job_skipped is
   'Ready entries that a claim has passed: the worker does not know their kind, or a transaction was using their unique key. A later claim '
   'takes them from here.';
+comment on column holdfast.job_skipped.entry is 'Number of the entry in job.';
+comment on column holdfast.job_skipped.priority is 'Priority of the job. See job.';
 comment on column holdfast.job_skipped.has_key is 'Whether the job has a unique key.';
 create index job_skipped_queue on holdfast.job_skipped (queue, kind, priority, entry);
 
@@ -103,6 +106,7 @@ create table holdfast.job_removed (
   removed_at timestamptz not null default clock_timestamp()
 );
 comment on table holdfast.job_removed is 'Ready entries that will never be claimed, because the job was cancelled or replaced.';
+comment on column holdfast.job_removed.entry is 'Number of the entry in job.';
 create index job_removed_queue on holdfast.job_removed (queue);
 
 create table holdfast.waiting (
@@ -169,6 +173,7 @@ comment on table holdfast.job_stopped is
 comment on column holdfast.job_stopped.state is
   'cancelled: a caller or an operator cancelled the job. discarded: the handler discarded it. buried: the job failed permanently, and '
   'redrive brings it back.';
+comment on column holdfast.job_stopped.progress is 'Last progress that the handler reported.';
 comment on column holdfast.job_stopped.error is 'Error that ended the job: name, message and code.';
 comment on column holdfast.job_stopped.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
 comment on column holdfast.job_stopped.session is 'Number of the epoch that ran the last attempt. Null if there was no attempt.';

@@ -16,14 +16,14 @@ const doctor = (args: string[] = [], more: NodeJS.ProcessEnv = {}): Promise<Ende
   run(['doctor', ...args], { ...env, ...more })
 
 const spoil = () =>
-  sql(database.url, 'drop index if exists holdfast.tick_done; alter table holdfast.job reset (fillfactor)')
+  sql(database.url, 'drop index if exists holdfast.tick_done; alter table holdfast.worker reset (fillfactor)')
 
 test('says that all is well, and how much was looked at', async () => {
   const nothing = 'None of the findings can be fixed with --fix.\n'
   const well = 'All is well: 16 checks made.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
   expect(await doctor(['--fix'])).toEqual({ status: 0, stdout: '', stderr: nothing + well })
-  await sql(database.url, 'alter table holdfast.job reset (fillfactor)')
+  await sql(database.url, 'alter table holdfast.worker reset (fillfactor)')
   expect(await doctor()).toMatchObject({
     status: 0,
     stderr: expect.stringContaining('Nothing is wrong: 16 checks made, 1 note.'),
@@ -38,7 +38,7 @@ test('says what is wrong, piped, as JSON and line by line, and ends with 3', asy
     status: 3,
     stdout:
       `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${fixed}\n` +
-      'note\tstorage-differs\tjob\tStorage settings of the table job differ: fillfactor is the default instead of 40\talter table holdfast.job set (fillfactor = 40)\n',
+      'note\tstorage-differs\tworker\tStorage settings of the table worker differ: fillfactor is the default instead of 50\talter table holdfast.worker set (fillfactor = 50)\n',
     stderr: '16 checks made: 1 wrong, 1 note.\nRun `holdfast doctor --fix` to fix 2 of these findings.\n',
   })
   expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 16, fixed: [], findings: [{}, {}] })
@@ -83,10 +83,10 @@ test('--fix fixes, and says what is left', { timeout: 60_000 }, async () => {
     findings: [],
     fixed: [
       { id: 'indexes-differ', subject: 'missing', failure: null },
-      { id: 'storage-differs', subject: 'job', failure: null },
+      { id: 'storage-differs', subject: 'worker', failure: null },
     ],
   })
-  expect(stderr).toMatch(/Done: indexes-differ: missing\nDone: storage-differs: job\nAll is well: 16 checks made\.\n$/)
+  expect(stderr).toMatch(/Done: indexes-differ: missing\nDone: storage-differs: worker\nAll is well: 16 checks made\.\n$/)
   expect(status).toBe(0)
   // What is not installed yet is, and then looked at.
   const other = await doctor(['--fix', '--yes', '--schema', 'not there'])

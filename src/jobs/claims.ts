@@ -29,6 +29,8 @@ export interface ClaimResult {
   readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
   readonly jobs: readonly ClaimedRow[]
+  /** Whether the claim has left no job that it could have taken. */
+  readonly isDrained: boolean
 }
 
 /** Set of jobs that were claimed by one statement. */
@@ -61,6 +63,7 @@ interface ClaimRow {
   readonly state: ClaimResult['state']
   readonly fence: string | null
   readonly jobs: string | null
+  readonly is_drained: boolean
 }
 
 /**
@@ -90,8 +93,8 @@ export class Claims {
         asked.isThorough,
       ])
       this.#unanswered.delete(token)
-      const { state, fence, jobs } = row!
-      return { state, fence: Number(fence), jobs: jobs === null ? [] : JSON.parse(jobs) }
+      const { state, fence, jobs, is_drained: isDrained } = row!
+      return { state, fence: Number(fence), jobs: jobs === null ? [] : JSON.parse(jobs), isDrained }
     } catch (error) {
       // The claim may have succeeded, or may still succeed.
       this.#unanswered.set(token, performance.now())

@@ -340,6 +340,17 @@ create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns 
 comment on function holdfast.job_wake(bigint, bigint) is
   'Wakes idle workers of a queue. Sends no notification if all workers are busy, because a notification would slow down every commit.';
 
+create or replace function holdfast.job_announce_waiting() returns void
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select pg_notify(holdfast.notification_channel(), 'jobs-waiting ' || session)
+    from (select session from holdfast.worker where sleeping order by random() limit 1) as chosen
+  $$;
+comment on function holdfast.job_announce_waiting() is
+  'Tells an idle worker that there are new jobs in the table waiting, whose times its maintenance must look up. Sends no notification if all '
+  'workers are busy, because busy workers run maintenance often.';
+
 create or replace function holdfast.job_record_queue(key bigint, namespace text, name text) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -480,10 +491,7 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
     if linked > 0 and not is_alone then
       perform holdfast.job_request_maintenance();
     end if;
-    -- A worker must find out when these jobs are due.
-    perform holdfast.job_wake(h.queue, 1)
-    from json_to_recordset(heads) as h (queue bigint)
-    group by h.queue;
+    perform holdfast.job_announce_waiting();
     return ids;
   end
   $$;
@@ -712,7 +720,7 @@ create or replace function holdfast.job_enqueue_unique(
     number bigint;
     this_era integer;
     at_once bigint[] := '{}';
-    later bigint[] := '{}';
+    has_waiting boolean := false;
     new_links jsonb;
     is_new boolean;
   begin
@@ -792,7 +800,7 @@ create or replace function holdfast.job_enqueue_unique(
             if one.existing <> 'keep' then
               perform holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
             end if;
-            later := later || one.queue;
+            at_once := at_once || one.queue;
           end if;
         end if;
         exit;
@@ -815,7 +823,7 @@ create or replace function holdfast.job_enqueue_unique(
         values (
           number, one.queue, one.priority, one.kind, one.payload, coalesce(one.failed, 0), one.max_crashes, one.due_at, one.log, new_links
         );
-        later := later || one.queue;
+        has_waiting := true;
       else
         insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links)
         values (
@@ -824,12 +832,10 @@ create or replace function holdfast.job_enqueue_unique(
         at_once := at_once || one.queue;
       end if;
     end loop;
-    perform holdfast.job_wake(queue, jobs)
-    from (
-      select queue, count(*) as jobs from unnest(at_once) as queue group by queue
-      union all
-      select distinct queue, 1 from unnest(later) as queue
-    ) as news;
+    perform holdfast.job_wake(queue, count(*)) from unnest(at_once) as queue group by queue;
+    if has_waiting then
+      perform holdfast.job_announce_waiting();
+    end if;
   end
   $$;
 comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
@@ -1051,7 +1057,8 @@ create or replace function holdfast.job_claim(
   is_thorough boolean,
   out state text,
   out fence bigint,
-  out jobs text
+  out jobs text,
+  out is_drained boolean
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -1074,6 +1081,7 @@ create or replace function holdfast.job_claim(
     if current_setting('transaction_isolation') <> 'read committed' then
       raise exception 'Jobs can be claimed only at the isolation level read committed' using errcode = 'HF004';
     end if;
+    is_drained := false;
     -- The commit is not flushed, because a crash that loses the claim also ends its epoch and thereby frees the jobs.
     perform set_config('synchronous_commit', 'off', true);
     state := 'in-grace';
@@ -1136,6 +1144,7 @@ create or replace function holdfast.job_claim(
         end
     ) as l;
     if levels.queues is null and not current.has_skipped then
+      is_drained := true;
       return;
     end if;
     -- Serializes the claims of a queue. The lock is released when the commit of this claim is visible.
@@ -1209,7 +1218,9 @@ create or replace function holdfast.job_claim(
       linked := coalesce(linked || got.linked, linked, got.linked);
       unread := unread - coalesce(cardinality(got.ids), 0);
     end if;
+    is_drained := unread > 0;
     for level in 1 .. coalesce(cardinality(levels.queues), 0) loop
+      is_drained := false;
       exit when unread <= 0;
       select *
       into f
@@ -1338,6 +1349,7 @@ create or replace function holdfast.job_claim(
         unread := unread - coalesce(cardinality(got.ids), 0);
         exit when unread <= 0 or f.is_read and is_newest;
       end loop;
+      is_drained := f.is_read and is_newest;
       if has_changed then
         insert into holdfast.frontier values (f.queue, f.priority, f.number + 1, f.era, f.base, f.upto, f.at_xid, f.at_entry, f.is_read);
         if f.number % 64 = 63 then
@@ -1363,7 +1375,7 @@ create or replace function holdfast.job_claim(
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], text[], integer, boolean, boolean) is
   'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also looks for '
-  'priorities that have not been used before.';
+  'priorities that have not been used before. is_drained: the claim has left no job that it could have taken.';
 
 -- Ends.
 
@@ -1642,7 +1654,7 @@ create or replace function holdfast.job_retry(job_id bigint) returns boolean
   as $$
   declare
     stopped record;
-    waits record;
+    is_linked boolean;
   begin
     select queue, kind, links into stopped from holdfast.job_stopped where id = job_id order by ended_at desc limit 1 for update;
     if found then
@@ -1652,15 +1664,20 @@ create or replace function holdfast.job_retry(job_id bigint) returns boolean
       perform holdfast.job_run_again(array[job_id]);
       return true;
     end if;
-    update holdfast.waiting set run_at = clock_timestamp() where id = job_id returning queue, links into waits;
+    update holdfast.waiting
+    set run_at = clock_timestamp()
+    where id = job_id
+    returning coalesce(links ?| '{lane,after}', false)
+    into is_linked;
     if not found then
       return false;
     end if;
-    -- The caller admits jobs with these links by job_run_follow_ups.
-    if not coalesce(waits.links ?| '{lane,after}', false) then
+    if is_linked then
+      -- The caller admits the job by job_run_follow_ups. Maintenance does it if the caller dies.
+      perform holdfast.job_announce_waiting();
+    else
       perform holdfast.job_make_ready(array[job_id]);
     end if;
-    perform holdfast.job_wake(waits.queue, 1);
     return true;
   end
   $$;
@@ -1784,6 +1801,7 @@ create or replace function holdfast.job_run_again(ids bigint[]) returns integer
   as $$
   declare
     moved bigint[];
+    is_any_linked boolean;
   begin
     with gone as (
       delete from holdfast.job_stopped where id = any(ids) returning *
@@ -1794,13 +1812,14 @@ create or replace function holdfast.job_run_again(ids bigint[]) returns integer
     waits as (
       insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links)
       select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links from latest
-      returning id, queue, links
+      returning id, coalesce(links ?| '{lane,after}', false) as is_linked
     )
-    select array_agg(id order by id) filter (where not coalesce(links ?| '{lane,after}', false))
-    into moved
-    from waits
-    -- This condition is always true. Workers must find out about jobs that maintenance will admit.
-    where (select count(holdfast.job_wake(queue, 1)) from (select distinct queue from waits) as queues) >= 0;
+    select array_agg(id order by id) filter (where not is_linked), bool_or(is_linked)
+    into moved, is_any_linked
+    from waits;
+    if is_any_linked then
+      perform holdfast.job_announce_waiting();
+    end if;
     if moved is null then
       return 0;
     end if;

@@ -423,19 +423,16 @@ export class Jobs {
       if (detail === String(epoch)) this.#maintenance.runNow()
       return
     }
+    if (what === 'jobs-waiting') {
+      if (detail === String(epoch)) this.#maintenance.runWithin(50)
+      return
+    }
     if (what === 'jobs-cancel-requested') {
       if (detail === String(epoch)) for (const worker of this.#workers) worker.checkCancelled()
       return
     }
     const called = new Set(detail.split(','))
-    let isMine = false
-    for (const worker of this.#workers) {
-      if (!called.has(`${epoch}.${worker.number}`)) continue
-      isMine = true
-      worker.wake()
-    }
-    // The new job may be delayed, so maintenance must check when the job is due.
-    if (isMine) this.#maintenance.runWithin(50)
+    for (const worker of this.#workers) if (called.has(`${epoch}.${worker.number}`)) worker.wake()
   }
 
   /** @internal Reasons why this instance's workers cannot work. */

@@ -44,6 +44,8 @@ const thoroughEveryMs = 50
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
+/** Shortest pause of a worker that has found no jobs. A worker that is woken up earlier counts as busy. */
+const minRestMs = 20
 const closeWithinMs = 30_000
 const maxPauseMs = 5_000
 /** Time without an internal failure after which the count of internal failures starts again. */
@@ -72,6 +74,10 @@ export class Worker {
   #wasWoken = false
   #isMarkedSleeping = false
   #busySince = 0
+  /** Time of the last claim that found jobs. */
+  #foundAt = 0
+  /** Time since which enqueueing wakes this worker up. */
+  #markedAt = 0
   #checkTimer: NodeJS.Timeout | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #thoroughAt = Number.NEGATIVE_INFINITY
@@ -257,11 +263,12 @@ export class Worker {
           await this.#waitForWake(1_000)
           continue
         }
-        const found = await this.#claim(this.#pace.atOnce(want))
+        this.#wasWoken = false
+        const { found, isDrained } = await this.#claim(this.#pace.atOnce(want))
         failures = 0
         this.#failure = undefined
         if (found > 0) this.#stayAwake(found)
-        else await this.#sleep()
+        if (found === 0 || (isDrained && this.#isMarkedSleeping)) await this.#sleep()
       } catch (error) {
         for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
         // After a `SchemaVersionError`, the worker cannot continue until its process runs newer code.
@@ -310,8 +317,8 @@ export class Worker {
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve()
   }
 
-  /** Runs one claim statement and returns the number of claimed jobs. */
-  async #claim(maxJobs: number): Promise<number> {
+  /** Runs one claim statement. */
+  async #claim(maxJobs: number): Promise<{ found: number; isDrained: boolean }> {
     this.#options.maintenance.checkVersion()
     const epoch = this.#epoch!
     // Notifies idle instances every two seconds that a worker has jobs, because idle instances must detect the death of
@@ -336,7 +343,7 @@ export class Worker {
     if (found.jobs.length > 0) this.#accept(epoch, found.fence, found.jobs)
     this.#resolveReady()
     if (found.jobs.length > 0 && announces) this.#announcedAt = performance.now()
-    return found.jobs.length
+    return { found: found.jobs.length, isDrained: found.isDrained }
   }
 
   #accept(epoch: Epoch, fence: number, rows: readonly ClaimedRow[]): void {
@@ -374,6 +381,7 @@ export class Worker {
   #stayAwake(found: number): void {
     const now = performance.now()
     this.#pace.onClaimed(found)
+    this.#foundAt = now
     if (this.#busySince === 0) this.#busySince = now
     if (this.#isMarkedSleeping && now - this.#busySince > busyBeforeAwakeMs) {
       this.#isMarkedSleeping = false
@@ -382,28 +390,33 @@ export class Worker {
     }
   }
 
-  /** Handles a claim that found no jobs. Requests wake-ups, and then polls with increasing pauses. */
+  /**
+   * Handles a claim that left no jobs in the queues. First requests wake-ups. The next claim then finds the jobs that
+   * were enqueued before this request was visible. After that, the worker rests until it is woken up.
+   */
   async #sleep(): Promise<void> {
-    this.#busySince = 0
-    this.#pace.reset()
     if (!this.#isMarkedSleeping) {
       await this.#markSleeping(true)
       this.#isMarkedSleeping = true
+      this.#markedAt = performance.now()
+      return
     }
-    const maxRestMs = this.#options.hasListener ? 5_000 : 1_000
-    for (let restMs = 20; ; restMs = Math.min(maxRestMs, restMs * 2)) {
-      this.#lastStepAt = performance.now()
-      const want = this.#pace.claimCount()
-      this.#wasWoken = false
-      if (want > 0 && (await this.#claim(this.#pace.atOnce(want))) > 0) return
-      if (this.#draining.signal.aborted) return
-      if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
-      if (this.#wasWoken || !this.#epoch?.trusted || this.#draining.signal.aborted) return
-    }
+    const { hasListener } = this.#options
+    // Transactions that began before the request was visible do not wake this worker. The longer ago the request was
+    // made, the fewer of them are left, so the worker polls less and less often. Without a listener, the worker finds
+    // new jobs only by polling.
+    const idleSince = hasListener ? this.#markedAt : Math.max(this.#markedAt, this.#foundAt)
+    const from = performance.now()
+    const restMs = Math.min(Math.max(minRestMs, from - idleSince), hasListener ? 5_000 : 1_000)
+    if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
+    if (performance.now() - from < minRestMs) return
+    this.#busySince = 0
+    this.#pace.reset()
   }
 
   /** Waits until the worker is woken up, for at most `ms` milliseconds. */
   async #rest(ms: number): Promise<void> {
+    if (this.#draining.signal.aborted) return
     const woken = new AbortController()
     this.#wake = () => {
       if (this.#wasWoken || this.#draining.signal.aborted) woken.abort()

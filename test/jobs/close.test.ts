@@ -59,7 +59,7 @@ test('what a claim still brings while the worker closes is given back', async ()
     alter function holdfast.job_claim set schema held;
     create function holdfast.job_claim(
       session integer, token bigint, queues bigint[], kinds text[], max_count integer, announces boolean, is_thorough boolean,
-      out state text, out fence bigint, out jobs text
+      out state text, out fence bigint, out jobs text, out is_drained boolean
     )
     language plpgsql as $$
     declare
@@ -68,7 +68,7 @@ test('what a claim still brings while the worker closes is given back', async ()
       if waits then
         perform pg_advisory_xact_lock_shared(7);
       end if;
-      select * into state, fence, jobs
+      select * into state, fence, jobs, is_drained
       from held.job_claim(session, token, queues, kinds, max_count, announces, is_thorough);
       if waits then
         insert into held.claim values (fence);

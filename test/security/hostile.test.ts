@@ -382,6 +382,7 @@ test(`notifications that anybody may send are hints: none of them breaks an inst
       'jobs-ready',
       'jobs-running',
       'jobs-maintenance-due',
+      'jobs-waiting',
       'jobs-cancel-requested',
       'schedule-changed',
       'schedule-run-requested',

@@ -155,6 +155,8 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
         events,
       })
       await anchor.prove()
+      // The anchor uses the same address and has a session of its own, so no transaction pooler is in between.
+      if (!connection) database.prepareStatements()
     }
     if (shouldMigrate) await migrate(database, schema)
     checkSchema(await schemaState(database, schema), schema)

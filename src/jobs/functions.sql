@@ -308,10 +308,10 @@ comment on function holdfast.job_unserved(bigint[], text[]) is
   'Returns each pair of a queue and a kind whose jobs no worker claims. unserved is queue if no worker serves the queue, and kind if no '
   'worker of the queue has a definition of the kind.';
 
+-- PostgreSQL inlines this function only without a search_path setting.
 create or replace function holdfast.notification_channel() returns text
-  language sql stable
-  set search_path = pg_catalog, pg_temp
-  as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
+  language sql immutable parallel safe
+  as $$ select (pg_catalog.parse_ident('holdfast.job'))[1] $$;
 comment on function holdfast.notification_channel() is 'Returns the channel on which all instances listen: the name of this schema.';
 
 create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns void
@@ -375,10 +375,13 @@ create or replace function holdfast.job_era() returns integer
   as $$
   declare
     floor bigint;
-    known integer := (select era from holdfast.server_generation where holdfast.noticed_generation() is not null);
+    known integer;
   begin
-    if known is not null then
-      return known;
+    if not pg_is_in_recovery() then
+      select era into known from holdfast.noticed_server;
+      if found then
+        return known;
+      end if;
     end if;
     -- Does not use advance_fence(), which would keep its row locked until the user's transaction ends.
     floor := holdfast.largest_job_number();
@@ -402,22 +405,24 @@ create or replace function holdfast.job_enqueue(heads json, inputs json, is_alon
   as $$
   declare
     kinds_of_heads record;
-    this_era integer;
+    this_era constant integer := holdfast.job_era();
   begin
-    select
-      coalesce(bool_or("unique" is not null), false) as are_unique,
-      coalesce(bool_or(delay_ms > 0 or run_at > clock_timestamp() or links ?| '{lane,after}'), false) as may_wait
-    into kinds_of_heads
-    from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz, links jsonb, "unique" json);
-    if kinds_of_heads.are_unique then
-      select u.ids, u.are_new into ids, are_new from holdfast.job_enqueue_unique(heads, inputs, is_alone, patience) as u;
-      return;
+    -- Most heads have none of these options. Comparing the text costs less than reading the JSON.
+    if heads::text ~ '"(delay_ms|run_at|links|unique)"\s*:' then
+      select
+        coalesce(bool_or("unique" is not null), false) as are_unique,
+        coalesce(bool_or(delay_ms > 0 or run_at > clock_timestamp() or links ?| '{lane,after}'), false) as may_wait
+      into kinds_of_heads
+      from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz, links jsonb, "unique" json);
+      if kinds_of_heads.are_unique then
+        select u.ids, u.are_new into ids, are_new from holdfast.job_enqueue_unique(heads, inputs, is_alone, patience) as u;
+        return;
+      end if;
+      if kinds_of_heads.may_wait then
+        ids := holdfast.job_enqueue_waiting(heads, inputs, is_alone);
+        return;
+      end if;
     end if;
-    if kinds_of_heads.may_wait then
-      ids := holdfast.job_enqueue_waiting(heads, inputs, is_alone);
-      return;
-    end if;
-    this_era := holdfast.job_era();
     with enqueued as (
       insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links)
       select queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links
@@ -1047,6 +1052,38 @@ comment on function holdfast.job_claim_keyed(jsonb, integer) is
   'Chooses up to this many entries of unique jobs for a claim. The others go to job_skipped: a transaction is using their key. A claimed '
   'key that is held until the start becomes free.';
 
+create or replace function holdfast.job_claim_others(others jsonb, most integer, out ids bigint[], out texts text, out linked jsonb)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    keyed record;
+  begin
+    insert into holdfast.job_skipped (entry, id, queue, priority, kind, has_key)
+    select entry, id, queue, priority, kind, coalesce(links ? 'unique', false)
+    from jsonb_to_recordset(others) as o (entry bigint, id bigint, queue bigint, priority smallint, kind text, links jsonb, at integer)
+    where at is null;
+    select array_agg(id), string_agg(text, ','), jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'links', links))
+    into ids, texts, linked
+    from jsonb_to_recordset(others) as o (id bigint, queue bigint, kind text, links jsonb, at integer, text text)
+    where at is not null
+      and not links ? 'unique';
+    select k.*
+    into keyed
+    from (
+      select jsonb_agg(one) as list from jsonb_array_elements(others) as one where one->>'at' is not null and one->'links' ? 'unique'
+    ) as unique_jobs
+    cross join lateral holdfast.job_claim_keyed(unique_jobs.list, most) as k
+    where unique_jobs.list is not null;
+    ids := nullif(coalesce(ids, '{}') || coalesce(keyed.ids, '{}'), '{}');
+    texts := nullif(concat_ws(',', texts, keyed.texts), '');
+    linked := coalesce(linked || keyed.linked, linked, keyed.linked);
+  end
+  $$;
+comment on function holdfast.job_claim_others(jsonb, integer) is
+  'Processes entries that a claim has read and that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
+  'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed.';
+
 create or replace function holdfast.job_claim(
   session integer,
   token bigint,
@@ -1071,10 +1108,13 @@ create or replace function holdfast.job_claim(
     has_changed boolean;
     is_newest boolean;
     unread integer := max_count;
+    from_xid xid8;
+    end_xid xid8;
+    late_xid xid8;
     most integer;
     ids bigint[] := '{}';
     linked jsonb;
-    keyed record;
+    other record;
     everything constant pg_snapshot := '9223372036854775807:9223372036854775807:';
   begin
     -- A snapshot that is older than the lock would show an old frontier.
@@ -1082,52 +1122,91 @@ create or replace function holdfast.job_claim(
       raise exception 'Jobs can be claimed only at the isolation level read committed' using errcode = 'HF004';
     end if;
     is_drained := false;
+    if pg_is_in_recovery() then
+      raise exception 'cannot claim jobs on a standby' using errcode = '25006';
+    end if;
     -- The commit is not flushed, because a crash that loses the claim also ends its epoch and thereby frees the jobs.
     perform set_config('synchronous_commit', 'off', true);
-    state := 'in-grace';
-    if not holdfast.grace_is_over() then
-      return;
-    end if;
     -- Blocks job_take_over, which acquires the exclusive lock before it deletes the row in worker.
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
-    select
-      exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
-      exists (select from holdfast.job_skipped where job_skipped.queue = any(queues) and job_skipped.kind = any(kinds)) as has_skipped,
-      array(select key from holdfast.queue where key = any(queues) and paused_at is not null) as paused,
-      (select era from holdfast.server_generation) as era
-    into current;
+    state := 'in-grace';
+    for try in 1 .. 3 loop
+      select
+        noticed.era,
+        not exists (
+          select
+          from holdfast.instance
+          where instance.generation < noticed.generation
+            and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
+        ) as is_over,
+        exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
+        exists (select from holdfast.job_skipped where job_skipped.queue = any(queues) and job_skipped.kind = any(kinds)) as has_skipped,
+        array(select key from holdfast.queue where key = any(queues) and paused_at is not null) as paused
+      into current
+      from holdfast.noticed_server as noticed;
+      exit when current.is_over;
+      -- Begins a generation if necessary.
+      if not holdfast.grace_is_over() then
+        return;
+      end if;
+    end loop;
+    if not current.is_over then
+      return;
+    end if;
     state := 'gone';
     if not current.is_worker then
       return;
     end if;
     state := 'claimed';
-    -- Most polls find nothing, and end here. They write nothing.
     select array_agg(l.queue order by l.priority desc, l.place) as queues, array_agg(l.priority order by l.priority desc, l.place) as priorities
     into levels
     from (
       select asked.queue, asked.place, p.priority::smallint as priority
       from unnest(queues) with ordinality as asked (queue, place)
       cross join generate_series(-5, 5) as p (priority)
-      left join lateral (
-        select *
-        from holdfast.frontier
-        where frontier.queue = asked.queue
-          and frontier.priority = p.priority::smallint
-        order by number desc
-        limit 1
-      ) as newest on true
       where asked.queue <> all(current.paused)
-        and case
+        and (
+          select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1
+        )
+    ) as l;
+    if is_thorough then
+      -- Also finds levels that no claim has read yet.
+      select array_agg(l.queue order by l.priority desc, l.place) as queues, array_agg(l.priority order by l.priority desc, l.place) as priorities
+      into levels
+      from (
+        select asked.queue, asked.place, p.priority::smallint as priority
+        from unnest(queues) with ordinality as asked (queue, place)
+        cross join generate_series(-5, 5) as p (priority)
+        where asked.queue <> all(current.paused)
           -- Scalar subqueries, because a hash of an "exists" would read all entries.
-          when newest.number is null then is_thorough and (
-            select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1
+          and coalesce(
+            (select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1),
+            (select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1)
           )
-          when not newest.is_read or newest.era < current.era then true
+      ) as l;
+    end if;
+    if cardinality(levels.queues) > 2 then
+      -- Skips the levels without unread entries. For one or two levels, it is cheaper to read their windows.
+      select array_agg(l.queue order by l.place) as queues, array_agg(l.priority order by l.place) as priorities
+      into levels
+      from (
+        select known.*
+        from unnest(levels.queues, levels.priorities) with ordinality as known (queue, priority, place)
+        left join lateral (
+          select *
+          from holdfast.frontier
+          where frontier.queue = known.queue
+            and frontier.priority = known.priority
+          order by number desc
+          limit 1
+        ) as newest on true
+        where case
+          when newest.number is null or not newest.is_read or newest.era < current.era then true
           else (
               select true
               from holdfast.job
-              where job.queue = asked.queue
-                and job.priority = p.priority::smallint
+              where job.queue = known.queue
+                and job.priority = known.priority
                 and job.era = newest.era
                 and job.xid >= pg_snapshot_xmax(newest.upto)
               limit 1
@@ -1135,17 +1214,14 @@ create or replace function holdfast.job_claim(
             or pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
               select true
               from holdfast.job
-              where job.queue = asked.queue
-                and job.priority = p.priority::smallint
+              where job.queue = known.queue
+                and job.priority = known.priority
                 and job.era = newest.era
                 and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
               limit 1
             )
         end
-    ) as l;
-    if levels.queues is null and not current.has_skipped then
-      is_drained := true;
-      return;
+      ) as l;
     end if;
     -- Serializes the claims of a queue. The lock is released when the commit of this claim is visible.
     perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
@@ -1241,6 +1317,7 @@ create or replace function holdfast.job_claim(
       has_changed := false;
       is_newest := false;
       loop
+        late_xid := null;
         if f.is_read then
           if f.era = current.era then
             f.base := f.upto;
@@ -1263,11 +1340,12 @@ create or replace function holdfast.job_claim(
         else
           has_changed := true;
         end if;
-        most := unread;
-        with candidate as materialized (
-          -- Transactions that were in progress at base.
-          (
-            select job.*
+        -- Transactions that were in progress at base are read one by one. All transactions that began later are the last range.
+        from_xid := greatest(f.at_xid, pg_snapshot_xmax(f.base));
+        end_xid := pg_snapshot_xmax(f.upto);
+        if pg_snapshot_xmin(f.base) < pg_snapshot_xmax(f.base) then
+          late_xid := (
+            select job.xid
             from holdfast.job
             where job.queue = f.queue
               and job.priority = f.priority
@@ -1275,77 +1353,68 @@ create or replace function holdfast.job_claim(
               and job.xid = any(array(select pg_snapshot_xip(f.base)))
               and (job.xid, job.entry) > (f.at_xid, f.at_entry)
               and pg_visible_in_snapshot(job.xid, f.upto)
-            order by job.xid, job.entry
-            limit most + 1
-          )
-          union all
-          -- Transactions that began after base.
-          (
-            select job.*
-            from holdfast.job
-            where job.queue = f.queue
-              and job.priority = f.priority
-              and job.era = f.era
-              and (job.xid, job.entry) > (
-                greatest(f.at_xid, pg_snapshot_xmax(f.base)), case when f.at_xid >= pg_snapshot_xmax(f.base) then f.at_entry else 0 end
-              )
-              and job.xid < pg_snapshot_xmax(f.upto)
-              and pg_visible_in_snapshot(job.xid, f.upto)
-            order by job.xid, job.entry
-            limit most + 1
-          )
-        ),
-        picked as materialized (
-          select candidate.*, case when kind = kinds[1] then 1 else array_position(kinds, kind) end as at
-          from candidate
+            order by job.xid
+            limit 1
+          );
+          if late_xid is not null then
+            from_xid := late_xid;
+            end_xid := (late_xid::text::numeric + 1)::text::xid8;
+          end if;
+        end if;
+        most := unread;
+        with candidate as materialized (
+          select xid, entry, id, kind, payload, priority, failed, crashes, max_crashes, links
+          from holdfast.job
+          where job.queue = f.queue
+            and job.priority = f.priority
+            and job.era = f.era
+            and (job.xid, job.entry) > (from_xid, case when from_xid = f.at_xid then f.at_entry else 0 end)
+            and job.xid < end_xid
+            and pg_visible_in_snapshot(job.xid, f.upto)
           order by xid, entry
-          limit most
-        ),
-        wanted as (
-          select picked.*, coalesce(links ? 'unique', false) as is_keyed
-          from picked
-          -- A scalar subquery, because a hash join would read all removed entries.
-          where (select r.entry from holdfast.job_removed r where r.entry = picked.entry) is null
+          limit most + 1
         )
         select
           (select count(*)::integer from candidate) as count,
-          (select max(xid) from picked) as xid,
-          (select max(entry) from picked where xid = (select max(xid) from picked)) as entry,
-          array_agg(id) filter (where at is not null and not is_keyed) as ids,
-          string_agg(
-            holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links), ','
-          ) filter (where at is not null and not is_keyed) as texts,
-          jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'links', links))
-            filter (where at is not null and not is_keyed and links ? 'lane') as linked,
+          max(xid) as xid,
+          array_agg(entry) as entries,
+          array_agg(id) filter (where is_plain) as ids,
+          string_agg(holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links), ',') filter (where is_plain) as texts,
+          -- The others need more than their text.
           jsonb_agg(jsonb_build_object(
-            'id', id, 'entry', entry, 'queue', queue, 'priority', priority, 'kind', kind, 'links', links,
-            'text', holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links)
-          )) filter (where at is not null and is_keyed) as keyed,
-          jsonb_agg(jsonb_build_object('id', id, 'entry', entry, 'kind', kind, 'has_key', is_keyed)) filter (where at is null) as unknown
+            'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
+            'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links) end
+          )) filter (where is_there and not is_plain) as others
         into got
-        from wanted;
+        from (
+          select picked.*, at is not null and (links is null or not links ?| '{unique,lane}') and is_there as is_plain
+          from (
+            select
+              candidate.*,
+              case when kind = kinds[1] then 1 else array_position(kinds, kind) end as at,
+              -- A scalar subquery, because a hash join would read all removed entries.
+              (select r.entry from holdfast.job_removed r where r.entry = candidate.entry) is null as is_there
+            from candidate
+            order by xid, entry
+            limit most
+          ) as picked
+        ) as picked;
         if got.count > 0 then
           has_changed := true;
           f.at_xid := got.xid;
-          f.at_entry := got.entry;
+          f.at_entry := got.entries[cardinality(got.entries)];
           ids := ids || got.ids;
           jobs := nullif(concat_ws(',', jobs, got.texts), '');
-          linked := coalesce(linked || got.linked, linked, got.linked);
-          if got.unknown is not null then
-            insert into holdfast.job_skipped (entry, id, queue, priority, kind, has_key)
-            select entry, id, f.queue, f.priority, kind, has_key
-            from jsonb_to_recordset(got.unknown) as u (entry bigint, id bigint, kind text, has_key boolean);
-          end if;
-          if got.keyed is not null then
-            select * into keyed from holdfast.job_claim_keyed(got.keyed, unread);
-            ids := ids || keyed.ids;
-            jobs := nullif(concat_ws(',', jobs, keyed.texts), '');
-            linked := coalesce(linked || keyed.linked, linked, keyed.linked);
-            unread := unread - coalesce(cardinality(keyed.ids), 0);
+          if got.others is not null then
+            select * into other from holdfast.job_claim_others(got.others, unread);
+            ids := ids || other.ids;
+            jobs := nullif(concat_ws(',', jobs, other.texts), '');
+            linked := coalesce(linked || other.linked, linked, other.linked);
+            unread := unread - coalesce(cardinality(other.ids), 0);
           end if;
         end if;
         -- One more is read than can be claimed, so that a window that is read completely needs no further look.
-        f.is_read := got.count <= most;
+        f.is_read := got.count <= most and late_xid is null;
         unread := unread - coalesce(cardinality(got.ids), 0);
         exit when unread <= 0 or f.is_read and is_newest;
       end loop;
@@ -1362,6 +1431,7 @@ create or replace function holdfast.job_claim(
     end loop;
     if ids = '{}' then
       jobs := null;
+      is_drained := is_thorough;
       return;
     end if;
     jobs := '[' || jobs || ']';
@@ -1448,31 +1518,47 @@ create or replace function holdfast.job_done(
     ended bigint[];
     owner integer;
   begin
-    select jsonb_agg(one || jsonb_build_object('session', owned.session, 'state', 'done')) filter (where one is not null), max(owned.session)
-    into linked, owner
-    from (
-      select claim.session, claim.linked from holdfast.claim where claim.fence = any(fences) order by claim.fence for update
-    ) as owned
-    left join lateral (
-      select one from jsonb_array_elements(owned.linked) as one where (one->>'id')::bigint = any(ids)
-    ) as one on true;
-    ended := holdfast.job_note_ends(ids, fences, true, results);
-    if cardinality(ended) < cardinality(ids) then
-      recorded := array(
-        select asked.id
-        from unnest(ids, fences) as asked (id, fence)
-        where exists (
-          select
-          from holdfast.job_end e
-          where e.bucket = holdfast.job_bucket(asked.id)
-            and e.fence = asked.fence
-            and e.is_done
-            and asked.id = any(e.ids)
-        )
-      );
+    -- Most claims of a queue that is not busy contain one job.
+    if cardinality(ids) = 1 and emptied = fences then
+      with gone as (
+        delete from holdfast.claim
+        where claim.fence = fences[1]
+          and claim.ids = job_done.ids
+          and claim.linked is null
+        returning *
+      )
+      insert into holdfast.job_end (bucket, fence, session, claimed_at, is_done, ids, results)
+      select holdfast.job_bucket(gone.ids[1]), gone.fence, gone.session, gone.claimed_at, true, gone.ids, job_done.results
+      from gone
+      returning job_end.ids, job_end.session into ended, owner;
     end if;
-    if cardinality(emptied) > 0 then
-      perform holdfast.job_delete_claims(emptied);
+    if ended is null then
+      select jsonb_agg(one || jsonb_build_object('session', owned.session, 'state', 'done')) filter (where one is not null), max(owned.session)
+      into linked, owner
+      from (
+        select claim.session, claim.linked from holdfast.claim where claim.fence = any(fences) order by claim.fence for update
+      ) as owned
+      left join lateral (
+        select one from jsonb_array_elements(owned.linked) as one where (one->>'id')::bigint = any(ids)
+      ) as one on true;
+      ended := holdfast.job_note_ends(ids, fences, true, results);
+      if cardinality(ended) < cardinality(ids) then
+        recorded := array(
+          select asked.id
+          from unnest(ids, fences) as asked (id, fence)
+          where exists (
+            select
+            from holdfast.job_end e
+            where e.bucket = holdfast.job_bucket(asked.id)
+              and e.fence = asked.fence
+              and e.is_done
+              and asked.id = any(e.ids)
+          )
+        );
+      end if;
+      if cardinality(emptied) > 0 then
+        perform holdfast.job_delete_claims(emptied);
+      end if;
     end if;
     if exists (select from holdfast.dependency) then
       linked := coalesce(linked, '[]') || coalesce(

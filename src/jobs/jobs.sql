@@ -1,7 +1,7 @@
 -- Statements of the job queue. None needs session state, so any connection pooler works.
 -- Hot statements call a function of the schema, because PostgreSQL caches the plans of functions.
 
--- name: enqueue
+-- name: enqueue prepared
 -- Enqueues jobs. Returns their ids in the order of the inputs, and which are new if they have unique keys. See job_enqueue.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
 from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text)
@@ -54,15 +54,15 @@ set kinds = '{}', sleeping = false
 where session = $1
   and number = $2
 
--- name: claim
+-- name: claim prepared
 select state, fence, jobs, is_drained
 from holdfast.job_claim($1::integer, $2::bigint, $3::text::bigint[], $4::text[], $5::integer, $6::boolean, $7::boolean)
 
--- name: done
+-- name: done prepared
 select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_done($1::text::bigint[], $2::text::bigint[], $3::text::json, $4::text::bigint[])
 
--- name: end
+-- name: end prepared
 select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_end($1::text::json, $2::text::bigint[])
 
@@ -114,7 +114,7 @@ select holdfast.job_end(
   array(select fence from lost)
 )
 
--- name: run_follow_ups
+-- name: run_follow_ups prepared
 select moved, due_ms
 from holdfast.job_run_follow_ups($1::text::bigint[], $2::text::bigint[], $3::integer)
 
@@ -157,7 +157,7 @@ select
 from asked, members, holdfast.job_find(members.ids) as f
 order by f.id
 
--- name: maintain
+-- name: maintain prepared
 -- Also returns the oldest code version that the schema works with.
 select due_ms, moved, (select max(works_from) from holdfast.migration) as works_from
 from holdfast.job_maintain($1::integer)

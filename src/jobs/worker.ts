@@ -40,7 +40,7 @@ interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 
 }
 
 /** Interval at which a busy worker looks for priorities that have not been used before. */
-const thoroughEveryMs = 50
+const thoroughEveryMs = 250
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
@@ -268,7 +268,8 @@ export class Worker {
         failures = 0
         this.#failure = undefined
         if (found > 0) this.#stayAwake(found)
-        if (found === 0 || (isDrained && this.#isMarkedSleeping)) await this.#sleep()
+        if (isDrained && (found === 0 || this.#isMarkedSleeping)) await this.#sleep()
+        else if (found === 0) this.#thoroughAt = Number.NEGATIVE_INFINITY
       } catch (error) {
         for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
         // After a `SchemaVersionError`, the worker cannot continue until its process runs newer code.
@@ -325,7 +326,7 @@ export class Worker {
     // this worker.
     const now = performance.now()
     const announces = now - this.#announcedAt >= announceEveryMs
-    const isThorough = this.#isMarkedSleeping || now - this.#thoroughAt >= thoroughEveryMs
+    const isThorough = now - this.#thoroughAt >= thoroughEveryMs
     const { queues } = this.#options
     const found = await this.#claims.claim(epoch, { queues, kinds: this.#kinds, maxJobs, announces, isThorough })
     if (isThorough) this.#thoroughAt = now

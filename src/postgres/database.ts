@@ -51,6 +51,11 @@ export interface Database extends Executor, Reader {
   readonly connection: Connection
   /** Human-readable target of the connection, without the password. */
   readonly address: string
+  /**
+   * Makes `query` prepare the statements that are marked for it (see `loadStatements`). Call this method only if each connection keeps its
+   * session, because a transaction pooler would send the calls to other sessions.
+   */
+  prepareStatements(): void
   /** Shortens `withinMs` while the database does not respond, so that closing does not wait for each statement. */
   shortenTimeouts(): void
   /** Closes the pools that Holdfast opened. The user's pool stays open. */

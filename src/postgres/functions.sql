@@ -331,6 +331,21 @@ create or replace function holdfast.guard(namespace text, name text, fence bigin
 comment on function holdfast.guard(text, text, bigint, integer) is
   'Raises HF001 for a stale holder of a name, so that the transaction with its writes rolls back: select holdfast.guard(''billing'', ''nightly-report'', 1048577).';
 
+create or replace view holdfast.noticed_server as
+  select generation, era, began_at
+  from holdfast.server_generation
+  where started_at = pg_postmaster_start_time()
+    and written_by = xmin
+    -- A table's file path contains the oid of its database. Reading the oid from pg_database could be slow, because pg_database may be
+    -- large.
+    and database = split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid
+    and fence_floor <= (select last_value from holdfast.fence)
+    and exists (select from holdfast.crash_witness);
+comment on view holdfast.noticed_server is
+  'The row of server_generation. Empty after a restart, a crash, a failover or a restore until advance_fence() has noticed it. A standby cannot read this view, because it cannot read unlogged tables.';
+comment on column holdfast.noticed_server.era is 'Number of the cluster. See server_generation.';
+comment on column holdfast.noticed_server.began_at is 'Time at which the generation was detected.';
+
 create or replace function holdfast.noticed_generation() returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -341,17 +356,7 @@ create or replace function holdfast.noticed_generation() returns integer
     if pg_is_in_recovery() then
       return null;
     end if;
-    return (
-      select server_generation.generation
-      from holdfast.server_generation
-      where started_at = pg_postmaster_start_time()
-        and written_by = xmin
-        -- A table's file path contains the oid of its database. Reading the oid from pg_database could be slow, because pg_database may be
-        -- large.
-        and database = split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid
-        and fence_floor <= (select last_value from holdfast.fence)
-        and exists (select from holdfast.crash_witness)
-    );
+    return (select noticed_server.generation from holdfast.noticed_server);
   end
   $$;
 comment on function holdfast.noticed_generation() is

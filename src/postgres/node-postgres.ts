@@ -6,12 +6,16 @@ import { ignore, ignoreErrors, OwnPool } from './own-pool.js'
 import { explainReadOnly } from './read-only.js'
 import { ResponseTimeout } from './response-timeout.js'
 import { translate } from './sqlstate.js'
+import { statementByText } from './statements.js'
 
 /** The members of a node-postgres pool that Holdfast uses. Any version with these members works. */
 export interface PgPool {
   connect(): Promise<PgPoolClient>
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
-  query(config: { text: string; query_timeout: number }, values?: unknown[]): Promise<{ rows: unknown[] }>
+  query(
+    config: { text: string; name?: string | undefined; query_timeout: number },
+    values?: unknown[],
+  ): Promise<{ rows: unknown[] }>
   on(event: 'error', listener: (error: Error) => void): unknown
   on(event: 'acquire', listener: (client: PgPoolClient) => void): unknown
   off(event: 'error', listener: (error: Error) => void): unknown
@@ -73,6 +77,9 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
 /** Message of the node-postgres error when `query_timeout` expires. The error has no code. */
 const readTimeoutMessage = 'Query read timeout'
 
+/** The prepared statement does not exist, exists already, or its result has other columns now. */
+const lostPreparation: readonly unknown[] = ['26000', '42P05', '0A000']
+
 const rolledBackMessage =
   'The transaction was rolled back instead of committed, because one of its statements had failed (SQLSTATE 25P02)'
 
@@ -94,6 +101,7 @@ export function fromPgPool(
   const stopListening = listenOnce(pool)
   const { query } = pgExecutor(pool, connection)
   const responseTimeout = new ResponseTimeout()
+  let preparesStatements = false
   let isClosed = false
   // The user's pool stays open after `close`, but a closed instance must not use it.
   const checkOpen = () => {
@@ -196,14 +204,20 @@ export function fromPgPool(
     async query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
       checkOpen()
       if (withinMs === undefined) return query<Row>(text, values).catch(throwExplained)
-      const result = responseTimeout.run(withinMs, async (ms) => {
+      const send = async (ms: number): Promise<Row[]> => {
+        const name = preparesStatements ? statementByText(text)?.preparedAs : undefined
         try {
-          return (await pool.query({ text, query_timeout: ms }, values as unknown[])).rows as Row[]
+          return (await pool.query({ text, name, query_timeout: ms }, values as unknown[])).rows as Row[]
         } catch (error) {
-          throw translateFailure(error)
+          if (name === undefined || !lostPreparation.includes((error as { code?: string }).code)) {
+            throw translateFailure(error)
+          }
+          // The statement has not been executed. Other code on the pool has dropped its preparation, for example with DISCARD ALL.
+          preparesStatements = false
+          return send(ms)
         }
-      })
-      return result.catch(throwExplained)
+      }
+      return responseTimeout.run(withinMs, send).catch(throwExplained)
     },
     read: (text, values, withinMs) => inOwnTransaction('begin read only', text, values, withinMs),
     write: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
@@ -213,6 +227,9 @@ export function fromPgPool(
     connection,
     address: addressOf(connection),
     shortenTimeouts: () => responseTimeout.shorten(),
+    prepareStatements() {
+      preparesStatements = true
+    },
     async close() {
       isClosed = true
       await ownPools.close()

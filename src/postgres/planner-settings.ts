@@ -76,6 +76,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'job_end',
       'job_find',
       'job_claim_keyed',
+      'job_claim_others',
       'job_lock_waiting',
       'job_cancel',
       'job_take_over',

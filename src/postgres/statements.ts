@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { checkNoMissingValue, describe, UsageError } from '../base/index.js'
 
@@ -7,6 +8,8 @@ export interface Statement {
   readonly text: string
   /** Description of the statement: the comment below its name. */
   readonly purpose?: string
+  /** Name of the prepared statement. Undefined if the server plans the statement for each call. */
+  readonly preparedAs?: string
 }
 
 const statementsByText = new Map<string, Statement>()
@@ -18,7 +21,8 @@ export function statementByText(text: string): Statement | undefined {
 
 /**
  * Loads the statements of a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below this line describes the
- * statement and the index that the statement relies on. The files are written for the schema `holdfast` (or `writtenFor`). For a different
+ * statement and the index that the statement relies on. The line `-- name: acquire prepared` marks a hot statement that calls a function, so
+ * that each connection parses and plans the statement only once. The plan of a statement that reads tables itself would become outdated. The files are written for the schema `holdfast` (or `writtenFor`). For a different
  * schema, this function replaces the name. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in
  * `parts.sql` of the same folder.
  */
@@ -28,10 +32,10 @@ export function loadStatements<const Name extends string>(
   writtenFor = 'holdfast',
 ): Record<Name, Statement> {
   const written = readFileSync(file, 'utf8').replace(/^-- include: (\w+)$/gm, (_, part) => partOf(file, part))
-  const sections = written.split(/^-- name: (\w+)$/m)
+  const sections = written.split(/^-- name: (\w+)( prepared)?$/m)
   const statements: Record<string, Statement> = {}
-  for (let at = 1; at < sections.length; at += 2) {
-    const [name, section] = [sections[at]!, sections[at + 1]!]
+  for (let at = 1; at < sections.length; at += 3) {
+    const [name, isPrepared, section] = [sections[at]!, sections[at + 1], sections[at + 2]!]
     const sql = section
       .replace(/^\s*--.*$\n?/gm, '')
       .trim()
@@ -41,10 +45,15 @@ export function loadStatements<const Name extends string>(
       .replace(/\s*-- ?/g, ' ')
       .trim()
     const text = inSchema(sql, schema, writtenFor)
-    statements[name] = { name, text, purpose }
+    statements[name] = { name, text, purpose, ...(isPrepared ? { preparedAs: preparedName(name, text) } : {}) }
     statementsByText.set(text, statements[name])
   }
   return statements as Record<Name, Statement>
+}
+
+/** Two schemas, or two versions of this code on one pool, have statements with the same name and different texts. */
+function preparedName(name: string, text: string): string {
+  return `holdfast_${name}_${createHash('sha256').update(text).digest('hex').slice(0, 8)}`
 }
 
 function partOf(file: URL, name: string): string {

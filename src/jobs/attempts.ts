@@ -1,19 +1,18 @@
-import type { TracerSlot } from '../base/index.js'
 import { BatchBuffer } from './batches.js'
 import type { ClaimedJob } from './claims.js'
+import type { JobsContext } from './context.js'
 import type { Endings } from './endings.js'
 import type { DrainingError } from './errors.js'
 import { Handlers } from './handlers.js'
 import { NoteTaker } from './notes.js'
-import { Outcomes, type OutcomesOptions } from './outcomes.js'
+import { Outcomes } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 
-export interface AttemptsOptions extends Omit<OutcomesOptions, 'notes' | 'finish'> {
+interface AttemptsOptions {
+  readonly context: JobsContext
+  readonly endings: Endings
   readonly concurrency: number
-  readonly tracing: TracerSlot
-  readonly parents: RunContext['parents']
-  readonly enqueueChild: RunContext['enqueueChild']
   /** Whether the epoch that claimed the jobs still owns them. */
   readonly isTrusted: () => boolean
   /** Aborts when no more attempts may start. */
@@ -35,7 +34,7 @@ export class Attempts {
   finished = 0
   readonly #options: AttemptsOptions
   readonly #endings: Endings
-  readonly #context: RunContext
+  readonly #runContext: RunContext
   readonly #notes: NoteTaker
   readonly #outcomes: Outcomes
   readonly #handlers: Handlers
@@ -49,24 +48,25 @@ export class Attempts {
   #usedSlots = 0
 
   constructor(options: AttemptsOptions) {
-    const { store, endings, events, tracing, parents, enqueueChild } = options
+    const { context, endings } = options
+    const { store } = context
     this.#options = options
     this.#endings = endings
     this.#notes = new NoteTaker(store)
     this.#suspects = new Suspects(store, endings)
-    this.#outcomes = new Outcomes({
-      ...options,
+    this.#outcomes = new Outcomes(context, {
+      endings,
       notes: this.#notes,
       finish: (run, record) => this.#finish(run, record),
     })
-    this.#handlers = new Handlers(this.#outcomes, events, tracing)
-    this.#context = {
+    this.#handlers = new Handlers(this.#outcomes, context)
+    this.#runContext = {
       database: store.database,
       statements: store.transactionStatements,
       expiryMs: store.expiryMs,
-      onNote: (run) => this.#notes.soon(run),
-      parents,
-      enqueueChild,
+      store,
+      intake: context.intake,
+      notes: this.#notes,
     }
   }
 
@@ -188,7 +188,7 @@ export class Attempts {
 
   /** Starts attempts and never throws. Each started attempt ends, even if the code that runs the handler fails. */
   #start(jobs: readonly ClaimedJob[], batch?: { left: number }): void {
-    const runs = jobs.map((job) => new Run(job, this.#context, batch))
+    const runs = jobs.map((job) => new Run(job, this.#runContext, batch))
     for (const run of runs) this.#running.set(run.id, run)
     this.#usedSlots++
     try {

@@ -1,5 +1,6 @@
 import { type Events, isError, isThenable, type Spans, type TracerSlot } from '../base/index.js'
 import { runHandler, toBatchJob } from './batches.js'
+import type { JobsContext } from './context.js'
 import { validated } from './define.js'
 import type { Batch, BatchJob } from './definition.js'
 import type { Outcomes } from './outcomes.js'
@@ -16,7 +17,7 @@ export class Handlers {
   readonly #events: Events
   readonly #tracing: TracerSlot
 
-  constructor(outcomes: Outcomes, events: Events, tracing: TracerSlot) {
+  constructor(outcomes: Outcomes, { events, tracing }: JobsContext) {
     this.#outcomes = outcomes
     this.#events = events
     this.#tracing = tracing

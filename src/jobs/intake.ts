@@ -1,4 +1,5 @@
 import { describe, type Events, readOptions, type TracerSlot, UsageError } from '../base/index.js'
+import type { Transaction } from '../once/index.js'
 import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
 import { checkDefinition, validated } from './define.js'
 import type { AnyDefinition } from './definition.js'
@@ -20,18 +21,15 @@ import type { JobRef } from './job-ref.js'
 import type { Links } from './links.js'
 import { writePayload } from './payload.js'
 import type { Queues } from './queues.js'
-import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 import { readUnique, UniqueEnqueuing } from './unique.js'
 import { type PlannedJob, planOf } from './workflow-plan.js'
 import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 
-interface IntakeOptions {
-  readonly store: JobStore
-  readonly queues: Queues
-  readonly followUps: FollowUps
-  readonly events: Events
-  readonly tracing: TracerSlot
+/** Attempt whose handler enqueues a job. */
+interface ParentAttempt {
+  readonly tx: Transaction
+  readonly job: { readonly links: Links | null }
 }
 
 /** Maximum number of jobs per statement. The next constant limits the number of characters. */
@@ -53,7 +51,12 @@ export class Intake {
   /** Largest job ID that is known to have been assigned. */
   #lastNumber = 0
 
-  constructor({ store, queues, followUps, events, tracing }: IntakeOptions) {
+  constructor(
+    store: JobStore,
+    queues: Queues,
+    followUps: FollowUps,
+    { events, tracing }: { readonly events: Events; readonly tracing: TracerSlot },
+  ) {
     this.#store = store
     this.#queues = queues
     this.#followUps = followUps
@@ -70,7 +73,7 @@ export class Intake {
 
   /** Enqueues a job from a handler, in the transaction that records the outcome of the attempt. */
   async child(
-    parent: Run,
+    parent: ParentAttempt,
     definition: AnyDefinition,
     input: unknown,
     options: ChildOptions | undefined,

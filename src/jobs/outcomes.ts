@@ -1,6 +1,7 @@
-import { backoffMs, type Events, isInstance, messageOf } from '../base/index.js'
+import { backoffMs, isInstance, messageOf } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import { arrayLiteral, type Executor } from '../postgres/index.js'
+import type { JobsContext } from './context.js'
 import { type Ending, type Endings, endingFor, type RecordResult } from './endings.js'
 import {
   DrainingError,
@@ -11,20 +12,13 @@ import {
   NonRetryableError,
   toRecordedError,
 } from './errors.js'
-import type { FollowUps } from './follow-ups.js'
-import type { Maintenance } from './maintenance.js'
 import type { NoteTaker } from './notes.js'
 import { JobOutcome } from './outcome.js'
 import { writePayload } from './payload.js'
 import type { Run } from './run.js'
-import type { JobStore } from './store.js'
 
-export interface OutcomesOptions {
-  readonly store: JobStore
-  readonly maintenance: Maintenance
+interface OutcomesOptions {
   readonly endings: Endings
-  readonly followUps: FollowUps
-  readonly events: Events
   readonly notes: NoteTaker
   /** Frees the attempt's slot, and then calls `record`. */
   readonly finish: (run: Run, record: () => void) => void
@@ -35,16 +29,19 @@ export interface OutcomesOptions {
  * the outcome in the handler's transaction if there is one.
  */
 export class Outcomes {
+  readonly #context: JobsContext
   readonly #options: OutcomesOptions
 
-  constructor(options: OutcomesOptions) {
+  constructor(context: JobsContext, options: OutcomesOptions) {
+    this.#context = context
     this.#options = options
   }
 
   /** Handles a handler's return. Throws if the attempt fails although the handler has returned. */
   succeeded(run: Run, value: unknown): Promise<void> | undefined {
     if (run.isOver) return undefined
-    const { maintenance, endings, finish } = this.#options
+    const { maintenance } = this.#context
+    const { endings, finish } = this.#options
     const { job, stopReason } = run
     if (stopReason instanceof JobTimeoutError) throw stopReason
     if (JobOutcome.is(value)) {
@@ -75,7 +72,8 @@ export class Outcomes {
   /** Handles a handler's error. Also handles the failure if the handler was not called or does not stop. */
   failed(run: Run, error: unknown): void {
     if (run.isOver) return
-    const { maintenance, endings, events, finish } = this.#options
+    const { maintenance, events } = this.#context
+    const { endings, finish } = this.#options
     const { job, stopReason } = run
     const { definition, id, claim } = job
     void run.rollback()
@@ -116,7 +114,8 @@ export class Outcomes {
   /** Records the outcome in the handler's transaction and commits. */
   async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
     const { id, claim } = run.job
-    const { store, maintenance, endings, followUps, notes, finish } = this.#options
+    const { store, maintenance, followUps } = this.#context
+    const { endings, notes, finish } = this.#options
     let followUpNumbers: string | null = null
     const record = async (tx: Executor) => {
       const rows =
@@ -157,11 +156,11 @@ export class Outcomes {
   }
 
   #emitDone(run: Run): void {
-    this.#options.events.emitter('job.done')?.({ ...run.eventFields, durationMs: performance.now() - run.startedAt })
+    this.#context.events.emitter('job.done')?.({ ...run.eventFields, durationMs: performance.now() - run.startedAt })
   }
 
   #emitEnded(run: Run, state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'): void {
-    this.#options.events.emitter('job.ended')?.({
+    this.#context.events.emitter('job.ended')?.({
       ...run.eventFields,
       durationMs: performance.now() - run.startedAt,
       state,

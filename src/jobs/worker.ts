@@ -7,16 +7,10 @@ import {
   pause,
   readOptions,
 } from '../base/index.js'
-import {
-  arrayLiteral,
-  type Epoch,
-  type HealthReason,
-  healthReasonOf,
-  type Presence,
-  SchemaVersionError,
-} from '../postgres/index.js'
-import { Attempts, type AttemptsOptions } from './attempts.js'
+import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVersionError } from '../postgres/index.js'
+import { Attempts } from './attempts.js'
 import type { Claim, ClaimedJob, ClaimedRow, Claims } from './claims.js'
+import type { JobsContext } from './context.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError } from './errors.js'
@@ -24,19 +18,12 @@ import { stopMs } from './handlers.js'
 import { Pace } from './pace.js'
 import type { JobStore } from './store.js'
 
-interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 'draining' | 'onRoom' | 'onBroken'> {
-  readonly presence: Presence
-  readonly claims: Claims
-  /** Resolves when today's history partitions exist. */
-  readonly partitionsReady: Promise<void>
+interface WorkerOptions {
   readonly number: number
-  readonly hasListener: boolean
+  readonly concurrency: number
   readonly definitions: ReadonlyMap<string, AnyDefinition>
-  /** Keys of the queues that the worker serves. */
-  readonly queues: readonly string[]
-  /** Names of the queues that the worker serves, in the same order as the keys. */
+  /** Names of the queues that the worker serves. */
   readonly queueNames: readonly string[]
-  readonly onClosed: () => void
 }
 
 /** Interval at which a busy worker looks for priorities that have not been used before. */
@@ -58,9 +45,14 @@ const forgetBrokenMs = 60_000
  *       └─────────────────────────┴──► draining ──► closed
  */
 export class Worker {
+  readonly #context: JobsContext
   readonly #options: WorkerOptions
+  /** All open workers of the instance, including this worker. */
+  readonly #workers: Set<Worker>
   readonly #store: JobStore
   readonly #claims: Claims
+  /** Keys of the queues that the worker serves. */
+  readonly #queues: readonly string[]
   readonly #endings: Endings
   readonly #kinds: readonly string[]
   readonly #definitions: readonly AnyDefinition[]
@@ -93,23 +85,20 @@ export class Worker {
   #readyWaiters: { resolve(): void; reject(error: unknown): void }[] = []
 
   /** @internal */
-  constructor(options: WorkerOptions) {
+  constructor(context: JobsContext, workers: Set<Worker>, options: WorkerOptions) {
+    this.#context = context
     this.#options = options
-    this.#store = options.store
-    this.#claims = options.claims
-    this.#endings = new Endings(options.store, options.followUps, this.#givingUp.signal, () => this.#wakeIfNeeded())
+    this.#workers = workers.add(this)
+    this.#store = context.store
+    this.#claims = context.claims
+    this.#queues = options.queueNames.map((queue) => context.queues.keyOf(queue))
+    this.#endings = new Endings(context.store, context.followUps, this.#givingUp.signal, () => this.#wakeIfNeeded())
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
     this.#attempts = new Attempts({
-      store: options.store,
-      maintenance: options.maintenance,
+      context,
       endings: this.#endings,
-      followUps: options.followUps,
       concurrency: options.concurrency,
-      events: options.events,
-      tracing: options.tracing,
-      parents: options.parents,
-      enqueueChild: options.enqueueChild,
       isTrusted: () => this.#epoch?.trusted === true,
       draining: this.#draining.signal,
       onRoom: () => this.#wakeIfNeeded(),
@@ -162,7 +151,7 @@ export class Worker {
    */
   close(options?: { within?: Duration | undefined }): Promise<void> {
     const { within = closeWithinMs } = readOptions('close', options, closeOptionRules)
-    this.#closing ??= this.#close(within).finally(this.#options.onClosed)
+    this.#closing ??= this.#close(within).finally(() => this.#workers.delete(this))
     return this.#closing
   }
 
@@ -196,7 +185,7 @@ export class Worker {
     // A step of the main loop contains at most one statement and one pause, unless the step is waiting for presence.
     const stalledAfterMs = 2 * (this.#store.expiryMs + maxPauseMs)
     const isStalled =
-      performance.now() - this.#lastStepAt > stalledAfterMs && this.#options.presence.epoch !== undefined
+      performance.now() - this.#lastStepAt > stalledAfterMs && this.#context.presence.epoch !== undefined
     if (isStalled || this.#attempts.stuck > 0)
       return { code: 'WORKER_STALLED', message: `${name} is not starting the jobs that it has claimed` }
     return undefined
@@ -237,7 +226,7 @@ export class Worker {
   async #settled(): Promise<void> {
     await this.#attempts.settled()
     await this.#endings.settled()
-    await this.#options.followUps.settled()
+    await this.#context.followUps.settled()
   }
 
   async #untilIdle(deadline: number): Promise<void> {
@@ -256,7 +245,7 @@ export class Worker {
       try {
         this.#lastStepAt = performance.now()
         if (this.#broken) throw this.#broken.error
-        const epoch = await this.#options.presence.whenPresent(this.#draining.signal)
+        const epoch = await this.#context.presence.whenPresent(this.#draining.signal)
         if (epoch !== this.#epoch) await this.#begin(epoch)
         const want = this.#pace.claimCount()
         if (want === 0) {
@@ -275,7 +264,7 @@ export class Worker {
         if (isInstance(error, SchemaVersionError)) this.#isStarted = false
         if (this.#draining.signal.aborted) return
         this.#failure = { error }
-        this.#options.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
+        this.#context.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
         this.#pace.reset()
         if (this.#broken) {
           this.#broken = undefined
@@ -292,16 +281,16 @@ export class Worker {
   }
 
   async #begin(epoch: Epoch): Promise<void> {
-    const { number, presence, queues } = this.#options
+    const { presence, maintenance } = this.#context
     this.#forgetEpoch()
     this.#attempts.loseAll(this.#epoch?.loss)
     this.#isMarkedSleeping = false
-    await this.#options.partitionsReady
+    await maintenance.start()
     await this.#store.run('register_worker', [
       epoch.number,
-      number,
+      this.#options.number,
       presence.instanceId,
-      arrayLiteral(queues),
+      arrayLiteral(this.#queues),
       this.#kinds,
     ])
     this.#epoch = epoch
@@ -319,15 +308,15 @@ export class Worker {
 
   /** Runs one claim statement. */
   async #claim(maxJobs: number): Promise<{ found: number; isDrained: boolean }> {
-    this.#options.maintenance.checkVersion()
+    this.#context.maintenance.checkVersion()
     const epoch = this.#epoch!
     // Notifies idle instances every two seconds that a worker has jobs, because idle instances must detect the death of
     // this worker.
     const now = performance.now()
     const announces = now - this.#announcedAt >= announceEveryMs
     const isThorough = this.#isMarkedSleeping || now - this.#thoroughAt >= thoroughEveryMs
-    const { queues } = this.#options
-    const found = await this.#claims.claim(epoch, { queues, kinds: this.#kinds, maxJobs, announces, isThorough })
+    const [queues, kinds] = [this.#queues, this.#kinds]
+    const found = await this.#claims.claim(epoch, { queues, kinds, maxJobs, announces, isThorough })
     if (isThorough) this.#thoroughAt = now
     if (found.state === 'gone') {
       // Another instance has taken over this epoch's jobs. The epoch has ended, even if its session still looks alive.
@@ -348,7 +337,7 @@ export class Worker {
 
   #accept(epoch: Epoch, fence: number, rows: readonly ClaimedRow[]): void {
     const claim: Claim = { epoch, fence, unended: rows.length }
-    this.#options.maintenance.noteActivity()
+    this.#context.maintenance.noteActivity()
     if (epoch !== this.#epoch || !epoch.trusted) return
     let jobs: ClaimedJob[]
     try {
@@ -401,7 +390,7 @@ export class Worker {
       this.#markedAt = performance.now()
       return
     }
-    const { hasListener } = this.#options
+    const { hasListener } = this.#context
     // Transactions that began before the request was visible do not wake this worker. The longer ago the request was
     // made, the fewer of them are left, so the worker polls less and less often. Without a listener, the worker finds
     // new jobs only by polling.
@@ -436,7 +425,7 @@ export class Worker {
     await this.#claims.returnUnanswered(epoch).catch(() => {})
     const runs = this.#attempts.olderThan(olderMs)
     if (runs.length === 0) return
-    this.#options.maintenance.noteActivity()
+    this.#context.maintenance.noteActivity()
     const rows = await this.#store
       .run<{ id: string; cancelled: string | null }>('check_running', [
         arrayLiteral(runs.map(({ id }) => id)),

@@ -32,19 +32,15 @@ test.each([0, 1, 2, 3, 4, 5, 6])(
   async (turns) => {
     let isFirst = true
     const both = gate()
-    const followUps = new FollowUps({
-      store: {
-        async run(_: string, [numbers]: string[]) {
-          if (numbers === '{2}') both.open()
-          return [{ moved: 1, due_ms: null }]
-        },
-      } as never,
-      epoch: () => undefined,
-      onMoved: () => {
-        if (isFirst) void later(turns).then(() => followUps.add('2'))
-        isFirst = false
+    const store = {
+      async run(_: string, [numbers]: string[]) {
+        if (numbers === '{2}') both.open()
+        return [{ moved: 1, due_ms: null }]
       },
-      onDue: () => {},
+    }
+    const followUps = new FollowUps(store as never, {} as never, {} as never, () => {
+      if (isFirst) void later(turns).then(() => followUps.add('2'))
+      isFirst = false
     })
     followUps.add('1')
     await within(1_000, 'Following up both', both.opened)

@@ -1,11 +1,13 @@
+import type { RunTransaction } from '../once/index.js'
 import { BatchBuffer } from './batches.js'
 import type { ClaimedJob } from './claims.js'
+import { commitOutcome } from './commit.js'
 import type { JobsContext } from './context.js'
 import type { Endings } from './endings.js'
-import type { DrainingError } from './errors.js'
-import { Handlers } from './handlers.js'
+import { type DrainingError, JobLostError } from './errors.js'
+import { runBatch, runJob } from './handlers.js'
 import { NoteTaker } from './notes.js'
-import { Outcomes } from './outcomes.js'
+import { type DoneOutcome, type EndedOutcome, failureOf, lost, type Outcome, returnOf } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 
@@ -34,10 +36,9 @@ export class Attempts {
   finished = 0
   readonly #options: AttemptsOptions
   readonly #endings: Endings
+  readonly #context: JobsContext
   readonly #runContext: RunContext
   readonly #notes: NoteTaker
-  readonly #outcomes: Outcomes
-  readonly #handlers: Handlers
   readonly #suspects: Suspects
   readonly #queue: ClaimedJob[] = []
   #queueHead = 0
@@ -49,23 +50,18 @@ export class Attempts {
 
   constructor(options: AttemptsOptions) {
     const { context, endings } = options
-    const { store } = context
+    const { store, intake } = context
+    this.#context = context
     this.#options = options
     this.#endings = endings
     this.#notes = new NoteTaker(store)
     this.#suspects = new Suspects(store, endings)
-    this.#outcomes = new Outcomes(context, {
-      endings,
-      notes: this.#notes,
-      finish: (run, record) => this.#finish(run, record),
-    })
-    this.#handlers = new Handlers(this.#outcomes, context)
     this.#runContext = {
       database: store.database,
       statements: store.transactionStatements,
       expiryMs: store.expiryMs,
       store,
-      intake: context.intake,
+      intake,
       notes: this.#notes,
     }
   }
@@ -118,7 +114,7 @@ export class Attempts {
 
   /** Gives jobs back to their queue if their handlers do not stop while the worker is closing. */
   abandonAll(): void {
-    for (const run of [...this.#running.values()]) this.#outcomes.abandoned(run)
+    for (const run of [...this.#running.values()]) this.#abandon(run)
   }
 
   /**
@@ -192,40 +188,46 @@ export class Attempts {
     for (const run of runs) this.#running.set(run.id, run)
     this.#usedSlots++
     try {
-      const working = batch ? this.#runBatch(runs) : this.#runOne(runs[0]!)
-      void working?.catch((error) => this.#broken(runs, error))
+      if (batch) void this.#runBatch(runs)
+      else if (isSuspect(jobs[0]!)) void this.#runSuspect(runs[0]!)
+      else this.#run(runs[0]!)
     } catch (error) {
       this.#broken(runs, error)
     }
   }
 
-  #runOne(run: Run): Promise<void> | undefined {
-    return isSuspect(run.job) ? this.#runCautiously(run) : this.#handlers.run(run)
+  #run(run: Run): void {
+    const outcome = runJob(run, this.#context)
+    if (outcome instanceof Promise) void this.#endLater(run, outcome)
+    else this.#end(run, outcome)
+  }
+
+  async #endLater(run: Run, outcome: Promise<Outcome>): Promise<void> {
+    try {
+      this.#end(run, await outcome)
+    } catch (error) {
+      this.#broken([run], error)
+    }
+  }
+
+  async #runSuspect(run: Run): Promise<void> {
+    try {
+      await this.#suspects.waitForLastChance(run)
+      if (await this.#isMarked(run)) this.#run(run)
+    } catch (error) {
+      this.#broken([run], error)
+    }
   }
 
   async #runBatch(runs: readonly Run[]): Promise<void> {
-    await Promise.all(runs.filter(({ job }) => isSuspect(job)).map((run) => this.#isMarked(run)))
-    await this.#handlers.runBatch(runs.filter(({ isOver }) => !isOver))
-  }
-
-  /**
-   * Fails the attempts with an error of the code that runs handlers. If this also fails, gives the jobs back to their
-   * queue.
-   */
-  #broken(runs: readonly Run[], error: unknown): void {
-    for (const run of runs) {
-      try {
-        this.#outcomes.failed(run, error)
-      } catch {
-        this.#outcomes.abandoned(run)
-      }
+    try {
+      await Promise.all(runs.filter(({ job }) => isSuspect(job)).map((run) => this.#isMarked(run)))
+      const left = runs.filter(({ isOver }) => !isOver)
+      const outcomes = await runBatch(left, this.#context)
+      for (const [at, run] of left.entries()) this.#end(run, outcomes[at]!)
+    } catch (error) {
+      this.#broken(runs, error)
     }
-    this.#options.onBroken(error)
-  }
-
-  async #runCautiously(run: Run): Promise<void> {
-    await this.#suspects.waitForLastChance(run)
-    if (await this.#isMarked(run)) await this.#handlers.run(run)
   }
 
   /**
@@ -235,21 +237,90 @@ export class Attempts {
   async #isMarked(run: Run): Promise<boolean> {
     const isOurs = await this.#suspects.mark(run)
     if (isOurs && !run.isLost) return true
-    this.#finish(run, () => (isOurs === undefined ? this.#endings.giveBack(run.job) : this.#endings.drop(run.job)))
+    this.#end(run, isOurs === undefined ? returnOf(run.job) : lost)
     return false
   }
 
-  /** Ends an attempt. Frees the attempt's slot, and calls `record` after the attempt's notes have been written. */
-  #finish(run: Run, record: () => void): void {
+  /**
+   * Fails the attempts with an error of the code that runs handlers. If this also fails, gives the jobs back to their
+   * queue.
+   */
+  #broken(runs: readonly Run[], error: unknown): void {
+    for (const run of runs) {
+      try {
+        this.#end(run, failureOf(run, error))
+      } catch {
+        this.#abandon(run)
+      }
+    }
+    this.#options.onBroken(error)
+  }
+
+  #abandon(run: Run): void {
+    run.lose()
+    this.#end(run, returnOf(run.job))
+  }
+
+  /** Ends an attempt with its outcome. Only the first outcome of an attempt counts. */
+  #end(run: Run, outcome: Outcome): void {
+    if (run.isOver) return
+    const transaction = run.sealed()
+    if (transaction && outcome.commits) {
+      void this.#commit(run, transaction, outcome).catch((error) => this.#broken([run], error))
+      return
+    }
+    void transaction?.rollback()
+    this.#finish(run, outcome)
+  }
+
+  /** Commits the handler's transaction with the outcome. */
+  async #commit(run: Run, transaction: RunTransaction, outcome: DoneOutcome | EndedOutcome): Promise<void> {
+    // Notes must be written before the outcome, because recording the outcome deletes them.
+    await this.#notes.whenWritten(run)
+    try {
+      await commitOutcome(this.#context, run.job, transaction, outcome)
+    } catch (error) {
+      if (error instanceof JobLostError) {
+        this.#endings.refusedEnds++
+        run.lose()
+      }
+      // If the commit succeeded and only its response was lost, the database rejects the failure, because the job has
+      // already ended.
+      this.#end(run, failureOf(run, error))
+      return
+    }
+    this.#finish(run, outcome, true)
+  }
+
+  /** Frees the attempt's slot, and records the outcome after the attempt's notes have been written. */
+  #finish(run: Run, outcome: Outcome, isRecorded = false): void {
     if (run.isOver) return
     run.isOver = true
     if (this.#running.get(run.id) === run) this.#running.delete(run.id)
     if (run.batch === undefined || --run.batch.left === 0) this.#usedSlots--
     this.finished++
+    this.#emit(run, outcome)
+    if (outcome.ending?.state === 'retried') this.#context.maintenance.runWithin(outcome.ending.delayMs)
     const written = this.#notes.whenWritten(run)
-    if (written) void written.then(record)
-    else record()
+    if (isRecorded) this.#endings.recorded([run.job], [])
+    else if (written) void written.then(() => this.#record(run.job, outcome))
+    else this.#record(run.job, outcome)
     if (this.queued > 0) this.#startMore()
     this.#options.onRoom()
+  }
+
+  #record(job: ClaimedJob, outcome: Outcome): void {
+    if (outcome.event === 'job.done') this.#endings.done(job, outcome.result)
+    else if (outcome.ending) this.#endings.end(outcome.ending)
+    else this.#endings.drop(job)
+  }
+
+  #emit(run: Run, outcome: Outcome): void {
+    const emit = this.#context.events.emitter(outcome.event)
+    if (!emit) return
+    const fields = { ...run.eventFields, durationMs: performance.now() - run.startedAt }
+    if (outcome.event === 'job.done') emit(fields)
+    else if (outcome.event === 'job.ended') emit({ ...fields, state: outcome.state })
+    else emit({ ...fields, state: outcome.state, error: outcome.error })
   }
 }

@@ -5,55 +5,41 @@ import { commitOutcome } from './commit.js'
 import type { JobsContext } from './context.js'
 import type { Endings } from './endings.js'
 import { type DrainingError, JobLostError } from './errors.js'
+import { Fifo } from './fifo.js'
 import { runBatch, runJob } from './handlers.js'
 import { NoteTaker } from './notes.js'
 import { type DoneOutcome, type EndedOutcome, failureOf, lost, type Outcome, returnOf } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
-
-interface AttemptsOptions {
-  readonly context: JobsContext
-  readonly endings: Endings
-  readonly concurrency: number
-  /** Whether the epoch that claimed the jobs still owns them. */
-  readonly isTrusted: () => boolean
-  /** Aborts when no more attempts may start. */
-  readonly draining: AbortSignal
-  /** Called when a slot is free. */
-  readonly onRoom: () => void
-  /** Called when the code that runs handlers fails. The affected jobs have already been returned to their queue. */
-  readonly onBroken: (error: unknown) => void
-}
-
-/**
- * Maximum number of processed elements that the queue's array may contain. The array is shortened above this number.
- */
-const maxQueueHead = 4_000
+import type { WorkerWakeup } from './worker-wakeup.js'
 
 /** Jobs that a worker has claimed, which are either queued or running in a slot. */
 export class Attempts {
   /** Number of attempts that have ended since `Pace` last reset this number. */
   finished = 0
-  readonly #options: AttemptsOptions
-  readonly #endings: Endings
+  /** Internal failure of the code that runs handlers. The worker reports and resets this failure. */
+  failure: { readonly error: unknown } | undefined
   readonly #context: JobsContext
+  readonly #endings: Endings
+  readonly #wakeup: WorkerWakeup
+  readonly #concurrency: number
   readonly #runContext: RunContext
   readonly #notes: NoteTaker
   readonly #suspects: Suspects
-  readonly #queue: ClaimedJob[] = []
-  #queueHead = 0
-  #isStarting = false
+  readonly #queue = new Fifo<ClaimedJob>()
   readonly #batchBuffer = new BatchBuffer<ClaimedJob>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
   /** Number of slots in use. A batch uses one slot. */
   #usedSlots = 0
+  #isStarting = false
+  #isDraining = false
 
-  constructor(options: AttemptsOptions) {
-    const { context, endings } = options
+  constructor(context: JobsContext, endings: Endings, wakeup: WorkerWakeup, concurrency: number) {
     const { store, intake } = context
     this.#context = context
-    this.#options = options
     this.#endings = endings
+    this.#wakeup = wakeup
+    this.#concurrency = concurrency
     this.#notes = new NoteTaker(store)
     this.#suspects = new Suspects(store, endings)
     this.#runContext = {
@@ -71,21 +57,18 @@ export class Attempts {
   }
 
   get queued(): number {
-    return this.#queueLength + this.#batchBuffer.size
-  }
-
-  get #queueLength(): number {
-    return this.#queue.length - this.#queueHead
-  }
-
-  add(jobs: readonly ClaimedJob[]): void {
-    for (const job of jobs) this.#queue.push(job)
-    this.#startMore()
+    return this.#queue.length + this.#batchBuffer.size
   }
 
   /** Number of jobs that are queued although a slot is free. A value above 0 indicates a bug in this code. */
   get stuck(): number {
-    return this.#usedSlots < this.#options.concurrency ? this.#queueLength : 0
+    return this.#usedSlots < this.#concurrency ? this.#queue.length : 0
+  }
+
+  add(jobs: readonly ClaimedJob[]): void {
+    for (const job of jobs) this.#queue.push(job)
+    if (this.#isDraining) this.#giveBackQueued()
+    else this.#startMore()
   }
 
   /** Returns the attempts that have been running for at least `ms` milliseconds. */
@@ -98,14 +81,15 @@ export class Attempts {
 
   /** Abandons all jobs, because their epoch has ended and other workers may own the jobs. */
   loseAll(reason: Error | undefined): void {
-    this.#clearQueue()
+    this.#queue.clear()
     this.#batchBuffer.clear()
     for (const run of this.#running.values()) run.lose(reason)
   }
 
-  /** Gives the jobs that have not been started back to their queue. */
-  giveBackQueued(): void {
-    for (const job of [...this.#clearQueue(), ...this.#batchBuffer.clear()]) this.#endings.giveBack(job)
+  /** Starts no more attempts. Gives the jobs that have not been started back to their queue. */
+  drain(): void {
+    this.#isDraining = true
+    this.#giveBackQueued()
   }
 
   stopAll(reason: DrainingError): void {
@@ -130,11 +114,8 @@ export class Attempts {
     this.#batchBuffer.clear()
   }
 
-  #clearQueue(): ClaimedJob[] {
-    const taken = this.#queue.slice(this.#queueHead)
-    this.#queue.length = 0
-    this.#queueHead = 0
-    return taken
+  #giveBackQueued(): void {
+    for (const job of [...this.#queue.clear(), ...this.#batchBuffer.clear()]) this.#endings.giveBack(job)
   }
 
   #startMore(): void {
@@ -143,43 +124,27 @@ export class Attempts {
     this.#isStarting = true
     let inHand: readonly ClaimedJob[] = []
     try {
-      while (this.#usedSlots < this.#options.concurrency) {
-        const batch = this.#batchBuffer.nextBatch(this.#queueLength === 0)
-        if (!batch && this.#queueLength === 0) break
-        inHand = batch ?? [this.#shiftQueue()]
-        if (this.#options.draining.aborted) for (const job of inHand) this.#endings.giveBack(job)
+      while (this.#usedSlots < this.#concurrency) {
+        const batch = this.#batchBuffer.nextBatch(this.#queue.length === 0)
+        const job = batch?.[0] ?? this.#queue.shift()
+        if (!job) break
+        inHand = batch ?? [job]
         // If this process was frozen for a while, another worker may own the job now.
-        else if (this.#options.isTrusted()) {
-          if (batch) this.#start(batch, { left: batch.length })
-          else this.#startOne(inHand[0]!)
+        if (job.claim.epoch.trusted) {
+          // A job runs outside of batches if its next crash would bury the job.
+          if (!batch && job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
+          else this.#start(inHand, batch && { left: batch.length })
         }
         inHand = []
       }
     } catch (error) {
       // A worker that cannot start jobs must give back the current jobs and the queued jobs.
       for (const job of inHand) this.#endings.giveBack(job)
-      this.giveBackQueued()
-      this.#options.onBroken(error)
+      this.#giveBackQueued()
+      this.#reportFailure(error)
     } finally {
       this.#isStarting = false
     }
-    if (this.#queueHead > maxQueueHead) {
-      this.#queue.splice(0, this.#queueHead)
-      this.#queueHead = 0
-    }
-  }
-
-  #shiftQueue(): ClaimedJob {
-    const job = this.#queue[this.#queueHead]!
-    this.#queue[this.#queueHead++] = undefined as never
-    if (this.#queueHead === this.#queue.length) this.#clearQueue()
-    return job
-  }
-
-  #startOne(job: ClaimedJob): void {
-    // A job runs outside of batches if its next crash would bury the job.
-    if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
-    else this.#start([job])
   }
 
   /** Starts attempts and never throws. Each started attempt ends, even if the code that runs the handler fails. */
@@ -253,7 +218,12 @@ export class Attempts {
         this.#abandon(run)
       }
     }
-    this.#options.onBroken(error)
+    this.#reportFailure(error)
+  }
+
+  #reportFailure(error: unknown): void {
+    this.failure ??= { error }
+    this.#wakeup.signal()
   }
 
   #abandon(run: Run): void {
@@ -306,7 +276,7 @@ export class Attempts {
     else if (written) void written.then(() => this.#record(run.job, outcome))
     else this.#record(run.job, outcome)
     if (this.queued > 0) this.#startMore()
-    this.#options.onRoom()
+    this.#wakeup.signalRoom()
   }
 
   #record(job: ClaimedJob, outcome: Outcome): void {

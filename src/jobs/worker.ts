@@ -17,6 +17,7 @@ import { DrainingError, JobCancelledError } from './errors.js'
 import { stopMs } from './handlers.js'
 import { Pace } from './pace.js'
 import type { JobStore } from './store.js'
+import { WorkerWakeup } from './worker-wakeup.js'
 
 interface WorkerOptions {
   readonly number: number
@@ -58,12 +59,11 @@ export class Worker {
   readonly #definitions: readonly AnyDefinition[]
   readonly #attempts: Attempts
   readonly #pace: Pace
+  readonly #wakeup = new WorkerWakeup()
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
   #epoch: Epoch | undefined
   #forgetEpoch = () => {}
-  #wake: (() => void) | undefined
-  #wasWoken = false
   #isMarkedSleeping = false
   #busySince = 0
   /** Time of the last claim that found jobs. */
@@ -76,8 +76,6 @@ export class Worker {
   #working: Promise<void>
   #closing: Promise<void> | undefined
   #isStarted = false
-  /** Internal failure of this worker that has not been handled yet. */
-  #broken: { readonly error: unknown } | undefined
   /** Error that caused the main loop to pause. */
   #failure: { readonly error: unknown } | undefined
   /** Time when the current step of the main loop started. */
@@ -92,21 +90,10 @@ export class Worker {
     this.#store = context.store
     this.#claims = context.claims
     this.#queues = options.queueNames.map((queue) => context.queues.keyOf(queue))
-    this.#endings = new Endings(context.store, context.followUps, this.#givingUp.signal, () => this.#wakeIfNeeded())
+    this.#endings = new Endings(context, this.#givingUp.signal, this.#wakeup)
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
-    this.#attempts = new Attempts({
-      context,
-      endings: this.#endings,
-      concurrency: options.concurrency,
-      isTrusted: () => this.#epoch?.trusted === true,
-      draining: this.#draining.signal,
-      onRoom: () => this.#wakeIfNeeded(),
-      onBroken: (error) => {
-        this.#broken ??= { error }
-        this.wake()
-      },
-    })
+    this.#attempts = new Attempts(context, this.#endings, this.#wakeup, options.concurrency)
     this.#pace = new Pace({
       attempts: this.#attempts,
       endings: this.#endings,
@@ -161,8 +148,7 @@ export class Worker {
 
   /** @internal Wakes the main loop. */
   wake(): void {
-    this.#wasWoken = true
-    this.#wake?.()
+    this.#wakeup.signal()
   }
 
   /** @internal */
@@ -194,10 +180,10 @@ export class Worker {
   async #close(withinMs: number): Promise<void> {
     this.#draining.abort(new DrainingError())
     for (const { reject } of this.#readyWaiters.splice(0)) reject(new ClosedError('The worker'))
+    this.#attempts.drain()
     this.wake()
     // Waits for a claim that is still running, because its jobs must be returned.
     await this.#working
-    this.#attempts.giveBackQueued()
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
       // Tells the other instances that this worker no longer claims jobs. Ignores errors, because closing does not
@@ -233,9 +219,7 @@ export class Worker {
     while (this.#attempts.running > 0) {
       const leftMs = deadline - performance.now()
       if (leftMs <= 0) return
-      const woken = new AbortController()
-      this.#wake = () => woken.abort()
-      await pause(leftMs, woken.signal)
+      await this.#wakeup.wait(leftMs, () => true)
     }
   }
 
@@ -244,15 +228,15 @@ export class Worker {
     for (let failures = 0, breakdowns = 0, brokenAt = 0; !this.#draining.signal.aborted; ) {
       try {
         this.#lastStepAt = performance.now()
-        if (this.#broken) throw this.#broken.error
+        if (this.#attempts.failure) throw this.#attempts.failure.error
         const epoch = await this.#context.presence.whenPresent(this.#draining.signal)
         if (epoch !== this.#epoch) await this.#begin(epoch)
         const want = this.#pace.claimCount()
         if (want === 0) {
-          await this.#waitForWake(1_000)
+          await this.#waitForRoom(1_000)
           continue
         }
-        this.#wasWoken = false
+        this.#wakeup.isSignaled = false
         const { found, isDrained } = await this.#claim(this.#pace.atOnce(want))
         failures = 0
         this.#failure = undefined
@@ -266,8 +250,8 @@ export class Worker {
         this.#failure = { error }
         this.#context.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
         this.#pace.reset()
-        if (this.#broken) {
-          this.#broken = undefined
+        if (this.#attempts.failure) {
+          this.#attempts.failure = undefined
           // Successful claims do not reset this count, because claims can succeed between two internal failures.
           if (performance.now() - brokenAt > forgetBrokenMs) breakdowns = 0
           brokenAt = performance.now()
@@ -355,16 +339,9 @@ export class Worker {
     return { claim, definition, id, input, failed, crashes, maxCrashes, links }
   }
 
-  #wakeIfNeeded(): void {
-    if (this.#wake && (this.#draining.signal.aborted || this.#pace.claimCount() > 0)) this.#wake()
-  }
-
-  async #waitForWake(withinMs: number): Promise<void> {
-    if (this.#draining.signal.aborted) return
-    const woken = new AbortController()
-    this.#wake = () => woken.abort()
-    await pause(withinMs, woken.signal)
-    this.#wake = undefined
+  /** Waits until the worker may claim more jobs, for at most `ms` milliseconds. */
+  async #waitForRoom(ms: number): Promise<void> {
+    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms, () => this.#pace.claimCount() > 0)
   }
 
   #stayAwake(found: number): void {
@@ -397,7 +374,7 @@ export class Worker {
     const idleSince = hasListener ? this.#markedAt : Math.max(this.#markedAt, this.#foundAt)
     const from = performance.now()
     const restMs = Math.min(Math.max(minRestMs, from - idleSince), hasListener ? 5_000 : 1_000)
-    if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
+    if (!this.#wakeup.isSignaled) await this.#rest(restMs * (0.75 + Math.random() / 2))
     if (performance.now() - from < minRestMs) return
     this.#busySince = 0
     this.#pace.reset()
@@ -405,13 +382,7 @@ export class Worker {
 
   /** Waits until the worker is woken up, for at most `ms` milliseconds. */
   async #rest(ms: number): Promise<void> {
-    if (this.#draining.signal.aborted) return
-    const woken = new AbortController()
-    this.#wake = () => {
-      if (this.#wasWoken || this.#draining.signal.aborted) woken.abort()
-    }
-    await pause(ms, woken.signal)
-    this.#wake = undefined
+    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms)
   }
 
   async #markSleeping(sleeping: boolean): Promise<void> {

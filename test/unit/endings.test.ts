@@ -15,10 +15,13 @@ test.each([0, 1, 2, 3, 4, 5, 6])('what comes %i microtasks after the last record
   const store = { run: async () => [{ recorded: [1], follow_ups: null }] }
   const claim = { fence: 1, unended: 10 } as Claim
   let isFirst = true
-  const endings = new Endings(store as never, { add() {} } as never, AbortSignal.any([]), () => {
-    if (isFirst) void later(turns).then(() => endings.done({ id: 2, claim }, undefined))
-    isFirst = false
-  })
+  const wakeup = {
+    signalRoom() {
+      if (isFirst) void later(turns).then(() => endings.done({ id: 2, claim }, undefined))
+      isFirst = false
+    },
+  }
+  const endings = new Endings({ store, followUps: { add() {} } } as never, AbortSignal.any([]), wakeup as never)
   const both = new Promise<void>((resolve) => {
     void endings.whenRecorded(2).then(resolve)
   })

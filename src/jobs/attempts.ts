@@ -8,7 +8,7 @@ import { type DrainingError, JobLostError } from './errors.js'
 import { Fifo } from './fifo.js'
 import { runBatch, runJob } from './handlers.js'
 import { NoteTaker } from './notes.js'
-import { type DoneOutcome, type EndedOutcome, failureOf, lost, type Outcome, returnOf } from './outcomes.js'
+import { type DoneOutcome, type EndedOutcome, failureOf, type Outcome, returnOf } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 import type { WorkerWakeup } from './worker-wakeup.js'
@@ -131,9 +131,10 @@ export class Attempts {
         inHand = batch ?? [job]
         // If this process was frozen for a while, another worker may own the job now.
         if (job.claim.epoch.trusted) {
+          if (batch) this.#startBatch(batch)
           // A job runs outside of batches if its next crash would bury the job.
-          if (!batch && job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
-          else this.#start(inHand, batch && { left: batch.length })
+          else if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
+          else this.#start(job)
         }
         inHand = []
       }
@@ -147,24 +148,23 @@ export class Attempts {
     }
   }
 
-  /** Starts attempts and never throws. Each started attempt ends, even if the code that runs the handler fails. */
-  #start(jobs: readonly ClaimedJob[], batch?: { left: number }): void {
-    const runs = jobs.map((job) => new Run(job, this.#runContext, batch))
-    for (const run of runs) this.#running.set(run.id, run)
-    this.#usedSlots++
-    try {
-      if (batch) void this.#runBatch(runs)
-      else if (isSuspect(jobs[0]!)) void this.#runSuspect(runs[0]!)
-      else this.#run(runs[0]!)
-    } catch (error) {
-      this.#broken(runs, error)
-    }
+  #newRun(job: ClaimedJob, batch?: { left: number }): Run {
+    const run = new Run(job, this.#runContext, batch)
+    this.#running.set(run.id, run)
+    return run
   }
 
-  #run(run: Run): void {
-    const outcome = runJob(run, this.#context)
-    if (outcome instanceof Promise) void this.#endLater(run, outcome)
-    else this.#end(run, outcome)
+  /** Starts an attempt and never throws. The attempt ends even if the code that runs the handler fails. */
+  #start(job: ClaimedJob): void {
+    const run = this.#newRun(job)
+    this.#usedSlots++
+    try {
+      const outcome = isSuspect(job) ? this.#runSuspect(run) : runJob(run, this.#context)
+      if (outcome instanceof Promise) void this.#endLater(run, outcome)
+      else this.#end(run, outcome)
+    } catch (error) {
+      this.#broken([run], error)
+    }
   }
 
   async #endLater(run: Run, outcome: Promise<Outcome>): Promise<void> {
@@ -175,35 +175,27 @@ export class Attempts {
     }
   }
 
-  async #runSuspect(run: Run): Promise<void> {
-    try {
-      await this.#suspects.waitForLastChance(run)
-      if (await this.#isMarked(run)) this.#run(run)
-    } catch (error) {
-      this.#broken([run], error)
-    }
+  async #runSuspect(run: Run): Promise<Outcome> {
+    await this.#suspects.waitForLastChance(run)
+    return (await this.#suspects.mark(run)) ?? runJob(run, this.#context)
+  }
+
+  #startBatch(jobs: readonly ClaimedJob[]): void {
+    const batch = { left: jobs.length }
+    const runs = jobs.map((job) => this.#newRun(job, batch))
+    this.#usedSlots++
+    void this.#runBatch(runs).catch((error) => this.#broken(runs, error))
   }
 
   async #runBatch(runs: readonly Run[]): Promise<void> {
-    try {
-      await Promise.all(runs.filter(({ job }) => isSuspect(job)).map((run) => this.#isMarked(run)))
-      const left = runs.filter(({ isOver }) => !isOver)
-      const outcomes = await runBatch(left, this.#context)
-      for (const [at, run] of left.entries()) this.#end(run, outcomes[at]!)
-    } catch (error) {
-      this.#broken(runs, error)
-    }
-  }
-
-  /**
-   * Records that a suspect (a job that may have crashed a worker) is about to run. Returns false if the attempt was
-   * ended instead.
-   */
-  async #isMarked(run: Run): Promise<boolean> {
-    const isOurs = await this.#suspects.mark(run)
-    if (isOurs && !run.isLost) return true
-    this.#end(run, isOurs === undefined ? returnOf(run.job) : lost)
-    return false
+    const marking = runs.map(async (run) => {
+      const outcome = isSuspect(run.job) ? await this.#suspects.mark(run) : undefined
+      if (outcome) this.#end(run, outcome)
+    })
+    await Promise.all(marking)
+    const left = runs.filter(({ isOver }) => !isOver)
+    const outcomes = await runBatch(left, this.#context)
+    for (const [at, run] of left.entries()) this.#end(run, outcomes[at]!)
   }
 
   /**

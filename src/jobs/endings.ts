@@ -65,12 +65,12 @@ export class Endings {
 
   done({ id, claim }: HeldJob, result: string | undefined): void {
     this.#done.push({ id, claim, result })
-    this.#added()
+    this.#schedule(1)
   }
 
   end(ending: Ending): void {
     this.#others.push(ending)
-    this.#added()
+    this.#schedule(1)
   }
 
   /** Gives a job back to its queue. The attempt is not counted. */
@@ -98,12 +98,9 @@ export class Endings {
     }
   }
 
-  #added(count = 1): void {
-    this.#unrecorded += count
-    if (this.#running === undefined) this.#schedule()
-  }
-
-  #schedule(): void {
+  /** Schedules the recording of `added` more outcomes. */
+  #schedule(added = 0): void {
+    this.#unrecorded += added
     if (this.#isScheduled || this.#running) return
     this.#isScheduled = true
     setImmediate(() => {
@@ -134,7 +131,7 @@ export class Endings {
     for (const { claim } of batch) {
       if (--claim.unended === 0 && !forgotten.includes(claim.fence)) this.#emptied.push(claim.fence)
     }
-    if (this.#emptied.length > before) this.#added(this.#emptied.length - before)
+    if (this.#emptied.length > before) this.#schedule(this.#emptied.length - before)
   }
 
   /** Releases jobs that this worker is no longer processing. */

@@ -9,7 +9,7 @@ import {
 } from '../base/index.js'
 import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVersionError } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
-import type { Claim, ClaimedJob, ClaimedRow, Claims } from './claims.js'
+import { type Claim, type ClaimedJob, type ClaimedRow, type Claims, toClaimedJob } from './claims.js'
 import type { JobsContext } from './context.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
@@ -325,18 +325,12 @@ export class Worker {
     if (epoch !== this.#epoch || !epoch.trusted) return
     let jobs: ClaimedJob[]
     try {
-      jobs = rows.map((row) => this.#toClaimedJob(row, claim))
+      jobs = rows.map((row) => toClaimedJob(row, claim, this.#definitions))
     } catch (error) {
       for (const [id] of rows) this.#endings.giveBack({ id, claim })
       throw error
     }
     this.#attempts.add(jobs)
-  }
-
-  #toClaimedJob(row: ClaimedRow, claim: Claim): ClaimedJob {
-    const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null] = row
-    const definition = this.#definitions[kind - 1]!
-    return { claim, definition, id, input, failed, crashes, maxCrashes, links }
   }
 
   /** Waits until the worker may claim more jobs, for at most `ms` milliseconds. */

@@ -1,72 +1,54 @@
-import type { TracerSlot } from '../base/index.js'
+import type { RunTransaction } from '../once/index.js'
 import { BatchBuffer } from './batches.js'
 import type { ClaimedJob } from './claims.js'
+import { commitOutcome } from './commit.js'
+import type { JobsContext } from './context.js'
 import type { Endings } from './endings.js'
-import type { DrainingError } from './errors.js'
-import { Handlers } from './handlers.js'
+import { type DrainingError, JobLostError } from './errors.js'
+import { Fifo } from './fifo.js'
+import { runBatch, runJob } from './handlers.js'
 import { NoteTaker } from './notes.js'
-import { Outcomes, type OutcomesOptions } from './outcomes.js'
+import { type DoneOutcome, type EndedOutcome, failureOf, type Outcome, returnOf } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
-
-export interface AttemptsOptions extends Omit<OutcomesOptions, 'notes' | 'finish'> {
-  readonly concurrency: number
-  readonly tracing: TracerSlot
-  readonly parents: RunContext['parents']
-  readonly enqueueChild: RunContext['enqueueChild']
-  /** Whether the epoch that claimed the jobs still owns them. */
-  readonly isTrusted: () => boolean
-  /** Aborts when no more attempts may start. */
-  readonly draining: AbortSignal
-  /** Called when a slot is free. */
-  readonly onRoom: () => void
-  /** Called when the code that runs handlers fails. The affected jobs have already been returned to their queue. */
-  readonly onBroken: (error: unknown) => void
-}
-
-/**
- * Maximum number of processed elements that the queue's array may contain. The array is shortened above this number.
- */
-const maxQueueHead = 4_000
+import type { WorkerWakeup } from './worker-wakeup.js'
 
 /** Jobs that a worker has claimed, which are either queued or running in a slot. */
 export class Attempts {
   /** Number of attempts that have ended since `Pace` last reset this number. */
   finished = 0
-  readonly #options: AttemptsOptions
+  /** Internal failure of the code that runs handlers. The worker reports and resets this failure. */
+  failure: { readonly error: unknown } | undefined
+  readonly #context: JobsContext
   readonly #endings: Endings
-  readonly #context: RunContext
+  readonly #wakeup: WorkerWakeup
+  readonly #concurrency: number
+  readonly #runContext: RunContext
   readonly #notes: NoteTaker
-  readonly #outcomes: Outcomes
-  readonly #handlers: Handlers
   readonly #suspects: Suspects
-  readonly #queue: ClaimedJob[] = []
-  #queueHead = 0
-  #isStarting = false
+  readonly #queue = new Fifo<ClaimedJob>()
   readonly #batchBuffer = new BatchBuffer<ClaimedJob>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
   /** Number of slots in use. A batch uses one slot. */
   #usedSlots = 0
+  #isStarting = false
+  #isDraining = false
 
-  constructor(options: AttemptsOptions) {
-    const { store, endings, events, tracing, parents, enqueueChild } = options
-    this.#options = options
+  constructor(context: JobsContext, endings: Endings, wakeup: WorkerWakeup, concurrency: number) {
+    const { store, intake } = context
+    this.#context = context
     this.#endings = endings
+    this.#wakeup = wakeup
+    this.#concurrency = concurrency
     this.#notes = new NoteTaker(store)
     this.#suspects = new Suspects(store, endings)
-    this.#outcomes = new Outcomes({
-      ...options,
-      notes: this.#notes,
-      finish: (run, record) => this.#finish(run, record),
-    })
-    this.#handlers = new Handlers(this.#outcomes, events, tracing)
-    this.#context = {
+    this.#runContext = {
       database: store.database,
       statements: store.transactionStatements,
       expiryMs: store.expiryMs,
-      onNote: (run) => this.#notes.soon(run),
-      parents,
-      enqueueChild,
+      store,
+      intake,
+      notes: this.#notes,
     }
   }
 
@@ -75,21 +57,18 @@ export class Attempts {
   }
 
   get queued(): number {
-    return this.#queueLength + this.#batchBuffer.size
-  }
-
-  get #queueLength(): number {
-    return this.#queue.length - this.#queueHead
-  }
-
-  add(jobs: readonly ClaimedJob[]): void {
-    for (const job of jobs) this.#queue.push(job)
-    this.#startMore()
+    return this.#queue.length + this.#batchBuffer.size
   }
 
   /** Number of jobs that are queued although a slot is free. A value above 0 indicates a bug in this code. */
   get stuck(): number {
-    return this.#usedSlots < this.#options.concurrency ? this.#queueLength : 0
+    return this.#usedSlots < this.#concurrency ? this.#queue.length : 0
+  }
+
+  add(jobs: readonly ClaimedJob[]): void {
+    for (const job of jobs) this.#queue.push(job)
+    if (this.#isDraining) this.#giveBackQueued()
+    else this.#startMore()
   }
 
   /** Returns the attempts that have been running for at least `ms` milliseconds. */
@@ -102,14 +81,15 @@ export class Attempts {
 
   /** Abandons all jobs, because their epoch has ended and other workers may own the jobs. */
   loseAll(reason: Error | undefined): void {
-    this.#clearQueue()
+    this.#queue.clear()
     this.#batchBuffer.clear()
     for (const run of this.#running.values()) run.lose(reason)
   }
 
-  /** Gives the jobs that have not been started back to their queue. */
-  giveBackQueued(): void {
-    for (const job of [...this.#clearQueue(), ...this.#batchBuffer.clear()]) this.#endings.giveBack(job)
+  /** Starts no more attempts. Gives the jobs that have not been started back to their queue. */
+  drain(): void {
+    this.#isDraining = true
+    this.#giveBackQueued()
   }
 
   stopAll(reason: DrainingError): void {
@@ -118,7 +98,7 @@ export class Attempts {
 
   /** Gives jobs back to their queue if their handlers do not stop while the worker is closing. */
   abandonAll(): void {
-    for (const run of [...this.#running.values()]) this.#outcomes.abandoned(run)
+    for (const run of [...this.#running.values()]) this.#abandon(run)
   }
 
   /**
@@ -134,11 +114,8 @@ export class Attempts {
     this.#batchBuffer.clear()
   }
 
-  #clearQueue(): ClaimedJob[] {
-    const taken = this.#queue.slice(this.#queueHead)
-    this.#queue.length = 0
-    this.#queueHead = 0
-    return taken
+  #giveBackQueued(): void {
+    for (const job of [...this.#queue.clear(), ...this.#batchBuffer.clear()]) this.#endings.giveBack(job)
   }
 
   #startMore(): void {
@@ -147,65 +124,78 @@ export class Attempts {
     this.#isStarting = true
     let inHand: readonly ClaimedJob[] = []
     try {
-      while (this.#usedSlots < this.#options.concurrency) {
-        const batch = this.#batchBuffer.nextBatch(this.#queueLength === 0)
-        if (!batch && this.#queueLength === 0) break
-        inHand = batch ?? [this.#shiftQueue()]
-        if (this.#options.draining.aborted) for (const job of inHand) this.#endings.giveBack(job)
+      while (this.#usedSlots < this.#concurrency) {
+        const batch = this.#batchBuffer.nextBatch(this.#queue.length === 0)
+        const job = batch?.[0] ?? this.#queue.shift()
+        if (!job) break
+        inHand = batch ?? [job]
         // If this process was frozen for a while, another worker may own the job now.
-        else if (this.#options.isTrusted()) {
-          if (batch) this.#start(batch, { left: batch.length })
-          else this.#startOne(inHand[0]!)
+        if (job.claim.epoch.trusted) {
+          if (batch) this.#startBatch(batch)
+          // A job runs outside of batches if its next crash would bury the job.
+          else if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
+          else this.#start(job)
         }
         inHand = []
       }
     } catch (error) {
       // A worker that cannot start jobs must give back the current jobs and the queued jobs.
       for (const job of inHand) this.#endings.giveBack(job)
-      this.giveBackQueued()
-      this.#options.onBroken(error)
+      this.#giveBackQueued()
+      this.#reportFailure(error)
     } finally {
       this.#isStarting = false
     }
-    if (this.#queueHead > maxQueueHead) {
-      this.#queue.splice(0, this.#queueHead)
-      this.#queueHead = 0
-    }
   }
 
-  #shiftQueue(): ClaimedJob {
-    const job = this.#queue[this.#queueHead]!
-    this.#queue[this.#queueHead++] = undefined as never
-    if (this.#queueHead === this.#queue.length) this.#clearQueue()
-    return job
+  #newRun(job: ClaimedJob, batch?: { left: number }): Run {
+    const run = new Run(job, this.#runContext, batch)
+    this.#running.set(run.id, run)
+    return run
   }
 
-  #startOne(job: ClaimedJob): void {
-    // A job runs outside of batches if its next crash would bury the job.
-    if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
-    else this.#start([job])
-  }
-
-  /** Starts attempts and never throws. Each started attempt ends, even if the code that runs the handler fails. */
-  #start(jobs: readonly ClaimedJob[], batch?: { left: number }): void {
-    const runs = jobs.map((job) => new Run(job, this.#context, batch))
-    for (const run of runs) this.#running.set(run.id, run)
+  /** Starts an attempt and never throws. The attempt ends even if the code that runs the handler fails. */
+  #start(job: ClaimedJob): void {
+    const run = this.#newRun(job)
     this.#usedSlots++
     try {
-      const working = batch ? this.#runBatch(runs) : this.#runOne(runs[0]!)
-      void working?.catch((error) => this.#broken(runs, error))
+      const outcome = isSuspect(job) ? this.#runSuspect(run) : runJob(run, this.#context)
+      if (outcome instanceof Promise) void this.#endLater(run, outcome)
+      else this.#end(run, outcome)
     } catch (error) {
-      this.#broken(runs, error)
+      this.#broken([run], error)
     }
   }
 
-  #runOne(run: Run): Promise<void> | undefined {
-    return isSuspect(run.job) ? this.#runCautiously(run) : this.#handlers.run(run)
+  async #endLater(run: Run, outcome: Promise<Outcome>): Promise<void> {
+    try {
+      this.#end(run, await outcome)
+    } catch (error) {
+      this.#broken([run], error)
+    }
+  }
+
+  async #runSuspect(run: Run): Promise<Outcome> {
+    await this.#suspects.waitForLastChance(run)
+    return (await this.#suspects.mark(run)) ?? runJob(run, this.#context)
+  }
+
+  #startBatch(jobs: readonly ClaimedJob[]): void {
+    const batch = { left: jobs.length }
+    const runs = jobs.map((job) => this.#newRun(job, batch))
+    this.#usedSlots++
+    void this.#runBatch(runs).catch((error) => this.#broken(runs, error))
   }
 
   async #runBatch(runs: readonly Run[]): Promise<void> {
-    await Promise.all(runs.filter(({ job }) => isSuspect(job)).map((run) => this.#isMarked(run)))
-    await this.#handlers.runBatch(runs.filter(({ isOver }) => !isOver))
+    const marking = runs.map(async (run) => {
+      const outcome = isSuspect(run.job) ? await this.#suspects.mark(run) : undefined
+      if (outcome) this.#end(run, outcome)
+    })
+    await Promise.all(marking)
+    const left = runs.filter(({ isOver }) => !isOver)
+    const outcomes = await runBatch(left, this.#context)
+    for (const [at, run] of left.entries()) this.#end(run, outcomes[at]!)
   }
 
   /**
@@ -215,41 +205,84 @@ export class Attempts {
   #broken(runs: readonly Run[], error: unknown): void {
     for (const run of runs) {
       try {
-        this.#outcomes.failed(run, error)
+        this.#end(run, failureOf(run, error))
       } catch {
-        this.#outcomes.abandoned(run)
+        this.#abandon(run)
       }
     }
-    this.#options.onBroken(error)
+    this.#reportFailure(error)
   }
 
-  async #runCautiously(run: Run): Promise<void> {
-    await this.#suspects.waitForLastChance(run)
-    if (await this.#isMarked(run)) await this.#handlers.run(run)
+  #reportFailure(error: unknown): void {
+    this.failure ??= { error }
+    this.#wakeup.signal()
   }
 
-  /**
-   * Records that a suspect (a job that may have crashed a worker) is about to run. Returns false if the attempt was
-   * ended instead.
-   */
-  async #isMarked(run: Run): Promise<boolean> {
-    const isOurs = await this.#suspects.mark(run)
-    if (isOurs && !run.isLost) return true
-    this.#finish(run, () => (isOurs === undefined ? this.#endings.giveBack(run.job) : this.#endings.drop(run.job)))
-    return false
+  #abandon(run: Run): void {
+    run.lose()
+    this.#end(run, returnOf(run.job))
   }
 
-  /** Ends an attempt. Frees the attempt's slot, and calls `record` after the attempt's notes have been written. */
-  #finish(run: Run, record: () => void): void {
+  /** Ends an attempt with its outcome. Only the first outcome of an attempt counts. */
+  #end(run: Run, outcome: Outcome): void {
+    if (run.isOver) return
+    const transaction = run.sealed()
+    if (transaction && outcome.commits) {
+      void this.#commit(run, transaction, outcome).catch((error) => this.#broken([run], error))
+      return
+    }
+    void transaction?.rollback()
+    this.#finish(run, outcome)
+  }
+
+  /** Commits the handler's transaction with the outcome. */
+  async #commit(run: Run, transaction: RunTransaction, outcome: DoneOutcome | EndedOutcome): Promise<void> {
+    // Notes must be written before the outcome, because recording the outcome deletes them.
+    await this.#notes.whenWritten(run)
+    try {
+      await commitOutcome(this.#context, run.job, transaction, outcome)
+    } catch (error) {
+      if (error instanceof JobLostError) {
+        this.#endings.refusedEnds++
+        run.lose()
+      }
+      // If the commit succeeded and only its response was lost, the database rejects the failure, because the job has
+      // already ended.
+      this.#end(run, failureOf(run, error))
+      return
+    }
+    this.#finish(run, outcome, true)
+  }
+
+  /** Frees the attempt's slot, and records the outcome after the attempt's notes have been written. */
+  #finish(run: Run, outcome: Outcome, isRecorded = false): void {
     if (run.isOver) return
     run.isOver = true
     if (this.#running.get(run.id) === run) this.#running.delete(run.id)
     if (run.batch === undefined || --run.batch.left === 0) this.#usedSlots--
     this.finished++
+    this.#emit(run, outcome)
+    if (outcome.ending?.state === 'retried') this.#context.maintenance.runWithin(outcome.ending.delayMs)
     const written = this.#notes.whenWritten(run)
-    if (written) void written.then(record)
-    else record()
+    if (isRecorded) this.#endings.recorded([run.job], [])
+    else if (written) void written.then(() => this.#record(run.job, outcome))
+    else this.#record(run.job, outcome)
     if (this.queued > 0) this.#startMore()
-    this.#options.onRoom()
+    this.#wakeup.signalRoom()
+  }
+
+  #record(job: ClaimedJob, outcome: Outcome): void {
+    if (outcome.event === 'job.done') this.#endings.done(job, outcome.result)
+    else if (outcome.ending) this.#endings.end(outcome.ending)
+    else this.#endings.drop(job)
+  }
+
+  #emit(run: Run, outcome: Outcome): void {
+    const emit = this.#context.events.emitter(outcome.event)
+    if (!emit) return
+    const fields = { ...run.eventFields, durationMs: performance.now() - run.startedAt }
+    if (outcome.event === 'job.done') emit(fields)
+    else if (outcome.event === 'job.ended') emit({ ...fields, state: outcome.state })
+    else emit({ ...fields, state: outcome.state, error: outcome.error })
   }
 }

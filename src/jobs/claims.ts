@@ -111,3 +111,10 @@ export class Claims {
     for (const [token, at] of failed) if (at < forgetBefore) this.#unanswered.delete(token)
   }
 }
+
+/** Converts a row of a claim to a job. `definitions` has the same order as the kinds of the claim. */
+export function toClaimedJob(row: ClaimedRow, claim: Claim, definitions: readonly AnyDefinition[]): ClaimedJob {
+  const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null] = row
+  const definition = definitions[kind - 1]!
+  return { claim, definition, id, input, failed, crashes, maxCrashes, links }
+}

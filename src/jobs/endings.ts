@@ -1,9 +1,11 @@
 import { isRetryable, retryUntilRecorded } from '../base/index.js'
 import { arrayLiteral, sqlstateOf } from '../postgres/index.js'
 import type { Claim, HeldJob } from './claims.js'
+import type { JobsContext } from './context.js'
 import { type RecordedError, toRecordedError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
+import type { WorkerWakeup } from './worker-wakeup.js'
 
 /** Outcome of an attempt that did not succeed. */
 export interface Ending extends HeldJob {
@@ -38,9 +40,9 @@ export class Endings {
   /** Error that currently prevents this worker from recording outcomes. */
   failure: { readonly error: unknown } | undefined
   readonly #store: JobStore
-  readonly #givingUp: AbortSignal
   readonly #followUps: FollowUps
-  readonly #onRecorded: () => void
+  readonly #givingUp: AbortSignal
+  readonly #wakeup: WorkerWakeup
   #done: DoneEnding[] = []
   #others: Ending[] = []
   /** Fencing tokens of claims whose jobs have all ended. */
@@ -50,11 +52,11 @@ export class Endings {
   #running: Promise<void> | undefined
   #isScheduled = false
 
-  constructor(store: JobStore, followUps: FollowUps, givingUp: AbortSignal, onRecorded: () => void) {
+  constructor({ store, followUps }: JobsContext, givingUp: AbortSignal, wakeup: WorkerWakeup) {
     this.#store = store
     this.#followUps = followUps
     this.#givingUp = givingUp
-    this.#onRecorded = onRecorded
+    this.#wakeup = wakeup
   }
 
   get unrecorded(): number {
@@ -63,12 +65,12 @@ export class Endings {
 
   done({ id, claim }: HeldJob, result: string | undefined): void {
     this.#done.push({ id, claim, result })
-    this.#added()
+    this.#schedule(1)
   }
 
   end(ending: Ending): void {
     this.#others.push(ending)
-    this.#added()
+    this.#schedule(1)
   }
 
   /** Gives a job back to its queue. The attempt is not counted. */
@@ -96,12 +98,9 @@ export class Endings {
     }
   }
 
-  #added(count = 1): void {
-    this.#unrecorded += count
-    if (this.#running === undefined) this.#schedule()
-  }
-
-  #schedule(): void {
+  /** Schedules the recording of `added` more outcomes. */
+  #schedule(added = 0): void {
+    this.#unrecorded += added
     if (this.#isScheduled || this.#running) return
     this.#isScheduled = true
     setImmediate(() => {
@@ -121,7 +120,7 @@ export class Endings {
       const emptied = this.#emptied.splice(0, maxPerStatement)
       await Promise.all([this.#recordDone(done), this.#recordOthers(others, emptied)])
       this.#unrecorded -= done.length + others.length + emptied.length
-      this.#onRecorded()
+      this.#wakeup.signalRoom()
     }
   }
 
@@ -132,7 +131,7 @@ export class Endings {
     for (const { claim } of batch) {
       if (--claim.unended === 0 && !forgotten.includes(claim.fence)) this.#emptied.push(claim.fence)
     }
-    if (this.#emptied.length > before) this.#added(this.#emptied.length - before)
+    if (this.#emptied.length > before) this.#schedule(this.#emptied.length - before)
   }
 
   /** Releases jobs that this worker is no longer processing. */

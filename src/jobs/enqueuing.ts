@@ -20,21 +20,18 @@ interface NewJob {
 export class Enqueuing {
   readonly #store: JobStore
   readonly #followUps: FollowUps
-  readonly #batchers: Record<EnqueueClass, Batcher<NewJob, number>>
+  /** Batchers for single jobs. Each batcher resolves to the id of the job. */
+  readonly single: Readonly<Record<EnqueueClass, Batcher<NewJob, number>>>
 
   constructor(store: JobStore, followUps: FollowUps) {
     this.#store = store
     this.#followUps = followUps
     const gather = (waits: EnqueueClass) => new Batcher<NewJob, number>((asked) => this.#enqueue(waits, asked))
-    this.#batchers = {
+    this.single = {
       ready: gather('ready'),
       delayed: gather('delayed'),
       linked: gather('linked'),
     }
-  }
-
-  one(asked: NewJob, waits: EnqueueClass): Promise<number> {
-    return this.#batchers[waits].add(asked)
   }
 
   /** Enqueues several jobs that have the same head, in one statement. */

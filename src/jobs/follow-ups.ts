@@ -1,16 +1,7 @@
 import { backoffMs, pause } from '../base/index.js'
-import { arrayLiteral } from '../postgres/index.js'
+import { arrayLiteral, type Presence } from '../postgres/index.js'
+import type { Maintenance } from './maintenance.js'
 import type { JobStore } from './store.js'
-
-interface FollowUpsOptions {
-  readonly store: JobStore
-  /** Returns the number of the epoch whose follow-ups must be looked up after a response was lost. */
-  readonly epoch: () => number | undefined
-  /** Called when jobs have become ready. */
-  readonly onMoved: () => void
-  /** Called with the time in milliseconds until more work is due. */
-  readonly onDue: (ms: number) => void
-}
 
 const maxTries = 5
 const maxPerStatement = 1_000
@@ -23,7 +14,10 @@ const unownedSession = 0
  * afterwards and combines all pending work. If this process dies first, another instance's maintenance does this work.
  */
 export class FollowUps {
-  readonly #options: FollowUpsOptions
+  readonly #store: JobStore
+  readonly #presence: Presence
+  readonly #maintenance: Maintenance
+  readonly #onReady: () => void
   readonly #closing = new AbortController()
   #numbers: string[] = []
   #ids: number[] = []
@@ -31,8 +25,12 @@ export class FollowUps {
   #hasUnowned = false
   #running: Promise<void> | undefined
 
-  constructor(options: FollowUpsOptions) {
-    this.#options = options
+  /** `onReady` is called when jobs have become ready. */
+  constructor(store: JobStore, presence: Presence, maintenance: Maintenance, onReady: () => void) {
+    this.#store = store
+    this.#presence = presence
+    this.#maintenance = maintenance
+    this.#onReady = onReady
   }
 
   /** Adds follow-ups. Their numbers are separated by commas. */
@@ -84,17 +82,17 @@ export class FollowUps {
       const ids = this.#ids.splice(0, maxPerStatement)
       const isUnsure = this.#mustRecheck
       this.#mustRecheck = false
-      const epoch = isUnsure ? this.#options.epoch() : this.#hasUnowned ? unownedSession : undefined
+      const epoch = isUnsure ? this.#presence.epoch?.number : this.#hasUnowned ? unownedSession : undefined
       try {
-        const [row] = await this.#options.store.run<{ moved: number; due_ms: number | null }>('run_follow_ups', [
+        const [row] = await this.#store.run<{ moved: number; due_ms: number | null }>('run_follow_ups', [
           arrayLiteral(numbers),
           arrayLiteral(ids),
           epoch ?? null,
         ])
         failures = 0
-        if (row!.moved > 0) this.#options.onMoved()
+        if (row!.moved > 0) this.#onReady()
         this.#hasUnowned = row!.due_ms === 0
-        if (row!.due_ms) this.#options.onDue(row!.due_ms)
+        if (row!.due_ms) this.#maintenance.runIfStarted(row!.due_ms)
       } catch {
         failures++
         this.#numbers.push(...numbers)

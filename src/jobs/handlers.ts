@@ -1,135 +1,144 @@
-import { type Events, isError, isThenable, type Spans, type TracerSlot } from '../base/index.js'
+import { isError, isThenable, type Spans } from '../base/index.js'
 import { runHandler, toBatchJob } from './batches.js'
+import type { JobsContext } from './context.js'
 import { validated } from './define.js'
-import type { Batch, BatchJob } from './definition.js'
-import type { Outcomes } from './outcomes.js'
+import type { BatchJob } from './definition.js'
+import { failureOf, type Outcome, outcomeOf } from './outcomes.js'
 import type { Run } from './run.js'
 
 /** Time allowed for a handler to stop after its signal is aborted. */
 export const stopMs = 5_000
 
 /**
- * Calls handlers for single jobs and for batches. Validates the input, enforces the timeout and opens a tracing span.
+ * Validates the input, calls the handler and returns the outcome of the attempt. Never throws or rejects, whatever the
+ * handler throws or returns. Creates no promise for a synchronous handler, because a promise would account for most of
+ * the cost of a small job.
  */
-export class Handlers {
-  readonly #outcomes: Outcomes
-  readonly #events: Events
-  readonly #tracing: TracerSlot
-
-  constructor(outcomes: Outcomes, events: Events, tracing: TracerSlot) {
-    this.#outcomes = outcomes
-    this.#events = events
-    this.#tracing = tracing
+export function runJob(run: Run, context: JobsContext): Outcome | Promise<Outcome> {
+  const { definition } = run.job
+  const limit = limitTime([run])
+  try {
+    const input = validated(definition, run.job.input)
+    const value = input instanceof Promise ? callLater(run, input, context) : call(run, input, context)
+    if (isThenable(value)) {
+      const outcome = settle(run, value, limit)
+      return limit ? Promise.race([outcome, limit.passed().then(() => failureOf(run, run.stopReason))]) : outcome
+    }
+    limit?.stop()
+    return outcomeOf(run, value)
+  } catch (error) {
+    limit?.stop()
+    return failureOf(run, error)
   }
+}
 
-  /**
-   * Runs an attempt. Creates no promise for a synchronous handler, because a promise would account for most of the cost
-   * of a small job.
-   */
-  run(run: Run): Promise<void> | undefined {
-    const { definition } = run.job
-    const inTime = this.#limitTime([run], definition.timeoutMs)
+/** Calls the batch handler once for several jobs. Returns one outcome per job, in the same order. Never rejects. */
+export async function runBatch(runs: readonly Run[], context: JobsContext): Promise<readonly Outcome[]> {
+  if (runs.length === 0) return []
+  const limit = limitTime(runs)
+  const outcomes = settleBatch(runs, context).finally(() => limit?.stop())
+  if (!limit) return outcomes
+  return Promise.race([outcomes, limit.passed().then(() => runs.map((run) => failureOf(run, run.stopReason)))])
+}
+
+/**
+ * Awaits a handler's result. `await` is safe even if a thenable calls its callbacks several times, because only the
+ * first call counts.
+ */
+async function settle(run: Run, answer: PromiseLike<unknown>, limit: TimeLimit | undefined): Promise<Outcome> {
+  try {
+    const value = await answer
+    limit?.stop()
+    return outcomeOf(run, value)
+  } catch (error) {
+    limit?.stop()
+    return failureOf(run, error)
+  }
+}
+
+async function settleBatch(runs: readonly Run[], context: JobsContext): Promise<readonly Outcome[]> {
+  const outcomes = new Map<Run, Outcome>()
+  const valid: Run[] = []
+  const jobs: BatchJob[] = []
+  for (const run of runs) {
     try {
-      const input = validated(definition, run.job.input)
-      const answer = input instanceof Promise ? this.#callLater(run, input) : this.#call(run, input)
-      if (isThenable(answer)) return this.#whenAnswered(run, answer, inTime)
-      inTime?.()
-      return this.#outcomes.succeeded(run, answer)?.catch((error) => this.#outcomes.failed(run, error))
+      jobs.push(toBatchJob(run, await validated(run.job.definition, run.job.input)))
+      valid.push(run)
     } catch (error) {
-      inTime?.()
-      this.#outcomes.failed(run, error)
-      return undefined
+      outcomes.set(run, failureOf(run, error))
     }
   }
-
-  /** Calls the batch handler once for several jobs. Each job has its own outcome. */
-  async runBatch(runs: readonly Run[]): Promise<void> {
-    if (runs.length === 0) return
-    const { definition } = runs[0]!.job
-    const inTime = this.#limitTime(runs, definition.timeoutMs)
-    const taken: Run[] = []
-    const seen: BatchJob[] = []
-    for (const run of runs) {
-      try {
-        seen.push(toBatchJob(run, await validated(definition, run.job.input)))
-        taken.push(run)
-      } catch (error) {
-        this.#outcomes.failed(run, error)
-      }
-    }
-    try {
-      const answers = seen.length > 0 ? await this.#callBatch(definition.batch!, taken, seen) : []
-      for (const [at, run] of taken.entries()) this.#answered(run, answers, at)
-    } catch (error) {
-      for (const run of taken) this.#outcomes.failed(run, error)
-    } finally {
-      inTime?.()
-    }
+  try {
+    const values = jobs.length > 0 ? await callBatch(valid, jobs, context) : []
+    for (const [at, run] of valid.entries()) outcomes.set(run, outcomeAt(run, values, at))
+  } catch (error) {
+    for (const run of valid) outcomes.set(run, failureOf(run, error))
   }
+  return runs.map((run) => outcomes.get(run)!)
+}
 
-  /**
-   * Awaits a handler's result. `await` is safe even if a thenable calls its callbacks several times, because only the
-   * first call counts.
-   */
-  async #whenAnswered(run: Run, answer: PromiseLike<unknown>, inTime: (() => void) | undefined): Promise<void> {
-    try {
-      const value = await answer
-      inTime?.()
-      await this.#outcomes.succeeded(run, value)
-    } catch (error) {
-      inTime?.()
-      this.#outcomes.failed(run, error)
-    }
+/** Decides the outcome of one job in a batch. Reading an element of the handler's list can throw, for example in a getter. */
+function outcomeAt(run: Run, values: readonly unknown[], at: number): Outcome {
+  try {
+    const value = values[at]
+    return isError(value) ? failureOf(run, value) : outcomeOf(run, value)
+  } catch (error) {
+    return failureOf(run, error)
   }
+}
 
-  async #callLater(run: Run, input: Promise<unknown>): Promise<unknown> {
-    return this.#call(run, await input)
-  }
+async function callLater(run: Run, input: Promise<unknown>, context: JobsContext): Promise<unknown> {
+  return call(run, await input, context)
+}
 
-  #call(run: Run, input: unknown): unknown {
-    const { definition } = run.job
-    this.#events.emitter('job.started')?.(run.eventFields)
-    const { tracer } = this.#tracing
-    if (!tracer) return definition.run(input, run)
-    return tracer.withSpan('job process', this.#spanOf([run]), () => definition.run(input, run))
-  }
+function call(run: Run, input: unknown, { events, tracing: { tracer } }: JobsContext): unknown {
+  const { definition } = run.job
+  events.emitter('job.started')?.(run.eventFields)
+  if (!tracer) return definition.run(input, run)
+  return tracer.withSpan('job process', spanOf([run]), () => definition.run(input, run))
+}
 
-  #callBatch(batch: Batch, runs: readonly Run[], seen: readonly BatchJob[]): Promise<readonly unknown[]> {
-    const emit = this.#events.emitter('job.started')
-    if (emit) for (const run of runs) emit(run.eventFields)
-    const { tracer } = this.#tracing
-    if (!tracer) return runHandler(batch, seen)
-    return tracer.withSpan('job process', this.#spanOf(runs), () => runHandler(batch, seen))
-  }
+function callBatch(runs: readonly Run[], jobs: readonly BatchJob[], context: JobsContext): Promise<readonly unknown[]> {
+  const { tracer } = context.tracing
+  const batch = runs[0]!.job.definition.batch!
+  const emit = context.events.emitter('job.started')
+  if (emit) for (const run of runs) emit(run.eventFields)
+  if (!tracer) return runHandler(batch, jobs)
+  return tracer.withSpan('job process', spanOf(runs), () => runHandler(batch, jobs))
+}
 
-  #spanOf(runs: readonly Run[]): Spans['job process'] {
-    const { queue, kind, attempt } = runs[0]!.eventFields
-    const traces = runs.flatMap(({ job }) => job.links?.trace ?? [])
-    return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
-  }
+function spanOf(runs: readonly Run[]): Spans['job process'] {
+  const { queue, kind, attempt } = runs[0]!.eventFields
+  const traces = runs.flatMap(({ job }) => job.links?.trace ?? [])
+  return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
+}
 
-  /** Records the outcome of one job. Reading an element of the handler's list can throw, for example in a getter. */
-  #answered(run: Run, answers: readonly unknown[], at: number): void {
-    try {
-      const answer = answers[at]
-      if (isError(answer)) throw answer
-      // The call returns no promise, because jobs in a batch have no transaction.
-      void this.#outcomes.succeeded(run, answer)
-    } catch (error) {
-      this.#outcomes.failed(run, error)
-    }
-  }
+/** Starts the time limit of a handler, if its definition has one. */
+function limitTime(runs: readonly Run[]): TimeLimit | undefined {
+  const { timeoutMs } = runs[0]!.job.definition
+  return timeoutMs === undefined ? undefined : new TimeLimit(runs, timeoutMs)
+}
 
-  /** Starts a timer that aborts the signals after the timeout. Returns a function that stops the timer. */
-  #limitTime(runs: readonly Run[], timeoutMs: number | undefined): (() => void) | undefined {
-    if (timeoutMs === undefined) return undefined
-    let timer = setTimeout(() => {
+/** Aborts the signals of attempts after a timeout. */
+class TimeLimit {
+  #timer: NodeJS.Timeout
+  #resolve = () => {}
+
+  constructor(runs: readonly Run[], timeoutMs: number) {
+    this.#timer = setTimeout(() => {
       for (const run of runs) run.timeOut()
-      // If the handler does not stop in time, ends the attempt and frees the slot.
-      timer = setTimeout(() => {
-        for (const run of runs) this.#outcomes.failed(run, run.stopReason)
-      }, stopMs)
+      this.#timer = setTimeout(() => this.#resolve(), stopMs)
     }, timeoutMs)
-    return () => clearTimeout(timer)
+  }
+
+  /** Resolves if the handler does not stop within 5 seconds after the timeout. */
+  passed(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#resolve = resolve
+    })
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
   }
 }

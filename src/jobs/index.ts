@@ -1,3 +1,4 @@
+export type { JobsOptions } from './context.js'
 export { type BatchJobOptions, defineJob, type JobOptions, type RetryOptions } from './define.js'
 export type { BatchHandler, BatchJob, BatchOptions, JobContext, JobDefinition } from './definition.js'
 export type { ChildOptions, EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
@@ -5,12 +6,7 @@ export * from './errors.js'
 export type { ImportOptions, ImportResult } from './import/import.js'
 export { type ImportSource, importSources, type SkipReason } from './import/source.js'
 export type { JobRef } from './job-ref.js'
-export {
-  Jobs,
-  type JobsOptions,
-  type ResultOptions,
-  type WorkOptions,
-} from './jobs.js'
+export { Jobs, type ResultOptions, type WorkOptions } from './jobs.js'
 export type { LaneOptions } from './lanes.js'
 export { JobOutcome } from './outcome.js'
 export type { JobParent } from './parents.js'

@@ -1,4 +1,5 @@
 import { describe, type Events, readOptions, type TracerSlot, UsageError } from '../base/index.js'
+import type { Transaction } from '../once/index.js'
 import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
 import { checkDefinition, validated } from './define.js'
 import type { AnyDefinition } from './definition.js'
@@ -8,30 +9,25 @@ import {
   type EnqueueManyOptions,
   type EnqueueOptions,
   enqueueRules,
-  highestPriority,
   linksOf,
-  lowestPriority,
   type ParsedOptions,
 } from './enqueue-options.js'
 import { type EnqueueClass, Enqueuing } from './enqueuing.js'
 import type { FollowUps } from './follow-ups.js'
-import type { ForeignJob } from './import/source.js'
+import { type ForeignJob, foreignHead } from './import/source.js'
 import type { JobRef } from './job-ref.js'
 import type { Links } from './links.js'
 import { writePayload } from './payload.js'
 import type { Queues } from './queues.js'
-import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 import { readUnique, UniqueEnqueuing } from './unique.js'
 import { type PlannedJob, planOf } from './workflow-plan.js'
 import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 
-interface IntakeOptions {
-  readonly store: JobStore
-  readonly queues: Queues
-  readonly followUps: FollowUps
-  readonly events: Events
-  readonly tracing: TracerSlot
+/** Attempt whose handler enqueues a job. */
+interface ParentAttempt {
+  readonly tx: Transaction
+  readonly job: { readonly links: Links | null }
 }
 
 /** Maximum number of jobs per statement. The next constant limits the number of characters. */
@@ -53,7 +49,12 @@ export class Intake {
   /** Largest job ID that is known to have been assigned. */
   #lastNumber = 0
 
-  constructor({ store, queues, followUps, events, tracing }: IntakeOptions) {
+  constructor(
+    store: JobStore,
+    queues: Queues,
+    followUps: FollowUps,
+    { events, tracing }: { readonly events: Events; readonly tracing: TracerSlot },
+  ) {
     this.#store = store
     this.#queues = queues
     this.#followUps = followUps
@@ -65,18 +66,20 @@ export class Intake {
 
   one(definition: AnyDefinition, input: unknown, options: EnqueueOptions | undefined): Promise<JobRef> {
     const { tx, ...asked } = readOptions('jobs.enqueue', options, enqueueRules)
-    return this.#one(definition, input, asked, tx && executorOf(tx))
+    const send = () => this.#one(definition, input, asked, tx && executorOf(tx))
+    return this.#tracing.tracer ? this.#sent(definition, 1, send) : send()
   }
 
   /** Enqueues a job from a handler, in the transaction that records the outcome of the attempt. */
   async child(
-    parent: Run,
+    parent: ParentAttempt,
     definition: AnyDefinition,
     input: unknown,
     options: ChildOptions | undefined,
   ): Promise<JobRef> {
     const asked = readOptions('job.enqueue', options, childRules)
-    return this.#one(definition, input, asked, executorOf(parent.tx), { workflow: parent.job.links?.workflow })
+    const { workflow } = parent.job.links ?? {}
+    return this.#sent(definition, 1, () => this.#one(definition, input, asked, executorOf(parent.tx), { workflow }))
   }
 
   many<Input>(
@@ -110,7 +113,7 @@ export class Intake {
    */
   async enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
     const key = this.#queues.keyOf(queue)
-    const asked = jobs.map((job) => ({ job, ...foreign(job, key, from) }))
+    const asked = jobs.map((job) => ({ job, head: foreignHead(job, key, from), payload: job.input ?? 'null' }))
     const enqueued: ForeignJob[] = []
     const enqueue = async (waits: EnqueueClass, some: typeof asked) => {
       if (some.length === 0) return
@@ -146,18 +149,7 @@ export class Intake {
     return enqueued
   }
 
-  #one(
-    definition: AnyDefinition,
-    input: unknown,
-    asked: ParsedOptions,
-    tx: Executor | undefined,
-    more?: Links,
-  ): Promise<JobRef> {
-    if (!this.#tracing.tracer) return this.#oneNow(definition, input, asked, tx, more)
-    return this.#sent(definition, 1, () => this.#oneNow(definition, input, asked, tx, more))
-  }
-
-  async #oneNow(
+  async #one(
     definition: AnyDefinition,
     input: unknown,
     asked: ParsedOptions,
@@ -167,19 +159,19 @@ export class Intake {
     const { head, waits, slotOf } = this.#headOf(definition, asked, false, more)
     const payload = await this.#payloadOf(definition, input)
     if (asked.after) await this.#checkAfter(asked.after)
+    let ref: JobRef
     if (slotOf) {
       const one = { payload, ...slotOf(input) }
-      if (tx) return this.#withEvent(definition, (await this.#unique.many([one], tx))[0]!, tx)
-      const ref = await this.#unique.one(one)
-      if (waits === 'linked') this.#followUps.admit([ref.id])
-      return this.#withEvent(definition, ref, tx)
+      ref = tx ? (await this.#unique.many([one], tx))[0]! : await this.#unique.one(one)
+      if (waits === 'linked' && !tx) this.#followUps.admit([ref.id])
+    } else if (tx) {
+      const [id] = await this.#enqueuing.many(head, [payload], waits, tx)
+      ref = { id: id!, isNew: true }
+    } else {
+      ref = { id: await this.#enqueuing.single[waits].add({ head, payload }), isNew: true }
     }
-    if (tx === undefined) {
-      const id = await this.#enqueuing.one({ head, payload }, waits)
-      return this.#withEvent(definition, { id, isNew: true }, tx)
-    }
-    const [id] = await this.#enqueuing.many(head, [payload], waits, tx)
-    return this.#withEvent(definition, { id: id!, isNew: true }, tx)
+    this.#emitEnqueued(definition, [ref], tx)
+    return ref
   }
 
   async #many(
@@ -303,20 +295,4 @@ export class Intake {
     // Emits no event if all jobs already existed.
     if (ids.length > 0) emit({ kind, queue, ids, inTransaction: tx !== undefined })
   }
-
-  #withEvent(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {
-    if (this.#events.emitter('job.enqueued')) this.#emitEnqueued(definition, [ref], tx)
-    return ref
-  }
-}
-
-function foreign(job: ForeignJob, queue: string, from: string) {
-  const { id, kind, priority, input, runAt, key, until, lane, failed } = job
-  const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
-  let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`
-  head += `,"failed":${failed},"log":${JSON.stringify([`Imported from ${from}: ${id}`])}`
-  if (runAt !== null) head += `,"run_at":${JSON.stringify(runAt)}`
-  if (lane !== null) head += `,"links":${JSON.stringify({ lane: { name: lane, max: 1 } })}`
-  if (key !== null) head += `,"unique":${JSON.stringify({ key, until, existing: 'keep' })}`
-  return { head, payload: input ?? 'null' }
 }

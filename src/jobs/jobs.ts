@@ -6,39 +6,29 @@ import {
   type Duration,
   describe,
   duration,
-  type Events,
   hasEnded,
   InstanceDrainingError,
   maxTimerMs,
   pause,
   readOptions,
-  type TracerSlot,
   UsageError,
   whenAborted,
   wholeNumber,
 } from '../base/index.js'
-import {
-  type Anchor,
-  arrayLiteral,
-  type CallerTransaction,
-  type HealthReason,
-  type Presence,
-} from '../postgres/index.js'
-import { Claims } from './claims.js'
+import { arrayLiteral, type CallerTransaction, type HealthReason } from '../postgres/index.js'
+import { createJobsContext, type JobsContext, type JobsOptions } from './context.js'
 import { checkDefinition } from './define.js'
 import type { AnyDefinition, JobDefinition } from './definition.js'
 import type { EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 import { clip, JobFailedError } from './errors.js'
-import { FollowUps } from './follow-ups.js'
+import type { FollowUps } from './follow-ups.js'
 import { type ImportOptions, type ImportResult, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
-import { Intake } from './intake.js'
+import type { Intake } from './intake.js'
 import type { JobRef } from './job-ref.js'
-import { Maintenance } from './maintenance.js'
-import { parentsOf } from './parents.js'
-import { Queues } from './queues.js'
+import type { Maintenance } from './maintenance.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
-import { JobStore, type JobStoreOptions } from './store.js'
+import type { JobStore } from './store.js'
 import type { WaitsForRow } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
@@ -62,17 +52,6 @@ export interface ResultOptions {
   signal?: AbortSignal | undefined
 }
 
-export interface JobsOptions extends JobStoreOptions {
-  readonly presence: Presence
-  readonly namespace: string
-  /** Number of days for which the history is kept. */
-  readonly keepDays: number
-  /** Dedicated connection for notifications. Undefined if the instance has no such connection. */
-  readonly anchor: Anchor | undefined
-  readonly events: Events
-  readonly tracing: TracerSlot
-}
-
 const workRules = {
   concurrency: wholeNumber(1, 10_000),
   queues: {
@@ -92,43 +71,27 @@ const resultRules = { wait: duration(0, maxTimerMs), signal: abortSignal }
  * const worker = holdfast.jobs.work([sendEmail], { concurrency: 50 })
  */
 export class Jobs {
-  readonly #options: JobsOptions
+  readonly #context: JobsContext
   readonly #store: JobStore
-  readonly #queues: Queues
   readonly #intake: Intake
   readonly #maintenance: Maintenance
-  readonly #claims: Claims
   readonly #followUps: FollowUps
   readonly #workers = new Set<Worker>()
   readonly #draining = new AbortController()
   readonly #calls = new Calls()
-  #partitionsReady: Promise<void> | undefined
   #nextWorkerNumber = 0
 
   /** @internal */
   constructor(options: JobsOptions) {
-    this.#options = options
-    this.#store = new JobStore(options)
-    const { keepDays, schema, namespace } = options
-    this.#queues = new Queues(this.#store, namespace)
-    this.#maintenance = new Maintenance(this.#store, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays, schema })
-    this.#claims = new Claims(this.#store)
-    this.#followUps = new FollowUps({
-      store: this.#store,
-      epoch: () => options.presence.epoch?.number,
-      onMoved: () => {
-        // Wakes the workers only if the instance has no listener. Otherwise, sleeping workers receive a notification.
-        if (!this.#hasListener) for (const worker of this.#workers) worker.wake()
-      },
-      onDue: (ms) => this.#maintainWithin(ms),
+    this.#context = createJobsContext(options, () => {
+      // Wakes the workers only if the instance has no listener. Otherwise, sleeping workers receive a notification.
+      if (!this.#context.hasListener) this.#wakeAll()
     })
-    this.#intake = new Intake({
-      store: this.#store,
-      queues: this.#queues,
-      followUps: this.#followUps,
-      events: options.events,
-      tracing: options.tracing,
-    })
+    const { store, intake, maintenance, followUps } = this.#context
+    this.#store = store
+    this.#intake = intake
+    this.#maintenance = maintenance
+    this.#followUps = followUps
   }
 
   /**
@@ -191,7 +154,7 @@ export class Jobs {
    */
   async importFrom(from: ImportSource, options?: ImportOptions): Promise<ImportResult> {
     this.#calls.throwIfClosed()
-    return importJobs(this.#options.database, this.#intake, from, options)
+    return importJobs(this.#store.database, this.#intake, from, options)
   }
 
   /**
@@ -228,29 +191,13 @@ export class Jobs {
       byKind.set(definition.kind, definition)
     }
     const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
-    this.#partitionsReady ??= this.#maintenance.start()
-    const worker = new Worker({
-      store: this.#store,
-      presence: this.#options.presence,
-      maintenance: this.#maintenance,
-      claims: this.#claims,
-      followUps: this.#followUps,
-      partitionsReady: this.#partitionsReady,
+    void this.#maintenance.start()
+    return new Worker(this.#context, this.#workers, {
       number: this.#nextWorkerNumber++,
-      hasListener: this.#hasListener,
-      definitions: byKind,
-      queues: queues.map((queue) => this.#queues.keyOf(queue)),
-      queueNames: queues,
       concurrency,
-      events: this.#options.events,
-      tracing: this.#options.tracing,
-      parents: (ids) => parentsOf(this.#store, ids),
-      // Handlers may enqueue jobs while the instance is closing.
-      enqueueChild: (parent, definition, input, options) => this.#intake.child(parent, definition, input, options),
-      onClosed: () => this.#workers.delete(worker),
+      definitions: byKind,
+      queueNames: queues,
     })
-    this.#workers.add(worker)
-    return worker
   }
 
   /**
@@ -368,7 +315,7 @@ export class Jobs {
    */
   async resume(queue: string): Promise<void> {
     await this.#pause(queue, false)
-    for (const worker of this.#workers) worker.wake()
+    this.#wakeAll()
   }
 
   /**
@@ -386,7 +333,7 @@ export class Jobs {
   async #redrive(queue: string): Promise<number> {
     let all = 0
     for await (const some of this.redriving(queue)) all += some
-    if (all > 0) this.#maintainWithin(0)
+    if (all > 0) this.#maintenance.runIfStarted(0)
     return all
   }
 
@@ -394,7 +341,7 @@ export class Jobs {
   async *redriving(queue: string): AsyncGenerator<number, void> {
     let startedAt: number | null = null
     for (;;) {
-      const values: unknown[] = [this.#queues.keyOf(queue), 1_000, startedAt]
+      const values: unknown[] = [this.#context.queues.keyOf(queue), 1_000, startedAt]
       const [row] = await this.#store.write<{ jobs: number; started_at: number }>('redrive', values)
       if (row!.jobs === 0) return
       yield row!.jobs
@@ -404,12 +351,12 @@ export class Jobs {
 
   /** @internal Keys of the queues that this instance has used, even if their names are not stored yet. */
   get usedQueues(): readonly string[] {
-    return this.#queues.keys
+    return this.#context.queues.keys
   }
 
   /** @internal */
   keysOf(queues: readonly string[]): string {
-    return this.#queues.keysOf(queues)
+    return this.#context.queues.keysOf(queues)
   }
 
   /** @internal Handles a notification from another instance or from a transaction. */
@@ -418,7 +365,7 @@ export class Jobs {
       this.#maintenance.noteActivity()
       return
     }
-    const epoch = this.#options.presence.epoch?.number
+    const epoch = this.#context.presence.epoch?.number
     if (what === 'jobs-maintenance-due') {
       if (detail === String(epoch)) this.#maintenance.runNow()
       return
@@ -455,26 +402,17 @@ export class Jobs {
   async close(): Promise<void> {
     this.#calls.close()
     await Promise.all([...this.#workers].map((worker) => worker.close()))
-    await this.#partitionsReady
     await this.#followUps.close()
     await this.#maintenance.close()
   }
 
   async #pause(queue: string, pauses: boolean): Promise<void> {
-    const values = [this.#queues.keyOf(queue), this.#options.namespace, queue, pauses]
+    const values = [this.#context.queues.keyOf(queue), this.#context.namespace, queue, pauses]
     await this.#calls.write(() => this.#store.run('pause', values))
   }
 
-  /**
-   * Schedules maintenance if this instance has workers. Instances without workers run maintenance while they receive
-   * `jobs-running` notifications.
-   */
-  #maintainWithin(ms: number): void {
-    if (this.#partitionsReady) this.#maintenance.runWithin(ms)
-  }
-
-  get #hasListener(): boolean {
-    return this.#options.anchor !== undefined
+  #wakeAll(): void {
+    for (const worker of this.#workers) worker.wake()
   }
 }
 

@@ -33,6 +33,7 @@ export class Maintenance {
   readonly #schema: string
   readonly #known: number
   #worksFrom = 0
+  #started: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
   #dueAt = Number.POSITIVE_INFINITY
   #busyAt = Number.NEGATIVE_INFINITY
@@ -56,12 +57,14 @@ export class Maintenance {
   }
 
   /**
-   * Creates the first history partitions and starts maintenance. Without these partitions, ended jobs would be stored
-   * in the default partition.
+   * Creates the first history partitions and starts maintenance, when called for the first time. Resolves when the
+   * partitions exist. Without these partitions, ended jobs would be stored in the default partition.
    */
-  async start(): Promise<void> {
-    await this.#rollPartitions().catch(() => {})
-    this.runWithin(0)
+  start(): Promise<void> {
+    this.#started ??= this.#rollPartitions()
+      .catch(() => {})
+      .then(() => this.runWithin(0))
+    return this.#started
   }
 
   /** Records that at least one instance has work. */
@@ -86,6 +89,14 @@ export class Maintenance {
     }, waitMs).unref()
   }
 
+  /**
+   * Schedules maintenance if this instance has workers. Instances without workers run maintenance while they receive
+   * `jobs-running` notifications.
+   */
+  runIfStarted(inMs: number): void {
+    if (this.#started) this.runWithin(inMs)
+  }
+
   /** Runs maintenance immediately, because another instance has requested maintenance. */
   runNow(): void {
     this.#isRequested = true
@@ -95,6 +106,7 @@ export class Maintenance {
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
+    await this.#started
     await this.#running
   }
 

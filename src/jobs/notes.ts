@@ -1,5 +1,16 @@
-import type { Run } from './run.js'
 import type { JobStore } from './store.js'
+
+/** Progress and log lines that have not been written to the database yet. */
+export interface Notes {
+  progress: number | undefined
+  lines: string[]
+}
+
+interface NotedAttempt {
+  readonly id: number
+  readonly fence: number
+  notes: Notes | undefined
+}
 
 const flushAfterMs = 250
 const maxLines = 100
@@ -9,9 +20,9 @@ const maxLines = 100
  */
 export class NoteTaker {
   readonly #store: JobStore
-  readonly #noted = new Set<Run>()
+  readonly #noted = new Set<NotedAttempt>()
   /** Attempts whose notes are being written. */
-  #writing: ReadonlySet<Run> = new Set()
+  #writing: ReadonlySet<NotedAttempt> = new Set()
   /**
    * Resolves when the latest write has finished. Writes run one after the other, so that log lines keep their order.
    */
@@ -23,7 +34,7 @@ export class NoteTaker {
   }
 
   /** Schedules the next write, which includes this attempt's notes. */
-  soon(run: Run): void {
+  soon(run: NotedAttempt): void {
     this.#noted.add(run)
     this.#timer ??= setTimeout(() => void this.#flush(), flushAfterMs)
   }
@@ -32,7 +43,7 @@ export class NoteTaker {
    * Resolves when the attempt's notes have been written. Returns undefined if no notes are pending. Notes must be
    * written before the outcome, because recording the outcome deletes the job's row.
    */
-  whenWritten(run: Run): Promise<void> | undefined {
+  whenWritten(run: NotedAttempt): Promise<void> | undefined {
     if (run.notes) return this.#flush()
     return this.#writing.has(run) ? this.#written : undefined
   }

@@ -1,29 +1,17 @@
 import { formatDuration, textOf } from '../base/index.js'
 import { Attempt, type AttemptContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
-import type { AnyDefinition, JobContext } from './definition.js'
-import type { ChildOptions } from './enqueue-options.js'
+import type { JobContext } from './definition.js'
 import { JobLostError, JobTimeoutError } from './errors.js'
-import type { JobRef } from './job-ref.js'
-import type { JobParent } from './parents.js'
+import type { Intake } from './intake.js'
+import type { Notes, NoteTaker } from './notes.js'
+import { type JobParent, parentsOf } from './parents.js'
+import type { JobStore } from './store.js'
 
 export interface RunContext extends AttemptContext {
-  onNote(run: Run): void
-  /** Reads the jobs on which a job depended. */
-  parents(ids: readonly number[]): Promise<JobParent[]>
-  /** Enqueues a job in its parent's transaction. */
-  enqueueChild(
-    parent: Run,
-    definition: AnyDefinition,
-    input: unknown,
-    options: ChildOptions | undefined,
-  ): Promise<JobRef>
-}
-
-/** Progress and log lines that have not been written to the database yet. */
-export interface Notes {
-  progress: number | undefined
-  lines: string[]
+  readonly store: JobStore
+  readonly intake: Intake
+  readonly notes: NoteTaker
 }
 
 /** Attempt at a job, and the context that the handler receives. Expensive parts are created on first use. */
@@ -67,10 +55,10 @@ export class Run extends Attempt implements JobContext {
 
   // The following members must work without `this`, because handlers destructure their context.
   get enqueue(): JobContext['enqueue'] {
-    return (definition, input, options) => this.#context.enqueueChild(this, definition, input, options)
+    return (definition, input, options) => this.#context.intake.child(this, definition, input, options)
   }
 
-  readonly parents = (): Promise<JobParent[]> => this.#context.parents(this.job.links?.after ?? [])
+  readonly parents = (): Promise<JobParent[]> => parentsOf(this.#context.store, this.job.links?.after ?? [])
 
   readonly progress = (value: number): void => {
     // Ignores numbers that do not fit into the column's four bytes, and values of other types.
@@ -94,7 +82,7 @@ export class Run extends Attempt implements JobContext {
   #note(): Notes {
     if (this.notes === undefined) {
       this.notes = { progress: undefined, lines: [] }
-      this.#context.onNote(this)
+      this.#context.notes.soon(this)
     }
     return this.notes
   }

@@ -2,6 +2,7 @@ import { Batcher } from '../base/index.js'
 import { arrayLiteral } from '../postgres/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { Endings } from './endings.js'
+import { lost, type Outcome, returnOf } from './outcomes.js'
 import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 
@@ -35,12 +36,11 @@ export class Suspects {
     this.#endings = endings
   }
 
-  /**
-   * Marks a job as about to run. Resolves to false if another worker owns the job, and to undefined if the query
-   * failed.
-   */
-  mark(run: Run): Promise<boolean | undefined> {
-    return this.#marks.add(run).catch(() => undefined)
+  /** Marks a job as about to run. If the job must not run, resolves to the outcome of the attempt. */
+  async mark(run: Run): Promise<Outcome | undefined> {
+    const isOurs = await this.#marks.add(run).catch(() => undefined)
+    if (isOurs === undefined) return returnOf(run.job)
+    return isOurs && !run.isLost ? undefined : lost
   }
 
   /** Resolves when the job may run. Jobs whose next crash would bury them run one at a time. */

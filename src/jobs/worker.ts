@@ -7,36 +7,24 @@ import {
   pause,
   readOptions,
 } from '../base/index.js'
-import {
-  arrayLiteral,
-  type Epoch,
-  type HealthReason,
-  healthReasonOf,
-  type Presence,
-  SchemaVersionError,
-} from '../postgres/index.js'
-import { Attempts, type AttemptsOptions } from './attempts.js'
-import type { Claim, ClaimedJob, ClaimedRow, Claims } from './claims.js'
+import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVersionError } from '../postgres/index.js'
+import { Attempts } from './attempts.js'
+import { type Claim, type ClaimedJob, type ClaimedRow, type Claims, toClaimedJob } from './claims.js'
+import type { JobsContext } from './context.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError } from './errors.js'
 import { stopMs } from './handlers.js'
 import { Pace } from './pace.js'
 import type { JobStore } from './store.js'
+import { WorkerWakeup } from './worker-wakeup.js'
 
-interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 'draining' | 'onRoom' | 'onBroken'> {
-  readonly presence: Presence
-  readonly claims: Claims
-  /** Resolves when today's history partitions exist. */
-  readonly partitionsReady: Promise<void>
+interface WorkerOptions {
   readonly number: number
-  readonly hasListener: boolean
+  readonly concurrency: number
   readonly definitions: ReadonlyMap<string, AnyDefinition>
-  /** Keys of the queues that the worker serves. */
-  readonly queues: readonly string[]
-  /** Names of the queues that the worker serves, in the same order as the keys. */
+  /** Names of the queues that the worker serves. */
   readonly queueNames: readonly string[]
-  readonly onClosed: () => void
 }
 
 /** Interval at which a busy worker looks for priorities that have not been used before. */
@@ -58,20 +46,24 @@ const forgetBrokenMs = 60_000
  *       └─────────────────────────┴──► draining ──► closed
  */
 export class Worker {
+  readonly #context: JobsContext
   readonly #options: WorkerOptions
+  /** All open workers of the instance, including this worker. */
+  readonly #workers: Set<Worker>
   readonly #store: JobStore
   readonly #claims: Claims
+  /** Keys of the queues that the worker serves. */
+  readonly #queues: readonly string[]
   readonly #endings: Endings
   readonly #kinds: readonly string[]
   readonly #definitions: readonly AnyDefinition[]
   readonly #attempts: Attempts
   readonly #pace: Pace
+  readonly #wakeup = new WorkerWakeup()
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
   #epoch: Epoch | undefined
   #forgetEpoch = () => {}
-  #wake: (() => void) | undefined
-  #wasWoken = false
   #isMarkedSleeping = false
   #busySince = 0
   /** Time of the last claim that found jobs. */
@@ -84,8 +76,6 @@ export class Worker {
   #working: Promise<void>
   #closing: Promise<void> | undefined
   #isStarted = false
-  /** Internal failure of this worker that has not been handled yet. */
-  #broken: { readonly error: unknown } | undefined
   /** Error that caused the main loop to pause. */
   #failure: { readonly error: unknown } | undefined
   /** Time when the current step of the main loop started. */
@@ -93,31 +83,17 @@ export class Worker {
   #readyWaiters: { resolve(): void; reject(error: unknown): void }[] = []
 
   /** @internal */
-  constructor(options: WorkerOptions) {
+  constructor(context: JobsContext, workers: Set<Worker>, options: WorkerOptions) {
+    this.#context = context
     this.#options = options
-    this.#store = options.store
-    this.#claims = options.claims
-    this.#endings = new Endings(options.store, options.followUps, this.#givingUp.signal, () => this.#wakeIfNeeded())
+    this.#workers = workers.add(this)
+    this.#store = context.store
+    this.#claims = context.claims
+    this.#queues = options.queueNames.map((queue) => context.queues.keyOf(queue))
+    this.#endings = new Endings(context, this.#givingUp.signal, this.#wakeup)
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
-    this.#attempts = new Attempts({
-      store: options.store,
-      maintenance: options.maintenance,
-      endings: this.#endings,
-      followUps: options.followUps,
-      concurrency: options.concurrency,
-      events: options.events,
-      tracing: options.tracing,
-      parents: options.parents,
-      enqueueChild: options.enqueueChild,
-      isTrusted: () => this.#epoch?.trusted === true,
-      draining: this.#draining.signal,
-      onRoom: () => this.#wakeIfNeeded(),
-      onBroken: (error) => {
-        this.#broken ??= { error }
-        this.wake()
-      },
-    })
+    this.#attempts = new Attempts(context, this.#endings, this.#wakeup, options.concurrency)
     this.#pace = new Pace({
       attempts: this.#attempts,
       endings: this.#endings,
@@ -162,7 +138,7 @@ export class Worker {
    */
   close(options?: { within?: Duration | undefined }): Promise<void> {
     const { within = closeWithinMs } = readOptions('close', options, closeOptionRules)
-    this.#closing ??= this.#close(within).finally(this.#options.onClosed)
+    this.#closing ??= this.#close(within).finally(() => this.#workers.delete(this))
     return this.#closing
   }
 
@@ -172,8 +148,7 @@ export class Worker {
 
   /** @internal Wakes the main loop. */
   wake(): void {
-    this.#wasWoken = true
-    this.#wake?.()
+    this.#wakeup.signal()
   }
 
   /** @internal */
@@ -196,7 +171,7 @@ export class Worker {
     // A step of the main loop contains at most one statement and one pause, unless the step is waiting for presence.
     const stalledAfterMs = 2 * (this.#store.expiryMs + maxPauseMs)
     const isStalled =
-      performance.now() - this.#lastStepAt > stalledAfterMs && this.#options.presence.epoch !== undefined
+      performance.now() - this.#lastStepAt > stalledAfterMs && this.#context.presence.epoch !== undefined
     if (isStalled || this.#attempts.stuck > 0)
       return { code: 'WORKER_STALLED', message: `${name} is not starting the jobs that it has claimed` }
     return undefined
@@ -205,10 +180,10 @@ export class Worker {
   async #close(withinMs: number): Promise<void> {
     this.#draining.abort(new DrainingError())
     for (const { reject } of this.#readyWaiters.splice(0)) reject(new ClosedError('The worker'))
+    this.#attempts.drain()
     this.wake()
     // Waits for a claim that is still running, because its jobs must be returned.
     await this.#working
-    this.#attempts.giveBackQueued()
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
       // Tells the other instances that this worker no longer claims jobs. Ignores errors, because closing does not
@@ -237,16 +212,14 @@ export class Worker {
   async #settled(): Promise<void> {
     await this.#attempts.settled()
     await this.#endings.settled()
-    await this.#options.followUps.settled()
+    await this.#context.followUps.settled()
   }
 
   async #untilIdle(deadline: number): Promise<void> {
     while (this.#attempts.running > 0) {
       const leftMs = deadline - performance.now()
       if (leftMs <= 0) return
-      const woken = new AbortController()
-      this.#wake = () => woken.abort()
-      await pause(leftMs, woken.signal)
+      await this.#wakeup.wait(leftMs, () => true)
     }
   }
 
@@ -255,15 +228,15 @@ export class Worker {
     for (let failures = 0, breakdowns = 0, brokenAt = 0; !this.#draining.signal.aborted; ) {
       try {
         this.#lastStepAt = performance.now()
-        if (this.#broken) throw this.#broken.error
-        const epoch = await this.#options.presence.whenPresent(this.#draining.signal)
+        if (this.#attempts.failure) throw this.#attempts.failure.error
+        const epoch = await this.#context.presence.whenPresent(this.#draining.signal)
         if (epoch !== this.#epoch) await this.#begin(epoch)
         const want = this.#pace.claimCount()
         if (want === 0) {
-          await this.#waitForWake(1_000)
+          await this.#waitForRoom(1_000)
           continue
         }
-        this.#wasWoken = false
+        this.#wakeup.isSignaled = false
         const { found, isDrained } = await this.#claim(this.#pace.atOnce(want))
         failures = 0
         this.#failure = undefined
@@ -276,10 +249,10 @@ export class Worker {
         if (isInstance(error, SchemaVersionError)) this.#isStarted = false
         if (this.#draining.signal.aborted) return
         this.#failure = { error }
-        this.#options.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
+        this.#context.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
         this.#pace.reset()
-        if (this.#broken) {
-          this.#broken = undefined
+        if (this.#attempts.failure) {
+          this.#attempts.failure = undefined
           // Successful claims do not reset this count, because claims can succeed between two internal failures.
           if (performance.now() - brokenAt > forgetBrokenMs) breakdowns = 0
           brokenAt = performance.now()
@@ -293,16 +266,16 @@ export class Worker {
   }
 
   async #begin(epoch: Epoch): Promise<void> {
-    const { number, presence, queues } = this.#options
+    const { presence, maintenance } = this.#context
     this.#forgetEpoch()
     this.#attempts.loseAll(this.#epoch?.loss)
     this.#isMarkedSleeping = false
-    await this.#options.partitionsReady
+    await maintenance.start()
     await this.#store.run('register_worker', [
       epoch.number,
-      number,
+      this.#options.number,
       presence.instanceId,
-      arrayLiteral(queues),
+      arrayLiteral(this.#queues),
       this.#kinds,
     ])
     this.#epoch = epoch
@@ -320,15 +293,15 @@ export class Worker {
 
   /** Runs one claim statement. */
   async #claim(maxJobs: number): Promise<{ found: number; isDrained: boolean }> {
-    this.#options.maintenance.checkVersion()
+    this.#context.maintenance.checkVersion()
     const epoch = this.#epoch!
     // Notifies idle instances every two seconds that a worker has jobs, because idle instances must detect the death of
     // this worker.
     const now = performance.now()
     const announces = now - this.#announcedAt >= announceEveryMs
     const isThorough = now - this.#thoroughAt >= thoroughEveryMs
-    const { queues } = this.#options
-    const found = await this.#claims.claim(epoch, { queues, kinds: this.#kinds, maxJobs, announces, isThorough })
+    const [queues, kinds] = [this.#queues, this.#kinds]
+    const found = await this.#claims.claim(epoch, { queues, kinds, maxJobs, announces, isThorough })
     if (isThorough) this.#thoroughAt = now
     if (found.state === 'gone') {
       // Another instance has taken over this epoch's jobs. The epoch has ended, even if its session still looks alive.
@@ -349,11 +322,11 @@ export class Worker {
 
   #accept(epoch: Epoch, fence: number, rows: readonly ClaimedRow[]): void {
     const claim: Claim = { epoch, fence, unended: rows.length }
-    this.#options.maintenance.noteActivity()
+    this.#context.maintenance.noteActivity()
     if (epoch !== this.#epoch || !epoch.trusted) return
     let jobs: ClaimedJob[]
     try {
-      jobs = rows.map((row) => this.#toClaimedJob(row, claim))
+      jobs = rows.map((row) => toClaimedJob(row, claim, this.#definitions))
     } catch (error) {
       for (const [id] of rows) this.#endings.giveBack({ id, claim })
       throw error
@@ -361,22 +334,9 @@ export class Worker {
     this.#attempts.add(jobs)
   }
 
-  #toClaimedJob(row: ClaimedRow, claim: Claim): ClaimedJob {
-    const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null] = row
-    const definition = this.#definitions[kind - 1]!
-    return { claim, definition, id, input, failed, crashes, maxCrashes, links }
-  }
-
-  #wakeIfNeeded(): void {
-    if (this.#wake && (this.#draining.signal.aborted || this.#pace.claimCount() > 0)) this.#wake()
-  }
-
-  async #waitForWake(withinMs: number): Promise<void> {
-    if (this.#draining.signal.aborted) return
-    const woken = new AbortController()
-    this.#wake = () => woken.abort()
-    await pause(withinMs, woken.signal)
-    this.#wake = undefined
+  /** Waits until the worker may claim more jobs, for at most `ms` milliseconds. */
+  async #waitForRoom(ms: number): Promise<void> {
+    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms, () => this.#pace.claimCount() > 0)
   }
 
   #stayAwake(found: number): void {
@@ -402,14 +362,14 @@ export class Worker {
       this.#markedAt = performance.now()
       return
     }
-    const { hasListener } = this.#options
+    const { hasListener } = this.#context
     // Transactions that began before the request was visible do not wake this worker. The longer ago the request was
     // made, the fewer of them are left, so the worker polls less and less often. Without a listener, the worker finds
     // new jobs only by polling.
     const idleSince = hasListener ? this.#markedAt : Math.max(this.#markedAt, this.#foundAt)
     const from = performance.now()
     const restMs = Math.min(Math.max(minRestMs, from - idleSince), hasListener ? 5_000 : 1_000)
-    if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
+    if (!this.#wakeup.isSignaled) await this.#rest(restMs * (0.75 + Math.random() / 2))
     if (performance.now() - from < minRestMs) return
     this.#busySince = 0
     this.#pace.reset()
@@ -417,13 +377,7 @@ export class Worker {
 
   /** Waits until the worker is woken up, for at most `ms` milliseconds. */
   async #rest(ms: number): Promise<void> {
-    if (this.#draining.signal.aborted) return
-    const woken = new AbortController()
-    this.#wake = () => {
-      if (this.#wasWoken || this.#draining.signal.aborted) woken.abort()
-    }
-    await pause(ms, woken.signal)
-    this.#wake = undefined
+    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms)
   }
 
   async #markSleeping(sleeping: boolean): Promise<void> {
@@ -437,7 +391,7 @@ export class Worker {
     await this.#claims.returnUnanswered(epoch).catch(() => {})
     const runs = this.#attempts.olderThan(olderMs)
     if (runs.length === 0) return
-    this.#options.maintenance.noteActivity()
+    this.#context.maintenance.noteActivity()
     const rows = await this.#store
       .run<{ id: string; cancelled: string | null }>('check_running', [
         arrayLiteral(runs.map(({ id }) => id)),

@@ -86,7 +86,9 @@ test('--fix fixes, and says what is left', { timeout: 60_000 }, async () => {
       { id: 'storage-differs', subject: 'worker', failure: null },
     ],
   })
-  expect(stderr).toMatch(/Done: indexes-differ: missing\nDone: storage-differs: worker\nAll is well: 16 checks made\.\n$/)
+  expect(stderr).toMatch(
+    /Done: indexes-differ: missing\nDone: storage-differs: worker\nAll is well: 16 checks made\.\n$/,
+  )
   expect(status).toBe(0)
   // What is not installed yet is, and then looked at.
   const other = await doctor(['--fix', '--yes', '--schema', 'not there'])

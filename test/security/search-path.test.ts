@@ -45,7 +45,15 @@ test('every function of the schema looks up what it names in pg_catalog alone', 
   const loose = functions.filter(({ path }) => path !== 'pg_catalog, pg_temp').map(({ name }) => name)
   // Hot, or inlined, which a setting would prevent. The first name nothing without its schema; the others are only called from
   // functions that look in pg_catalog alone.
-  const nameNothing = ['session_class', 'lock_class', 'is_leased', 'job_blocks_dependent', 'job_bucket', 'job_text', 'notification_channel']
+  const nameNothing = [
+    'session_class',
+    'lock_class',
+    'is_leased',
+    'job_blocks_dependent',
+    'job_bucket',
+    'job_text',
+    'notification_channel',
+  ]
   const calledWithin = ['flush_leases', 'grace_is_over', 'lane_is_empty', 'lane_room', 'job_resolve_links']
   expect(loose.sort()).toEqual([...nameNothing, ...calledWithin].sort())
   const called = statements.flatMap(([, { text }]) => calledWithin.filter((name) => text.includes(`.${name}(`)))

@@ -15,10 +15,13 @@ test.each([0, 1, 2, 3, 4, 5, 6])('what comes %i microtasks after the last record
   const store = { run: async () => [{ recorded: [1], follow_ups: null }] }
   const claim = { fence: 1, unended: 10 } as Claim
   let isFirst = true
-  const endings = new Endings(store as never, { add() {} } as never, AbortSignal.any([]), () => {
-    if (isFirst) void later(turns).then(() => endings.done({ id: 2, claim }, undefined))
-    isFirst = false
-  })
+  const wakeup = {
+    signalRoom() {
+      if (isFirst) void later(turns).then(() => endings.done({ id: 2, claim }, undefined))
+      isFirst = false
+    },
+  }
+  const endings = new Endings({ store, followUps: { add() {} } } as never, AbortSignal.any([]), wakeup as never)
   const both = new Promise<void>((resolve) => {
     void endings.whenRecorded(2).then(resolve)
   })
@@ -32,19 +35,15 @@ test.each([0, 1, 2, 3, 4, 5, 6])(
   async (turns) => {
     let isFirst = true
     const both = gate()
-    const followUps = new FollowUps({
-      store: {
-        async run(_: string, [numbers]: string[]) {
-          if (numbers === '{2}') both.open()
-          return [{ moved: 1, due_ms: null }]
-        },
-      } as never,
-      epoch: () => undefined,
-      onMoved: () => {
-        if (isFirst) void later(turns).then(() => followUps.add('2'))
-        isFirst = false
+    const store = {
+      async run(_: string, [numbers]: string[]) {
+        if (numbers === '{2}') both.open()
+        return [{ moved: 1, due_ms: null }]
       },
-      onDue: () => {},
+    }
+    const followUps = new FollowUps(store as never, {} as never, {} as never, () => {
+      if (isFirst) void later(turns).then(() => followUps.add('2'))
+      isFirst = false
     })
     followUps.add('1')
     await within(1_000, 'Following up both', both.opened)

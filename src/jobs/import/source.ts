@@ -1,4 +1,5 @@
 import { type Executor, loadStatements, quoteIdentifier, type Reader, type Statement } from '../../postgres/index.js'
+import { highestPriority, lowestPriority } from '../enqueue-options.js'
 import { UnknownSourceError } from '../errors.js'
 
 /** Library from which jobs can be imported. */
@@ -104,4 +105,16 @@ export class Source {
   async countRemaining(reader: Reader, kind: string | null): Promise<RemainingCounts> {
     return (await reader.read<RemainingCounts>(this.#sql.count_remaining.text, [kind]))[0]!
   }
+}
+
+/** Returns the head of an imported job. See `Intake`. `queue` is the key of the queue in Holdfast. */
+export function foreignHead(job: ForeignJob, queue: string, from: string): string {
+  const { id, kind, priority, runAt, key, until, lane, failed } = job
+  const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
+  let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`
+  head += `,"failed":${failed},"log":${JSON.stringify([`Imported from ${from}: ${id}`])}`
+  if (runAt !== null) head += `,"run_at":${JSON.stringify(runAt)}`
+  if (lane !== null) head += `,"links":${JSON.stringify({ lane: { name: lane, max: 1 } })}`
+  if (key !== null) head += `,"unique":${JSON.stringify({ key, until, existing: 'keep' })}`
+  return head
 }

@@ -1,0 +1,51 @@
+import type { Events, TracerSlot } from '../base/index.js'
+import type { Anchor, Presence } from '../postgres/index.js'
+import { Claims } from './claims.js'
+import { FollowUps } from './follow-ups.js'
+import { Intake } from './intake.js'
+import { Maintenance } from './maintenance.js'
+import { Queues } from './queues.js'
+import { JobStore, type JobStoreOptions } from './store.js'
+
+export interface JobsOptions extends JobStoreOptions {
+  readonly presence: Presence
+  readonly namespace: string
+  /** Number of days for which the history is kept. */
+  readonly keepDays: number
+  /** Dedicated connection for notifications. Undefined if the instance has no such connection. */
+  readonly anchor: Anchor | undefined
+  readonly events: Events
+  readonly tracing: TracerSlot
+}
+
+/**
+ * Objects that the public methods and the workers of an instance share. `Jobs` creates the context once. The objects in
+ * the context do not use the context itself.
+ */
+export interface JobsContext {
+  readonly store: JobStore
+  readonly queues: Queues
+  readonly intake: Intake
+  readonly claims: Claims
+  readonly followUps: FollowUps
+  readonly maintenance: Maintenance
+  readonly presence: Presence
+  readonly events: Events
+  readonly tracing: TracerSlot
+  readonly namespace: string
+  /** Whether the instance receives notifications. Without notifications, it finds new jobs only by polling. */
+  readonly hasListener: boolean
+}
+
+/** Creates the context. Calls `onReady` when follow-ups have made jobs ready. */
+export function createJobsContext(options: JobsOptions, onReady: () => void): JobsContext {
+  const { presence, namespace, keepDays, schema, anchor, events, tracing } = options
+  const hasListener = anchor !== undefined
+  const store = new JobStore(options)
+  const queues = new Queues(store, namespace)
+  const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, keepDays, schema })
+  const followUps = new FollowUps(store, presence, maintenance, onReady)
+  const intake = new Intake(store, queues, followUps, options)
+  const claims = new Claims(store)
+  return { store, queues, intake, claims, followUps, maintenance, presence, events, tracing, namespace, hasListener }
+}

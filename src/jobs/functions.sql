@@ -145,7 +145,11 @@ create or replace function holdfast.job_find(ids bigint[])
       select distinct unnest(ids) as id
     ),
     waits as materialized (
-      select w.* from asked join holdfast.waiting w on w.id = asked.id
+      select w.*
+      from asked
+      cross join lateral (
+        select * from holdfast.waiting where waiting.id = asked.id offset 0
+      ) as w
     ),
     stopped as materialized (
       select s.*
@@ -164,34 +168,30 @@ create or replace function holdfast.job_find(ids bigint[])
       where not exists (select from waits where waits.id = asked.id)
         and not exists (select from stopped where stopped.id = asked.id)
     ),
+    -- Rows of job_end are read once for each bucket, because the ids may be thousands.
+    ended as materialized (
+      select entered.id, entered.entered_at, e.*
+      from (select distinct holdfast.job_bucket(entered.id) as bucket from entered) as wanted
+      cross join lateral (
+        select * from holdfast.job_end where job_end.bucket = wanted.bucket offset 0
+      ) as e
+      cross join lateral unnest(e.ids) as one (id)
+      join entered on entered.id = one.id
+    ),
     over as materialized (
       -- The newest end. An end that did not finish the job is older than the next entry.
-      select distinct on (entered.id) entered.id, e.*, entered.entered_at
-      from entered
-      cross join lateral (
-        select *
-        from holdfast.job_end
-        where job_end.bucket = holdfast.job_bucket(entered.id)
-          and entered.id = any(job_end.ids)
-        offset 0
-      ) as e
-      order by entered.id, e.is_done desc, e.ended_at desc
+      select distinct on (ended.id) ended.* from ended order by ended.id, ended.is_done desc, ended.ended_at desc
     ),
     claims as materialized (
       select distinct on (c.id) c.*
       from (
         select claim.session, claim.fence, claim.claimed_at, unnest(claim.ids) as id
         from holdfast.claim
-        where claim.ids && ids
+        where cardinality(job_find.ids) > 10
+          or claim.ids && job_find.ids
       ) as c
       join entered on entered.id = c.id
-      where not exists (
-        select
-        from holdfast.job_end e
-        where e.bucket = holdfast.job_bucket(c.id)
-          and e.fence = c.fence
-          and c.id = any(e.ids)
-      )
+      where not exists (select from ended where ended.id = c.id and ended.fence = c.fence)
       order by c.id, c.fence desc
     )
     select
@@ -230,8 +230,15 @@ create or replace function holdfast.job_find(ids bigint[])
         when over.ended_at > j.entered_at or exists (select from holdfast.job_removed r where r.entry = j.entry) then null
         else 'ready'
       end as state
+      offset 0
     ) as found
-    left join holdfast.job_note n on n.id = j.id and n.fence = case when found.state = 'done' then over.fence else claims.fence end
+    left join lateral (
+      select *
+      from holdfast.job_note
+      where job_note.id = j.id
+        and job_note.fence = case when found.state = 'done' then over.fence else claims.fence end
+      offset 0
+    ) as n on true
     where found.state is not null
   $$;
 comment on function holdfast.job_find(bigint[]) is
@@ -464,10 +471,10 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
       insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links)
       select
         -- A payload of JSON null is read as an SQL null.
-        number, queue, priority, kind, coalesce(payload, 'null'), coalesce(failed, 0), max_crashes,
+        coalesce(id, nextval('holdfast.job_number')), queue, priority, kind, coalesce(payload, 'null'), coalesce(failed, 0), max_crashes,
         coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), log, links
       from (
-        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
+        select h.*, e.payload
         from (
           select
             id, queue, kind, priority, failed, max_crashes, log, after_input, last_input,
@@ -479,9 +486,12 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
               run_at timestamptz, log text[], links jsonb, after_input integer, last_input integer)
           offset 0
         ) as h
-        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
+        -- An equality, because comparing each head with each input takes long for a large workflow.
+        cross join lateral generate_series(h.after_input + 1, h.last_input) as g (input)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at = g.input
+        order by at
         offset 0
-      ) as numbered
+      ) as in_order
       returning id, run_at, links
     )
     select
@@ -2505,6 +2515,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     reasons text[];
     met bigint[];
     pairs jsonb;
+    unmet_of jsonb;
   begin
     delete from holdfast.dependency where job = any(ids);
     needed := array(
@@ -2595,11 +2606,14 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     written as (
       insert into holdfast.dependency (needs, job) select needs, job from certain
     )
+    select coalesce(jsonb_object_agg(job, counted.unmet), '{}')
+    into unmet_of
+    from (select job, count(*) as unmet from certain group by job) as counted;
+    -- Not a join, which would read the whole table or compare all pairs.
     update holdfast.waiting
     set stage = 'jobs',
-        unmet = counted.unmet
-    from (select job, count(*)::integer as unmet from certain group by job) as counted
-    where waiting.id = counted.job;
+        unmet = (unmet_of->>id::text)::integer
+    where id = any(array(select key::bigint from jsonb_object_keys(unmet_of) as key));
     select coalesce(array_agg(id), '{}')
     into met
     from unnest(ids) as asked (id)

@@ -21,8 +21,11 @@ const traits = {
   'in index order': ['enable_sort = off'],
   /** The statement joins many rows. A nested loop would search the index again for each row. */
   'large batch': ['enable_nestloop = off'],
-  /** With nested loops, bitmap scans and merge joins off, PostgreSQL uses a hash join over one index scan. */
-  'by hash': ['enable_mergejoin = off'],
+  /**
+   * With nested loops, bitmap scans and merge joins off, PostgreSQL uses a hash join over one index scan. The function that calls this
+   * function may have disabled hash joins.
+   */
+  'by hash': ['enable_mergejoin = off', 'enable_hashjoin = on'],
 } as const
 
 type Trait = keyof typeof traits
@@ -74,7 +77,6 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'job_free_keys',
       'job_enqueue_unique',
       'job_end',
-      'job_find',
       'job_claim_keyed',
       'job_claim_others',
       'job_lock_waiting',
@@ -95,7 +97,6 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'job_admit',
       'job_delete_claims',
       'job_cancel_dependents',
-      'job_wait_for_dependencies',
       'job_release_dependents',
       'schedule_poll',
     ],
@@ -113,9 +114,14 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     functions: ['job_claim', 'job_done'],
   },
   {
-    // The function in this group records the ends of all jobs of a batch.
+    // Thousands of ids, or one. Tables are read by lateral subqueries, which are nested loops in any case.
+    traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash'],
+    functions: ['job_find'],
+  },
+  {
+    // These functions process all jobs of a batch.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
-    functions: ['job_note_ends'],
+    functions: ['job_note_ends', 'job_wait_for_dependencies'],
   },
 ]
 

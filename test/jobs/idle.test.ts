@@ -1,0 +1,104 @@
+import { expect, test } from 'vitest'
+import { defineJob } from '../../src/index.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { work } from './fixture.js'
+
+/** Counts the claims and the maintenance runs of a database in sequences, which no rollback resets. */
+async function count(url: string): Promise<() => Promise<{ claims: number; maintenance: number }>> {
+  const session = await sqlSession(url)
+  await session.query(`
+    create schema counted;
+    create sequence counted.claims;
+    create sequence counted.maintenance;
+    alter function holdfast.job_claim set schema counted;
+    alter function holdfast.job_maintain set schema counted;
+    create function holdfast.job_claim(
+      session integer, token bigint, queues bigint[], kinds text[], max_count integer, announces boolean, is_thorough boolean,
+      out state text, out fence bigint, out jobs text, out is_drained boolean
+    )
+    language plpgsql as $$
+    begin
+      perform nextval('counted.claims');
+      select * into state, fence, jobs, is_drained
+      from counted.job_claim(session, token, queues, kinds, max_count, announces, is_thorough);
+    end
+    $$;
+    create function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer)
+    language plpgsql as $$
+    begin
+      perform nextval('counted.maintenance');
+      select * into due_ms, moved from counted.job_maintain(max_count);
+    end
+    $$`)
+  return async () => {
+    const [row] = await sql<{ claims: string; maintenance: string }>(
+      url,
+      `select (select last_value from counted.claims) as claims, (select last_value from counted.maintenance) as maintenance`,
+    )
+    return { claims: Number(row!.claims), maintenance: Number(row!.maintenance) }
+  }
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+test('jobs that arrive one by one cost a worker hardly more than a claim each, and no maintenance', async () => {
+  const url = await databaseUrl()
+  const counts = await count(url)
+  const holdfast = await open({ url })
+  const done: number[] = []
+  const job = defineJob('job', { run: (n: number) => void done.push(n) })
+  await work(holdfast, [job]).ready()
+  await until(
+    'the worker rests',
+    async () => (await sql(url, 'select from holdfast.worker where sleeping')).length === 1,
+  )
+  const jobs = 30
+  const [before, from] = [await counts(), performance.now()]
+  for (let n = 0; n < jobs; n++) {
+    await holdfast.jobs.enqueue(job, n)
+    await until('the job is done', () => done.length === n + 1)
+    // The time in which a worker that is not woken up would poll.
+    await pause(40)
+  }
+  const [after, seconds] = [await counts(), (performance.now() - from) / 1_000]
+  // The first polls after the worker asked for wake-ups, and one more claim where a claim found nothing.
+  expect(after.claims - before.claims).toBeLessThan(1.5 * jobs + 12)
+  // At least once per job before: each wake-up started it.
+  expect(after.maintenance - before.maintenance).toBeLessThan(3 + 4 * seconds)
+})
+
+test('a delayed job starts maintenance on time, although all instances are idle', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const done: number[] = []
+  const job = defineJob('job', { run: (n: number) => void done.push(n) })
+  await work(holdfast, [job]).ready()
+  await until(
+    'the worker rests',
+    async () => (await sql(url, 'select from holdfast.worker where sleeping')).length === 1,
+  )
+  await pause(6_000)
+  const from = performance.now()
+  await holdfast.jobs.enqueue(job, 1, { delay: '300ms' })
+  await until('the job is done', () => done.length === 1)
+  // Idle maintenance alone would find the job after up to five seconds.
+  expect(performance.now() - from).toBeLessThan(2_500)
+}, 20_000)
+
+test('a worker finds the first job of a priority that nobody has used before', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const done: number[] = []
+  const job = defineJob('job', { run: (n: number) => void done.push(n) })
+  await work(holdfast, [job]).ready()
+  for (const [n, priority] of [0, 3, -2, 5].entries()) {
+    await until('the worker rests', async () =>
+      Boolean((await sql(url, 'select from holdfast.worker where sleeping')).length),
+    )
+    const from = performance.now()
+    await holdfast.jobs.enqueue(job, n, { priority })
+    await until('the job is done', () => done.length === n + 1)
+    expect(performance.now() - from).toBeLessThan(1_500)
+  }
+})

@@ -28,7 +28,9 @@ export interface ClaimRequest {
 export interface ClaimResult {
   readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
-  readonly jobs: readonly ClaimedRow[]
+  readonly isEmpty: boolean
+  /** Parses the jobs, which takes long for large inputs. If this fails, `returnUnanswered` gives the jobs back. */
+  readonly parse: () => readonly ClaimedRow[]
   /** Whether the claim has left no job that it could have taken. */
   readonly isDrained: boolean
 }
@@ -94,7 +96,15 @@ export class Claims {
       ])
       this.#unanswered.delete(token)
       const { state, fence, jobs, is_drained: isDrained } = row!
-      return { state, fence: Number(fence), jobs: jobs === null ? [] : JSON.parse(jobs), isDrained }
+      const parse = () => {
+        try {
+          return JSON.parse(`[${jobs}]`) as ClaimedRow[]
+        } catch (error) {
+          this.#unanswered.set(token, performance.now())
+          throw error
+        }
+      }
+      return { state, fence: Number(fence), isEmpty: jobs === null, parse, isDrained }
     } catch (error) {
       // The claim may have succeeded, or may still succeed.
       this.#unanswered.set(token, performance.now())

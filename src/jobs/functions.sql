@@ -1414,7 +1414,12 @@ create or replace function holdfast.job_claim(
           f.at_xid := got.xid;
           f.at_entry := got.entries[cardinality(got.entries)];
           ids := ids || got.ids;
-          jobs := nullif(concat_ws(',', jobs, got.texts), '');
+          -- Large inputs are copied as few times as possible.
+          if jobs is null then
+            jobs := got.texts;
+          elsif got.texts is not null then
+            jobs := concat(jobs, ',', got.texts);
+          end if;
           if got.others is not null then
             select * into other from holdfast.job_claim_others(got.others, unread);
             ids := ids || other.ids;
@@ -1444,7 +1449,6 @@ create or replace function holdfast.job_claim(
       is_drained := is_thorough;
       return;
     end if;
-    jobs := '[' || jobs || ']';
     -- The fencing token is assigned under the lock, so that a later claim of one of these jobs has a larger token.
     fence := nextval('holdfast.fence');
     insert into holdfast.claim (fence, session, token, ids, linked) values (fence, session, token, ids, linked);
@@ -1455,7 +1459,8 @@ create or replace function holdfast.job_claim(
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], text[], integer, boolean, boolean) is
   'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also looks for '
-  'priorities that have not been used before. is_drained: the claim has left no job that it could have taken.';
+  'priorities that have not been used before. jobs: the texts of the jobs (see job_text), separated by commas. is_drained: the claim has '
+  'left no job that it could have taken.';
 
 -- Ends.
 

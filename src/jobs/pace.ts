@@ -39,8 +39,11 @@ export class Pace {
     return this.#ahead
   }
 
-  /** Returns the number of jobs to claim now. Returns 0 if the worker should wait until it can make a larger claim. */
-  claimCount(): number {
+  /**
+   * Returns the number of jobs to claim now, if `arriving` jobs have been claimed and not accepted yet. Returns 0 if the
+   * worker should wait until it can make a larger claim.
+   */
+  claimCount(arriving: number): number {
     const { attempts, endings, concurrency, batchSize } = this.#options
     const now = performance.now()
     if (now - this.#rateFrom >= rateEveryMs) {
@@ -51,7 +54,7 @@ export class Pace {
     }
     if (endings.unrecorded > maxUnrecorded) return 0
     this.#ahead = Math.min(maxAhead, Math.floor(this.#rate * aheadMs))
-    const want = concurrency * batchSize + this.#ahead - attempts.running - attempts.queued
+    const want = concurrency * batchSize + this.#ahead - attempts.running - attempts.queued - arriving
     const few = Math.min(maxPerClaim, Math.max(1, Math.floor(this.#ahead / 2)))
     return want >= few ? Math.min(want, maxPerClaim) : 0
   }

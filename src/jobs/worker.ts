@@ -9,7 +9,7 @@ import {
 } from '../base/index.js'
 import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVersionError } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
-import { type Claim, type ClaimedJob, type ClaimedRow, type Claims, toClaimedJob } from './claims.js'
+import { type Claim, type ClaimedJob, type ClaimResult, type Claims, toClaimedJob } from './claims.js'
 import type { JobsContext } from './context.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
@@ -65,6 +65,8 @@ export class Worker {
   #epoch: Epoch | undefined
   #forgetEpoch = () => {}
   #isMarkedSleeping = false
+  /** Number of jobs that have been claimed, but not accepted yet. */
+  #arriving = 0
   #busySince = 0
   /** Time of the last claim that found jobs. */
   #foundAt = 0
@@ -184,6 +186,7 @@ export class Worker {
     this.wake()
     // Waits for a claim that is still running, because its jobs must be returned.
     await this.#working
+    while (this.#arriving > 0) await new Promise((resolve) => setImmediate(resolve))
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
       // Tells the other instances that this worker no longer claims jobs. Ignores errors, because closing does not
@@ -231,7 +234,7 @@ export class Worker {
         if (this.#attempts.failure) throw this.#attempts.failure.error
         const epoch = await this.#context.presence.whenPresent(this.#draining.signal)
         if (epoch !== this.#epoch) await this.#begin(epoch)
-        const want = this.#pace.claimCount()
+        const want = this.#pace.claimCount(this.#arriving)
         if (want === 0) {
           await this.#waitForRoom(1_000)
           continue
@@ -313,17 +316,41 @@ export class Worker {
       throw new Error(
         'The database server has started recently. No jobs can be claimed until the grace period has ended',
       )
+    let count = 0
     // This step must come first, because a worker must start or return all jobs that it has claimed.
-    if (found.jobs.length > 0) this.#accept(epoch, found.fence, found.jobs)
+    if (found.isDrained && !found.isEmpty) count = this.#accept(epoch, found)
+    else if (!found.isEmpty) {
+      count = maxJobs
+      this.#acceptSoon(epoch, found, maxJobs)
+    }
     this.#resolveReady()
-    if (found.jobs.length > 0 && announces) this.#announcedAt = performance.now()
-    return { found: found.jobs.length, isDrained: found.isDrained }
+    if (count > 0 && announces) this.#announcedAt = performance.now()
+    return { found: count, isDrained: found.isDrained }
   }
 
-  #accept(epoch: Epoch, fence: number, rows: readonly ClaimedRow[]): void {
+  /**
+   * Accepts the jobs after the next claim has been sent. While this process reads the inputs and starts the jobs, the
+   * server works on the next claim.
+   */
+  #acceptSoon(epoch: Epoch, found: ClaimResult, count: number): void {
+    this.#arriving += count
+    setImmediate(() => {
+      this.#arriving -= count
+      try {
+        this.#accept(epoch, found)
+      } catch (error) {
+        this.#attempts.failure ??= { error }
+        this.wake()
+      }
+    })
+  }
+
+  /** Returns the number of jobs. */
+  #accept(epoch: Epoch, { fence, parse }: ClaimResult): number {
+    const rows = parse()
     const claim: Claim = { epoch, fence, unended: rows.length }
     this.#context.maintenance.noteActivity()
-    if (epoch !== this.#epoch || !epoch.trusted) return
+    if (epoch !== this.#epoch || !epoch.trusted) return rows.length
     let jobs: ClaimedJob[]
     try {
       jobs = rows.map((row) => toClaimedJob(row, claim, this.#definitions))
@@ -332,11 +359,12 @@ export class Worker {
       throw error
     }
     this.#attempts.add(jobs)
+    return rows.length
   }
 
   /** Waits until the worker may claim more jobs, for at most `ms` milliseconds. */
   async #waitForRoom(ms: number): Promise<void> {
-    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms, () => this.#pace.claimCount() > 0)
+    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms, () => this.#pace.claimCount(this.#arriving) > 0)
   }
 
   #stayAwake(found: number): void {

@@ -99,7 +99,7 @@ test(`with ${many} jobs ready, ${many} delayed and ${manyEnded} ended, and ${man
   const claim = async (maxCount: number, isThorough = false) => {
     const { row, ...read } = await readsOf(
       client,
-      `select state, fence, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
+      `select state, fence, array(select (job ->> 0)::bigint from json_array_elements(('[' || jobs || ']')::json) as job) as ids
        from holdfast.job_claim($1, 1, array[$2::bigint], '{filed}', $3, false, $4)`,
       [session, queue, maxCount, isThorough],
     )

@@ -179,7 +179,7 @@ class Claimer {
       if (isLost) return jobs !== null
     }
     if (jobs === null) return false
-    const ids = (JSON.parse(jobs) as [number, number][]).map(([id, kind]) => {
+    const ids = (JSON.parse(`[${jobs}]`) as [number, number][]).map(([id, kind]) => {
       expect(kind).toBeGreaterThan(0)
       return id
     })

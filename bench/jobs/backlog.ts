@@ -82,7 +82,7 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
   const holdfast = await Holdfast.open({ url })
   const client = new pg.Client({ connectionString: url })
   await client.connect()
-  // Its life claims; it serves another queue, so that nobody else does.
+  // The statements below claim for the epoch of this worker, which serves another queue.
   const worker = holdfast.jobs.work([defineJob('none', { queue: 'none', run() {} })])
   try {
     const filed = defineJob('filed', { queue: 'filed', run() {} })
@@ -90,20 +90,17 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
     await holdfast.jobs.enqueueMany(filed, ten)
     const { queue } = (await client.query('select queue from holdfast.job limit 1')).rows[0]
     const job = `${queue}::bigint as queue, 0::smallint as priority, 'filed' as kind, '{}'::json as payload, 3 as max_crashes`
-    const life = await session(client)
-    let cursor = 0
+    const epoch = await session(client)
     let token = 0
     const tookMs = async () => {
       const all: number[] = []
       for (let at = 0; at < 300; at++) {
         await holdfast.jobs.enqueueMany(filed, ten)
-        const values = [life, token++, Array(11).fill(queue), levels, levels.map((level) => (level === 0 ? cursor : 0))]
         const from = performance.now()
-        const { rows } = await client.query(claim, values)
+        const { rows } = await client.query(claim, [epoch, token++, [queue]])
         all.push(performance.now() - from)
-        const [{ fence, new_cursors, ids }] = rows
+        const [{ fence, ids }] = rows
         if (ids.length !== 10) throw new Error(`Expected to claim 10, got ${ids.length}`)
-        cursor = JSON.parse(new_cursors)[levels.indexOf(0)]
         await client.query(end, [ids, ids.map(() => fence), [fence]])
       }
       return median(all)
@@ -111,8 +108,8 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
     /** So many more that are due, as if they had been enqueued long ago. */
     const due = (count: number) =>
       client.query(`
-        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
-        select n, n, queue, priority, kind, payload, max_crashes
+        insert into holdfast.job (queue, id, entry, era, priority, kind, payload)
+        select queue, n, n, (select era from holdfast.server_generation), priority, kind, payload
         from (
           select nextval('holdfast.job_number') as n, one.*
           from (select ${job}) as one, generate_series(1, ${count})
@@ -127,19 +124,17 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
   }
 }
 
-const levels = [5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5]
-
 const claim = `
-select fence, new_cursors, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
-from holdfast.job_claim($1, $2, $3::bigint[], $4::integer[], $5::bigint[], '{filed}', 10, false, false)`
+select fence, array(select (job ->> 0)::bigint from json_array_elements(('[' || jobs || ']')::json) as job) as ids
+from holdfast.job_claim($1, $2, $3::bigint[], '{filed}', 10, false, true)`
 
 const end = 'select holdfast.job_done($1::bigint[], $2::bigint[], null, $3::bigint[])'
 
 async function session(client: pg.Client) {
   for (;;) {
     const { rows } = await client.query('select session from holdfast.worker')
-    // Once it works, the tables of the days are made, and nobody must end a job just then.
-    const { rows: days } = await client.query("select from pg_class where relname ~ '^job_history_[0-9]{8}$'")
+    // No job may end while the partitions are being created.
+    const { rows: days } = await client.query("select from pg_class where relname ~ '^job_stopped_[0-9]{8}$'")
     if (rows.length > 0 && days.length === 4) return rows[0].session
     await sleep(20)
   }

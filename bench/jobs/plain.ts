@@ -1,5 +1,5 @@
-// What the same work reaches in plain SQL: the same kinds of statements on the smallest tables that could do it, batches of
-// 1,000, two loops that enqueue, one that claims and one that ends, with nothing of Holdfast around them.
+// What enqueueing, claiming, ending and a history reach in plain SQL: an update claims, and a delete with an insert ends, on the smallest
+// tables that could do it. Batches of 1,000, two loops that enqueue, one that claims and one that ends, without anything of Holdfast.
 import pg from 'pg'
 import { median } from '../measure.ts'
 import { withFixture } from './fixture.ts'

@@ -157,17 +157,21 @@ test('the max that was said last holds: raised at once, lowered as jobs end', as
 test('a rate: so many at once after a rest, then one after the other', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
-  const began: number[] = []
+  let done = 0
   const job = defineJob('job', {
     lanes: { max: 100, rate: { count: 10, per: '1s' }, burst: 3 },
-    run: () => void began.push(performance.now()),
+    run: () => void done++,
   })
   work(holdfast, [job])
   await holdfast.jobs.enqueueMany(job, new Array(9).fill(null), { lane: 'a' })
-  await until('all have run', () => began.length === 9)
-  // Three at once, six more of a tenth of a second each.
-  expect(began[8]! - began[0]!).toBeGreaterThan(480)
-  expect(began[8]! - began[0]!).toBeLessThan(5_000)
+  await until('all have run', () => done === 9)
+  // Three at once, six more of a tenth of a second each. The lane admits a job by an entry in the table job; a busy machine may start it late.
+  const [admitted] = await sql<{ ms: number }>(
+    url,
+    'select (extract(epoch from max(entered_at) - min(entered_at)) * 1000)::float8 as ms from holdfast.job',
+  )
+  expect(admitted!.ms).toBeGreaterThan(500)
+  expect(admitted!.ms).toBeLessThan(5_000)
   // It is remembered until it has rested, and forgotten then.
   await untilGone(url)
 })

@@ -149,7 +149,7 @@ latest as materialized (
 ),
 since as materialized (
   select
-    clock_timestamp() as until,
+    counted_from.until,
     greatest(
       counted_from.at,
       (

@@ -207,7 +207,7 @@ select json_build_object(
 with
 -- include: recent_history
 since as materialized (
-  select clock_timestamp() as until, at from counted_from
+  select until, at from counted_from
 ),
 ended as (
   select

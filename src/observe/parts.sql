@@ -158,7 +158,7 @@ ready_stretch as materialized (
 -- part: recent_history
 -- The jobs that ended last. Ends are appended in the order in which they happen, so no index is needed to read the last pages. Reads the
 -- last $1 pages of today's stopped jobs, and of the attempts the last pages until they contain 5,000 done jobs or a minute, at most $1
--- pages. counted_from is the start of the period from which all ends were read.
+-- pages. counted_from is the period from which all ends were read.
 today as materialized (
   select
     date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
@@ -245,8 +245,8 @@ tail as materialized (
     and ctid >= (select format('(%s,0)', greatest(0, pages - $1::integer)) from today)::tid
 ),
 counted_from as materialized (
-  select greatest(
-    clock_timestamp() - interval '1 minute',
+  select clock.until, greatest(
+    clock.until - interval '1 minute',
     began_at,
     (select began_at from ends_now),
     -- If all pages were read, the oldest end time does not limit the period.
@@ -256,6 +256,7 @@ counted_from as materialized (
     end
   ) as at
   from today
+  cross join (select clock_timestamp() as until offset 0) as clock
 ),
 
 -- part: delivery_columns

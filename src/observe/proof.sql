@@ -156,18 +156,7 @@ leased as materialized (
   select key, instance, ttl_ms, expires_at from holdfast.lease where token <> '' and expires_at > clock_timestamp()
 ),
 waited_for as materialized (
-  -- A call of a dead instance waits no longer, but its row remains until another call of the limit removes it.
-  select key, min(since) as since
-  from holdfast.permit
-  where fence is null
-    and session in (
-      select session
-      from (select distinct session from holdfast.permit where fence is null offset 0) as waiting
-      where holdfast.is_present(session)
-    )
-  group by key
-  order by key
-  limit 1000
+  select key, min(since) as since from holdfast.permit where fence is null group by key order by key limit 1000
 ),
 granted as materialized (
   select permit.key, permit.session, permit.instance

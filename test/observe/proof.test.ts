@@ -136,17 +136,6 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
      select key, 2, ${gone}, 'other', 1, 1, 1, now() from holdfast.permit`,
     'delete from holdfast.permit where token in (1, 2)',
   )
-  // The same, but the call that waited is of a dead instance as well: no call waits.
-  await run(
-    `with waits as (
-       insert into holdfast.permit (key, token, session, instance, weight, max, wait_order, since)
-       select key, 1, ${gone}, instance, 1, 1, 1, now() from holdfast.permit
-     )
-     insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
-     select key, 2, ${gone}, 'other', 1, 1, 1, now() from holdfast.permit`,
-  )
-  expect(await facts()).toEqual([])
-  await run('delete from holdfast.permit where token in (1, 2)')
   const silent = await sqlSession(url, { application_name: `holdfast ${holdfast.id}` })
   await silent.query('select pg_advisory_lock(9)')
   await until('a session was silent for too long', async () =>

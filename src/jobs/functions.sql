@@ -212,6 +212,7 @@ create or replace function holdfast.job_find(ids bigint[])
         select nullif(substr(one.result::text, 2, length(one.result::text) - 2), '')::json
         from rows from (unnest(over.ids), json_array_elements(over.results)) as one (id, result)
         where one.id = j.id
+        limit 1
       ) end,
       null, coalesce(j.enqueued_at, j.entered_at), null,
       case when found.state = 'done' then over.claimed_at else claims.claimed_at end,

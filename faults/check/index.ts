@@ -68,7 +68,7 @@ export async function check(history: History, { query }: { query: Query }, unres
 
 /** What the dashboard shows as the proof must see nothing either. */
 async function ownProof(query: Query): Promise<Violation[]> {
-  // Rows of dead instances remain until the next call of their limit, and no call may come any more.
+  // The rows of dead instances remain until the next call of their limit, and the work has ended, so no call follows.
   await query('select holdfast.limit_remove_dead(key) from (select distinct key from holdfast.permit) as used')
   const observer = new Observer({ read: query })
   const { invariants } = await observer.proof({ repairWithinMs: 0 })

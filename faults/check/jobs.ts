@@ -36,7 +36,7 @@ export async function noJobLost(query: Query, { enqueued, undone }: History): Pr
   return { count, against }
 }
 
-/** No claim has passed a job that nobody ran, and each lane counts its jobs rightly. */
+/** No claim has passed a job that no worker ran, and each lane counts its jobs correctly. */
 export async function noJobPassed(query: Query): Promise<Verdict> {
   const [{ count }] = await query('select count(*)::int from holdfast.job')
   const passed = await query('select id, entry from holdfast.job_lost()')
@@ -44,7 +44,9 @@ export async function noJobPassed(query: Query): Promise<Verdict> {
   return {
     count,
     against: [
-      ...passed.map(({ id, entry }) => ({ says: `claims have passed job ${id} at entry ${entry}, which nobody ran` })),
+      ...passed.map(({ id, entry }) => ({
+        says: `claims have passed job ${id} at entry ${entry}, which no worker ran`,
+      })),
       ...miscounted.map(({ name, active, counted }) => ({
         says: `lane ${name} counts ${active} jobs and has ${counted}`,
       })),

@@ -257,7 +257,7 @@ create or replace function holdfast.job_lost() returns table (id bigint, entry b
       and exists (select from holdfast.job_find(array[j.id]) as f where f.state = 'ready')
   $$;
 comment on function holdfast.job_lost() is
-  'Returns jobs that claims have passed although nobody has run them. The result must always be empty. Reads all jobs.';
+  'Returns jobs that claims have passed although no worker has run them. The result must always be empty. Reads all jobs.';
 
 create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
   language sql stable
@@ -1144,6 +1144,7 @@ create or replace function holdfast.job_claim(
     for try in 1 .. 3 loop
       select
         noticed.era,
+        -- The condition of grace_is_over(), in one statement with the rest, because each claim needs it.
         not exists (
           select
           from holdfast.instance
@@ -1161,7 +1162,8 @@ create or replace function holdfast.job_claim(
         return;
       end if;
     end loop;
-    if not current.is_over then
+    -- Null if the generation could not begin.
+    if current.is_over is not true then
       return;
     end if;
     state := 'gone';
@@ -1663,7 +1665,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
       ) as j
       left join holdfast.job_note n on n.id = e.id and n.fence = e.fence
     ),
-    told as materialized (
+    decided as materialized (
       select
         e.*,
         case
@@ -1702,7 +1704,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
           else error
         end,
         enqueued_at, claimed_at, session, fence, failed + failed_now, crashes + charge, max_crashes, progress, log, all_failures, links
-      from told
+      from decided
       where state not in ('retried', 'returned')
     ),
     retried as (
@@ -1711,7 +1713,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
       select id, queue, priority, kind, payload, enqueued_at,
         clock_timestamp() + make_interval(secs => delay_ms / 1000.0), failed + failed_now, crashes, max_crashes, log,
         all_failures, links
-      from told
+      from decided
       where state = 'retried'
     ),
     returned as (
@@ -1719,7 +1721,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
         (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
       select queue, id, nextval('holdfast.job_number'), this_era, priority, kind, payload, enqueued_at, nullif(failed, 0),
         nullif(crashes + charge, 0), nullif(max_crashes, 3), log, all_failures, links
-      from (select * from told where state = 'returned' order by id) as in_order
+      from (select * from decided where state = 'returned' order by id) as in_order
       returning queue
     ),
     woken as (
@@ -1730,7 +1732,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
       jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', state, 'links', links))
         filter (where state <> 'returned')
     into ended, fences, linked
-    from told
+    from decided
     -- This condition is always true. It forces PostgreSQL to execute the CTE.
     where (select count(*) from woken) >= 0;
     if ended is not null then

@@ -40,11 +40,7 @@ async function count(url: string): Promise<() => Promise<{ claims: number; maint
   }
 }
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
-
-test('jobs that arrive one by one cost a worker hardly more than a claim each, and no maintenance', async () => {
-  const url = await databaseUrl()
-  const counts = await count(url)
+async function restingWorker(url: string) {
   const holdfast = await open({ url })
   const done: number[] = []
   const job = defineJob('job', { run: (n: number) => void done.push(n) })
@@ -53,6 +49,15 @@ test('jobs that arrive one by one cost a worker hardly more than a claim each, a
     'the worker rests',
     async () => (await sql(url, 'select from holdfast.worker where sleeping')).length === 1,
   )
+  return { holdfast, job, done }
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+test('jobs that arrive one by one cost a worker hardly more than a claim each, and no maintenance', async () => {
+  const url = await databaseUrl()
+  const counts = await count(url)
+  const { holdfast, job, done } = await restingWorker(url)
   const jobs = 30
   const [before, from] = [await counts(), performance.now()]
   for (let n = 0; n < jobs; n++) {
@@ -70,14 +75,8 @@ test('jobs that arrive one by one cost a worker hardly more than a claim each, a
 
 test('a delayed job starts maintenance on time, although all instances are idle', async () => {
   const url = await databaseUrl()
-  const holdfast = await open({ url })
-  const done: number[] = []
-  const job = defineJob('job', { run: (n: number) => void done.push(n) })
-  await work(holdfast, [job]).ready()
-  await until(
-    'the worker rests',
-    async () => (await sql(url, 'select from holdfast.worker where sleeping')).length === 1,
-  )
+  const { holdfast, job, done } = await restingWorker(url)
+  // Maintenance runs rarely after five seconds without work.
   await pause(6_000)
   const from = performance.now()
   await holdfast.jobs.enqueue(job, 1, { delay: '300ms' })
@@ -88,14 +87,8 @@ test('a delayed job starts maintenance on time, although all instances are idle'
 
 test('a worker finds the first job of a priority that nobody has used before', async () => {
   const url = await databaseUrl()
-  const holdfast = await open({ url })
-  const done: number[] = []
-  const job = defineJob('job', { run: (n: number) => void done.push(n) })
-  await work(holdfast, [job]).ready()
+  const { holdfast, job, done } = await restingWorker(url)
   for (const [n, priority] of [0, 3, -2, 5].entries()) {
-    await until('the worker rests', async () =>
-      Boolean((await sql(url, 'select from holdfast.worker where sleeping')).length),
-    )
     const from = performance.now()
     await holdfast.jobs.enqueue(job, n, { priority })
     await until('the job is done', () => done.length === n + 1)

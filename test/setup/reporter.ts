@@ -15,6 +15,9 @@ export default class FailureReporter implements Reporter {
         console.error([`Red: ${file} > ${test.fullName}`, ...errors.map(firstLine)].join('\n  '))
       }
     }
+    // A process that died without a word takes its files with it: nothing else names them.
+    const unfinished = modules.filter((module) => ['pending', 'queued'].includes(module.state()))
+    for (const { relativeModuleId: file } of unfinished) console.error(`Red: ${file}: it did not end`)
     for (const error of uncaught) {
       const places = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
       console.error([`Nobody caught: ${error.name}: ${firstLine(error)}`, ...places.slice(0, maxPlaces)].join('\n'))

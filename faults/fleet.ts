@@ -1,4 +1,4 @@
-// The instances from outside: each has a place, a network of its own, and is replaced when it was killed.
+// The fleet, as the nemesis controls it. Each member has its own simulated network. A killed process is replaced.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { Network } from './network.ts'
 
 const program = fileURLToPath(new URL('./instance.ts', import.meta.url))
 
-/** Settles like the promise, but fails when that takes too long. */
+/** Settles like the promise, or rejects after `ms`. */
 export async function within<Result>(ms: number, what: string, promise: Promise<Result>) {
   const late = new AbortController()
   try {
@@ -23,8 +23,8 @@ export async function within<Result>(ms: number, what: string, promise: Promise<
   }
 }
 
-/** What an instance is given. `history` is the folder, and then its file in it. */
-export interface Asked {
+/** Options of an instance. `history` is the folder of the histories, and for the process its own file. */
+export interface InstanceOptions {
   url: string
   expiryMs: number
   number: number
@@ -33,29 +33,29 @@ export interface Asked {
   anchor: 'required' | 'none'
   clockMs: number
   seed: number
-  only: string[] | undefined
+  onlyRooms: string[] | undefined
 }
 
-/** One place in the fleet. */
-export class Place {
-  /** The process that is there, if any, and its instance, when it is open. */
+/** Member of the fleet: one process at a time. */
+export class Member {
+  /** The running process, if any, and the id of its instance after it has opened. */
   child: ChildProcess | undefined
   instanceId: string | undefined
   network!: Network
-  /** Until when news may not reach it, by performance.now(). */
-  deafUntil = 0
-  /** How many processes were here. */
+  /** Time by performance.now() until which notifications may not reach the process. */
+  unreachableUntil = 0
+  /** Number of processes started so far. */
   count = 0
-  onDeath = (_says: string) => {}
+  onDeath = (_text: string) => {}
   #isClosing = false
-  #asked!: Asked
+  #options!: InstanceOptions
   #isFrozen = false
 
-  static async make(asked: Asked) {
-    const place = new Place()
-    place.#asked = asked
-    place.network = await Network.before(asked.url)
-    return place
+  static async make(options: InstanceOptions) {
+    const member = new Member()
+    member.#options = options
+    member.network = await Network.before(options.url)
+    return member
   }
 
   get pid() {
@@ -63,7 +63,7 @@ export class Place {
   }
 
   async start() {
-    const { number, history, seed, url, ...rest } = this.#asked
+    const { number, history, seed, url, ...rest } = this.#options
     const generation = this.count++
     const details = {
       ...rest,
@@ -76,13 +76,13 @@ export class Place {
     child.on('error', () => {})
     child.on('exit', (code, signal) => {
       if (this.child === child) this.child = undefined
-      // Nothing that is done to it may be its end, but a kill.
+      // Only a kill may end a process. Every other fault must leave it running.
       if (signal !== 'SIGKILL' && !this.#isClosing)
-        this.onDeath(`process ${child.pid} ended by itself with ${code ?? signal}`)
+        this.onDeath(`process ${child.pid} ended without a kill, with ${code ?? signal}`)
     })
     this.instanceId = undefined
-    const begun = Promise.race([once(child, 'message'), once(child, 'exit')])
-    const [message] = await within(60_000, `The opening of process ${child.pid}`, begun)
+    const opened = Promise.race([once(child, 'message'), once(child, 'exit')])
+    const [message] = await within(60_000, `Opening process ${child.pid}`, opened)
     if (typeof message === 'string') this.instanceId = message.slice('open '.length)
   }
 
@@ -90,13 +90,13 @@ export class Place {
     if (this.child?.connected) this.child.send({ order, ...details }, () => {})
   }
 
-  /** News do not reach it for so long, and it may take as long again as its expiry until it knows. */
-  deafen(ms: number) {
-    this.deafUntil = Math.max(this.deafUntil, performance.now() + ms + this.#asked.expiryMs)
+  /** Notes that notifications may not reach the process for `ms`, and that the process may need up to one more expiry to notice a loss. */
+  markUnreachable(ms: number) {
+    this.unreachableUntil = Math.max(this.unreachableUntil, performance.now() + ms + this.#options.expiryMs)
   }
 
-  get isDeaf() {
-    return performance.now() < this.deafUntil
+  get isUnreachable() {
+    return performance.now() < this.unreachableUntil
   }
 
   freeze() {
@@ -116,26 +116,30 @@ export class Place {
     await exited
   }
 
-  async rest(patienceMs: number) {
+  async finish(patienceMs: number) {
     const child = this.#living()
-    const rested = once(child, 'message')
-    this.order('rest', { tellAfterMs: 0.8 * patienceMs })
-    await within(patienceMs, `The rest of process ${child.pid}`, Promise.race([rested, once(child, 'exit')]))
+    const finished = once(child, 'message')
+    this.order('finish', { reportAfterMs: 0.8 * patienceMs })
+    await within(
+      patienceMs,
+      `Finishing the work of process ${child.pid}`,
+      Promise.race([finished, once(child, 'exit')]),
+    )
   }
 
-  /** One that has ended by itself is a violation already, and must not end the judge as well. */
+  /** Throws an error that the judge reports if the process has already ended. `onDeath` has reported the death, too. */
   #living(): ChildProcess {
     if (this.child) return this.child
-    throw new Error('A process had ended before it was told to')
+    throw new Error('A process ended before it was asked to close')
   }
 
-  /** Closes in good order; the process must then end by itself. */
+  /** Closes the instance. Then the process must exit without a kill. */
   async close() {
     const child = this.#living()
     const exited = once(child, 'exit')
     this.#isClosing = true
     this.order('close')
-    const [code] = await within(40_000, `The end of process ${child.pid} by itself`, exited)
-    if (code !== 0) throw new Error(`A process ended with status ${code}`)
+    const [code] = await within(40_000, `The exit of process ${child.pid}`, exited)
+    if (code !== 0) throw new Error(`A process exited with status ${code}`)
   }
 }

@@ -1,6 +1,6 @@
-// What was believed, done and answered: a file for each process, a line for each event, written at once, so that nothing is lost when the
-// process is killed; outside the database, which may not be the witness of its own case. Times are those of CLOCK_MONOTONIC, in
-// nanoseconds, which all processes of a machine share.
+// The histories: one file per process, one line per event. A process writes each line immediately, so no line is lost if the process is
+// killed. The files are outside the database, because the database is under test. All times are nanoseconds of CLOCK_MONOTONIC, which all
+// processes of a machine share.
 import { createReadStream, openSync, readdirSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -16,29 +16,29 @@ export function writeHistory(path: string): Write {
 }
 
 /**
- * What somebody believed in: from the moment it was granted until they last looked and were not told otherwise. Each look is noted with a
- * time from *before* it, so this is the least that was believed, and every overlap found is a real one.
+ * Hold of a lock, lease or permit, from the grant until the last check that found it valid. The process reads the clock *before* each check, so
+ * this is the shortest possible duration of the hold, and every overlap that the judge finds is real.
  */
 export interface Hold {
   id: string
   pid: number
-  /** Each with its kind: `lease accounts`. */
-  what: string[]
+  /** Names of the hold. A lock and a lease of one name exclude each other, so only the other kinds have a prefix: `permit exports`. */
+  names: string[]
   mode: 'exclusive' | 'shared'
   fence: number
-  /** Rests on a row, not on a session: no end of a session excuses anything. */
+  /** Whether the hold is a row and no session lock. The end of a session does not excuse an overlap of such a hold. */
   lasting: boolean
   weight?: number
   max?: number
   from: bigint
   to: bigint
-  toldAt?: bigint
+  notifiedAt?: bigint
 }
 
-/** What the nemesis did. With `ends` it took locks away at once, between two moments. */
+/** A fault. `ends` means that the fault ended sessions and so released their locks, between `from` and `to`. */
 export interface Fault {
   at: bigint
-  says: string
+  text: string
   ends?: string
   from?: string
   to?: string
@@ -46,23 +46,23 @@ export interface Fault {
 
 export interface History {
   holds: Hold[]
-  /** What was told to be committed; without ids where nobody learned them. */
+  /** Batches of jobs whose commit was acknowledged. */
   enqueued: { tag: string; ids: number[] }[]
-  undone: { tag: string }[]
-  answered: { key: string; by: string; body: string }[]
+  rolledBack: { tag: string }[]
+  delivered: { key: string; by: string; body: string }[]
   faults: Fault[]
   unexpected: { error: string; code?: string }[]
-  wrong: { says: string }[]
+  wrong: { text: string }[]
   counts: Record<string, number>
 }
 
-/** Everything that the processes wrote into a folder. */
+/** Reads the histories of all processes in a folder. */
 export async function readHistory(folder: string): Promise<History> {
   const holds = new Map<string, Hold>()
   const history: Omit<History, 'holds'> = {
     enqueued: [],
-    undone: [],
-    answered: [],
+    rolledBack: [],
+    delivered: [],
     faults: [],
     unexpected: [],
     wrong: [],
@@ -71,7 +71,7 @@ export async function readHistory(folder: string): Promise<History> {
   const { faults, counts, ...lists } = history
   for (const file of readdirSync(folder).filter((name) => name.endsWith('.jsonl'))) {
     for await (const text of createInterface({ input: createReadStream(join(folder, file)) })) {
-      // A line that a kill cut off in its middle is not one.
+      // A kill may have cut off the last line.
       if (!text.endsWith('}')) continue
       const { at, event, ...facts } = JSON.parse(text)
       counts[event] = (counts[event] ?? 0) + 1
@@ -79,7 +79,7 @@ export async function readHistory(folder: string): Promise<History> {
       if (event === 'granted')
         holds.set(facts.id, { mode: 'exclusive', lasting: false, ...facts, from: time, to: time })
       else if (event === 'still-holds') for (const id of facts.ids) holds.get(id)!.to = time
-      else if (event === 'told') holds.get(facts.id)!.toldAt = time
+      else if (event === 'notified') holds.get(facts.id)!.notifiedAt = time
       else if (event === 'fault') faults.push({ at: time, ...facts })
       else if (event in lists) lists[event as keyof typeof lists].push(facts)
     }

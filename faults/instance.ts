@@ -1,19 +1,21 @@
-// One process of the fleet: it opens Holdfast as a user would and does everything at once, at random. It is told over IPC when to rest, to
-// close, to block its loop or to believe in another time of day, and writes what it believes into the history.
+// One process of the fleet. The process opens Holdfast as a user would, performs random operations in all rooms at the same time, and writes
+// its holds and results into the history. Orders over IPC make it finish, close, block its event loop or change its clock.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, HoldfastError } from 'holdfast'
 import pg from 'pg'
 import postgres from 'postgres'
 import { type Random, randomFrom } from '../test/property/random.ts'
-import type { Asked } from './fleet.ts'
+import type { InstanceOptions } from './fleet.ts'
 import { now, writeHistory } from './history.ts'
-import type { Fixture, Holding, Impatience } from './work/fixture.ts'
-import { works } from './work/index.ts'
+import type { Fixture, Handle, RandomWait } from './work/fixture.ts'
+import { workloads } from './work/index.ts'
 
-const { url, driver, anchor, expiryMs, history, seed, only, ...given }: Asked = JSON.parse(process.argv[2]!)
+const { url, driver, anchor, expiryMs, history, seed, onlyRooms, ...given }: InstanceOptions = JSON.parse(
+  process.argv[2]!,
+)
 let { clockMs } = given
 const write = writeHistory(history)
-const lookEveryMs = 20
+const checkEveryMs = 20
 
 const TrueDate = Date
 class WrongDate extends TrueDate {
@@ -28,7 +30,7 @@ class WrongDate extends TrueDate {
 }
 globalThis.Date = WrongDate as DateConstructor
 
-/** While the server is away, or has no room, an instance is started again and again, as any supervisor does. */
+/** Opens Holdfast. Tries again while the server is down or full, as a process supervisor would. */
 async function open() {
   for (;;) {
     const sql = driver === 'postgres.js' ? postgres(url, { onnotice() {}, connect_timeout: 5, max: 5 }) : undefined
@@ -42,40 +44,40 @@ async function open() {
   }
 }
 
-const holds = new Set<{ id: string; handle: Holding; signal: AbortSignal; asks: boolean }>()
-let begun = 0
-let lastLookAt = performance.now()
+const holds = new Set<{ id: string; handle: Handle; signal: AbortSignal; readsHeld: boolean }>()
+let holdCount = 0
+let lastCheckAt = performance.now()
 
-/** Half of the holds rely on the signal alone, so that it is tested by itself: `held` would wake it. */
+/** Checks all holds. Half of them rely on the signal alone: a read of `held` would abort the signal, so the signal would not be tested. */
 setInterval(() => {
-  // First: the process may be frozen between any two lines of this.
+  // Before the checks, because the process may be frozen between any two lines.
   const at = now()
-  // After a pause of the whole process timers may run in any order: then the clock must be asked, as a user should.
-  const wasPaused = performance.now() - lastLookAt > 100
-  lastLookAt = performance.now()
+  // After a freeze, timers may run in any order. Then the check reads `held`, which compares the clock, as a user should.
+  const wasPaused = performance.now() - lastCheckAt > 100
+  lastCheckAt = performance.now()
   const ids: string[] = []
   for (const hold of holds) {
-    const stillHolds = wasPaused || hold.asks ? hold.handle.held : !hold.signal.aborted
+    const stillHolds = wasPaused || hold.readsHeld ? hold.handle.held : !hold.signal.aborted
     if (stillHolds) ids.push(hold.id)
     else holds.delete(hold)
   }
   if (ids.length > 0) write('still-holds', { ids }, at)
-}, lookEveryMs).unref()
+}, checkEveryMs).unref()
 
-/** Believes in what is held (`held`, `signal`, `fence`) for as long as `during` lasts, and looks at it all the while. */
-async function believe<Result>(
-  handle: Holding,
-  what: readonly string[],
+/** Records the hold of the handle in the history while `during` runs. */
+async function recordHold<Result>(
+  handle: Handle,
+  names: readonly string[],
   facts: object,
   during: () => Promise<Result>,
 ): Promise<Result | undefined> {
   const { signal, fence = handle.term } = handle
   const at = now()
   if (!handle.held) return
-  const id = `${process.pid}:${++begun}`
-  write('granted', { id, pid: process.pid, what, fence, ...facts }, at)
-  const hold = { id, handle, signal, asks: begun % 2 === 0 }
-  signal.addEventListener('abort', () => write('told', { id }))
+  const id = `${process.pid}:${++holdCount}`
+  write('granted', { id, pid: process.pid, names, fence, ...facts }, at)
+  const hold = { id, handle, signal, readsHeld: holdCount % 2 === 0 }
+  signal.addEventListener('abort', () => write('notified', { id }))
   holds.add(hold)
   try {
     return await during()
@@ -86,8 +88,8 @@ async function believe<Result>(
   }
 }
 
-/** What has only a signal, as somebody that holds: runs of schedules, of jobs. Asked for anew, it notices a pause of the whole process. */
-function byItsSignal(run: { signal: AbortSignal; fence: number }): Holding {
+/** Makes a handle for a run of a job or a schedule, which has only a signal. Reads `run.signal` each time, so that it notices a freeze. */
+function handleOf(run: { signal: AbortSignal; fence: number }): Handle {
   return {
     signal: run.signal,
     fence: run.fence,
@@ -101,42 +103,42 @@ const pool = new pg.Pool({ connectionString: url, max: 4, connectionTimeoutMilli
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
 
-/** A transaction of the user's own. */
+/** Runs `work` in a transaction of the user. */
 async function transaction<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> {
   let client: pg.PoolClient | undefined
   let broken: Error | undefined
   try {
     client = await pool.connect()
     await client.query('begin')
-    const answer = await work(client)
+    const result = await work(client)
     await client.query('commit')
-    return answer
+    return result
   } catch (error) {
     await client?.query('rollback').catch((failure) => {
       broken = failure
     })
-    if (error instanceof HoldfastError || (error as Error).cause === ofTheUser) throw error
-    throw new Error(`the transaction failed: ${(error as Error).message}`, { cause: ofTheUser })
+    if (error instanceof HoldfastError || (error as Error).cause === userError) throw error
+    throw new Error(`the transaction failed: ${(error as Error).message}`, { cause: userError })
   } finally {
     client?.release(broken)
   }
 }
 
-/** Marks errors that are the user's own business. */
-const ofTheUser = Symbol('of the user')
+/** Cause of errors that the user's own code throws. */
+const userError = Symbol('user error')
 
-/** A wait, an abort, or neither. Answers with the options, and with what takes the timer away again. */
-function impatience(random: Random): Impatience {
-  const manner = random.fraction()
-  if (manner < 0.35) return { options: { wait: random.below(50) }, forget() {} }
-  if (manner > 0.65) return { options: { wait: 15_000 }, forget() {} }
+/** Chooses a short wait, a long wait, or an abort. */
+function randomWait(random: Random): RandomWait {
+  const choice = random.fraction()
+  if (choice < 0.35) return { options: { wait: random.below(50) }, clear() {} }
+  if (choice > 0.65) return { options: { wait: 15_000 }, clear() {} }
   const abort = new AbortController()
   const timer = setTimeout(() => abort.abort(changedMyMind), random.below(50))
-  return { options: { signal: abort.signal }, forget: () => clearTimeout(timer) }
+  return { options: { signal: abort.signal }, clear: () => clearTimeout(timer) }
 }
-const changedMyMind = new Error('changed my mind', { cause: ofTheUser })
+const changedMyMind = new Error('changed my mind', { cause: userError })
 
-/** What must be expected of a database that is tormented: whatever can be tried again, what was waited for in vain, what was lost. */
+/** Errors that the faults explain, in addition to retryable ones: timeouts and losses. */
 const expected = new Set([
   'LOCK_TIMEOUT',
   'LOCK_LOST',
@@ -149,22 +151,22 @@ const expected = new Set([
   'RESOURCES_FAILED',
 ])
 const isExpected = (error: Partial<HoldfastError>) =>
-  error.cause === ofTheUser || error.retryable || expected.has(error.code ?? '')
+  error.cause === userError || error.retryable || expected.has(error.code ?? '')
 
-const resting = new AbortController()
+const finishing = new AbortController()
 
-/** Mostly for a moment, at times so long that a fault strikes meanwhile, and outlasts the expiry; until the signal says that it is over. */
-function keep(random: Random, signal?: AbortSignal, often = 0.05): Promise<void> {
-  const ms = random.chance(often) ? random.below(4 * expiryMs) : random.below(15)
-  const ends = [resting.signal, signal].filter((one) => one !== undefined)
+/** Pauses until the signal aborts: usually for a few milliseconds, sometimes longer than the expiry, so that a fault happens in between. */
+function pause(random: Random, signal?: AbortSignal, longShare = 0.05): Promise<void> {
+  const ms = random.chance(longShare) ? random.below(4 * expiryMs) : random.below(15)
+  const ends = [finishing.signal, signal].filter((one) => one !== undefined)
   return sleep(ms, undefined, { signal: AbortSignal.any(ends) }).catch(() => {})
 }
 
-const walking = new Set<string>()
+const activeFlows = new Set<string>()
 
 async function flow(name: string, step: (random: Random) => Promise<void>, random: Random) {
-  walking.add(name)
-  while (!resting.signal.aborted) {
+  activeFlows.add(name)
+  while (!finishing.signal.aborted) {
     try {
       await step(random)
     } catch (error) {
@@ -174,23 +176,24 @@ async function flow(name: string, step: (random: Random) => Promise<void>, rando
     }
     await sleep(random.below(12))
   }
-  walking.delete(name)
+  activeFlows.delete(name)
 }
 
 type Order = { order: keyof typeof orders }
 
 const orders = {
-  /** Begins nothing more. What waits without limit must be granted, now that everybody lets go. */
-  async rest({ tellAfterMs }: { tellAfterMs: number }) {
-    resting.abort()
+  /** Starts no more steps. All other processes release their holds as well, so every waiting call must be granted. */
+  async finish({ reportAfterMs }: { reportAfterMs: number }) {
+    finishing.abort()
     const late = setTimeout(() => {
-      for (const name of walking) write('wrong', { says: `in process ${process.pid} a step in ${name} does not end` })
-    }, tellAfterMs)
+      for (const name of activeFlows)
+        write('wrong', { text: `a step of ${name} in process ${process.pid} does not end` })
+    }, reportAfterMs)
     await Promise.all(flows)
     clearTimeout(late)
-    process.send?.('rested')
+    process.send?.('finished')
   },
-  /** Nothing of Holdfast may keep the process from ending by itself after this. */
+  /** Closes Holdfast. Afterwards, nothing in Holdfast may keep the process alive. */
   async close() {
     await holdfast.close()
     await pool.end()
@@ -199,7 +202,7 @@ const orders = {
   block({ ms }: { ms: number }) {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
   },
-  believeIn(message: { clockMs: number }) {
+  setClock(message: { clockMs: number }) {
     clockMs = message.clockMs
   },
 }
@@ -207,24 +210,24 @@ const orders = {
 process.on('message', ({ order, ...details }: Order) => orders[order](details as never))
 process.on('disconnect', () => process.exit())
 const holdfast = await open()
-const stage: Fixture = {
+const fixture: Fixture = {
   holdfast,
   pool,
   transaction,
-  believe,
-  byItsSignal,
-  keep,
-  impatience,
+  recordHold,
+  handleOf,
+  pause,
+  randomWait,
   sleep,
   write,
   expiryMs,
   anchor,
-  ofTheUser,
+  userError,
 }
-const flows = Object.entries(works)
-  .filter(([name]) => !only || only.includes(name))
+const flows = Object.entries(workloads)
+  .filter(([name]) => !onlyRooms || onlyRooms.includes(name))
   .flatMap(([name, work], room) => {
-    const { step, flows: count = 1 } = work(stage)
+    const { step, flows: count = 1 } = work(fixture)
     const walk = (at: number) => flow(`${name} ${at}`, step!, randomFrom(seed + 100 * room + at))
     return Array.from({ length: step ? count : 0 }, (_, at) => walk(at))
   })

@@ -1,5 +1,5 @@
-// npm run faults -- --mutants: whether the judge finds the bugs of mutations.ts. Each is planted in a copy of the built package, which
-// then meets the same torment, until it is found, a few times over.
+// npm run faults -- --mutants: tests whether the judge finds the bugs of mutations.ts. Each bug is planted in a copy of the built package. Then
+// the fault suite runs on this copy up to `maxRuns` times, until the judge finds the bug.
 import { execFile } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,13 +11,16 @@ import type { Outcome } from './cluster.ts'
 import { type Mutation, mutations } from './mutations.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** After so many runs a bug counts as not found, however slow the machine is. */
+/** Maximum number of runs per bug. */
 const maxRuns = 4
-/** A run of twenty seconds that takes so long hangs. */
-const longestMs = 240_000
+/** Time after which a run of 20 seconds counts as hanging. */
+const maxRunMs = 240_000
 
-/** Plants one bug and looks for it. Answers with what was found. */
-export async function hunt({ name, edits, only, among, expiry = 2, hangs = false }: Mutation, seed: number) {
+/** Plants one bug and runs the fault suite until the judge finds it. Returns the violation, if any. */
+export async function findBug(
+  { name, edits, onlyRooms, onlyFaults, expiry = 2, hangs = false }: Mutation,
+  seed: number,
+) {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-mutant-'))
   try {
     for (const part of ['dist', 'faults', 'package.json', 'test/property/random.ts', 'test/property/hostile.ts']) {
@@ -29,7 +32,7 @@ export async function hunt({ name, edits, only, among, expiry = 2, hangs = false
     let found: Violation | undefined
     let runs = 0
     while (!found && runs < maxRuns) {
-      const words = [
+      const args = [
         '--seconds',
         '20',
         '--every',
@@ -41,11 +44,11 @@ export async function hunt({ name, edits, only, among, expiry = 2, hangs = false
         '--seed',
         String(seed + runs++),
         '--rooms',
-        only.join(),
+        onlyRooms.join(),
         '--faults',
-        among.join(),
+        onlyFaults.join(),
       ]
-      found = await torment(folder, words, hangs)
+      found = await firstViolation(folder, args, hangs)
     }
     return { name, found, runs, tookMs: Math.round(performance.now() - from) }
   } finally {
@@ -60,31 +63,32 @@ function plant(file: string, from: string | RegExp, to: string, name: string) {
   writeFileSync(file, changed)
 }
 
-/** The first violation, if there is one. That something has not come to its end in time counts only for a bug that `hangs`. */
-async function torment(folder: string, words: string[], hangs: boolean) {
+/** Runs the fault suite and returns the first violation. Unfinished work counts only for a bug that `hangs`. */
+async function firstViolation(folder: string, args: string[], hangs: boolean) {
   const program = [...process.execArgv, join(folder, 'faults/run.ts')]
-  const run = promisify(execFile)(process.execPath, [...program, ...words, '--json', '--quiet'], {
+  const run = promisify(execFile)(process.execPath, [...program, ...args, '--json', '--quiet'], {
     maxBuffer: 2 ** 26,
-    timeout: longestMs,
+    timeout: maxRunMs,
     killSignal: 'SIGKILL',
   })
   const { stdout, stderr } = await run.catch((error) => error)
-  // Whatever went wrong before there was anything to judge.
-  if (!stdout?.startsWith('{')) throw new Error(`The faults came to no judgement: ${words.join(' ')}\n${stderr}`)
-  const { violations, unrest }: Outcome = JSON.parse(stdout)
-  return violations.find(({ says }) => hangs || !unrest.includes(says))
+  // The suite failed before the judge ran.
+  if (!stdout?.startsWith('{'))
+    throw new Error(`The fault suite failed before the judge ran: ${args.join(' ')}\n${stderr}`)
+  const { violations, unfinishedWork }: Outcome = JSON.parse(stdout)
+  return violations.find(({ text }) => hangs || !unfinishedWork.includes(text))
 }
 
-export async function huntAll(names: string[], seed: number, say: (line: string) => void) {
-  const outcomes: Awaited<ReturnType<typeof hunt>>[] = []
+export async function findBugs(names: string[], seed: number, log: (line: string) => void) {
+  const outcomes: Awaited<ReturnType<typeof findBug>>[] = []
   for (const mutation of mutations.filter(
     ({ name }) => names.length === 0 || names.some((one) => name.includes(one)),
   )) {
-    const outcome = await hunt(mutation, seed)
+    const outcome = await findBug(mutation, seed)
     outcomes.push(outcome)
     const { name, found, runs, tookMs } = outcome
-    say(
-      `${found ? 'found' : 'MISSED'}  ${(tookMs / 1_000).toFixed(0).padStart(3)} s, ${runs} ${runs === 1 ? 'run ' : 'runs'}  ${name}: ${found ? `${found.promise}: ${found.says}` : 'nothing'}`,
+    log(
+      `${found ? 'found' : 'MISSED'}  ${(tookMs / 1_000).toFixed(0).padStart(3)} s, ${runs} ${runs === 1 ? 'run ' : 'runs'}  ${name}: ${found ? `${found.guarantee}: ${found.text}` : 'nothing'}`,
     )
   }
   return outcomes

@@ -1,22 +1,22 @@
-// Bugs that are planted to see whether the judge finds them: each changes the built package in one place, as somebody might by mistake.
+// Plausible bugs. `npm run faults -- --mutants` plants each of them in the built package, to test whether the judge finds it.
 
 const functions = (room: string) => `dist/${room}/functions.sql`
 
 export interface Mutation {
   readonly name: string
   readonly edits: readonly (readonly [file: string, from: string | RegExp, to: string])[]
-  readonly only: readonly string[]
-  readonly among: readonly string[]
-  /** In seconds. */
+  /** Rooms and faults that trigger the bug soonest. */
+  readonly onlyRooms: readonly string[]
+  readonly onlyFaults: readonly string[]
+  /** Expiry in seconds. */
   readonly expiry?: number
-  /** The bug is that something does not come to its end. */
+  /** Whether the effect of the bug is work that never ends. */
   readonly hangs?: boolean
 }
 
-/** `among` and `only` name the faults and the rooms that meet the bug soonest: not what it is, but where one would look. */
 export const mutations: readonly Mutation[] = [
   {
-    name: 'the guard does not look at fences',
+    name: 'the guard does not compare fences',
     edits: [
       [functions('postgres'), 'where known.fence <= excluded.fence', 'where true'],
       [functions('postgres'), 'if session is not null and pg_try', 'if false and pg_try'],
@@ -26,32 +26,32 @@ export const mutations: readonly Mutation[] = [
         'if false and not exists (select from holdfast.lease where lease.key = guard_lease',
       ],
     ],
-    only: ['locks', 'leases', 'elections'],
-    among: ['cut', 'freeze', 'delay'],
+    onlyRooms: ['locks', 'leases', 'elections'],
+    onlyFaults: ['cut', 'freeze', 'delay'],
   },
   {
     name: 'the client trusts a session for longer than the server does',
     edits: [['dist/postgres/presence.js', 'return expiryMs - Math.max(200, expiryMs * 0.1)', 'return expiryMs * 3']],
-    only: ['locks', 'elections'],
-    among: ['cut', 'freeze'],
+    onlyRooms: ['locks', 'elections'],
+    onlyFaults: ['cut', 'freeze'],
   },
   {
     name: 'the client trusts a lease for longer than the server does',
     edits: [['dist/leases/lease-hold.js', 'return ttlMs - Math.max(100, ttlMs * 0.1)', 'return ttlMs * 3']],
-    only: ['leases'],
-    among: ['cut', 'freeze'],
+    onlyRooms: ['leases'],
+    onlyFaults: ['cut', 'freeze'],
   },
   {
-    name: 'nobody looks for a lease when a lock was granted',
+    name: 'a lock is granted without a check for a lease of the name',
     edits: [
       ['dist/locks/locks.sql', /not holdfast\.is_leased\(\$1::bigint\)/g, 'true'],
       ['dist/locks/locks.sql', 'holdfast.leased_keys(array(select key from tried where granted))', 'array[]::bigint[]'],
     ],
-    only: ['locks', 'leases'],
-    among: ['lose an answer'],
+    onlyRooms: ['locks', 'leases'],
+    onlyFaults: ['lose an answer'],
   },
   {
-    name: 'a lease is released by its name alone',
+    name: 'a lease is released without a check of its holder',
     edits: [
       [
         functions('leases'),
@@ -59,11 +59,11 @@ export const mutations: readonly Mutation[] = [
         '',
       ],
     ],
-    only: ['leases'],
-    among: ['cut', 'freeze', 'lose an answer'],
+    onlyRooms: ['leases'],
+    onlyFaults: ['cut', 'freeze', 'lose an answer'],
   },
   {
-    name: 'a lease is granted shortly before it is over',
+    name: 'a lease is granted again shortly before it expires',
     edits: [
       [
         functions('leases'),
@@ -71,11 +71,11 @@ export const mutations: readonly Mutation[] = [
         "where held.expires_at <= clock_timestamp() + interval '300 ms'",
       ],
     ],
-    only: ['leases'],
-    among: ['cut', 'freeze', 'lose an answer'],
+    onlyRooms: ['leases'],
+    onlyFaults: ['cut', 'freeze', 'lose an answer'],
   },
   {
-    name: 'who comes after a restart does not wait for those from before',
+    name: 'new instances do not wait for earlier instances after a restart',
     edits: [
       [
         functions('postgres'),
@@ -88,23 +88,23 @@ export const mutations: readonly Mutation[] = [
         'where false',
       ],
     ],
-    only: ['locks', 'elections', 'leases'],
-    among: ['cut', 'restart'],
-    // So that somebody believes for long enough to see a server come back.
+    onlyRooms: ['locks', 'elections', 'leases'],
+    onlyFaults: ['cut', 'restart'],
+    // Long enough that a holder is still trusted when the server is back.
     expiry: 6,
   },
   {
-    name: 'after a restore neither the clock nor the tables show where numbers go on',
+    name: 'neither the clock nor the tables determine where numbers continue after a restore',
     edits: [
       [functions('postgres'), /(create or replace function holdfast\.clock_floor\(.*?as \$\$ select )/s, '$10 * '],
       [functions('postgres'), 'was_behind := holdfast.catch_up_sequences();', ''],
     ],
-    only: ['locks', 'elections', 'jobs'],
-    // Rarely enough that something is granted in between.
-    among: ['restore', ...Array(9).fill('move a clock')],
+    onlyRooms: ['locks', 'elections', 'jobs'],
+    // Restores are rare enough that grants happen between two of them.
+    onlyFaults: ['restore', ...Array(9).fill('move a clock')],
   },
   {
-    name: 'a restore is not noticed',
+    name: 'a restore is not detected',
     edits: [
       [
         functions('postgres'),
@@ -115,22 +115,22 @@ export const mutations: readonly Mutation[] = [
       [functions('postgres'), 'and written_by = xmin', ''],
       [functions('postgres'), 'and fence_floor <= (select last_value from holdfast.fence)', ''],
     ],
-    only: ['jobs'],
-    // Rarely enough that something is granted in between.
-    among: ['restore', ...Array(9).fill('move a clock')],
+    onlyRooms: ['jobs'],
+    // Restores are rare enough that grants happen between two of them.
+    onlyFaults: ['restore', ...Array(9).fill('move a clock')],
   },
   {
-    name: 'a leader does not hear that its term is over',
+    name: 'a leader is not notified that its term has ended',
     edits: [
       ['dist/postgres/held-work.js', '[name.signal, ...signals].map(', 'signals.map('],
       ['dist/postgres/held-work.js', 'if (!this.#name.held && this.#name.signal.aborted)', 'if (false)'],
     ],
-    only: ['elections'],
-    // Whoever was frozen asks anew, and is told: nothing of this bug shows then.
-    among: ['cut', 'terminate'],
+    onlyRooms: ['elections'],
+    // Not `freeze`: a thawed process reads the clock, so this bug has no effect.
+    onlyFaults: ['cut', 'terminate'],
   },
   {
-    name: 'whoever is present counts as gone',
+    name: 'a live instance counts as dead',
     edits: [
       [
         functions('postgres'),
@@ -138,21 +138,21 @@ export const mutations: readonly Mutation[] = [
         'if false then',
       ],
     ],
-    only: ['limits', 'once', 'jobs', 'schedules'],
-    among: ['kill', 'cut'],
+    onlyRooms: ['limits', 'once', 'jobs', 'schedules'],
+    onlyFaults: ['kill', 'cut'],
   },
   {
-    name: 'permits are handed on without a look at how many there are',
+    name: 'permits are granted without a check of how many are in use',
     edits: [[functions('limits'), 'exit when in_use + head.weight > head.max;', '']],
-    only: ['limits'],
-    among: ['kill'],
+    onlyRooms: ['limits'],
+    onlyFaults: ['kill'],
   },
   {
     name: 'a dead session keeps its permits',
     hangs: true,
     edits: [[functions('limits'), 'if holdfast.is_present(part.session) then', 'if true then']],
-    only: ['limits'],
-    among: ['kill', 'terminate'],
+    onlyRooms: ['limits'],
+    onlyFaults: ['kill', 'terminate'],
   },
   {
     name: 'a window skips late commits',
@@ -163,8 +163,8 @@ export const mutations: readonly Mutation[] = [
         '$1and false $2',
       ],
     ],
-    only: ['jobs'],
-    among: ['kill', 'freeze'],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['kill', 'freeze'],
   },
   {
     name: 'the frontier is read before the lock',
@@ -179,37 +179,37 @@ export const mutations: readonly Mutation[] = [
         /(order by number desc\s+limit 1;\n)(\s+if f\.number is null then)/,
         "$1      perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), levels.queues[level]::bit(32)::integer);\n$2",
       ],
-      // Otherwise the primary key makes two claims of the same jobs an error.
+      // Otherwise two claims of the same jobs violate the primary key.
       [
         functions('jobs'),
         'f.at_xid, f.at_entry, f.is_read);',
         'f.at_xid, f.at_entry, f.is_read) on conflict do nothing;',
       ],
     ],
-    only: ['jobs'],
-    among: ['delay', 'kill'],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['delay', 'kill'],
   },
   {
-    name: 'a worker ends jobs by a claim that was taken over',
+    name: 'a worker ends a job that another worker has taken over',
     edits: [
       [
         functions('jobs'),
         'join claimed on claimed.id = asked.id and claimed.fence = asked.fence',
         'cross join lateral (values (asked.fence, 0, now())) as claimed (fence, session, claimed_at)',
       ],
-      // Otherwise the end that the take-over recorded keeps the late one out.
+      // Otherwise the end that the takeover recorded makes the late end fail.
       [functions('jobs'), 'and e.fence = any(fences)', 'and e.fence = any(fences) and e.is_done'],
     ],
-    only: ['jobs'],
-    among: ['cut', 'freeze'],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['cut', 'freeze'],
   },
   {
-    name: 'a take-over forgets a job',
+    name: 'a takeover forgets a job',
     edits: [
       [functions('jobs'), "'crashed')) from unnest(one.ids) as id", "'crashed')) from unnest(one.ids[2:]) as id"],
     ],
-    only: ['jobs'],
-    among: ['kill'],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['kill'],
   },
   {
     name: 'restored jobs keep the transaction ids of another cluster',
@@ -217,18 +217,18 @@ export const mutations: readonly Mutation[] = [
       [functions('postgres'), 'era = server_generation.era + is_elsewhere::integer', 'era = server_generation.era'],
       [functions('jobs'), 'select era + holdfast.is_another_cluster()::integer from', 'select era from'],
     ],
-    only: ['jobs'],
-    // Rarely enough that something is enqueued in between.
-    among: ['restore', ...Array(9).fill('move a clock')],
+    onlyRooms: ['jobs'],
+    // Restores are rare enough that jobs are enqueued between two of them.
+    onlyFaults: ['restore', ...Array(9).fill('move a clock')],
   },
   {
-    name: 'a lane has room for one more',
+    name: 'a lane runs one job too many',
     edits: [[functions('jobs'), 'max - active,', 'max + 1 - active,']],
-    only: ['jobs'],
-    among: ['kill'],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['kill'],
   },
   {
-    name: 'a run in flight can be claimed again',
+    name: 'a key can be claimed again while its run is in progress',
     edits: [
       [functions('once'), "when 'in-flight' then holdfast.is_present(delivery.session)", "when 'in-flight' then false"],
       [functions('once'), "when 'in-flight' then not holdfast.is_present(held.session)", "when 'in-flight' then true"],
@@ -239,31 +239,31 @@ export const mutations: readonly Mutation[] = [
         "and delivery.state = 'in-flight'",
       ],
     ],
-    only: ['once'],
-    among: ['cut', 'freeze'],
+    onlyRooms: ['once'],
+    onlyFaults: ['cut', 'freeze'],
   },
   {
-    name: 'webhooks do not compare what they deliver',
+    name: 'webhooks do not compare payloads',
     edits: [['dist/http/webhooks.js', 'fingerprint: digestOf(content)', '']],
-    only: ['once'],
-    among: ['kill'],
+    onlyRooms: ['once'],
+    onlyFaults: ['kill'],
   },
   {
-    name: 'a fingerprint is not compared',
+    name: 'once does not compare fingerprints',
     edits: [['dist/once/once.js', 'known !== null && fingerprint !== known', 'known !== null && false']],
-    only: ['once'],
-    among: ['kill'],
+    onlyRooms: ['once'],
+    onlyFaults: ['kill'],
   },
   {
-    name: 'a tick is taken without a look at who was first',
+    name: 'a tick is claimed without a check whether another instance has claimed it',
     edits: [
       [functions('schedules'), "and s.next_at = coalesce((a.older -> 0 ->> 'first_at')::timestamptz, a.ticks[1])", ''],
     ],
-    only: ['schedules'],
-    among: ['kill', 'freeze'],
+    onlyRooms: ['schedules'],
+    onlyFaults: ['kill', 'freeze'],
   },
   {
-    name: 'nobody takes over the run of somebody who died',
+    name: 'no instance takes over the run of a dead instance',
     hangs: true,
     edits: [
       [
@@ -272,11 +272,11 @@ export const mutations: readonly Mutation[] = [
         '$1    return;\n',
       ],
     ],
-    only: ['schedules'],
-    among: ['kill', 'freeze'],
+    onlyRooms: ['schedules'],
+    onlyFaults: ['kill', 'freeze'],
   },
   {
-    name: 'a look at what a handler threw can throw',
+    name: 'the inspection of a value that a handler threw can throw',
     edits: [
       [
         'dist/base/user-values.js',
@@ -289,7 +289,7 @@ export const mutations: readonly Mutation[] = [
         'return value?.[key];',
       ],
     ],
-    only: ['jobs', 'schedules', 'elections'],
-    among: ['kill'],
+    onlyRooms: ['jobs', 'schedules', 'elections'],
+    onlyFaults: ['kill'],
   },
 ]

@@ -1,16 +1,16 @@
-// Does what the plan says. Each fault begins, and answers with what ends it again, if it lasts. What takes locks away in the same
-// instant in which it says so is noted in the history with the processes that it strikes: no deadline can come before it.
+// Injects the faults. Each function starts one fault. If the fault lasts, the function returns another function that ends it. Faults that end
+// sessions are recorded in the history, because PostgreSQL releases the locks of a session before it notifies the holder.
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import type { Torment } from './cluster.ts'
+import type { FaultContext } from './cluster.ts'
 import type { Step } from './plan.ts'
 
 const commandLine = fileURLToPath(new URL('../dist/cli/bin.js', import.meta.url))
 
-/** A connection of the nemesis' own: whatever it does may fail when something else strikes. */
+/** Opens a connection of the nemesis. Other faults may end this connection. */
 async function session(url: string) {
   const client = new pg.Client({ connectionString: url, application_name: 'nemesis', connectionTimeoutMillis: 5_000 })
   client.on('error', () => {})
@@ -18,7 +18,7 @@ async function session(url: string) {
   return client
 }
 
-/** Transaction ids below 3 and the largest snapshot are no ids of transactions, but marks. */
+/** Functions that add to transaction ids. Ids below 3 and above 9000000000000000000 are special values and stay the same. */
 const movedIds = `
 create or replace function pg_temp.moved(xid xid8, ahead integer) returns xid8 language sql as $$
   select case when xid < '3' or xid > '9000000000000000000' then xid else (xid::text::bigint + ahead)::text::xid8 end
@@ -30,53 +30,55 @@ create or replace function pg_temp.moved(snapshot pg_snapshot, ahead integer) re
   )::pg_snapshot
 $$`
 
-/** Each finds those details in its step that the plan gives to it. */
-type Act = (world: Torment, step: Required<Step>) => unknown
+/** Starts a fault. The step has the details that the plan generates for this fault. */
+type Act = (cluster: FaultContext, step: Required<Step>) => unknown
 
 export const faults: Record<string, Act> = {
-  async kill({ places }, { on }) {
-    await places[on]!.kill()
-    return () => places[on]!.start()
+  async kill({ members }, { on }) {
+    await members[on]!.kill()
+    return () => members[on]!.start()
   },
 
-  freeze({ places }, { on, forMs }) {
-    places[on]!.deafen(forMs)
-    places[on]!.freeze()
-    return () => places[on]!.thaw()
+  freeze({ members }, { on, forMs }) {
+    members[on]!.markUnreachable(forMs)
+    members[on]!.freeze()
+    return () => members[on]!.thaw()
   },
 
-  cut({ places }, { on, forMs, directions, forgets }) {
-    places[on]!.deafen(forMs)
-    places[on]!.network.cut(directions, forgets)
-    return () => places[on]!.network.heal()
+  cut({ members }, { on, forMs, directions, forgets }) {
+    members[on]!.markUnreachable(forMs)
+    members[on]!.network.cut(directions, forgets)
+    return () => members[on]!.network.heal()
   },
 
-  'lose an answer'({ places }, { on }) {
-    places[on]!.deafen(0)
-    places[on]!.network.loseAnAnswer()
+  'lose an answer'({ members }, { on }) {
+    members[on]!.markUnreachable(0)
+    members[on]!.network.loseAnAnswer()
   },
 
-  delay({ places }, { on, forMs, ms }) {
-    places[on]!.deafen(forMs)
-    places[on]!.network.delay(ms)
-    return () => places[on]!.network.delay(0)
+  delay({ members }, { on, forMs, ms }) {
+    members[on]!.markUnreachable(forMs)
+    members[on]!.network.delay(ms)
+    return () => members[on]!.network.delay(0)
   },
 
-  block({ places }, { on, ms }) {
-    places[on]!.deafen(ms)
-    places[on]!.order('block', { ms })
+  block({ members }, { on, ms }) {
+    members[on]!.markUnreachable(ms)
+    members[on]!.order('block', { ms })
   },
 
-  'move a clock'({ places }, { on, clockMs }) {
-    places[on]!.order('believeIn', { clockMs })
+  'move a clock'({ members }, { on, clockMs }) {
+    members[on]!.order('setClock', { clockMs })
   },
 
   /**
-   * Sessions of the fleet, but for those of whoever cannot hear of it: no lock of PostgreSQL survives both, and nobody could know (decision
-   * 9). Poolers and pools have sessions that are nobody's alone.
+   * Ends sessions of the fleet, except those of members that cannot be notified. PostgreSQL would grant the lock of such a session to another
+   * process while its holder could not know of the loss (decision 9). Sessions of poolers and pools belong to no single member.
    */
-  async terminate({ url, places, ending }, { part, draw }) {
-    const deaf = places.filter(({ isDeaf }) => isDeaf).map(({ instanceId }) => `holdfast ${instanceId}`)
+  async terminate({ url, members, ending }, { part, draw }) {
+    const unreachable = members
+      .filter(({ isUnreachable }) => isUnreachable)
+      .map(({ instanceId }) => `holdfast ${instanceId}`)
     const client = await session(url)
     const end = ending('all')
     try {
@@ -84,7 +86,7 @@ export const faults: Record<string, Act> = {
         `select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and application_name like 'holdfast%' and application_name <> all($1)
            and abs(hashint4(pid + $2)) % 100 < 100 * $3::float8`,
-        [deaf, draw, part],
+        [unreachable, draw, part],
       )
     } finally {
       end()
@@ -101,7 +103,7 @@ export const faults: Record<string, Act> = {
     }
   },
 
-  /** As when the kernel kills one for its memory: the server ends all of them, and recovers. */
+  /** Kills a server process, as the kernel does when memory runs out. The server ends all sessions and recovers. */
   async 'crash a backend'({ url, ending }) {
     const client = await session(url)
     const { rows } = await client.query('select pg_backend_pid() as pid')
@@ -121,16 +123,16 @@ export const faults: Record<string, Act> = {
   },
 
   /**
-   * Does to the tables what a restore into another cluster does. The sequences go back to where they were at the beginning. The stored
-   * transaction ids are by `ahead` larger than those that this cluster assigns. Another transaction has written the row of fencing. The
-   * rows stay, so that there is something to judge.
+   * Changes the database as a restore into another cluster does. The sequences return to their first values. The stored transaction ids are
+   * larger, by `ahead`, than those that this cluster assigns. Another transaction has written the row of `server_generation`. The rows of the
+   * other tables stay, because the judge needs them.
    */
   async restore({ url, backup, ending }, { ahead }) {
     const client = await session(url)
     const end = ending('all')
     try {
       await client.query("set lock_timeout = '5s'; begin")
-      // Nothing is granted or enqueued in between.
+      // These locks prevent grants and enqueues until the commit.
       await client.query('lock table holdfast.server_generation, holdfast.lease in access exclusive mode')
       const { rows: others } = await client.query(
         `select pid, pg_terminate_backend(pid) from pg_stat_activity
@@ -157,17 +159,17 @@ export const faults: Record<string, Act> = {
 
   async 'fill the lock table'({ url }) {
     const client = await session(url)
-    // Locks that a failed statement has taken are kept by the session.
+    // The statement fails when the lock table is full. The session keeps the locks that it has.
     await client.query('select pg_advisory_lock_shared(-7, n) from generate_series(1, 1000000) as n').catch(() => {})
     return () => client.end()
   },
 
-  async 'fill the connections'({ url }) {
+  async 'use up the connections'({ url }) {
     const clients: pg.Client[] = []
     try {
       for (;;) clients.push(await session(url))
     } catch {
-      // There is no more room.
+      // The server has no free connection slot.
     }
     return () => Promise.all(clients.map((client) => client.end()))
   },

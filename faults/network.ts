@@ -1,5 +1,5 @@
-// The network before an instance. It stands between it and the server, and does what networks do: it keeps what is sent for a while, loses
-// it, delays it, or loses one answer, and neither side is told.
+// A simulated network between an instance and the server. It delays or drops data, or drops the response to one statement. Neither side is
+// notified.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
 export type Direction = 'to-server' | 'to-client'
@@ -15,13 +15,13 @@ export class Network {
   static async before(url: string) {
     const network = new Network()
     network.#target = new URL(url)
-    // What a client sends before its end may be on its way still.
+    // A client may close the connection while data that it sent is still delayed.
     network.#server = createServer({ allowHalfOpen: true }, (client) => network.#link(client))
     await new Promise<unknown>((resolve) => network.#server.listen(0, '127.0.0.1', () => resolve(undefined)))
     return network
   }
 
-  /** The same address, by way of this network. */
+  /** Returns the URL of the same database through this network. */
   through(url: string) {
     const changed = new URL(url)
     changed.hostname = '127.0.0.1'
@@ -30,9 +30,9 @@ export class Network {
   }
 
   /**
-   * Nothing arrives any more in these directions, not even the news that somebody has closed; who connects now gets no answer either.
-   * When it is healed, what was sent meanwhile arrives late, as TCP sends it again, unless it `forgets`: then these connections stay silent
-   * for ever, as behind a router that was restarted.
+   * Stops all data in these directions, including the notification that a connection was closed. New connections receive no response either.
+   * After `heal`, the data arrives late, as if TCP sent it again. With `forgets`, the connections stay silent for ever, as after the restart of
+   * a router.
    */
   cut(directions: Direction[], forgets = false) {
     for (const direction of directions) this.#cut.add(direction)
@@ -50,12 +50,12 @@ export class Network {
     return this.#cut.size > 0
   }
 
-  /** From now on everything takes so much longer, one way. */
+  /** Delays all data from now on, by `ms` in each direction. */
   delay(ms: number) {
     this.#delayMs = ms
   }
 
-  /** The next statement reaches the server, and no answer on that connection comes back any more. */
+  /** Lets the next statement reach the server, and then drops everything that the server sends on that connection. */
   loseAnAnswer() {
     this.#isToLoseAnAnswer = true
   }
@@ -79,7 +79,7 @@ export class Network {
   }
 }
 
-/** One connection. */
+/** One connection through the network. */
 class Link {
   #sides: Record<Direction, Socket>
   #lost = new Set<Direction>()
@@ -91,12 +91,12 @@ class Link {
     this.#pass('to-client', server, client, delayMs, () => {})
   }
 
-  /** What is sent that way waits. */
+  /** Holds back the data of a direction. */
   hold(direction: Direction) {
     this.#sides[direction].pause()
   }
 
-  /** What is sent that way is taken in and dropped, for ever. */
+  /** Reads and drops the data of a direction, for ever. */
   lose(direction: Direction) {
     this.#lost.add(direction)
   }
@@ -110,7 +110,7 @@ class Link {
   }
 
   #pass(direction: Direction, from: Socket, to: Socket, delayMs: () => number, onSent: () => void) {
-    // The end of a connection travels as its bytes do: after them, and as late. One timer for all, for two may fire in any order.
+    // The end of a connection is delayed like its data, and comes after it. One timer serves the queue, because two timers may fire in any order.
     const travelling: { due: number; work: () => void }[] = []
     const arrive = () => {
       while (travelling[0] && travelling[0].due - performance.now() < 0.5) travelling.shift()!.work()

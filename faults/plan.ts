@@ -1,16 +1,17 @@
-// The plan of a run: what happens when, to whom and for how long. The same seed gives the same plan.
+// The plan of a run: the faults with their times, targets and durations. The same seed generates the same plan.
 import { type Random, randomFrom } from '../test/property/random.ts'
 import type { Direction } from './network.ts'
 
 const hourMs = 3_600_000
-/** Shorter than the expiry, about as long, and longer. */
-const spells = [0.15, 0.75, 1.05, 1.3, 2.25]
-const ways: Direction[][] = [['to-server', 'to-client'], ['to-server'], ['to-client']]
+/** Durations of faults, as multiples of the expiry. */
+const durations = [0.15, 0.75, 1.05, 1.3, 2.25]
+const directionSets: Direction[][] = [['to-server', 'to-client'], ['to-server'], ['to-client']]
 
-/** What happens, when, and its details: each fault has its own. */
+/** One fault of the plan, with its time and the details of its kind. */
 export interface Step {
   at: number
   fault: string
+  /** Index of the member that the fault hits. Undefined for server-wide faults. */
   on?: number
   forMs?: number
   ms?: number
@@ -21,32 +22,32 @@ export interface Step {
   draw?: number
   mode?: 'fast' | 'immediate'
   table?: string
-  /** In transaction ids. */
+  /** Number of transaction ids. */
   ahead?: number
 }
 
-interface Drawn {
+interface Generator {
   random: Random
   on(): number
-  spell(): number
+  duration(): number
 }
 
-/** How often each fault comes beside the others, and its details. `on` is the place of an instance. */
-const faults: Record<string, { weight: number; draw(drawn: Drawn): Omit<Step, 'at' | 'fault'> }> = {
+/** Relative frequency and details of each fault. */
+const faults: Record<string, { weight: number; draw(generator: Generator): Omit<Step, 'at' | 'fault'> }> = {
   kill: { weight: 6, draw: ({ random, on }) => ({ on: on(), forMs: random.below(1_500) }) },
-  freeze: { weight: 6, draw: ({ on, spell }) => ({ on: on(), forMs: spell() }) },
+  freeze: { weight: 6, draw: ({ on, duration }) => ({ on: on(), forMs: duration() }) },
   cut: {
     weight: 7,
-    draw: ({ random, on, spell }) => ({
+    draw: ({ random, on, duration }) => ({
       on: on(),
-      forMs: spell(),
-      directions: random.pick(ways),
+      forMs: duration(),
+      directions: random.pick(directionSets),
       forgets: random.chance(0.3),
     }),
   },
   'lose an answer': { weight: 5, draw: ({ on }) => ({ on: on() }) },
   delay: { weight: 2, draw: ({ random, on }) => ({ on: on(), forMs: 3_000, ms: 10 + random.below(200) }) },
-  block: { weight: 2, draw: ({ on, spell }) => ({ on: on(), ms: spell() }) },
+  block: { weight: 2, draw: ({ on, duration }) => ({ on: on(), ms: duration() }) },
   'move a clock': { weight: 2, draw: ({ random, on }) => ({ on: on(), clockMs: (random.below(49) - 24) * hourMs }) },
   terminate: { weight: 6, draw: ({ random }) => ({ part: random.pick([0.2, 0.5, 1]), draw: random.below(1_000) }) },
   restart: { weight: 1, draw: ({ random }) => ({ mode: random.pick(['fast', 'immediate']) }) },
@@ -54,7 +55,7 @@ const faults: Record<string, { weight: number; draw(drawn: Drawn): Omit<Step, 'a
   restore: { weight: 1, draw: ({ random }) => ({ ahead: random.below(1_000_000) }) },
   'restart the pooler': { weight: 1, draw: () => ({}) },
   'fill the lock table': { weight: 1, draw: ({ random }) => ({ forMs: random.below(2_000) }) },
-  'fill the connections': { weight: 1, draw: ({ random }) => ({ forMs: random.below(2_000) }) },
+  'use up the connections': { weight: 1, draw: ({ random }) => ({ forMs: random.below(2_000) }) },
   'forget a snapshot': { weight: 2, draw: ({ random }) => ({ forMs: 2_000 + random.below(8_000) }) },
   'build an index': {
     weight: 2,
@@ -65,26 +66,26 @@ const faults: Record<string, { weight: number; draw(drawn: Drawn): Omit<Step, 'a
 
 export const faultNames = Object.keys(faults)
 
-export interface Planned {
+export interface PlanOptions {
   seed: number
   seconds: number
-  /** How many instances there are. */
+  /** Number of instances. */
   size: number
   expiryMs: number
   everyMs: number
-  /** Which faults there may be, all alike then. */
-  among: string[] | undefined
+  /** Faults to choose from, all with the same frequency. Undefined means all faults with their own frequencies. */
+  onlyFaults: string[] | undefined
 }
 
-export function planOf({ seed, seconds, size, expiryMs, everyMs, among }: Planned): Step[] {
+export function planOf({ seed, seconds, size, expiryMs, everyMs, onlyFaults }: PlanOptions): Step[] {
   const random = randomFrom(seed)
-  const choice = among ?? faultNames.flatMap((fault) => Array.from({ length: faults[fault]!.weight }, () => fault))
+  const choice = onlyFaults ?? faultNames.flatMap((fault) => Array.from({ length: faults[fault]!.weight }, () => fault))
   const on = () => random.below(size)
-  const spell = () => Math.round(random.pick(spells) * expiryMs)
+  const duration = () => Math.round(random.pick(durations) * expiryMs)
   const steps: Step[] = []
   for (let at = random.below(everyMs); at < 1_000 * seconds; at += random.below(2 * everyMs)) {
     const fault = random.pick(choice)
-    steps.push({ at, fault, ...faults[fault]!.draw({ random, on, spell }) })
+    steps.push({ at, fault, ...faults[fault]!.draw({ random, on, duration }) })
   }
   return steps
 }

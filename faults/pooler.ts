@@ -1,4 +1,4 @@
-// A PgBouncer before a server, where the program is installed. It ends with this process, however that ends.
+// PgBouncer in front of a server, if the program is installed. PgBouncer ends when this process ends, also after a crash.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -21,18 +21,18 @@ export const hasPgBouncer = program !== undefined
 
 export interface PoolerOptions {
   mode?: 'transaction' | 'session'
-  /** How many backends it opens for each database. */
+  /** Maximum number of server connections per database. */
   backends?: number
-  /** Hands out the backend that has rested longest; otherwise the one that was used last. */
+  /** Whether PgBouncer uses the server connection that has been idle longest. Otherwise it uses the one that was used last. */
   roundRobin?: boolean
 }
 
 export interface Pooler {
-  /** The same database, through the pooler. */
+  /** Returns the URL of the same database through the pooler. */
   through(url: string): string
-  /** Killed, and started again. */
+  /** Kills PgBouncer and starts it again. */
   restart(): Promise<void>
-  /** Ends it, as a crash would. */
+  /** Kills PgBouncer. */
   stop(): Promise<void>
 }
 
@@ -41,7 +41,7 @@ export async function startPooler(
   { mode = 'transaction', backends = 20, roundRobin = false }: PoolerOptions = {},
 ): Promise<Pooler> {
   const server = new URL(url)
-  // It refuses to run as root, just as PostgreSQL does.
+  // PgBouncer refuses to run as root, as PostgreSQL does.
   const user = await chooseUser(undefined)
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-pgbouncer-'))
   const file = join(directory, 'pgbouncer.ini')
@@ -76,7 +76,7 @@ server_round_robin = ${roundRobin ? 1 : 0}
     watchdog.watch(child.pid)
     const deadline = performance.now() + startWithinMs
     while (!(await accepts(port))) {
-      if (!isAlive(child) || performance.now() > deadline) throw new Error(`PgBouncer did not start. It said:\n${log}`)
+      if (!isAlive(child) || performance.now() > deadline) throw new Error(`PgBouncer did not start. Its log:\n${log}`)
       await sleep(20)
     }
   }
@@ -113,10 +113,10 @@ function quoted(value: string) {
 function accepts(port: number) {
   return new Promise<boolean>((resolve) => {
     const socket = connect(port, '127.0.0.1')
-    const answer = (yes: boolean) => () => {
+    const settle = (isAccepted: boolean) => () => {
       socket.destroy()
-      resolve(yes)
+      resolve(isAccepted)
     }
-    socket.once('connect', answer(true)).once('error', answer(false))
+    socket.once('connect', settle(true)).once('error', settle(false))
   })
 }

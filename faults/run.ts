@@ -1,14 +1,14 @@
 // npm run faults [-- --seconds 60 --seed 1 --size 5 --expiry 2 --every 0.9 --patience 75 --faults kill,cut --rooms locks,jobs --json --quiet]
 // npm run faults -- --mutants [name…]
 //
-// Torments a fleet and proves what must always be true; or, with mutants, whether that proof finds the bugs that are planted. Ends with 1
-// when something was not true, or a bug was not found.
+// Injects faults into a fleet and checks the guarantees. With --mutants, tests whether these checks find planted bugs. The exit code is 1 if a
+// guarantee was violated or a bug was not found.
 import { parseArgs } from 'node:util'
-import { torment } from './cluster.ts'
-import { huntAll } from './mutants.ts'
+import { runFaults } from './cluster.ts'
+import { findBugs } from './mutants.ts'
 import { faultNames } from './plan.ts'
-import { show } from './report.ts'
-import { works } from './work/index.ts'
+import { formatReport } from './report.ts'
+import { workloads } from './work/index.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -31,26 +31,26 @@ function listOf(given: string | undefined, known: string[], what: string) {
   const list = given?.split(',')
   const unknown = list?.find((one) => !known.includes(one))
   if (unknown === undefined) return list
-  console.error(`There is no ${what} "${unknown}": there are ${known.join(', ')}`)
+  console.error(`Unknown ${what} "${unknown}". Known: ${known.join(', ')}`)
   process.exit(2)
 }
 
-const asked = {
+const options = {
   seconds: Number(values.seconds),
   seed: Number(values.seed),
   size: Number(values.size),
   expiryMs: 1_000 * Number(values.expiry),
   everyMs: 1_000 * Number(values.every),
   patienceMs: 1_000 * Number(values.patience),
-  among: listOf(values.faults, faultNames, 'fault'),
-  only: listOf(values.rooms, Object.keys(works), 'room'),
+  onlyFaults: listOf(values.faults, faultNames, 'fault'),
+  onlyRooms: listOf(values.rooms, Object.keys(workloads), 'room'),
 }
-console.error(`seed ${asked.seed}`)
+console.error(`seed ${options.seed}`)
 if (values.mutants) {
-  const outcomes = await huntAll(positionals, asked.seed, (line) => console.log(line))
+  const outcomes = await findBugs(positionals, options.seed, (line) => console.log(line))
   process.exit(outcomes.every(({ found }) => found) ? 0 : 1)
 }
-const outcome = await torment({ ...asked, say: values.quiet ? () => {} : (line: string) => console.error(line) })
-const text = values.json ? JSON.stringify(outcome, null, 2) : show(outcome)
-// Whoever reads by a pipe must have all of it before the end.
+const outcome = await runFaults({ ...options, log: values.quiet ? () => {} : (line: string) => console.error(line) })
+const text = values.json ? JSON.stringify(outcome, null, 2) : formatReport(outcome)
+// The process must not exit before the reader of a pipe has received the whole report.
 process.stdout.write(`${text}\n`, () => process.exit(outcome.violations.length > 0 ? 1 : 0))

@@ -1,5 +1,5 @@
-// The judge: what must always be true, held against the history and the tables. Each check answers with how much it looked at, and with
-// what speaks against it: a sentence, and the shortest part of the history that shows it.
+// The judge compares the history and the tables with the guarantees. Each check returns the number of things that it checked and the
+// violations: a sentence for each, and the shortest part of the history that shows the violation.
 import type { QueryResult } from 'pg'
 import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
@@ -9,16 +9,16 @@ import { fencesGrow, oneEffect, oneRun } from './tables.ts'
 
 export type Query = (text: string, values?: unknown[]) => Promise<QueryResult['rows']>
 
-/** How much a check looked at, and what speaks against it. */
+/** Result of a check: the number of things that it checked, and the violations. */
 export interface Verdict {
   count: number
-  against: { says: string; story?: string[] }[]
+  violations: { text: string; excerpt?: string[] }[]
 }
 
 export interface Violation {
-  promise: string
-  says: string
-  story: string[]
+  guarantee: string
+  text: string
+  excerpt: string[]
 }
 
 export interface Checked {
@@ -27,8 +27,8 @@ export interface Checked {
   counts: Record<string, number>
 }
 
-/** By their numbers in the design. */
-export const promises = {
+/** The guarantees, by their numbers in the design. */
+export const guarantees = {
   1: 'one holder',
   2: 'later fences are larger',
   3: 'nothing is leaked',
@@ -38,27 +38,27 @@ export const promises = {
   7: 'one effect per delivery',
   8: 'never more permits than the limit',
   9: 'no silent downgrade',
-  0: 'nothing unexpected',
+  0: 'no unexpected error',
 }
 
-export async function check(history: History, { query }: { query: Query }, unrest: string[]): Promise<Checked> {
+export async function check(history: History, { query }: { query: Query }, unfinishedWork: string[]): Promise<Checked> {
   const checked: Record<string, number> = {}
   const violations: Violation[] = []
-  const record = (number: keyof typeof promises, { count, against }: Verdict) => {
-    checked[promises[number]] = (checked[promises[number]] ?? 0) + count
-    for (const { says, story = [] } of against) violations.push({ promise: promises[number], says, story })
+  const record = (number: keyof typeof guarantees, { count, violations: found }: Verdict) => {
+    checked[guarantees[number]] = (checked[guarantees[number]] ?? 0) + count
+    for (const { text, excerpt = [] } of found) violations.push({ guarantee: guarantees[number], text, excerpt })
   }
   record(1, oneHolder(history))
   record(8, permitsKept(history))
-  record(3, { count: history.holds.length, against: unrest.map((says) => ({ says })) })
-  record(9, { count: history.counts.refused ?? 0, against: [] })
-  record(0, { count: 0, against: [...history.unexpected.map(({ error }) => ({ says: error })), ...history.wrong] })
+  record(3, { count: history.holds.length, violations: unfinishedWork.map((text) => ({ text })) })
+  record(9, { count: history.counts.refused ?? 0, violations: [] })
+  record(0, { count: 0, violations: [...history.unexpected.map(({ error }) => ({ text: error })), ...history.wrong] })
   record(2, await fencesGrow(query))
   record(7, await oneEffect(query, history))
   record(4, await noJobLost(query, history))
   record(4, await noJobPassed(query))
-  // Of what has not come to its end nothing more can be said.
-  if (unrest.length === 0) {
+  // These checks need a history in which all work has ended.
+  if (unfinishedWork.length === 0) {
     record(5, await jobsEndOnce(query))
     record(6, await oneRun(query))
     violations.push(...(await ownProof(query)))
@@ -66,13 +66,13 @@ export async function check(history: History, { query }: { query: Query }, unres
   return { checked, violations, counts: history.counts }
 }
 
-/** What the dashboard shows as the proof must see nothing either. */
+/** Runs Holdfast's own consistency check, which the dashboard shows. */
 async function ownProof(query: Query): Promise<Violation[]> {
-  // The rows of dead instances remain until the next call of their limit, and the work has ended, so no call follows.
+  // The rows of dead instances remain until the next call of their limit. The work has ended, so no such call follows.
   await query('select holdfast.limit_remove_dead(key) from (select distinct key from holdfast.permit) as used')
   const observer = new Observer({ read: query })
   const { invariants } = await observer.proof({ repairWithinMs: 0 })
   return invariants.flatMap(({ text, facts }) =>
-    facts.map((fact) => ({ promise: `the proof: ${text}`, says: fact, story: [] })),
+    facts.map((fact) => ({ guarantee: `consistency check: ${text}`, text: fact, excerpt: [] })),
   )
 }

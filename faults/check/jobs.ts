@@ -1,9 +1,9 @@
-// Jobs: what was committed has ended, once, with its effect, once; what was rolled back never was.
+// Checks of jobs. Every committed job has ended once and has had its effect once. No job of a rolled-back transaction exists.
 import type { History } from '../history.ts'
 import type { Query, Verdict } from './index.ts'
 
-/** What somebody was told is committed is done, or still to be done; what was rolled back is nowhere. */
-export async function noJobLost(query: Query, { enqueued, undone }: History): Promise<Verdict> {
+/** Checks that every job whose commit was acknowledged is done or still exists, and that no job of a rolled-back transaction has run. */
+export async function noJobLost(query: Query, { enqueued, rolledBack }: History): Promise<Verdict> {
   const alive = new Set(
     (await query('select id from holdfast.job_live union all select id from holdfast.waiting')).map(({ id }) =>
       Number(id),
@@ -15,46 +15,46 @@ export async function noJobLost(query: Query, { enqueued, undone }: History): Pr
       row,
     ]),
   )
-  const against: Verdict['against'] = []
+  const violations: Verdict['violations'] = []
   let count = 0
   for (const { tag, ids } of enqueued) {
     for (const id of ids) {
       count++
       const end = ends.get(id)
       if (alive.has(id)) continue
-      if (!end) against.push({ says: `job ${id} of ${tag} was committed and is lost` })
-      else if (end.state !== 'done') against.push({ says: `job ${id} of ${tag} has ended ${end.state}` })
+      if (!end) violations.push({ text: `job ${id} of batch ${tag} was committed and is lost` })
+      else if (end.state !== 'done') violations.push({ text: `job ${id} of batch ${tag} has ended as ${end.state}` })
     }
   }
   const tags = new Set(
     (await query("select distinct payload->>'tag' as tag from holdfast.job_history")).map(({ tag }) => tag),
   )
-  for (const { tag } of undone) {
+  for (const { tag } of rolledBack) {
     count++
-    if (tags.has(tag)) against.push({ says: `jobs of ${tag} ran though they were rolled back` })
+    if (tags.has(tag)) violations.push({ text: `jobs of batch ${tag} ran although they were rolled back` })
   }
-  return { count, against }
+  return { count, violations }
 }
 
-/** No claim has passed a job that no worker ran, and each lane counts its jobs correctly. */
+/** Checks that no claim has passed a job that no worker ran, and that each lane counts its jobs correctly. */
 export async function noJobPassed(query: Query): Promise<Verdict> {
   const [{ count }] = await query('select count(*)::int from holdfast.job')
   const passed = await query('select id, entry from holdfast.job_lost()')
   const miscounted = await query('select name, active, counted from holdfast.lane_faults()')
   return {
     count,
-    against: [
+    violations: [
       ...passed.map(({ id, entry }) => ({
-        says: `claims have passed job ${id} at entry ${entry}, which no worker ran`,
+        text: `claims have passed job ${id} at entry ${entry}, which no worker ran`,
       })),
       ...miscounted.map(({ name, active, counted }) => ({
-        says: `lane ${name} counts ${active} jobs and has ${counted}`,
+        text: `lane ${name} counts ${active} active jobs, but it has ${counted}`,
       })),
     ],
   }
 }
 
-/** One record of each end, one effect for each that is done and for nothing else, and no end of an attempt after which another had begun. */
+/** Checks that each end has one record, each done job has one effect, other jobs have none, and only the last attempt has ended its job. */
 export async function jobsEndOnce(query: Query): Promise<Verdict> {
   const [{ count }] = await query('select count(*)::int from holdfast.job_history')
   const twice = await query('select id, count(*)::int from holdfast.job_history group by id having count(*) > 1')
@@ -67,24 +67,24 @@ export async function jobsEndOnce(query: Query): Promise<Verdict> {
   const steps = await query(`
     select id, by, count(*)::int from effect where what = 'step' group by id, by having count(*) > 1`)
   const stale = await query(`
-    select id, result::text as recorded, max(begun.fence)::text as last
+    select id, result::text as recorded, max(started.fence)::text as last
     from holdfast.job_history
-    join begun using (id)
-    where kind = 'tell'
+    join started using (id)
+    where kind = 'log start'
     group by id, result::text
-    having max(begun.fence)::text <> result::text`)
+    having max(started.fence)::text <> result::text`)
   return {
     count,
-    against: [
-      ...twice.map((row) => ({ says: `job ${row.id} has ended ${row.count} times` })),
+    violations: [
+      ...twice.map((row) => ({ text: `job ${row.id} has ended ${row.count} times` })),
       ...effects.map((row) => ({
-        says: row.is_done
-          ? `job ${row.id} is done and had ${row.count} effects`
-          : `job ${row.id} had an effect and is not done`,
+        text: row.is_done
+          ? `job ${row.id} is done and has ${row.count} effects`
+          : `job ${row.id} has an effect but is not done`,
       })),
-      ...steps.map((row) => ({ says: `step ${row.by} of workflow ${row.id} had ${row.count} effects` })),
+      ...steps.map((row) => ({ text: `step ${row.by} of workflow ${row.id} has ${row.count} effects` })),
       ...stale.map((row) => ({
-        says: `job ${row.id} was ended by the attempt with fence ${row.recorded} after the one with ${row.last} had begun`,
+        text: `the attempt with fence ${row.recorded} ended job ${row.id} after the attempt with fence ${row.last} had started`,
       })),
     ],
   }

@@ -1,9 +1,9 @@
-// What the tables say of writes under fences, of deliveries and of ticks.
+// Checks the tables: guarded writes, deliveries and ticks.
 import { ruleFromText } from '../../dist/cron/index.js'
 import type { History } from '../history.ts'
 import type { Query, Verdict } from './index.ts'
 
-/** Under each name writes come in the order of their fences: whoever guards a name waits for the transaction that guarded it before. */
+/** Checks that the writes of each name are in the order of their fences. A guard waits for the transaction that guarded the name before. */
 export async function fencesGrow(query: Query): Promise<Verdict> {
   const [{ count }] = await query('select count(*)::int from ledger')
   const wrong = await query(`
@@ -16,17 +16,17 @@ export async function fencesGrow(query: Query): Promise<Verdict> {
       from ledger
     ) as written
     where fence < fence_before or fence = fence_before and pid <> pid_before`)
-  const against = wrong.map((row) => ({
-    says: `under ${row.what} process ${row.pid} wrote with fence ${row.fence} after process ${row.pid_before} with fence ${row.fence_before}`,
+  const violations = wrong.map((row) => ({
+    text: `process ${row.pid} wrote for ${row.what} with fence ${row.fence} after process ${row.pid_before} had written with fence ${row.fence_before}`,
   }))
-  return { count, against }
+  return { count, violations }
 }
 
 /**
- * Each delivery has its effect once, by whom it is recorded, and whoever was answered has heard of that one; and was answered only
- * if that one had the same body.
+ * Checks that each delivery has one effect, that the delivery's record names the run that made the effect, and that each caller received the
+ * result of this run. A caller receives the result only if the run had the same body.
  */
-export async function oneEffect(query: Query, { answered }: History): Promise<Verdict> {
+export async function oneEffect(query: Query, { delivered }: History): Promise<Verdict> {
   const effects = await query(`
     select effect.id, array_agg(effect.by) as by, min(coalesce(value->>'by', convert_from(body, 'UTF8')::json->>'by')) as recorded, bool_and(state = 'done') as done
     from effect
@@ -34,47 +34,52 @@ export async function oneEffect(query: Query, { answered }: History): Promise<Ve
     where what = 'delivery'
     group by effect.id`)
   const byKey = new Map(effects.map((row) => [row.id, row.by[0]]))
-  const against: Verdict['against'] = []
+  const violations: Verdict['violations'] = []
   for (const { id, by, recorded, done } of effects) {
-    if (by.length > 1) against.push({ says: `delivery ${id} had ${by.length} effects, by ${by.join(' and ')}` })
+    if (by.length > 1)
+      violations.push({ text: `delivery ${id} has ${by.length} effects, made by the runs ${by.join(' and ')}` })
     else if (!done || by[0] !== recorded)
-      against.push({ says: `delivery ${id} had its effect by ${by[0]}, and ${recorded} is recorded` })
+      violations.push({ text: `run ${by[0]} made the effect of delivery ${id}, but the recorded run is ${recorded}` })
   }
-  for (const { key, by, body } of answered) {
+  for (const { key, by, body } of delivered) {
     if (!by.endsWith(`:${body}`))
-      against.push({
-        says: `delivery ${key} with the body "${body}" was swallowed: it was answered with ${by}, of another body`,
+      violations.push({
+        text: `delivery ${key} with the body "${body}" received the result of run ${by}, which had another body`,
       })
     if (byKey.get(key) !== by)
-      against.push({ says: `delivery ${key} was answered with ${by}, its effect is by ${byKey.get(key)}` })
+      violations.push({
+        text: `a caller of delivery ${key} received the result of run ${by}, but run ${byKey.get(key)} made the effect`,
+      })
   }
-  return { count: effects.length + answered.length, against }
+  return { count: effects.length + delivered.length, violations }
 }
 
-/** Each tick of a rule, while it was in force, is in exactly one place: a run, or a gap with its reason. Effects are those of runs that are done. */
+/** Checks that each tick of a rule in force has either one run or one gap with a reason, and that each effect belongs to a run that is done. */
 export async function oneRun(query: Query): Promise<Verdict> {
-  const against: Verdict['against'] = []
+  const violations: Verdict['violations'] = []
   let count = 0
   for (const { key, name, next_at, now } of await query('select key, name, next_at, now() from holdfast.schedule')) {
     const rules = await query('select since, rule from holdfast.schedule_rule where schedule = $1 order by since', [
       key,
     ])
     const ticks = rules.flatMap(({ since, rule }, at) => {
-      // The last rule: until the first of its ticks that is not settled.
+      // The last rule ends before its first tick that has no run and no gap yet.
       const until = rules[at + 1]?.since ?? (next_at === null ? now : new Date(next_at.getTime() - 1))
       return ruleFromText(rule).between(since, until, 1_000_000)
     })
     count += ticks.length
     const unproven = await query('select holdfast.schedule_unaccounted($1, $2) as at', [key, ticks])
     for (const { at } of unproven)
-      against.push({ says: `the tick ${at.toISOString()} of ${name} has neither a run nor a reason, or both` })
-    const [{ places }] = await query(
+      violations.push({
+        text: `tick ${at.toISOString()} of schedule ${name} has neither a run nor a reason, or it has both`,
+      })
+    const [{ settled }] = await query(
       `select (select count(*) from holdfast.tick where schedule = $1 and not extra)::int
-         + (select coalesce(sum(ticks), 0) from holdfast.gap where schedule = $1)::int as places`,
+         + (select coalesce(sum(ticks), 0) from holdfast.gap where schedule = $1)::int as settled`,
       [key],
     )
-    if (places !== ticks.length)
-      against.push({ says: `${name} has ${ticks.length} ticks and ${places} runs and reasons` })
+    if (settled !== ticks.length)
+      violations.push({ text: `schedule ${name} has ${ticks.length} ticks, but ${settled} runs and reasons` })
   }
   const wrong = await query(`
     select effect.what, effect.id, count(*)::int, bool_or(tick.state = 'done') as is_done
@@ -85,11 +90,11 @@ export async function oneRun(query: Query): Promise<Verdict> {
     group by effect.what, effect.id
     having count(*) > 1 or not coalesce(bool_or(tick.state = 'done'), false)`)
   for (const { what, id, count, is_done } of wrong) {
-    against.push({
-      says: is_done
-        ? `the tick ${id} of ${what} had ${count} effects`
-        : `the tick ${id} of ${what} has an effect and is not done`,
+    violations.push({
+      text: is_done
+        ? `tick ${id} of ${what} has ${count} effects`
+        : `tick ${id} of ${what} has an effect but is not done`,
     })
   }
-  return { count, against }
+  return { count, violations }
 }

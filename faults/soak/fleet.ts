@@ -1,31 +1,31 @@
-// The processes of the fleet: one that stays, and those that deploys replace, one at a time, in good order or by a kill.
+// The processes of the fleet. One process runs for the whole week. Deployments replace the others one at a time, and some of these are killed.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import type { Counts, Given, Sample } from './member.ts'
+import type { Counts, MemberOptions, Sample } from './member.ts'
 import { instances } from './week.ts'
 
 const program = new URL('./member.ts', import.meta.url)
 
 interface Member {
   child: ChildProcess
-  isToEnd: boolean
+  isStopping: boolean
   gone: Promise<unknown[]>
 }
 
 export class Fleet {
-  #given: Given
+  #options: MemberOptions
   #members: Member[] = []
   #ended: Counts = { done: {}, refused: {} }
   #replaced = 0
   #failure!: (error: Error) => void
 
-  /** Rejects with what went wrong in an instance that was not to be. */
+  /** Rejects if an instance ends although it should run. */
   broken = new Promise<never>((_, reject) => {
     this.#failure = reject
   })
 
-  constructor(given: Given) {
-    this.#given = given
+  constructor(options: MemberOptions) {
+    this.#options = options
     this.broken.catch(() => {})
   }
 
@@ -39,24 +39,24 @@ export class Fleet {
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     })
-    let said = ''
+    let stderr = ''
     child.stderr!.on('data', (chunk) => {
-      said = (said + chunk).slice(-4_000)
+      stderr = (stderr + chunk).slice(-4_000)
     })
-    const member = { child, isToEnd: false, gone: once(child, 'exit') }
+    const member = { child, isStopping: false, gone: once(child, 'exit') }
     member.gone.then(([code, signal]) => {
-      if (!member.isToEnd) this.#failure(new Error(`An instance ended by itself (${signal ?? code}): ${said}`))
+      if (!member.isStopping) this.#failure(new Error(`An instance ended unexpectedly (${signal ?? code}): ${stderr}`))
     })
-    child.send({ ...this.#given, stays })
+    child.send({ ...this.#options, stays })
     await Promise.race([once(child, 'message'), this.broken])
     return member
   }
 
-  /** The first in good order, and the next, and every fourth by a kill; never the one that stays. */
+  /** Replaces the next instance, but never the long-running one. Kills every fourth instance and closes the others gracefully. */
   async replace() {
     const at = 1 + (this.#replaced++ % (instances - 1))
     const old = this.#members[at]!
-    old.isToEnd = true
+    old.isStopping = true
     const next = this.#start(false)
     if (this.#replaced % 4 === 0) old.child.kill('SIGKILL')
     else await this.#leave(old)
@@ -65,7 +65,7 @@ export class Fleet {
   }
 
   async #leave(member: Member) {
-    member.isToEnd = true
+    member.isStopping = true
     member.child.send('leave')
     for (;;) {
       const [message] = await Promise.race([once(member.child, 'message'), member.gone.then(() => [{}])])
@@ -79,11 +79,11 @@ export class Fleet {
       [this.#ended.done, done],
       [this.#ended.refused, refused],
     ] as const) {
-      for (const [what, often] of Object.entries(of)) into[what] = (into[what] ?? 0) + often
+      for (const [what, count] of Object.entries(of)) into[what] = (into[what] ?? 0) + count
     }
   }
 
-  /** Of the one that stays. */
+  /** Takes a sample in the long-running instance. */
   async sample(): Promise<Sample> {
     const { child } = this.#members[0]!
     child.send('sample')
@@ -91,7 +91,7 @@ export class Fleet {
     return sample
   }
 
-  /** All leave. What the killed ones did is not in the count. */
+  /** Closes all instances. Returns how often each operation was done, without the operations of killed instances. */
   async close() {
     await Promise.all(this.#members.map((member) => this.#leave(member)))
     await Promise.all(this.#members.map(({ gone }) => gone))
@@ -100,7 +100,7 @@ export class Fleet {
 
   kill() {
     for (const member of this.#members) {
-      member.isToEnd = true
+      member.isStopping = true
       member.child.kill('SIGKILL')
     }
   }

@@ -11,5 +11,5 @@ export interface Verdict {
 export function judge(
   name: string,
   samples: readonly (readonly number[])[],
-  kind: { readonly room: number; readonly ebbs?: boolean },
+  kind: { readonly margin: number; readonly fluctuates?: boolean },
 ): Verdict

@@ -1,33 +1,33 @@
-// The rule by which every series is judged.
+// The rule that checks whether a series grows.
 //
-// Each day counts as one sample, from the third day on: by then a table has what it keeps for a day or two. It is the highest sample of the
-// day; or the lowest for what comes and goes from moment to moment (`ebbs`), because a leak is there at the quietest moment, too. A line
-// goes through these levels. Its slope is the median of the slopes between all pairs of days (Theil and Sen), so one odd day does not
-// tip it. A series grows if both of these are true:
+// The rule uses one level per day, from the third day on. By then, a table contains the rows that it keeps for one or two days. The level is the
+// highest sample of the day. For series that fluctuate from moment to moment, it is the lowest sample, because a leak is visible even at the
+// quietest moment. The slope of the series is the median of the slopes between all pairs of days (Theil-Sen estimator), so one odd day changes it
+// little. A series grows if both conditions are true:
 //
-// - What it gained along the line is more than a fifth of its level (the median), and more than the room that its kind has for noise.
-// - In any two days it rose by at least half of what the line says. A leak goes on all the time. A busy machine raises a level on some
-//   days, or once and for all: pools fill while everything is slow.
+// - The increase along the slope exceeds one fifth of the median level, and it exceeds the margin for noise of this kind of series.
+// - Over every span of two days, the series rose by at least half of the increase along the slope. A leak grows every day. A busy machine raises
+//   the level on some days or only once, for example because pools fill up while everything is slow.
 import { days } from './week.ts'
 
 const firstDay = 2
-const part = 0.2
-const steady = 0.5
+const minShare = 0.2
+const minSteadiness = 0.5
 const span = 2
 
-/** `samples`: the values of each day, in order. */
+/** Checks one series. `samples` contains the values of each day, in order. */
 export function judge(
   name: string,
   samples: readonly (readonly number[])[],
-  { room, ebbs = false }: { room: number; ebbs?: boolean },
+  { margin, fluctuates = false }: { margin: number; fluctuates?: boolean },
 ) {
-  const ofDay = ebbs ? Math.min : Math.max
-  const levels = samples.slice(firstDay, days).map((values) => ofDay(...values))
+  const levelOf = fluctuates ? Math.min : Math.max
+  const levels = samples.slice(firstDay, days).map((values) => levelOf(...values))
   const slopes = levels.flatMap((to, at) => levels.slice(0, at).map((from, before) => (to - from) / (at - before)))
   const slope = median(slopes)
   const gained = slope * (levels.length - 1)
-  const bound = Math.max(part * median(levels), room)
-  const isSteady = levels.slice(span).every((level, before) => level - levels[before]! >= steady * slope * span)
+  const bound = Math.max(minShare * median(levels), margin)
+  const isSteady = levels.slice(span).every((level, before) => level - levels[before]! >= minSteadiness * slope * span)
   return { name, first: levels[0]!, last: levels.at(-1)!, slope, gained, bound, isOk: gained <= bound || !isSteady }
 }
 

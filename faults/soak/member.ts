@@ -1,5 +1,5 @@
-// An instance of the fleet: uses everything, at its part of the pace of the week, until it is told to leave or is killed.
-// By IPC: { url, dayMs, stays, plant }, then 'sample' and 'leave'.
+// An instance of the fleet. It uses all features at its share of the week's pace, until it receives 'leave' or is killed.
+// Messages over IPC: first { url, dayMs, stays, plant }, then 'sample' and 'leave'.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast, HoldfastError, JobFailedError } from 'holdfast'
@@ -7,8 +7,8 @@ import { dashboard } from 'holdfast/dashboard'
 import pg from 'pg'
 import { instances, week, weekMs } from './week.ts'
 
-/** What every instance is given. */
-export interface Given {
+/** Options of every instance. */
+export interface MemberOptions {
   url: string
   dayMs: number
   plant: string | undefined
@@ -26,24 +26,24 @@ export interface Sample extends Counts {
   timers: number
 }
 
-// Without the one who started it there is nobody to be here for.
+// The process ends when the process that started it ends.
 process.on('disconnect', () => process.exit())
-const [given] = await once(process, 'message')
-const { url, dayMs, stays, plant }: Given & { stays: boolean } = given
+const [options] = await once(process, 'message')
+const { url, dayMs, stays, plant }: MemberOptions & { stays: boolean } = options
 
-/** How often each thing came to its end, and how often it was refused in a way that the fleet's troubles explain. */
+/** How often each operation was completed, and how often it was rejected because of the replacements and cut connections. */
 const done: Counts['done'] = {}
 const refused: Counts['refused'] = {}
 const count = (what: string, of = done) => {
   of[what] = (of[what] ?? 0) + 1
 }
 const kept: object[] = []
-/** What a careless handler would do, each with what it was about. */
+/** With `--plant handles`, keeps the handle and some memory, as a careless program would. */
 const keep = (handle: object) => {
-  if (plant === 'handles') kept.push({ handle, about: new Array(16_384).fill(kept.length) })
+  if (plant === 'handles') kept.push({ handle, memory: new Array(16_384).fill(kept.length) })
 }
 
-// What is done once an hour, at a random moment of it, is done at once: a life of half a minute stands for half a day.
+// Tasks that run once an hour at a random time run immediately, because half a minute here stands for half a day.
 const { random } = Math
 Math.random = () => 0
 const holdfast = await opened()
@@ -57,7 +57,7 @@ const invoice = defineJob('invoice', { run: ran('invoice') })
 const flaky = defineJob('flaky', {
   retry: { attempts: 3, backoff: 50, maxBackoff: 200 },
   run: () => {
-    if (Math.random() < 0.5) throw new Error('It fails now and then')
+    if (Math.random() < 0.5) throw new Error('fails half of the time')
     count('job flaky')
   },
 })
@@ -73,7 +73,7 @@ holdfast.jobs.work([mail, sync, invoice, flaky, page, index], { concurrency: 10 
 const schedules = Math.round(week.ticks / (weekMs / 1_000))
 for (let at = 1; at < schedules; at++) {
   holdfast.schedules.add(`minutely ${at}`, { every: '1s' }, (run) => {
-    if (at === 1) run.log('It ran')
+    if (at === 1) run.log('started')
     count('ticks')
   })
 }
@@ -83,14 +83,14 @@ holdfast.elections.campaign('indexer', async ({ signal }) => {
   count('terms')
   await sleep(dayMs, undefined, { signal }).catch(() => {})
 })
-// A share of a name that is not used again: whoever is killed leaves its membership behind.
+// A name that no other instance uses. A killed instance leaves its membership of this name behind.
 const feeds = Array.from({ length: 12 }, (_, at) => `feed ${at}`)
 holdfast.shares.assign(`feeds of ${holdfast.id}`, feeds, (_, { signal }) => untilAborted(signal))
 holdfast.shares.assign('feeds', feeds, (_, { signal }) => untilAborted(signal))
 await sleep(0)
 Math.random = random
 
-/** Whose session is ended while it opens is told so, and opens again. */
+/** Opens Holdfast. Tries again if another session's end makes the attempt fail. */
 async function opened() {
   for (;;) {
     try {
@@ -102,9 +102,9 @@ async function opened() {
   }
 }
 
-/** A name that comes up for a while in all instances, and then never again. */
+/** Returns a number that is the same in all instances for a while and never occurs again. */
 const lately = (perWeek: number) => Math.floor((Date.now() / weekMs) * perWeek)
-const anyOf = (most: number) => Math.floor(Math.random() * most)
+const randomBelow = (limit: number) => Math.floor(Math.random() * limit)
 
 const uses = {
   locks: async () => {
@@ -123,8 +123,8 @@ const uses = {
   rates: () => holdfast.limits.consume(`api:${lately(1_400)}`, { rate: '100/s', burst: 20 }),
   deliveries: () => holdfast.once.run(`stripe:${lately(17_500)}`, () => ({ paid: true }), { retain: '1d', wait: '5s' }),
   jobs: async () => {
-    const { id } = (await enqueueOne(anyOf(10)))!
-    // Waited for, so that a machine which is busy otherwise gets its week later, and not a backlog that grows.
+    const { id } = (await enqueueOne(randomBelow(10)))!
+    // Waits for the result, so that a busy machine finishes the week later and does not get a growing backlog.
     await holdfast.jobs.result(id).catch((error) => {
       if (!(error instanceof JobFailedError)) throw error
     })
@@ -164,28 +164,30 @@ timers.push(
     holdfast.shares.each('cities', places, () => {}, { round: `${lately(week.rounds / instances)}` }),
   ),
 )
-if (stays) timers.push(steadily('looks', week.looks, look))
+if (stays) timers.push(steadily('visits', week.visits, visit))
 
 let board: ReturnType<typeof dashboard> | undefined
 const views = ['now', 'names', 'jobs', 'schedules', 'deliveries', 'limits', 'instances']
 
-/** Somebody opens every page of the dashboard, stays a moment with a live one, and asks the doctor. */
-async function look() {
+/** Loads every view of the dashboard and runs the doctor. */
+async function visit() {
   board ??= dashboard({ url })
   const opened = board
-  const ask = (path: string) =>
+  const load = (path: string) =>
     opened
       .fetch(new Request(`http://localhost/api/${path}`), { remoteAddress: '127.0.0.1' })
-      .then((answer) => answer.text())
-  for (const view of views) await ask(`view/${view}`)
+      .then((response) => response.text())
+  for (const view of views) await load(`view/${view}`)
   await holdfast.doctor()
 }
 
-/** So often a week, one beside the other where one takes long, but never a crowd. */
+const maxRunning = 5
+
+/** Starts an operation `perWeek` times per simulated week, with at most five at the same time. */
 function steadily(what: string, perWeek: number, use: () => Promise<unknown>) {
   let running = 0
   return setInterval(async () => {
-    if (running >= 5) return
+    if (running >= maxRunning) return
     running++
     try {
       await use()
@@ -235,7 +237,7 @@ async function leave() {
   timers.forEach(clearInterval)
   await holdfast.drain({ within: '5s' })
   await board?.close()
-  // As one of sixty writings does.
+  // In production, one of sixty writes sweeps.
   await (holdfast as unknown as { samples: { sweep(): Promise<void> } }).samples.sweep()
   await holdfast.close()
   await pool.end()
@@ -243,11 +245,11 @@ async function leave() {
   process.disconnect()
 }
 
-process.on('message', (asked) => {
-  if (asked === 'sample') process.send?.({ sample: sample() })
-  if (asked === 'leave') {
+process.on('message', (order) => {
+  if (order === 'sample') process.send?.({ sample: sample() })
+  if (order === 'leave') {
     leave().catch((cause) => {
-      throw new Error('It could not leave', { cause })
+      throw new Error('The instance could not close', { cause })
     })
   }
 })

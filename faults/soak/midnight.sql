@@ -1,5 +1,5 @@
--- A day passes: what is older than a day of the soak (soak.day) becomes as old as it must be to be swept, each row once, and the
--- partitions of jobs move one day back. What the sweeping of the product then does is its own affair.
+-- Simulates midnight. Rows that are older than one simulated day (soak.day) become old enough for cleanup, each row once. The partitions of the
+-- job tables become one day older. Holdfast's own code then does the cleanup.
 do $$
   declare
     made_before constant timestamptz := clock_timestamp() - current_setting('soak.day')::interval;
@@ -21,7 +21,7 @@ do $$
     where done_at between clock_timestamp() - interval '7 days' and made_before;
     update holdfast.term set began_at = began_at - interval '15 days', ended_at = ended_at - interval '15 days'
     where ended_at between clock_timestamp() - interval '14 days' and made_before;
-    -- Each night further, for the hours of the night before may still be there.
+    -- Moves further each night, because the rows of the previous night may still exist.
     update holdfast.sample set hour = hour - interval '50 hours' * current_setting('soak.night')::integer
     where hour > clock_timestamp() - interval '49 hours';
     with aged as (
@@ -59,7 +59,7 @@ do $$
         'alter table holdfast.%1$I alter column %2$I type timestamptz using %2$I - interval ''1 day''', part.name, part.time_column
       );
       execute format('alter table holdfast.%I rename to %I', part.name, part.new_name);
-      -- The product knows this index by its name.
+      -- Holdfast refers to this index by its name.
       if part.parent = 'job_stopped' then
         execute format('alter index holdfast.%I rename to %I', part.name || '_id_ended_at_idx', part.new_name || '_id_ended_at_idx');
       end if;

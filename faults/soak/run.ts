@@ -1,6 +1,6 @@
 // npm run soak [-- --minutes 10 --plant handles|rows]
 //
-// A week of a fleet in minutes; then every series of samples must be flat. See the README beside it. Exit code 1 when one grows.
+// Runs a fleet's work of one week in minutes. Exits with code 1 if a series of samples grows. See README.md in this directory.
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -9,7 +9,7 @@ import { startEmbedded } from 'holdfast/embedded'
 import pg from 'pg'
 import { Fleet } from './fleet.ts'
 import { Samples } from './samples.ts'
-import { shown } from './show.ts'
+import { printReport } from './show.ts'
 import { days, week, weekMs } from './week.ts'
 
 const { values } = parseArgs({
@@ -23,14 +23,14 @@ if (![undefined, 'handles', 'rows'].includes(values.plant)) throw new Error('Exp
 const samplesPerDay = 12
 const midnightSql = readFileSync(new URL('./midnight.sql', import.meta.url), 'utf8')
 
-/** For `--plant rows`: names and deliveries are never deleted, as if nobody swept them. */
+/** For `--plant rows`: prevents the deletion of names and deliveries, as if the cleanup were missing. */
 const plantedRows = `
 create function public.keep() returns trigger language plpgsql as 'begin return null; end';
 create trigger kept before delete on holdfast.name for each row execute function public.keep();
 create trigger kept before delete on holdfast.delivery for each row execute function public.keep()`
 
 const server = await startEmbedded({
-  // The rest of the week is pressed, and so is the time between two looks of autovacuum. A crash of the machine is not what is tried.
+  // Autovacuum runs more often because the week is compressed. The soak test does not test crashes of the machine.
   settings: { autovacuum_naptime: '1s', max_connections: '200', fsync: 'off' },
 })
 const url = await server.createDatabase('soak')
@@ -47,23 +47,23 @@ process.exitCode = isOk ? 0 : 1
 async function run() {
   await (await Holdfast.open({ url })).close()
   const client = new pg.Client({ connectionString: url, application_name: 'soak' })
-  // When it all ends early, the statement that fails says why.
+  // If the connection breaks, the next statement throws.
   client.on('error', () => {})
   await client.connect()
   if (values.plant === 'rows') await client.query(plantedRows)
   await fleet.open()
   const samples = new Samples(client)
   const pass = dayWith(client, samples)
-  const over = new AbortController()
+  const stop = new AbortController()
   const troubles = Promise.all([
-    steadily(weekMs / week.reconnects, cutOff, over.signal),
-    steadily(weekMs / week.replacements, () => fleet.replace(), over.signal),
+    steadily(weekMs / week.reconnects, endOneSession, stop.signal),
+    steadily(weekMs / week.replacements, () => fleet.replace(), stop.signal),
   ])
   troubles.catch(() => {})
   try {
     for (let day = 0; day < days; day++) await Promise.race([pass(day), fleet.broken, troubles])
   } finally {
-    over.abort()
+    stop.abort()
   }
   await troubles
   const all = await fleet.close()
@@ -73,40 +73,40 @@ async function run() {
     )
   ).rows
   await client.end()
-  return shown({
-    series: samples.judged(),
-    sequences: samples.sequences(runMs / weekMs),
+  return printReport({
+    series: samples.checkSeries(),
+    sequences: samples.checkSequences(runMs / weekMs),
     all,
     left: Number(left),
     runMs,
   })
 }
 
-/** One day after the other: so much work each, and so the first two say how much that is. */
+/** Returns a function that runs one day. Later days do as much work as the second day. */
 function dayWith(client: pg.Client, samples: Samples) {
   let quota = Number.POSITIVE_INFINITY
   let done = 0
   let lastedMs = 0
   return async (day: number) => {
     if (day > 0) await midnight(client, day, lastedMs)
-    const beganAt = performance.now()
+    const startedAt = performance.now()
     const before = done
     const isTimed = day < 2
     const isOver = (at: number) =>
       isTimed ? at >= samplesPerDay : at >= 2 * samplesPerDay || (at >= samplesPerDay / 2 && done - before >= quota)
     for (let at = 0; !isOver(at); ) {
       at++
-      await sleep(Math.max(0, beganAt + (at * dayMs) / samplesPerDay - performance.now()))
+      await sleep(Math.max(0, startedAt + (at * dayMs) / samplesPerDay - performance.now()))
       const sample = await fleet.sample()
-      done = Object.values(sample.done).reduce((sum, often) => sum + often, 0)
+      done = Object.values(sample.done).reduce((sum, count) => sum + count, 0)
       await samples.take(day, sample)
     }
-    lastedMs = performance.now() - beganAt
+    lastedMs = performance.now() - startedAt
     if (isTimed) quota = done - before
   }
 }
 
-/** One thing after the other, at the pace of the week. What takes longer than its time is made up for. */
+/** Repeats `work` at the pace of the week. If one call takes too long, the next calls come sooner. */
 async function steadily(everyMs: number, work: () => Promise<void>, signal: AbortSignal) {
   let at = performance.now()
   while (!signal.aborted) {
@@ -116,8 +116,8 @@ async function steadily(everyMs: number, work: () => Promise<void>, signal: Abor
   }
 }
 
-/** Ends the session of some anchor. */
-async function cutOff() {
+/** Ends the session of a random anchor. */
+async function endOneSession() {
   const client = new pg.Client({ connectionString: url, application_name: 'soak' })
   await client.connect()
   await client.query(

@@ -1,4 +1,4 @@
-// What is sampled, how it is called, and the room that it has for noise.
+// The series of samples, and their margins for noise.
 import { readFileSync } from 'node:fs'
 import type pg from 'pg'
 import { judge } from './judge.ts'
@@ -15,49 +15,49 @@ const sql = Object.fromEntries(
 const MB = 1_048_576
 
 interface Kind {
-  room: number
+  margin: number
   unit?: 'bytes'
-  ebbs?: boolean
+  fluctuates?: boolean
 }
 
 interface Sequence {
   name: string
   value: number
-  most: number
+  maxValue: number
   cycles: boolean
 }
 
 /**
- * By how much noise may move a series that has no trend: a table of few rows takes pages by the eight; and ticks, replacements and
- * what they leave come by the clock, of which one day may have more than another.
+ * Kinds of series. The margin is the largest change that noise causes in a series without a trend. For example, a small table grows by eight pages
+ * at a time. Ticks and replacements depend on the clock, so a longer day has more of them.
  */
 const kinds: Record<string, Kind> = {
-  'heap of the one that stays, after GC': { room: 2 * MB, unit: 'bytes' },
-  'memory of the one that stays': { room: 16 * MB, unit: 'bytes' },
-  // Pools fill, and grow empty again, as the machine is busy.
-  'sockets of the one that stays': { room: 10, ebbs: true },
-  'timers of the one that stays': { room: 10 },
-  connections: { room: 10, ebbs: true },
-  'advisory locks': { room: 50, ebbs: true },
-  // Midnight alone leaves as many in a table as it ages there, for the second until autovacuum comes by.
-  dead: { room: 500, ebbs: true },
-  'WAL a second': { room: MB / 2, unit: 'bytes' },
-  rows: { room: 400 },
-  // The last hundred of each schedule are never swept.
-  'rows of tick': { room: 2_000 },
-  'rows of gap': { room: 2_000 },
-  bytes: { room: MB / 4, unit: 'bytes' },
-  indexes: { room: MB / 4, unit: 'bytes' },
+  'heap of the long-running process, after GC': { margin: 2 * MB, unit: 'bytes' },
+  'memory of the long-running process': { margin: 16 * MB, unit: 'bytes' },
+  // Pools open more connections while the machine is busy, and close them later.
+  'sockets of the long-running process': { margin: 10, fluctuates: true },
+  'timers of the long-running process': { margin: 10 },
+  connections: { margin: 10, fluctuates: true },
+  'advisory locks': { margin: 50, fluctuates: true },
+  // Each simulated midnight leaves one dead row for each row that it changes, until autovacuum runs a second later.
+  dead: { margin: 500, fluctuates: true },
+  'WAL per second': { margin: MB / 2, unit: 'bytes' },
+  rows: { margin: 400 },
+  // The cleanup keeps the last hundred ticks of each schedule.
+  'rows of tick': { margin: 2_000 },
+  'rows of gap': { margin: 2_000 },
+  bytes: { margin: MB / 4, unit: 'bytes' },
+  indexes: { margin: MB / 4, unit: 'bytes' },
 }
 
-/** A sequence lasts for good if it lasts for longer than anybody will ask. */
-const leastYears = 1_000
-const weeksOfYear = 52
-/** JavaScript knows no larger whole numbers. */
-const largest = 2 ** 53
+/** Minimum time for which each sequence must last. */
+const minYears = 1_000
+const weeksPerYear = 52
+/** Larger integers are not exact in JavaScript. */
+const maxInteger = 2 ** 53
 
 export class Samples {
-  /** By name: the values of each day. */
+  /** Values of each day, by the name of the series. */
   #series = new Map<string, number[][]>()
   #sequences: Sequence[] = []
   #wal: { lsn: number; at: number } | undefined
@@ -68,21 +68,21 @@ export class Samples {
   }
 
   async take(day: number, { heap, rss, sockets, timers }: Sample) {
-    const ask = async (text = '') => (await this.#client.query(text)).rows
-    const [now] = await ask(sql.now)
-    const tables = await ask(sql.tables)
+    const query = async (text = '') => (await this.#client.query(text)).rows
+    const [now] = await query(sql.now)
+    const tables = await query(sql.tables)
     const counts = tables.map(
       ({ name }) => `select '${name}' as name, count(*)::float8 as rows from holdfast."${name}"`,
     )
-    const rows = await ask(counts.join(' union all '))
+    const rows = await query(counts.join(' union all '))
     const at = performance.now()
-    this.#add(day, 'heap of the one that stays, after GC', heap)
-    this.#add(day, 'memory of the one that stays', rss)
-    this.#add(day, 'sockets of the one that stays', sockets)
-    this.#add(day, 'timers of the one that stays', timers)
+    this.#add(day, 'heap of the long-running process, after GC', heap)
+    this.#add(day, 'memory of the long-running process', rss)
+    this.#add(day, 'sockets of the long-running process', sockets)
+    this.#add(day, 'timers of the long-running process', timers)
     this.#add(day, 'connections', now.connections)
     this.#add(day, 'advisory locks', now.locks)
-    if (this.#wal) this.#add(day, 'WAL a second', ((now.wal - this.#wal.lsn) / (at - this.#wal.at)) * 1_000)
+    if (this.#wal) this.#add(day, 'WAL per second', ((now.wal - this.#wal.lsn) / (at - this.#wal.at)) * 1_000)
     this.#wal = { lsn: now.wal, at }
     for (const { name, bytes, indexes, dead } of tables) {
       this.#add(day, `dead rows of ${name}`, dead)
@@ -90,7 +90,7 @@ export class Samples {
       this.#add(day, `indexes of ${name}`, indexes)
     }
     for (const row of rows) this.#add(day, `rows of ${row.name}`, row.rows)
-    this.#sequences = await ask(sql.sequences)
+    this.#sequences = await query(sql.sequences)
   }
 
   #add(day: number, name: string, value: number) {
@@ -102,19 +102,19 @@ export class Samples {
     this.#series.get(name)![day]!.push(value)
   }
 
-  /** One line for each series. */
-  judged() {
+  /** Checks each series with the rule. */
+  checkSeries() {
     return [...this.#series].map(([name, series]) => {
       const kind = (kinds[name] ?? kinds[name.slice(0, name.indexOf(' '))])!
       return { ...judge(name, series, kind), unit: kind.unit }
     })
   }
 
-  /** One line for each sequence: how long it lasts when every week takes as much of it. */
-  sequences(weeks: number) {
-    return this.#sequences.map(({ name, value, most, cycles }) => {
-      const years = Math.min(most, largest) / (value / weeks) / weeksOfYear
-      return { name, used: value, years, cycles, isOk: cycles || years > leastYears }
+  /** Calculates for each sequence how many years it lasts at the pace of the run. */
+  checkSequences(weeks: number) {
+    return this.#sequences.map(({ name, value, maxValue, cycles }) => {
+      const years = Math.min(maxValue, maxInteger) / (value / weeks) / weeksPerYear
+      return { name, used: value, years, cycles, isOk: cycles || years > minYears }
     })
   }
 }

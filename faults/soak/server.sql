@@ -1,4 +1,4 @@
--- What the server knows at one moment, of the database of the soak.
+-- Statistics of the server and of the soak test's database.
 
 -- name: now
 select
@@ -7,7 +7,7 @@ select
   pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 as wal
 
 -- name: tables
--- Partitions count with the table that they are of.
+-- The numbers of a partitioned table include its partitions.
 select
   coalesce(parent.relname, pg_class.relname) as name,
   sum(pg_table_size(pg_class.oid))::float8 as bytes,
@@ -23,6 +23,6 @@ group by 1
 order by 1
 
 -- name: sequences
-select sequencename as name, coalesce(last_value, 0)::float8 as value, max_value::float8 as most, cycle as cycles
+select sequencename as name, coalesce(last_value, 0)::float8 as value, max_value::float8 as "maxValue", cycle as cycles
 from pg_sequences
 where schemaname = 'holdfast'

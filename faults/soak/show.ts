@@ -1,47 +1,49 @@
-// The verdict: a table for each kind, in Markdown, so that it can stand in a document as it is.
+// The report of the soak test, as Markdown tables.
 import type { Counts } from './member.ts'
 import type { Samples } from './samples.ts'
 import { days, week, weekMs } from './week.ts'
 
 interface Week {
-  series: ReturnType<Samples['judged']>
-  sequences: ReturnType<Samples['sequences']>
+  series: ReturnType<Samples['checkSeries']>
+  sequences: ReturnType<Samples['checkSequences']>
   all: Counts & { replaced: number }
   left: number
   runMs: number
 }
 
-/** Prints everything, and answers whether all of it is well. */
-export function shown({ series, sequences, all, left, runMs }: Week) {
+/** Prints the report. Returns true if nothing grows and all kinds of work were done. */
+export function printReport({ series, sequences, all, left, runMs }: Week) {
   const idle = expected.filter((what) => !all.done[what])
-  say(`# A week in ${runMs / 60_000} minutes\n`)
-  say(table(['what', 'done', 'of its week', 'refused in a trouble'], uses(all, runMs)))
-  say(`\n${all.replaced} instances replaced. Jobs that wait or run at the end: ${left}.\n`)
-  const told = series
+  print(`# A week in ${runMs / 60_000} minutes\n`)
+  print(
+    table(['operation', 'completed', 'share of the planned work', 'rejected during faults'], operations(all, runMs)),
+  )
+  print(`\n${all.replaced} instances were replaced. ${left} jobs were waiting or running at the end.\n`)
+  const listed = series
     .filter(({ name, last, isOk }) => !isOk || !isSmall(name, last))
     .sort((a, b) => Number(a.isOk) - Number(b.isOk))
-  say(
+  print(
     table(
-      ['series', 'day 3', `day ${days}`, 'a day', 'gained', 'bound', ''],
-      told.map(({ name, first, last, slope, gained, bound, unit, isOk }) => [
+      ['series', 'day 3', `day ${days}`, 'per day', 'growth', 'limit', 'result'],
+      listed.map(({ name, first, last, slope, gained, bound, unit, isOk }) => [
         name,
         amount(first, unit),
         amount(last, unit),
         amount(slope, unit),
         amount(gained, unit),
         amount(bound, unit),
-        isOk ? 'ok' : 'GROWS',
+        isOk ? 'flat' : 'GROWS',
       ]),
     ),
   )
-  say(`\n${series.length - told.length} more series are well and small.\n`)
-  say(
+  print(`\n${series.length - listed.length} more series are flat and small.\n`)
+  print(
     table(
-      ['sequence', 'used', 'lasts, years', ''],
+      ['sequence', 'used', 'years until it ends', 'result'],
       sequences.map(({ name, used, years, cycles, isOk }) => [
         name,
         amount(used),
-        used === 0 ? 'unused' : `${amount(years)}${cycles ? ', then begins anew' : ''}`,
+        used === 0 ? 'unused' : `${amount(years)}${cycles ? ', then starts again' : ''}`,
         isOk ? 'ok' : 'SHORT',
       ]),
     ),
@@ -49,15 +51,15 @@ export function shown({ series, sequences, all, left, runMs }: Week) {
   const faults = [
     ...series.filter(({ isOk }) => !isOk).map(({ name }) => `${name}: grows`),
     ...sequences.filter(({ isOk }) => !isOk).map(({ name }) => `sequence ${name}: runs out`),
-    ...idle.map((what) => `${what}: was never done, so nothing is shown`),
+    ...idle.map((what) => `${what}: this operation was never completed, so the result means nothing`),
   ]
-  say(faults.length === 0 ? '\nAll flat.' : `\n${faults.map((fault) => `- ${fault}`).join('\n')}`)
+  print(faults.length === 0 ? '\nAll flat.' : `\n${faults.map((fault) => `- ${fault}`).join('\n')}`)
   return faults.length === 0
 }
 
-const say = (text: string) => console.log(text)
+const print = (text: string) => console.log(text)
 
-/** What must have been done for the rest to mean anything. */
+/** Operations that a valid run has completed at least once. */
 const expected = [
   'locks',
   'leases',
@@ -68,7 +70,7 @@ const expected = [
   'ticks',
   'terms',
   'elections',
-  'looks',
+  'visits',
   'job mail',
   'job sync',
   'job invoice',
@@ -78,8 +80,8 @@ const expected = [
 
 const perWeek: Record<string, number> = week
 
-/** How much of what the week asks for in this time. What the killed ones did is not in it. */
-const uses = ({ done, refused }: Counts, runMs: number) =>
+/** Lists the completed operations, without those of killed instances, and their share of the planned work. */
+const operations = ({ done, refused }: Counts, runMs: number) =>
   [...new Set([...Object.keys(done), ...Object.keys(refused)])]
     .sort()
     .map((what) => [

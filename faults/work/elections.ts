@@ -1,26 +1,26 @@
 import type { Leadership } from 'holdfast'
 import { hostile } from '../../test/property/hostile.ts'
-import type { Fixture, Work } from './fixture.ts'
-import { writeUnder } from './ledger.ts'
+import type { Fixture, Workload } from './fixture.ts'
+import { writeGuarded } from './ledger.ts'
 
 const names = ['leader', 'index']
 
-/** A campaign for a while. Who leads believes it until it is told otherwise, or has led for long enough. */
-export function elections(stage: Fixture): Work {
-  const { holdfast, believe, keep, sleep, expiryMs } = stage
+/** Campaigns for a while. The leader leads until it loses its term or the campaign ends. */
+export function elections(fixture: Fixture): Workload {
+  const { holdfast, recordHold, pause, sleep, expiryMs } = fixture
   return {
     async step(random) {
       const name = random.pick(names)
       const lead = (leadership: Leadership) =>
-        believe(leadership, [`election ${name}`], {}, async () => {
-          // Leaders are there to lead for long.
-          await keep(random, leadership.signal, 0.4)
-          if (random.chance(0.3)) await writeUnder(stage, leadership, `election ${name}`, random)
+        recordHold(leadership, [`election ${name}`], {}, async () => {
+          // Leaders usually lead for a long time.
+          await pause(random, leadership.signal, 0.4)
+          if (random.chance(0.3)) await writeGuarded(fixture, leadership, `election ${name}`, random)
           if (random.chance(0.05)) throw hostile(random).make()
         })
       const campaign = holdfast.elections.campaign(name, lead, { preferred: random.chance(0.2) })
       try {
-        // Often longer than somebody who was cut off could lead without being told.
+        // Often longer than a leader with a cut network can lead before its trust ends.
         await sleep(200 + random.below(random.chance(0.5) ? 3_000 : 4 * expiryMs))
         if (random.chance(0.3)) await campaign.stepDown()
       } finally {

@@ -1,50 +1,50 @@
-// What an instance gives to what it does in each room.
+// What an instance provides to the workload of each room.
 import type { setTimeout as sleep } from 'node:timers/promises'
 import type { Holdfast, Lease } from 'holdfast'
 import type pg from 'pg'
 import type { Random } from '../../test/property/random.ts'
 import type { Write } from '../history.ts'
 
-/** What is held, as somebody who believes in it sees it. */
-export interface Holding {
+/** Handle of a hold, as its holder sees it. */
+export interface Handle {
   readonly held: boolean
   readonly signal: AbortSignal
   readonly fence?: number
   readonly term?: number
 }
 
-/** The same, with a guard for what is written under it. */
-export type Guarded = Holding & Pick<Lease, 'guard'>
+/** Handle that can guard writes. */
+export type GuardedHandle = Handle & Pick<Lease, 'guard'>
 
-/** A wait, an abort, or neither. */
-export interface Impatience {
+/** Options of a wait that may time out or be aborted. */
+export interface RandomWait {
   options: { wait?: number; signal?: AbortSignal }
-  /** Takes the timer away again. */
-  forget(): void
+  /** Clears the timer of the abort. */
+  clear(): void
 }
 
 export interface Fixture {
   holdfast: Holdfast
   pool: pg.Pool
   transaction<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result>
-  believe<Result>(
-    handle: Holding,
-    what: readonly string[],
+  recordHold<Result>(
+    handle: Handle,
+    names: readonly string[],
     facts: object,
     during: () => Promise<Result>,
   ): Promise<Result | undefined>
-  byItsSignal(run: { signal: AbortSignal; fence: number }): Holding
-  keep(random: Random, signal?: AbortSignal, often?: number): Promise<void>
-  impatience(random: Random): Impatience
+  handleOf(run: { signal: AbortSignal; fence: number }): Handle
+  pause(random: Random, signal?: AbortSignal, longShare?: number): Promise<void>
+  randomWait(random: Random): RandomWait
   sleep: typeof sleep
   write: Write
   expiryMs: number
   anchor: 'required' | 'none'
-  ofTheUser: symbol
+  userError: symbol
 }
 
-/** What its flows take again and again; without it there are none. */
-export interface Work {
+/** Workload of a room. Each of its flows repeats `step`. A workload without `step` runs in the background. */
+export interface Workload {
   flows?: number
   step?(random: Random): Promise<void>
 }

@@ -1,6 +1,6 @@
-// What an instance does in each room. A room gives `step`, which its flows take again and again.
+// The workloads of an instance, one for each room.
 import { elections } from './elections.ts'
-import type { Fixture, Work } from './fixture.ts'
+import type { Fixture, Workload } from './fixture.ts'
 import { jobs } from './jobs.ts'
 import { leases } from './leases.ts'
 import { limits } from './limits.ts'
@@ -9,7 +9,7 @@ import { once } from './once.ts'
 import { schedules } from './schedules.ts'
 import { shares } from './shares.ts'
 
-export const works: Record<string, (stage: Fixture) => Work> = {
+export const workloads: Record<string, (fixture: Fixture) => Workload> = {
   locks,
   leases,
   elections,

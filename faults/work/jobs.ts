@@ -2,59 +2,68 @@ import { defineJob, type WorkflowJob } from 'holdfast'
 import type pg from 'pg'
 import { hostile } from '../../test/property/hostile.ts'
 import { type Random, randomFrom } from '../../test/property/random.ts'
-import type { Fixture, Work } from './fixture.ts'
+import type { Fixture, Workload } from './fixture.ts'
 
 const lanes = ['one', 'two', 'three']
-const many = { maxCrashes: 1_000, retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 } }
+const manyAttempts = { maxCrashes: 1_000, retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 } }
 
 /**
- * Jobs of all kinds, enqueued in transactions of the user, which at times are rolled back, or whose end nobody learns. What was told to be
- * committed is in the history, and so is what was rolled back; of the rest nobody knows.
+ * Enqueues jobs of all kinds in transactions of the user. Some transactions are rolled back, and the outcome of some commits stays unknown. The
+ * history contains the acknowledged commits and the rollbacks.
  */
-export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write, pool, ofTheUser }: Fixture): Work {
+export function jobs({
+  holdfast,
+  transaction,
+  recordHold,
+  handleOf,
+  pause,
+  write,
+  pool,
+  userError,
+}: Fixture): Workload {
   const random = randomFrom(process.pid)
   let batches = 0
-  const rolledBack = new Error('rolled back', { cause: ofTheUser })
+  const rolledBack = new Error('rolled back', { cause: userError })
 
-  const note = defineJob('write', {
-    ...many,
+  const writeEffect = defineJob('write', {
+    ...manyAttempts,
     async run({ ms, failures }: { tag: string; ms: number; failures: number }, job) {
       await job.tx.query("insert into effect (what, id, by) values ('job', $1, $2)", [job.id, process.pid])
       await keepFor(ms)
       if (random.chance(failures)) throw new Error('by chance')
     },
   })
-  /** Writes down that it begins, whatever becomes of it, and answers with its fence. */
-  const tell = defineJob('tell', {
-    ...many,
+  /** Records the start of each attempt with its fence, outside the transaction, and returns the fence. */
+  const logStart = defineJob('log start', {
+    ...manyAttempts,
     async run({ ms }: { tag: string; ms: number }, { id, fence }) {
-      await pool.query('insert into begun (id, fence) values ($1, $2)', [id, fence])
+      await pool.query('insert into started (id, fence) values ($1, $2)', [id, fence])
       await keepFor(ms)
       return fence
     },
   })
-  /** One at a time in each lane. */
+  /** Runs one job at a time in each lane. */
   const inLane = defineJob('in lane', {
-    ...many,
+    ...manyAttempts,
     lanes: { max: 1 },
     run: ({ lane, ms }: { tag: string; lane: string; ms: number }, job) =>
-      believe(byItsSignal(job), [`lane ${lane}`], { job: job.id }, () => keepFor(ms)),
+      recordHold(handleOf(job), [`lane ${lane}`], { job: job.id }, () => keepFor(ms)),
   })
-  /** A step of a workflow: what it waits for must have had its effect. */
+  /** Step of a workflow. Checks that the steps before it have had their effects. */
   const step = defineJob('step', {
-    ...many,
+    ...manyAttempts,
     async run({ flow, name, after }: { tag: string; flow: string; name: string; after: string[] }, job) {
       const { rows: done } = await job.tx.query("select by from effect where what = 'step' and id = $1", [flow])
       const missing = after.filter((one) => !done.some(({ by }) => by === one))
       if (missing.length > 0)
-        write('wrong', { says: `step ${name} of workflow ${flow} began before ${missing.join(', ')}` })
+        write('wrong', { text: `step ${name} of workflow ${flow} started before ${missing.join(', ')} had an effect` })
       await job.tx.query("insert into effect (what, id, by) values ('step', $1, $2)", [flow, name])
       await keepFor(random.below(10))
     },
   })
-  /** Throws at first what nobody can look into, at once or later. Its third attempt ends as done. */
+  /** Throws or rejects with a hostile value in the first two attempts. The third attempt succeeds. */
   const odd = defineJob('odd', {
-    ...many,
+    ...manyAttempts,
     run(_, { attempt }) {
       if (attempt > 2) return undefined
       const { make } = hostile(random)
@@ -63,7 +72,7 @@ export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write,
     },
   })
   const keepFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-  const definitions = [note, tell, inLane, step, odd]
+  const definitions = [writeEffect, logStart, inLane, step, odd]
   holdfast.jobs.work(definitions, { concurrency: 5 + random.below(15) })
 
   async function enqueue(random: Random, tx: pg.PoolClient, tag: string) {
@@ -72,8 +81,8 @@ export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write,
     const longer = () => (random.chance(0.1) ? random.below(3_000) : random.below(10))
     const inputs = (count: number) =>
       Array.from({ length: count }, () => ({ tag, ms: longer(), failures: random.chance(0.3) ? 0.4 : 0 }))
-    const refs = await holdfast.jobs.enqueueMany(note, inputs(1 + random.below(20)), options())
-    refs.push(...(await holdfast.jobs.enqueueMany(tell, inputs(random.below(3)), options())))
+    const refs = await holdfast.jobs.enqueueMany(writeEffect, inputs(1 + random.below(20)), options())
+    refs.push(...(await holdfast.jobs.enqueueMany(logStart, inputs(random.below(3)), options())))
     if (random.chance(0.3)) refs.push(await holdfast.jobs.enqueue(odd, { tag }, options()))
     if (random.chance(0.15)) {
       const lane = random.pick(lanes)
@@ -84,8 +93,8 @@ export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write,
     if (random.chance(0.2)) {
       const { id } = await holdfast.jobs.enqueueWorkflow(
         (workflow) => {
-          const add = (name: string, after: string[], behind: WorkflowJob[]) =>
-            workflow.add(step, { tag, flow: tag, name, after }, { after: behind })
+          const add = (name: string, after: string[], dependencies: WorkflowJob[]) =>
+            workflow.add(step, { tag, flow: tag, name, after }, { after: dependencies })
           const a = add('a', [], [])
           const [b, c] = [add('b', ['a'], [a]), add('c', ['a'], [a])]
           add('d', ['b', 'c'], [b, c])
@@ -96,7 +105,7 @@ export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write,
     }
     if (random.chance(0.2)) {
       const unique = `key ${random.below(3)}`
-      refs.push(await holdfast.jobs.enqueue(note, { tag: '', ms: longer(), failures: 0 }, { tx, unique }))
+      refs.push(await holdfast.jobs.enqueue(writeEffect, { tag: '', ms: longer(), failures: 0 }, { tx, unique }))
     }
     return [...refs.map(({ id }) => id), ...ids]
   }
@@ -105,19 +114,19 @@ export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write,
     async step(random) {
       const tag = `${process.pid}/${++batches}`
       let ids: number[] | undefined
-      let isUndone = false
+      let isRolledBack = false
       try {
         await transaction(async (tx) => {
           ids = await enqueue(random, tx, tag)
-          // Some transactions stay open while others commit, and while faults happen.
-          if (random.chance(0.2)) await keep(random)
-          isUndone = random.chance(0.2)
-          if (isUndone) throw rolledBack
+          // Some transactions stay open while other transactions commit and while faults happen.
+          if (random.chance(0.2)) await pause(random)
+          isRolledBack = random.chance(0.2)
+          if (isRolledBack) throw rolledBack
         })
       } catch (error) {
         if (error !== rolledBack) throw error
       }
-      if (isUndone) write('undone', { tag })
+      if (isRolledBack) write('rolledBack', { tag })
       else write('enqueued', { tag, ids })
       await keepFor(random.below(200))
     },

@@ -1,21 +1,26 @@
 import type pg from 'pg'
 import type { Random } from '../../test/property/random.ts'
-import type { Fixture, Guarded } from './fixture.ts'
+import type { Fixture, GuardedHandle } from './fixture.ts'
 
-/** Writes under a name that is held, in one transaction with its guard, before or after work that may take long. */
-export async function writeUnder({ transaction, keep }: Fixture, handle: Guarded, name: string, random: Random) {
+/** Writes to the ledger in one transaction with the handle's guard. Pauses before or after the guard, sometimes for a long time. */
+export async function writeGuarded(
+  { transaction, pause }: Fixture,
+  handle: GuardedHandle,
+  name: string,
+  random: Random,
+) {
   const { fence = handle.term } = handle
   await transaction(async (tx) => {
-    if (random.chance(0.5)) await keep(random)
+    if (random.chance(0.5)) await pause(random)
     await handle.guard(tx)
-    if (random.chance(0.2)) await keep(random)
+    if (random.chance(0.2)) await pause(random)
     await write(tx, name, fence)
   })
 }
 
-/** The same by SQL, of somebody who does not listen to signals: only the database can refuse what comes too late. */
-export async function writeDeaf({ transaction, keep }: Fixture, name: string, fence: number, random: Random) {
-  await keep(random)
+/** Writes with the guard of the SQL function and ignores the signal, so that only the database can reject a late write. */
+export async function writeGuardedBySql({ transaction, pause }: Fixture, name: string, fence: number, random: Random) {
+  await pause(random)
   await transaction(async (tx) => {
     await tx.query("select holdfast.guard('default', $1, $2)", [name, fence])
     await write(tx, name, fence)

@@ -1,14 +1,14 @@
-import type { Fixture, Work } from './fixture.ts'
+import type { Fixture, Workload } from './fixture.ts'
 
 const names = ['exports', 'mails', 'reports']
 export const max = 3
 
-/** A permit, or two at once, of an entity that has room for three. */
-export function limits({ holdfast, believe, keep, impatience }: Fixture): Work {
+/** Acquires a permit of weight 1 or 2. The limit is 3. */
+export function limits({ holdfast, recordHold, pause, randomWait }: Fixture): Workload {
   return {
     flows: 4,
     async step(random) {
-      const { options, forget } = impatience(random)
+      const { options, clear } = randomWait(random)
       const weight = 1 + random.below(2)
       const name = random.pick(names)
       try {
@@ -17,12 +17,12 @@ export function limits({ holdfast, believe, keep, impatience }: Fixture): Work {
           : holdfast.limits.acquire(name, { max, weight, ...options }))
         if (!permit) return
         try {
-          await believe(permit, [`permit ${name}`], { weight, max }, () => keep(random, permit.signal))
+          await recordHold(permit, [`permit ${name}`], { weight, max }, () => pause(random, permit.signal))
         } finally {
           await permit.release()
         }
       } finally {
-        forget()
+        clear()
       }
     },
   }

@@ -1,32 +1,32 @@
-import type { Fixture, Work } from './fixture.ts'
-import { writeDeaf, writeUnder } from './ledger.ts'
+import type { Fixture, Workload } from './fixture.ts'
+import { writeGuarded, writeGuardedBySql } from './ledger.ts'
 
-/** Some of them are also wanted by lease: the two ways exclude each other. */
+/** Names of locks. The lease workload uses some of them as well, because a lock and a lease of one name exclude each other. */
 const names = ['accounts', 'books', 'stock', 'mirror', 'ledger', 'export']
 
-/** One lock, on one name or several, shared or exclusive, waited for or not; alone, it writes under the name. */
-export function locks(stage: Fixture): Work {
-  const { holdfast, believe, keep, impatience } = stage
-  // Locks are of a session: without an anchor there are none.
-  if (stage.anchor === 'none') return {}
+/** Acquires a lock on one or several names. With an exclusive lock on one name, sometimes writes with its guard. */
+export function locks(fixture: Fixture): Workload {
+  const { holdfast, recordHold, pause, randomWait } = fixture
+  // Locks need a session, so an instance without an anchor has none.
+  if (fixture.anchor === 'none') return {}
   return {
     flows: 6,
     async step(random) {
-      const { options, forget } = impatience(random)
+      const { options, clear } = randomWait(random)
       const given = random.chance(0.3) ? 'shared' : 'exclusive'
-      const asked = random.chance(0.2) ? random.some(names, 1 + random.below(names.length)) : random.pick(names)
+      const chosen = random.chance(0.2) ? random.some(names, 1 + random.below(names.length)) : random.pick(names)
       try {
         const lock = await (random.chance(0.2)
-          ? holdfast.locks.tryAcquire(asked, { mode: given })
-          : holdfast.locks.acquire(asked, { ...options, mode: given }))
+          ? holdfast.locks.tryAcquire(chosen, { mode: given })
+          : holdfast.locks.acquire(chosen, { ...options, mode: given }))
         if (!lock) return
         const { names: held, mode } = lock
         try {
-          await believe(lock, held, { mode }, async () => {
-            await keep(random, lock.signal)
+          await recordHold(lock, held, { mode }, async () => {
+            await pause(random, lock.signal)
             if (mode === 'exclusive' && held.length === 1 && random.chance(0.3)) {
-              if (random.chance(0.3)) await writeDeaf(stage, held[0]!, lock.fence, random)
-              else await writeUnder(stage, lock, held[0]!, random)
+              if (random.chance(0.3)) await writeGuardedBySql(fixture, held[0]!, lock.fence, random)
+              else await writeGuarded(fixture, lock, held[0]!, random)
             }
           })
         } finally {
@@ -34,7 +34,7 @@ export function locks(stage: Fixture): Work {
         }
         if (random.chance(0.05)) await lock.release()
       } finally {
-        forget()
+        clear()
       }
     },
   }

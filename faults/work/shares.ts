@@ -1,13 +1,13 @@
 import type { OwnedResource } from 'holdfast'
 import type { Random } from '../../test/property/random.ts'
-import type { Fixture, Work } from './fixture.ts'
+import type { Fixture, Workload } from './fixture.ts'
 
 const resources = ['a', 'b', 'c', 'd', 'e']
 
-/** A round of work that is divided, or an assignment for a while. */
-export function shares({ holdfast, believe, keep, sleep }: Fixture): Work {
+/** Takes part in a round, or holds an assignment for a while. */
+export function shares({ holdfast, recordHold, pause, sleep }: Fixture): Workload {
   const tend = (name: string, random: Random) => (resource: string, owned: OwnedResource) =>
-    believe(owned, [`share ${name}/${resource}`], {}, () => keep(random, owned.signal))
+    recordHold(owned, [`share ${name}/${resource}`], {}, () => pause(random, owned.signal))
   return {
     async step(random) {
       if (random.chance(0.6)) {

@@ -4,11 +4,11 @@ import { sqlSession } from '../setup/facts.js'
 import { isInHurry } from '../setup/variants.js'
 import { Load } from './load.js'
 
-// What administrators and their tools do to tables while the fleet works.
+// Maintenance that administrators and their tools do on tables while the fleet is working.
 
-/** How long a tool keeps a table for itself. */
-const heldMs = 2_000
-/** Those that are used all the time. */
+/** Time for which a tool locks the tables. */
+const lockedMs = 2_000
+/** Tables that all operations use. */
 const busy = [
   'job',
   'waiting',
@@ -26,50 +26,64 @@ const tables = busy.map((name) => `holdfast.${name}`)
 
 const unhurried = test.skipIf(isInHurry)
 
-unhurried('VACUUM FULL, ANALYZE, REINDEX and CREATE INDEX CONCURRENTLY', { timeout: 240_000 }, async () => {
-  const load = await Load.begin()
-  const admin = await sqlSession(load.url)
-  const calm = await load.calm()
-  for (const table of tables) {
-    await admin.query(`vacuum (full, analyze) ${table}`)
-    await admin.query(`reindex table concurrently ${table}`)
-    const [{ attname }] = (
-      await admin.query(`select attname from pg_attribute where attrelid = '${table}'::regclass and attnum = 1`)
-    ).rows
-    await admin.query(`create index concurrently soaked on ${table} (${attname})`)
-    await admin.query('drop index concurrently holdfast.soaked')
-  }
-  const slowest = load.takeSlowest()
-  console.info(`During that, of ${tables.length} tables, the slowest took, in ms: ${JSON.stringify(slowest)}`)
-  expect(Math.max(...Object.values(slowest))).toBeLessThan(1_000 + 3 * calm)
-  await load.goesOn()
-  await load.endsWell()
-})
+unhurried(
+  'operations continue during VACUUM FULL, ANALYZE, REINDEX and CREATE INDEX CONCURRENTLY',
+  { timeout: 240_000 },
+  async () => {
+    const load = await Load.start()
+    const admin = await sqlSession(load.url)
+    const undisturbed = await load.slowestUndisturbed()
+    for (const table of tables) {
+      await admin.query(`vacuum (full, analyze) ${table}`)
+      await admin.query(`reindex table concurrently ${table}`)
+      const [{ attname }] = (
+        await admin.query(`select attname from pg_attribute where attrelid = '${table}'::regclass and attnum = 1`)
+      ).rows
+      await admin.query(`create index concurrently soaked on ${table} (${attname})`)
+      await admin.query('drop index concurrently holdfast.soaked')
+    }
+    const slowest = load.takeSlowest()
+    console.info(
+      `During the maintenance of ${tables.length} tables. Slowest operations, in ms: ${JSON.stringify(slowest)}`,
+    )
+    expect(Math.max(...Object.values(slowest))).toBeLessThan(1_000 + 3 * undisturbed)
+    await load.continues()
+    await load.finishes()
+  },
+)
 
-unhurried('tables are locked for a while by somebody else', { timeout: 240_000 }, async () => {
-  const load = await Load.begin()
-  const tool = await sqlSession(load.url)
-  const calm = await load.calm()
-  // All at once: the longest that a tool which takes one after the other could make anybody wait.
-  await tool.query(`begin; lock table ${tables.join(', ')} in access exclusive mode`)
-  await sleep(heldMs)
-  await tool.query('commit')
-  await load.goesOn()
-  const slowest = load.takeSlowest()
-  console.info(`They were locked for ${heldMs} ms: the slowest took, in ms: ${JSON.stringify(slowest)}`)
-  expect(Math.max(...Object.values(slowest))).toBeLessThan(heldMs + 1_000 + 3 * calm)
-  await load.endsWell()
-})
+unhurried(
+  'operations wait while another session locks their tables, and then continue',
+  { timeout: 240_000 },
+  async () => {
+    const load = await Load.start()
+    const tool = await sqlSession(load.url)
+    const undisturbed = await load.slowestUndisturbed()
+    // Locks all tables at the same time. A tool that locks one table after the other makes operations wait for a shorter time.
+    await tool.query(`begin; lock table ${tables.join(', ')} in access exclusive mode`)
+    await sleep(lockedMs)
+    await tool.query('commit')
+    await load.continues()
+    const slowest = load.takeSlowest()
+    console.info(`All tables were locked for ${lockedMs} ms. Slowest operations, in ms: ${JSON.stringify(slowest)}`)
+    expect(Math.max(...Object.values(slowest))).toBeLessThan(lockedMs + 1_000 + 3 * undisturbed)
+    await load.finishes()
+  },
+)
 
-unhurried('a snapshot stays open, and autovacuum can remove nothing', { timeout: 240_000 }, async () => {
-  const load = await Load.begin()
-  const calm = await load.calm()
-  const forgotten = await sqlSession(load.url)
-  await forgotten.query('begin isolation level repeatable read; select txid_current()')
-  for (let round = 0; round < 3; round++) await load.goesOn()
-  const slowest = load.takeSlowest()
-  console.info(`With an open snapshot the slowest took, in ms: ${JSON.stringify(slowest)}`)
-  expect(Math.max(...Object.values(slowest))).toBeLessThan(1_000 + 3 * calm)
-  await forgotten.query('commit')
-  await load.endsWell()
-})
+unhurried(
+  'operations stay fast while an open snapshot keeps autovacuum from removing rows',
+  { timeout: 240_000 },
+  async () => {
+    const load = await Load.start()
+    const undisturbed = await load.slowestUndisturbed()
+    const reader = await sqlSession(load.url)
+    await reader.query('begin isolation level repeatable read; select txid_current()')
+    for (let round = 0; round < 3; round++) await load.continues()
+    const slowest = load.takeSlowest()
+    console.info(`With an open snapshot. Slowest operations, in ms: ${JSON.stringify(slowest)}`)
+    expect(Math.max(...Object.values(slowest))).toBeLessThan(1_000 + 3 * undisturbed)
+    await reader.query('commit')
+    await load.finishes()
+  },
+)

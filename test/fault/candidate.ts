@@ -1,9 +1,8 @@
-// A process that campaigns for one election, and tells of each term when it begins and ends. Thawed, it tells what its
-// first look says.
+// A process that campaigns in one election and reports the start and the end of each term. After SIGUSR2, it reports whether it leads.
 import { Holdfast } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   expiryMs: number
   anchor?: 'required' | 'none'
@@ -11,7 +10,7 @@ interface Given {
   preferred?: boolean
 }
 
-const { url, expiryMs, anchor, name, preferred }: Given = JSON.parse(process.argv[2]!)
+const { url, expiryMs, anchor, name, preferred }: Options = JSON.parse(process.argv[2]!)
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const now = () => process.hrtime.bigint().toString()
 const campaign = holdfast.elections.campaign(
@@ -23,9 +22,9 @@ const campaign = holdfast.elections.campaign(
   },
   { preferred },
 )
-process.send?.({ event: 'stands', instance: holdfast.id })
-// Signals that arrive while the process is stopped are seen by the first turn of its event loop.
-process.on('SIGUSR2', () => process.send?.({ event: 'looks', leads: campaign.leads, term: campaign.term, at: now() }))
+process.send?.({ event: 'ready', instance: holdfast.id })
+// A signal that arrives while the process is frozen is handled in the first turn of its event loop.
+process.on('SIGUSR2', () => process.send?.({ event: 'checked', leads: campaign.leads, term: campaign.term, at: now() }))
 process.on('message', async () => {
   await holdfast.close()
   process.disconnect()

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest'
 import { until, within } from '../setup/facts.js'
 import { typescript } from '../setup/typescript.js'
 
-/** A process of the test's own, and everything that it has told. Killed when the test has finished. */
+/** Child process of a test, with all messages that it has sent. Killed when the test has finished. */
 export class Child<Message = unknown> {
   readonly messages: Message[] = []
   readonly process: ChildProcess
@@ -29,16 +29,16 @@ export class Child<Message = unknown> {
     return this.process.exitCode === null && this.process.signalCode === null
   }
 
-  /** The first message that fits, once it has come; fails when the process ends without it. */
-  tells(what: string, fits: (message: Message) => boolean, withinMs = 20_000): Promise<Message> {
+  /** Waits for the first matching message. Throws if the process ends without sending it. */
+  waitFor(what: string, matches: (message: Message) => boolean, withinMs = 20_000): Promise<Message> {
     return until(
-      `a process tells: ${what}`,
+      `the message of a child process arrives: ${what}`,
       () => {
-        const found = this.messages.find(fits)
-        // What it has sent may be read after its end, until its channel is closed.
+        const found = this.messages.find(matches)
+        // Messages may arrive after the process has ended, until the channel is closed.
         if (found === undefined && !this.isAlive && !this.process.connected) {
           const { exitCode, signalCode } = this.process
-          throw new Error(`A process ended with ${exitCode ?? signalCode} before it told: ${what}`)
+          throw new Error(`A child process ended with ${exitCode ?? signalCode} before it sent this message: ${what}`)
         }
         return found
       },
@@ -46,12 +46,12 @@ export class Child<Message = unknown> {
     ) as Promise<Message>
   }
 
-  /** Whatever it tells first. */
+  /** Waits for the first message of the process. */
   first(what: string, withinMs = 60_000): Promise<Message> {
-    return this.tells(what, () => true, withinMs)
+    return this.waitFor(what, () => true, withinMs)
   }
 
-  /** Who has gone does not hear it, which is no error of whatever test runs by then. */
+  /** Sends an order. Does nothing if the process has ended, and ignores errors, because another test may be running by then. */
   send(order: string | object): void {
     if (this.process.connected) this.process.send(order, () => {})
   }
@@ -62,21 +62,21 @@ export class Child<Message = unknown> {
     return this.killedAt
   }
 
-  /** Its status, or the signal that ended it, once it has ended. */
+  /** Waits for the end of the process. Returns its exit status or the signal that ended it. */
   async ended(withinMs = 40_000): Promise<number | NodeJS.Signals> {
-    await within(withinMs, 'The end of a process', this.#exited)
+    await within(withinMs, 'The end of a child process', this.#exited)
     return (this.process.exitCode ?? this.process.signalCode)!
   }
 
-  /** Ends in good order, by itself, when it is told to. */
+  /** Sends the order to close, and waits until the process has exited with status 0. */
   async close(order: string | object = 'close', withinMs = 40_000): Promise<void> {
     this.send(order)
     const how = await this.ended(withinMs)
-    if (how !== 0) throw new Error(`A process that was to close ended with ${how}`)
+    if (how !== 0) throw new Error(`A child process did not close properly: it ended with ${how}`)
   }
 }
 
-/** In words: how long something took, many times. */
+/** Formats the count and the quantiles of durations. */
 export function quantiles(took: readonly number[]): string {
   const sorted = [...took].sort((x, y) => x - y)
   const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]!.toFixed(1)

@@ -10,31 +10,31 @@ import { caught, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/variants.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 
-// After close() nothing of the instance is left, whatever it was in the middle of.
+// close() leaves nothing behind, in whatever state it finds the instance.
 
-test('close releases all that is held, waited for and just asked for, and leaves no session', async () => {
+test('close releases held locks, rejects waiting and new calls, and leaves no session', async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   await b.locks.acquire(['b1', 'b2'])
   const held = await Promise.all([a.locks.acquire('x'), a.locks.acquire('y', { mode: 'shared' })])
   const waiting = ['b1', 'b2', 'x'].map((name) => a.locks.acquire(name).catch((error) => error))
   await witness.seesWaiter(2)
-  const justAsked = [a.locks.acquire('b1'), a.locks.tryAcquire('z')].map((asked) => asked.catch((error) => error))
+  const newCalls = [a.locks.acquire('b1'), a.locks.tryAcquire('z')].map((call) => call.catch((error) => error))
   await within(5_000, 'Closing', a.close())
   expect(held.map((lock) => [lock.held, lock.signal.aborted])).toEqual([
     [false, true],
     [false, true],
   ])
   for (const refused of await Promise.all(waiting)) expect(refused).toMatchObject({ code: 'CLOSED' })
-  // The server may have granted a name before close reached the locks. Then close has released it.
-  for (const asked of await Promise.all(justAsked)) expect(asked.held === false || asked.code === 'CLOSED').toBe(true)
+  // The server may have granted a name before close() reached the locks. Then close() has released it.
+  for (const call of await Promise.all(newCalls)) expect(call.held === false || call.code === 'CLOSED').toBe(true)
   await until('no session is left', async () => (await witness.sessions(a.id)).length === 0)
   expect(await witness.locks()).toHaveLength(2)
   await b.close()
   await until('no session is left', async () => (await witness.sessions()).length === 0)
 })
 
-test('close in the middle of opening a parked connection leaves no session', async () => {
+test('close leaves no session if a wait connection is still opening', async () => {
   const { url, witness } = await openDatabase()
   const proxy = await openProxy(url)
   const [a, b] = [await openInstance(url), await openInstance(proxy.through(url))]
@@ -51,15 +51,15 @@ test('close in the middle of opening a parked connection leaves no session', asy
   await until('no session is left', async () => (await witness.sessions(b.id)).length === 0)
 })
 
-test('close while the database is away does not wait for it', async () => {
+test('close does not wait for a database that is down', async () => {
   const { server, url, witness } = await openServer()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   await a.locks.acquire('x')
   const waiting = [b.locks.acquire('x'), b.locks.acquire('y'), b.locks.acquire(['x', 'z'])]
-  const refused = Promise.all(waiting.map((asked) => asked.catch((error) => error)))
+  const refused = Promise.all(waiting.map((call) => call.catch((error) => error)))
   await witness.seesWaiter()
   await server.stop('immediate')
-  await until('the loss is noticed', () =>
+  await until('the instance notices the loss', () =>
     b.locks.tryAcquire('w').then(
       () => false,
       () => true,
@@ -69,7 +69,7 @@ test('close while the database is away does not wait for it', async () => {
   for (const error of await refused) expect(error?.held === false || error?.code === 'CLOSED').toBe(true)
 })
 
-test('close in the middle of connecting, in silence, does not wait until that is given up', async () => {
+test('close of a pool does not wait for the timeout of a connection attempt in a silent network', async () => {
   const { url } = await openDatabase()
   const proxy = await openProxy(url)
   const database = openPgPool({ connectionString: proxy.through(url) })
@@ -79,15 +79,15 @@ test('close in the middle of connecting, in silence, does not wait until that is
       reached()
     }
   })
-  const asked = database.query('select 1').catch((error) => error)
+  const call = database.query('select 1').catch((error) => error)
   await connecting
-  // An attempt is given up after ten seconds.
+  // A connection attempt times out after ten seconds.
   await within(8_000, 'Closing', database.close())
-  expect(await asked).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
+  expect(await call).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
 })
 
 test.each(waysOf(['none', 'required']))(
-  'close of all rooms, in silence, does not wait for each of them anew: anchor %s',
+  'close in a silent network waits once and not for each room (anchor: %s)',
   { timeout: 90_000 },
   async (anchor) => {
     const { url } = await openDatabase()
@@ -95,21 +95,21 @@ test.each(waysOf(['none', 'required']))(
     const a = await openInstance(proxy.through(url), { anchor })
     const untilStopped = ({ signal }: { signal: AbortSignal }) =>
       new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-    const begun = new Set<string>()
-    const begins = (what: string, given: { signal: AbortSignal }) => {
-      begun.add(what)
+    const started = new Set<string>()
+    const start = (what: string, given: { signal: AbortSignal }) => {
+      started.add(what)
       return untilStopped(given)
     }
-    a.elections.campaign('leads', (leadership) => begins('a leadership', leadership))
-    a.shares.assign('owns', ['this'], (_, owned) => begins('an ownership', owned))
-    const job = defineJob('works', { run: (_: unknown, context) => begins('a job', context) })
+    a.elections.campaign('leads', (leadership) => start('a leadership', leadership))
+    a.shares.assign('owns', ['this'], (_, owned) => start('an ownership', owned))
+    const job = defineJob('works', { run: (_: unknown, context) => start('a job', context) })
     a.jobs.work([job])
     await a.jobs.enqueue(job, {})
-    a.schedules.add('ticks', { every: '1s' }, (run) => begins('a run', run))
+    a.schedules.add('ticks', { every: '1s' }, (run) => start('a run', run))
     await a.limits.acquire('permit', { max: 2 })
     await a.leases.acquire('lease', { ttl: '1h' })
     if (anchor === 'required') await a.locks.acquire('lock')
-    await until('all is under way', () => begun.size === 4, 30_000)
+    await until('all handlers have started', () => started.size === 4, 30_000)
     proxy.onConnection = (link) => link.silence('to-server', 'to-client')
     proxy.silence('to-server', 'to-client')
     const closedFrom = performance.now()
@@ -118,7 +118,7 @@ test.each(waysOf(['none', 'required']))(
   },
 )
 
-test('whoever is in a hurry waits once for an answer that does not come, and not for the next', async () => {
+test('a pool with shortened timeouts does not wait for further statements after one response has not arrived', async () => {
   const { url } = await openDatabase()
   const proxy = await openProxy(url)
   const database = openPgPool({ connectionString: proxy.through(url) })
@@ -130,13 +130,13 @@ test('whoever is in a hurry waits once for an answer that does not come, and not
   await database.query('select 1', [], 3_000)
   proxy.onConnection = (link) => link.silence('to-server', 'to-client')
   proxy.silence('to-server', 'to-client')
-  const unhurried = [await tookMs(), await tookMs()]
+  const tookBefore = [await tookMs(), await tookMs()]
   database.shortenTimeouts()
-  const hurried = await tookMs()
-  expect(hurried).toBeLessThan(Math.min(...unhurried) / 2)
-  // Patient again as soon as there is an answer.
+  const tookAfter = await tookMs()
+  expect(tookAfter).toBeLessThan(Math.min(...tookBefore) / 2)
+  // The timeouts are long again after the first response.
   proxy.onConnection = () => {}
-  await until('the network is back', () =>
+  await until('the network works again', () =>
     database.query('select 1', [], 3_000).then(
       () => true,
       () => false,
@@ -149,10 +149,10 @@ test('whoever is in a hurry waits once for an answer that does not come, and not
 
 const withPools: Record<string, { name: string; open(url: string): Promise<{ close(): Promise<void> }> }> = {
   'an instance': { name: 'holdfast', open: (url) => openInstance(url) },
-  'the program that an instance used': {
-    name: 'of the program',
+  'a program whose pool an instance uses': {
+    name: 'own pool',
     async open(url) {
-      const pool = new pg.Pool({ connectionString: url, application_name: 'of the program' })
+      const pool = new pg.Pool({ connectionString: url, application_name: 'own pool' })
       const instance = await Holdfast.open({ pool })
       return {
         async close() {
@@ -183,17 +183,17 @@ const withPools: Record<string, { name: string; open(url: string): Promise<{ clo
 }
 
 test.each(Object.keys(withPools))(
-  'a connection of the pool of %s that is ended while it says goodbye does not end the process',
+  'the pool of %s emits no uncaught error if the server ends a connection that the pool is closing',
   async (what) => {
     const { name, open } = withPools[what]!
     const { url, witness } = await openDatabase()
     const proxy = await openProxy(url)
     const opened = await open(proxy.through(url))
     const uncaught: Error[] = []
-    const note = (error: Error) => uncaught.push(error)
-    process.on('uncaughtException', note)
-    onTestFinished(() => void process.off('uncaughtException', note))
-    // The server does not hear the goodbye, and speaks first.
+    const record = (error: Error) => uncaught.push(error)
+    process.on('uncaughtException', record)
+    onTestFinished(() => void process.off('uncaughtException', record))
+    // The server does not receive the client's termination message, so the server ends the connection first.
     proxy.silence('to-server')
     const pooled = await witness.query<{ pid: number }>(
       'select pid from pg_stat_activity where application_name = $1 and datname = current_database()',
@@ -202,7 +202,7 @@ test.each(Object.keys(withPools))(
     expect(pooled).not.toEqual([])
     await opened.close()
     for (const { pid } of pooled) await witness.terminate(pid)
-    await until('the news has come', () => proxy.open === 0)
+    await until('the clients have noticed the end of their connections', () => proxy.open === 0)
     expect(uncaught).toEqual([])
   },
 )

@@ -1,16 +1,16 @@
-// A process on a cluster whose leader changes. It takes locks and leases in turn with others, or keeps them, and looks all the time whether
-// it has them; it enqueues jobs, and runs them. It tells when, in the time of CLOCK_MONOTONIC, which all processes of a machine share.
+// A process on a cluster whose leader changes. The process takes locks and leases in turn with others or keeps them, checks them every 5 ms, and
+// enqueues and runs jobs. It reports the times on CLOCK_MONOTONIC, which all processes of a machine share.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast, HoldfastError, type Lease, type Lock } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   directUrl?: string
   expiryMs: number
 }
 
-const { url, directUrl, expiryMs }: Given = JSON.parse(process.argv[2]!)
+const { url, directUrl, expiryMs }: Options = JSON.parse(process.argv[2]!)
 const holdfast = await patiently(() => Holdfast.open({ url, directUrl, expiry: expiryMs }))
 const now = () => process.hrtime.bigint().toString()
 const closing = new AbortController()
@@ -28,7 +28,7 @@ const acquire = {
   lock: (name: string) => holdfast.locks.acquire(name, { signal }),
   lease: (name: string) => holdfast.leases.acquire(name, { ttl: '5s', signal }),
 }
-const walks = [
+const loops = [
   ...(['lock', 'lease'] as const).flatMap((kind) => [
     repeat((turn) => takeTurns(kind, turn)),
     repeat((turn) => keep(kind, turn)),
@@ -36,11 +36,11 @@ const walks = [
   repeat(enqueue),
 ]
 const orders = {
-  /** Begins nothing more, but runs the jobs that there are. */
-  async rest() {
+  /** Starts no more operations, but continues to run jobs. */
+  async finish() {
     closing.abort()
-    await Promise.all(walks)
-    process.send?.({ event: 'rests' })
+    await Promise.all(loops)
+    process.send?.({ event: 'finished' })
   },
   async close() {
     await holdfast.close()
@@ -49,7 +49,7 @@ const orders = {
 }
 process.on('message', (order: keyof typeof orders) => orders[order]())
 
-/** Calls that fail while the database is away may be tried again. */
+/** Repeats `step`. Ignores retryable errors, which calls throw while the database is down. */
 async function repeat(step: (turn: number) => Promise<void>) {
   for (let turn = 0; !signal.aborted; turn++) {
     await step(turn).catch((error) => {
@@ -60,33 +60,33 @@ async function repeat(step: (turn: number) => Promise<void>) {
   }
 }
 
-/** Every other time it asks the clock; otherwise it relies on what the signal tells, so that this is tested by itself. */
+/** Holds the name for up to 40 checks. Every other hold relies on the signal alone, because a read of `held` would abort the signal. */
 async function takeTurns(kind: keyof typeof acquire, turn: number) {
   const handle = await acquire[kind](`${kind} in turn`)
   const { signal: lost } = handle
-  const isTrusted = () => (turn % 2 === 0 ? handle.held : !lost.aborted)
-  await believe(handle, turn, (looks) => looks < 40 && isTrusted())
+  const isValid = () => (turn % 2 === 0 ? handle.held : !lost.aborted)
+  await holdWhile(handle, turn, (checks) => checks < 40 && isValid())
 }
 
-/** Until it is told that it has lost it, so that whatever happens, somebody holds it then. */
+/** Holds the name until it is lost, so that there is a holder during every fault. */
 async function keep(kind: keyof typeof acquire, turn: number) {
   const handle = await acquire[kind](`${kind} kept`)
   const { signal: lost } = handle
-  await believe(handle, turn, () => !lost.aborted && !signal.aborted)
+  await holdWhile(handle, turn, () => !lost.aborted && !signal.aborted)
 }
 
-async function believe(handle: Lock | Lease, turn: number, goesOn: (looks: number) => boolean) {
+async function holdWhile(handle: Lock | Lease, turn: number, isValid: (checks: number) => boolean) {
   const from = now()
   if (!handle.held) return
   const { name, fence } = handle
   let to = from
-  for (let looks = 0; ; looks++) {
+  for (let checks = 0; ; checks++) {
     const at = now()
-    if (!goesOn(looks)) break
+    if (!isValid(checks)) break
     to = at
     await sleep(5)
   }
-  process.send?.({ event: 'believed', name, id: `${process.pid}:${name} ${turn}`, fence, from, to })
+  process.send?.({ event: 'held', name, id: `${process.pid}:${name} ${turn}`, fence, from, to })
   await handle.release()
 }
 

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Random, randomFrom } from '../property/random.ts'
 import { fixedSeedOf } from '../property/seed.js'
 
-export type Outcome = 'granted' | 'given up'
+export type Outcome = 'granted' | 'gave up'
 
-/** How a wait ends that would end after about `ms`. */
+/** Options of a wait that ends after about `ms`. */
 const ends = {
   timeout: (ms: number) => ({ wait: ms }),
   abort: (ms: number) => {
@@ -17,51 +17,51 @@ type Options = { wait: number | '20s'; signal?: AbortSignal }
 
 export const waysToGiveUp = Object.keys(ends) as (keyof typeof ends)[]
 
-/** What is held, and how somebody else asks for it meanwhile. */
+/** A held name, and a function by which another caller waits for it. */
 export interface Meeting {
   readonly held: { release(): Promise<void> }
-  ask(options: Options): Promise<{ release(): Promise<void> }>
+  acquire(options: Options): Promise<{ release(): Promise<void> }>
 }
 
-/** The end of a wait and the grant in the same instant, so many times. Answers with how often which of the two was first. */
+/** Ends waits at the same moment as grants, `times` times. Returns how often the grant and the end of the wait came first. */
 export async function collide(
   how: keyof typeof ends,
   times: number,
   meet: (name: string, random: Random) => Promise<Meeting>,
 ): Promise<Record<Outcome, number>> {
   const seed = fixedSeedOf(how)
-  const tally: Record<Outcome, number> = { granted: 0, 'given up': 0 }
+  const tally: Record<Outcome, number> = { granted: 0, 'gave up': 0 }
   let left = times
   const lane = async (name: string, random: Random) => {
-    // Searches for the instant by itself: later after a grant, earlier after none, in longer steps the longer it is not there.
+    // Searches for the moment of the collision. The release comes later after a grant and earlier otherwise. The steps grow while outcomes repeat.
     let [offsetMs, stepMs] = [0, 1]
     let before: Outcome | undefined
-    // On a slow machine the ask is not even there after so little.
-    let leastMs = 16
+    // Shorter waits could end on a slow machine before the request reaches the server.
+    let minWaitMs = 16
     while (left-- > 0) {
-      const { held, ask } = await meet(name, random)
-      const waitMs = leastMs + random.below(4)
-      const waiting = ask(ends[how](waitMs)).then(
+      const { held, acquire } = await meet(name, random)
+      const waitMs = minWaitMs + random.below(4)
+      const waiting = acquire(ends[how](waitMs)).then(
         async (granted): Promise<Outcome> => {
           await granted.release()
           return 'granted'
         },
-        (): Outcome => 'given up',
+        (): Outcome => 'gave up',
       )
       await sleep(Math.max(0, waitMs + offsetMs))
       await held.release()
       const outcome = await waiting
       tally[outcome]++
-      stepMs = outcome === before ? Math.min(stepMs * 1.5, leastMs) : 1
+      stepMs = outcome === before ? Math.min(stepMs * 1.5, minWaitMs) : 1
       before = outcome
       offsetMs += stepMs * (outcome === 'granted' ? random.fraction() : -random.fraction())
-      if (offsetMs < -leastMs) {
-        leastMs *= 1.5
+      if (offsetMs < -minWaitMs) {
+        minWaitMs *= 1.5
         offsetMs = 0
       }
     }
   }
   await Promise.all(Array.from({ length: 6 }, (_, i) => lane(`n${i}`, randomFrom(seed + i))))
-  console.log(`${how}: ${tally.granted} granted, ${tally['given up']} given up`)
+  console.log(`${how}: ${tally.granted} granted, ${tally['gave up']} gave up`)
   return tally
 }

@@ -5,10 +5,10 @@ import { until, within } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'
 import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
 
-// From a leader that dies, stands still or is cut off, to the next one.
+// Handovers from a leader that is killed, frozen or disconnected to the next leader.
 
-interface Told {
-  event: 'stands' | 'leads' | 'ends' | 'looks'
+interface Message {
+  event: 'ready' | 'leads' | 'ends' | 'checked'
   instance: string
   term: number
   leads: boolean
@@ -16,11 +16,11 @@ interface Told {
   at: string
 }
 
-function candidate(url: string, details: object = {}): Child<Told> {
+function candidate(url: string, details: object = {}): Child<Message> {
   return new Child('./candidate.ts', { url, expiryMs, name: 'x', ...details })
 }
 
-/** Stands in this process, and answers with when it leads. */
+/** Campaigns in this process. Resolves when the instance leads. */
 function stand(holdfast: Holdfast, name = 'x'): Promise<{ at: bigint; term: number }> {
   return new Promise((resolve) => {
     holdfast.elections.campaign(name, async ({ term, signal }) => {
@@ -34,13 +34,13 @@ const msBetween = (from: bigint, to: bigint) => Number(to - from) / 1e6
 
 const kills = 5
 
-test(`after each of ${kills} kills the next candidate leads`, { timeout: 300_000 }, async () => {
+test(`the next candidate leads after each of ${kills} kills of a leader`, { timeout: 300_000 }, async () => {
   const { url, witness } = await openDatabase()
   const took: number[] = []
-  // They start together, for that is what takes time. A handover that waited for their expiry would take a minute.
+  // All leaders start at the same time, because starting takes long. A handover that waited for the expiry would take a minute.
   const leaders = Array.from({ length: kills }, (_, i) => candidate(url, { name: `n${i}`, expiryMs: 60_000 }))
   for (const [i, leader] of leaders.entries()) {
-    const { term } = await leader.tells('it leads', ({ event }) => event === 'leads')
+    const { term } = await leader.waitFor('it leads', ({ event }) => event === 'leads')
     const next = await openInstance(url)
     const leading = stand(next, `n${i}`)
     await witness.seesWaiter()
@@ -50,10 +50,12 @@ test(`after each of ${kills} kills the next candidate leads`, { timeout: 300_000
     expect(laterTerm).toBeGreaterThan(term)
     await next.close()
   }
-  console.log(`killed leader to the next one's function, ${quantiles(took)}`)
+  console.log(`from the kill of a leader to the next leader's function, ${quantiles(took)}`)
 })
 
-test('several processes: one leads at a time, whoever is killed, frozen or ended', { timeout: 300_000 }, async () => {
+test('at most one candidate leads at a time when leaders are killed, frozen or lose their session', {
+  timeout: 300_000,
+}, async () => {
   const { url, witness } = await openDatabase()
   const follower = await openInstance(url)
   const seen = new Set<number>()
@@ -74,7 +76,7 @@ test('several processes: one leads at a time, whoever is killed, frozen or ended
     last = term.term
     if (fault === 'kill') child.kill()
     else if (fault === 'end') {
-      const { instance } = await child.tells('its name', ({ event }) => event === 'stands')
+      const { instance } = await child.waitFor('ready', ({ event }) => event === 'ready')
       const from = process.hrtime.bigint()
       for (const pid of await witness.sessions(instance)) await witness.terminate(pid)
       endings.push({ pid: child.process.pid!, from, to: process.hrtime.bigint() })
@@ -84,19 +86,19 @@ test('several processes: one leads at a time, whoever is killed, frozen or ended
       await leading(last)
       child.process.kill('SIGUSR2')
       child.process.kill('SIGCONT')
-      const look = await child.tells('its first look', ({ event }) => event === 'looks')
-      expect(look.leads).toBe(false)
-      child.messages.splice(child.messages.indexOf(look), 1)
+      const check = await child.waitFor('its first check', ({ event }) => event === 'checked')
+      expect(check.leads).toBe(false)
+      child.messages.splice(child.messages.indexOf(check), 1)
     }
   }
   await leading(last)
-  await until('the follower saw the last one', () => seen.has(Math.max(...terms().map(({ term }) => term))))
+  await until('the follower has seen the last leader', () => seen.has(Math.max(...terms().map(({ term }) => term))))
   const holds = children.flatMap((child) =>
     child.messages
       .filter(({ event }) => event === 'leads')
       .map(({ term, at }, i) => {
         const end = child.messages.find((message) => message.event === 'ends' && message.term === term)
-        // What a leader does after it was frozen begins with being told, of its loss or of an earlier wish that it step down.
+        // A thawed leader first receives the notification of its loss, or an earlier request to step down.
         const to = end ? BigInt(end.at) : (child.killedAt ?? process.hrtime.bigint())
         return {
           id: `${child.process.pid}:${i}`,
@@ -106,7 +108,7 @@ test('several processes: one leads at a time, whoever is killed, frozen or ended
           fence: term,
           from: BigInt(at),
           to: frozen.has(term as number) ? BigInt(at) : to,
-          toldAt: undefined,
+          notifiedAt: undefined,
         }
       }),
   )
@@ -116,44 +118,53 @@ test('several processes: one leads at a time, whoever is killed, frozen or ended
   await watching
 })
 
-test('a frozen leader is followed at its expiry, and knows it when it is thawed', { timeout: 60_000 }, async () => {
+test('a frozen leader is replaced after its expiry and knows of the loss as soon as it is thawed', {
+  timeout: 60_000,
+}, async () => {
   const { url, witness } = await openDatabase()
   const leader = candidate(url)
-  const { term } = await leader.tells('it leads', ({ event }) => event === 'leads')
+  const { term } = await leader.waitFor('it leads', ({ event }) => event === 'leads')
   const leading = stand(await openInstance(url))
   await witness.seesWaiter()
   const frozenAt = process.hrtime.bigint()
   leader.process.kill('SIGSTOP')
   const next = await within(4 * expiryMs, 'The next term', leading)
-  console.log(`frozen leader to the next: ${msBetween(frozenAt, next.at).toFixed(0)} ms, expiry ${expiryMs} ms`)
+  console.log(
+    `from the freeze of a leader to the next leader: ${msBetween(frozenAt, next.at).toFixed(0)} ms, expiry ${expiryMs} ms`,
+  )
   expect(next.term).toBeGreaterThan(term)
   leader.process.kill('SIGUSR2')
   leader.process.kill('SIGCONT')
-  expect(await leader.tells('its first look', ({ event }) => event === 'looks')).toMatchObject({ leads: false })
-  expect(await leader.tells('its end', ({ event }) => event === 'ends')).toMatchObject({ code: 'LOCK_LOST', term })
+  expect(await leader.waitFor('its first check', ({ event }) => event === 'checked')).toMatchObject({ leads: false })
+  expect(await leader.waitFor('the end of its term', ({ event }) => event === 'ends')).toMatchObject({
+    code: 'LOCK_LOST',
+    term,
+  })
 })
 
-test('without an anchor a killed leader is followed at the end of its lease', { timeout: 60_000 }, async () => {
+test('a killed leader without an anchor is replaced when its lease expires', { timeout: 60_000 }, async () => {
   const { url } = await openDatabase()
   const leader = candidate(url, { anchor: 'none' })
-  const { term } = await leader.tells('it leads', ({ event }) => event === 'leads')
+  const { term } = await leader.waitFor('it leads', ({ event }) => event === 'leads')
   const next = await openInstance(url, { anchor: 'none' })
   const leading = stand(next)
   const killedAt = leader.kill()
   const { at, term: later } = await within(4 * expiryMs, 'The next term', leading)
-  console.log(`killed leader by lease to the next: ${msBetween(killedAt, at).toFixed(0)} ms, expiry ${expiryMs} ms`)
+  console.log(
+    `from the kill of a leader with a lease to the next leader: ${msBetween(killedAt, at).toFixed(0)} ms, expiry ${expiryMs} ms`,
+  )
   expect(later).toBeGreaterThan(term)
   expect((await next.elections.leader('x'))?.instance).toBe(next.id)
 })
 
-test('a preferred leader that is killed is followed at once by one that is not preferred', {
+test('a killed preferred leader is replaced immediately by a candidate that is not preferred', {
   timeout: 120_000,
 }, async () => {
   const { url, witness } = await openDatabase()
   const took: number[] = []
   for (let time = 0; time < 5; time++) {
     const leader = candidate(url, { preferred: true, name: `p${time}`, expiryMs: 60_000 })
-    await leader.tells('it leads', ({ event }) => event === 'leads')
+    await leader.waitFor('it leads', ({ event }) => event === 'leads')
     const next = await openInstance(url)
     const leading = stand(next, `p${time}`)
     await witness.seesWaiter()
@@ -161,10 +172,10 @@ test('a preferred leader that is killed is followed at once by one that is not p
     took.push(msBetween(killedAt, (await within(15_000, 'The next term', leading)).at))
     await next.close()
   }
-  console.log(`killed preferred leader to the next, ${quantiles(took)}`)
+  console.log(`from the kill of a preferred leader to the next leader, ${quantiles(took)}`)
 })
 
-test('after a restart of the server one leads again, in a later term', { timeout: 60_000 }, async () => {
+test('a candidate leads again, in a later term, after a restart of the server', { timeout: 60_000 }, async () => {
   const { server, url } = await openServer()
   const instances = [await openInstance(url), await openInstance(url)]
   const terms: { term: number; signal: AbortSignal }[] = []
@@ -175,12 +186,12 @@ test('after a restart of the server one leads again, in a later term', { timeout
     })
   }
   for (const how of ['fast', 'immediate'] as const) {
-    const before = await until('one leads', () => terms.find(({ signal }) => !signal.aborted))
+    const before = await until('an instance leads', () => terms.find(({ signal }) => !signal.aborted))
     await server.restart(how)
-    await until('it is told', () => before.signal.aborted)
-    const after = await until('one leads again', () => terms.find(({ signal }) => !signal.aborted), 20_000)
+    await until('the leader is notified of the loss', () => before.signal.aborted)
+    const after = await until('an instance leads again', () => terms.find(({ signal }) => !signal.aborted), 20_000)
     expect(after.term).toBeGreaterThan(before.term)
-    await until('it is known', async () => {
+    await until('the new leader is visible', async () => {
       const leader = await instances[0]!.elections.leader('x').catch(() => null)
       return leader?.term === after.term
     })

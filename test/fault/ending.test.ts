@@ -6,7 +6,7 @@ import { Actor } from '../property/fleet.js'
 import { until } from '../setup/facts.js'
 import { expiryMs, openDatabase } from './fixture.js'
 
-test('a process that has closed in a silent network ends by itself', async () => {
+test('a process exits after it has closed Holdfast in a silent network', async () => {
   const { url } = await openDatabase()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
   onTestFinished(async () => rmSync(directory, { recursive: true }))
@@ -17,23 +17,23 @@ test('a process that has closed in a silent network ends by itself', async () =>
   expect(actor.child.process.exitCode).toBe(0)
 })
 
-test('a process that was frozen in silence and has closed ends by itself', async () => {
+test('a process exits after it was frozen in a silent network and has closed Holdfast', async () => {
   const { url, witness } = await openDatabase()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
   onTestFinished(async () => rmSync(directory, { recursive: true }))
   const actor = await Actor.start(url, { room: 'locks', expiryMs, anchor: 'required' }, join(directory, 'history'), 0)
   onTestFinished(() => actor.kill())
-  await until('its last heartbeat was answered', async () => {
+  await until('its last heartbeat has completed', async () => {
     const last = 'select pg_backend_pid(), holdfast.generation_began()'
     const idle = await witness.query(`select from pg_stat_activity where state = 'idle' and query = $1`, [last])
     return idle.length > 0
   })
-  // In silence nothing but its timers can speak when it is thawed.
+  // In a silent network, only timers can wake the thawed process.
   actor.proxy.silence('to-server', 'to-client')
   actor.freeze()
   await until('the server has ended its session', async () => (await witness.sessions()).length === 0)
   actor.thaw()
-  await until('it has begun a new life', async () => (await witness.sessions()).length > 0)
+  await until('it has connected again', async () => (await witness.sessions()).length > 0)
   await actor.close()
   expect(actor.child.process.exitCode).toBe(0)
 })

@@ -9,30 +9,30 @@ import { fixedSeedOf } from '../property/seed.js'
 import { typescript } from '../setup/typescript.js'
 import { isInHurry } from '../setup/variants.js'
 
-// The suite of faults, for a moment: `npm run faults` is for longer. And whether its judge sees one of the bugs that can be planted.
+// A short run of the fault suite, and a test whether its judge finds one planted bug. `npm run faults` runs for longer.
 const program = fileURLToPath(new URL('../../faults/run.ts', import.meta.url))
 
-/** What it says; with its report, when it ends otherwise than with 0. */
-async function run(withinMs: number, ...words: string[]): Promise<string> {
+/** Runs the suite and returns its report. Throws with the report if the exit code is not 0. */
+async function run(withinMs: number, ...args: string[]): Promise<string> {
   const limits = { timeout: withinMs, killSignal: 'SIGKILL' } as const
-  const { stdout } = await promisify(execFile)(process.execPath, [...typescript, program, ...words], limits).catch(
+  const { stdout } = await promisify(execFile)(process.execPath, [...typescript, program, ...args], limits).catch(
     (error) => {
       throw new Error(
-        `${words.join(' ')} (${error.killed ? 'killed, for it hung' : error.code})\n${error.stdout}\n${error.stderr}`,
+        `${args.join(' ')} (${error.killed ? 'killed after the timeout' : error.code})\n${error.stdout}\n${error.stderr}`,
       )
     },
   )
   return stdout
 }
 
-test('everything at once, under every fault', { timeout: 0 }, async () => {
+test('the fault suite finds no violation while all rooms run under random faults', { timeout: 0 }, async () => {
   const seed = fixedSeedOf('everything under faults')
   const report = await run(300_000, '--seconds', '12', '--seed', String(seed), '--quiet')
   console.log(report)
   expect(report).toContain('0 violations')
 })
 
-test.skipIf(isInHurry)('a planted bug is found', { timeout: 0 }, async () => {
+test.skipIf(isInHurry)('the judge of the fault suite finds a planted bug', { timeout: 0 }, async () => {
   const seed = fixedSeedOf('a planted bug')
   const { name } = randomFrom(seed).pick(mutations)
   const report = await run(1_000_000, '--mutants', name, '--seed', String(seed))
@@ -40,7 +40,7 @@ test.skipIf(isInHurry)('a planted bug is found', { timeout: 0 }, async () => {
   console.log(report)
 })
 
-test('every bug can still be planted', () => {
+test('every mutation changes the built package', () => {
   for (const { name, edits } of mutations) {
     for (const [file, from, to] of edits) {
       const text = readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')

@@ -5,17 +5,17 @@ import { Child } from './children.js'
 import { openProxy } from './fixture.js'
 import type { SilentProxy } from './silent-proxy.js'
 
-/** A pair whose old primary can be cut off: from the clients that come by its proxy, and from its standby. */
+/** A primary and a standby. Two proxies can disconnect the primary from its clients and from its standby. */
 export interface Fixture {
   readonly pair: Pair
-  /** Before the primary, for its clients. */
+  /** Proxy between the clients and the primary. */
   readonly clients: SilentProxy
-  /** Before the primary, for its standby. */
+  /** Proxy between the standby and the primary. */
   readonly stream: SilentProxy
-  /** Of the database, on each server alone. */
+  /** URL of the database on the primary, without the proxy. */
   readonly primaryUrl: string
   readonly standbyUrl: string
-  /** Of the database, by its hosts: the primary through the proxy, and the standby. */
+  /** URL of the database with both hosts: the primary through its proxy, and the standby. */
   readonly url: string
 }
 
@@ -27,10 +27,10 @@ export async function openFixture({ synchronous = false } = {}): Promise<Fixture
   })
   onTestFinished(() => pair.stop())
   const primaryUrl = await pair.primary.createDatabase('app', { template: inject('preparedServer').templateName })
-  await sql(primaryUrl, 'create table noted (number text)')
+  await sql(primaryUrl, 'create table effect (number text)')
   if (synchronous) {
     await until(
-      'the standby follows',
+      'the standby streams from the primary',
       async () => (await sql(primaryUrl, 'select from pg_stat_replication')).length > 0,
     )
     await sql(primaryUrl, "alter system set synchronous_standby_names = '*'")
@@ -49,7 +49,7 @@ export async function openFixture({ synchronous = false } = {}): Promise<Fixture
   }
 }
 
-/** The network between them is gone, now and for whoever comes: nothing arrives, and nobody is told. */
+/** Silences existing and future connections through the proxies. Neither side is notified. */
 export function cutOff(...proxies: SilentProxy[]): void {
   for (const proxy of proxies) {
     proxy.silence('to-server', 'to-client')
@@ -57,9 +57,9 @@ export function cutOff(...proxies: SilentProxy[]): void {
   }
 }
 
-interface Told {
-  readonly event: 'open' | 'quiet' | 'granted' | 'over' | 'acknowledged' | 'trouble'
-  /** Microseconds, on a clock that all processes share. */
+interface Message {
+  readonly event: 'open' | 'finished' | 'granted' | 'ended' | 'acknowledged' | 'unexpected'
+  /** Time in microseconds on a clock that all processes share. */
   readonly at: number
   readonly name: string
   readonly fence: number
@@ -68,35 +68,38 @@ interface Told {
   readonly message: string
 }
 
-const byTime = (one: Told, other: Told) => one.at - other.at
+const byTime = (one: Message, other: Message) => one.at - other.at
 
-/** Processes that work while the primary is lost. */
+/** Processes that work during the failover. */
 export class Fleet {
-  readonly members: readonly Child<Told>[]
+  readonly members: readonly Child<Message>[]
 
   constructor(url: string, options: { size?: number; expiryMs: number }) {
     const { size = 3, expiryMs } = options
     const names = ['one', 'two']
-    this.members = Array.from({ length: size }, () => new Child<Told>('./failover-member.ts', { url, expiryMs, names }))
+    this.members = Array.from(
+      { length: size },
+      () => new Child<Message>('./failover-member.ts', { url, expiryMs, names }),
+    )
   }
 
-  get told(): Told[] {
+  get allMessages(): Message[] {
     return this.members.flatMap(({ messages }) => messages).sort(byTime)
   }
 
   get acknowledged(): string[] {
-    return this.told.filter(({ event }) => event === 'acknowledged').map(({ number }) => number)
+    return this.allMessages.filter(({ event }) => event === 'acknowledged').map(({ number }) => number)
   }
 
   get lastFence(): number {
-    return Math.max(0, ...this.told.filter(({ event }) => event === 'granted').map(({ fence }) => fence))
+    return Math.max(0, ...this.allMessages.filter(({ event }) => event === 'granted').map(({ fence }) => fence))
   }
 
-  /** Every member has been granted something and acknowledged a job, after now. */
+  /** Waits until every member has acquired a name and enqueued a job after this call. */
   async works(withinMs = 30_000): Promise<void> {
     const seen = this.members.map(({ messages }) => messages.length)
     await until(
-      'everybody works',
+      'all members acquire names and enqueue jobs',
       () =>
         this.members.every(({ messages }, i) => {
           const since = messages.slice(seen[i]).map(({ event }) => event)
@@ -106,21 +109,21 @@ export class Fleet {
     )
   }
 
-  /** Whoever was answered before the network was cut has said so: a busy process may read it later. */
-  async hasTold(): Promise<void> {
+  /** Waits until no more messages arrive. A busy process may read and report a response long after the network was cut. */
+  async hasReported(): Promise<void> {
     let [count, since] = [-1, 0]
-    await until('nobody has anything left to tell', () => {
+    await until('no new message has arrived for 500 ms', () => {
       const now = this.acknowledged.length
       if (now !== count) [count, since] = [now, performance.now()]
       return performance.now() - since > 500
     })
   }
 
-  /** Enqueues no more, and waits until there is no job left on the server. */
+  /** Stops enqueueing, and waits until no job is left on the server. */
   async drains(url: string): Promise<void> {
-    for (const member of this.members) member.send('enough')
-    await Promise.all(this.members.map((member) => member.tells('quiet', ({ event }) => event === 'quiet')))
-    // Those that failed with the connection they had wait for their next attempt.
+    for (const member of this.members) member.send('finish')
+    await Promise.all(this.members.map((member) => member.waitFor('finished', ({ event }) => event === 'finished')))
+    // Jobs that failed with their connection wait for their next attempt.
     const left = () =>
       sql(
         url,
@@ -131,7 +134,7 @@ export class Fleet {
          from holdfast.waiting
          limit 3`,
       )
-    // Connections that fell silent with the old primary are found out one after the other, each by its own deadline.
+    // Each silent connection to the old primary is detected by its own timeout.
     await until('all jobs have ended', async () => (await left()).length === 0, 45_000).catch(async (error) => {
       throw new Error(`${error.message}: ${JSON.stringify(await left())}`)
     })
@@ -143,26 +146,26 @@ export class Fleet {
   }
 }
 
-/** Nobody believed in a name while another did, and whoever came later had a larger fence. */
-export function hadOneHolder(...fleets: Fleet[]): void {
-  const told = fleets.flatMap((fleet) => fleet.told).sort(byTime)
-  expect(told.filter(({ event }) => event === 'trouble')).toEqual([])
-  const holder = new Map<string, Told>()
+/** Checks that a name never had two holders, and that each holder had a larger fence than the holders before. */
+export function expectOneHolder(...fleets: Fleet[]): void {
+  const messages = fleets.flatMap((fleet) => fleet.allMessages).sort(byTime)
+  expect(messages.filter(({ event }) => event === 'unexpected')).toEqual([])
+  const holder = new Map<string, Message>()
   const largest = new Map<string, number>()
   let grants = 0
-  for (const now of told) {
-    if (now.event === 'over' && holder.get(now.name)?.fence === now.fence) holder.delete(now.name)
-    if (now.event !== 'granted') continue
+  for (const message of messages) {
+    if (message.event === 'ended' && holder.get(message.name)?.fence === message.fence) holder.delete(message.name)
+    if (message.event !== 'granted') continue
     grants++
-    expect(holder.get(now.name), `two hold "${now.name}" at ${now.at}`).toBeUndefined()
-    expect(now.fence).toBeGreaterThan(largest.get(now.name) ?? 0)
-    holder.set(now.name, now)
-    largest.set(now.name, now.fence)
+    expect(holder.get(message.name), `"${message.name}" has two holders at ${message.at}`).toBeUndefined()
+    expect(message.fence).toBeGreaterThan(largest.get(message.name) ?? 0)
+    holder.set(message.name, message)
+    largest.set(message.name, message.fence)
   }
   expect(grants).toBeGreaterThan(fleets.flatMap(({ members }) => members).length)
 }
 
-/** The numbers of the jobs that had their effect, each as often as it had it. */
-export async function noted(url: string): Promise<string[]> {
-  return (await sql<{ number: string }>(url, 'select number from noted')).map(({ number }) => number)
+/** Returns the job numbers of all effects, including duplicates. */
+export async function effects(url: string): Promise<string[]> {
+  return (await sql<{ number: string }>(url, 'select number from effect')).map(({ number }) => number)
 }

@@ -3,11 +3,11 @@ import { expect, test } from 'vitest'
 import { sql, until, within } from '../setup/facts.js'
 import { openInstance, openProxy, openServer } from './fixture.js'
 
-// A crash of the server forgets what was not flushed, fences included. This server flushes nothing by itself.
+// A crash of the server loses WAL that was not flushed, including the values of sequences. This server never flushes on its own.
 
 const lazy = { wal_writer_delay: '10s', wal_writer_flush_after: '1GB', checkpoint_timeout: '1h' }
 
-test('fences grow over crashes that follow each other closely', async () => {
+test('fences grow across several crashes in quick succession', async () => {
   const { server, url } = await openServer(lazy)
   const a = await openInstance(url)
   let last = 0
@@ -22,7 +22,7 @@ test('fences grow over crashes that follow each other closely', async () => {
   }
 })
 
-test('a parked session that opens right after a crash draws no fence of before', async () => {
+test('a wait connection that opens right after a crash does not draw an earlier fence', async () => {
   const { server, url, witness } = await openServer(lazy)
   const proxy = await openProxy(url)
   const [a, b] = [await openInstance(proxy.through(url), { expiry: '6s' }), await openInstance(url)]
@@ -38,19 +38,19 @@ test('a parked session that opens right after a crash draws no fence of before',
   })
   const waiting = a.locks.acquire('x')
   const go = await connecting
-  // The anchor does not hear of the crash, as when a whole host vanishes and another takes its address.
+  // The anchor is not notified of the crash, as if the host disappeared and another host took over its address.
   proxy.silence('to-server', 'to-client')
   await b.close()
   await server.restart('immediate')
-  const blocker = await until('the server is back', () => witness.query('select 1').catch(() => undefined))
-  expect(blocker).toHaveLength(1)
+  const rows = await until('the server is back', () => witness.query('select 1').catch(() => undefined))
+  expect(rows).toHaveLength(1)
   go()
   const granted = await within(10_000, 'The grant', waiting)
   expect(granted.fence).toBeGreaterThan(last)
   await granted.release()
 })
 
-test('job ids that a crash has forgotten are not given again', async () => {
+test('a job id that a crash has lost is not used again', async () => {
   const { server, url } = await openServer(lazy)
   const instance = await openInstance(url)
   const enqueue = async (address: string) => {
@@ -65,16 +65,16 @@ test('job ids that a crash has forgotten are not given again', async () => {
     await client.end()
     return ids
   }
-  const told = await enqueue(url)
+  const before = await enqueue(url)
   await instance.close()
   await server.restart('immediate')
   const [left] = await until('the server is back', () =>
     sql<{ jobs: number }>(url, 'select count(*)::integer as jobs from holdfast.job_live').catch(() => undefined),
   )
-  // Otherwise this shows nothing.
-  expect(left!.jobs).toBeLessThan(told.length)
+  // The test is meaningful only if the crash has lost jobs.
+  expect(left!.jobs).toBeLessThan(before.length)
   const first = await enqueue(url)
-  expect(Math.min(...first)).toBeGreaterThan(Math.max(...told))
+  expect(Math.min(...first)).toBeGreaterThan(Math.max(...before))
   await openInstance(url)
   expect(Math.min(...(await enqueue(url)))).toBeGreaterThan(Math.max(...first))
 })

@@ -7,7 +7,7 @@ import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { patiently } from '../setup/patiently.ts'
 import { SilentProxy } from './silent-proxy.js'
 
-/** The shortest expiry that there is, so that tests of it are quick. */
+/** Minimum expiry, so that tests of the expiry are quick. */
 export const expiryMs = 2_000
 
 export async function openDatabase(): Promise<{ url: string; witness: Witness }> {
@@ -20,7 +20,7 @@ export async function openDatabase(): Promise<{ url: string; witness: Witness }>
   return { url: database.url, witness }
 }
 
-/** A server of one's own, for tests that restart it. */
+/** Starts a server for one test, which may restart it. */
 export async function openServer(
   settings: Record<string, string> = {},
 ): Promise<{ server: EmbeddedServer; url: string; witness: Witness }> {

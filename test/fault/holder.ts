@@ -1,4 +1,4 @@
-// A process that takes one name and keeps it. It says when it has it, and what its first look tells after it was thawed.
+// A process that acquires one name and keeps it. It reports the fence, and after SIGUSR2 whether it still holds the name.
 import { Holdfast } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 
@@ -6,5 +6,5 @@ const { url, expiryMs, name }: { url: string; expiryMs: number; name: string } =
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs }))
 const lock = await holdfast.locks.acquire(name)
 process.send?.({ fence: lock.fence })
-// Signals that arrive while the process is stopped are seen by the first turn of its event loop.
+// A signal that arrives while the process is frozen is handled in the first turn of its event loop.
 process.on('SIGUSR2', () => process.send?.({ held: lock.held, at: process.hrtime.bigint().toString() }))

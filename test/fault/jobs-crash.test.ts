@@ -7,11 +7,11 @@ import { startWorker } from './jobs-fixture.js'
 
 const kills = 5
 
-test(`after each of ${kills} kills of a worker its job runs elsewhere`, { timeout: 180_000 }, async () => {
+test(`a job runs elsewhere after each of ${kills} kills of its worker`, { timeout: 180_000 }, async () => {
   const { url, witness } = await openDatabase()
   const holdfast = await openInstance(url)
   const took: number[] = []
-  // They start together, for that is what takes time. A takeover that waited for their expiry would take a minute.
+  // All workers start at the same time, because starting takes long. A takeover that waited for the expiry would take a minute.
   const workers = await Promise.all(
     Array.from({ length: kills }, (_, at) => startWorker(url, { queues: [`${at}`], expiryMs: 60_000 })),
   )
@@ -28,22 +28,22 @@ test(`after each of ${kills} kills of a worker its job runs elsewhere`, { timeou
     await worker.holds(id)
     const elsewhere = new Promise<number>((resolve) => started.set(id, resolve))
     const other = holdfast.jobs.work([hold])
-    await until('the other waits for work', async () => {
+    await until('the other worker sleeps', async () => {
       const rows = await witness.query('select from holdfast.worker where instance = $1 and sleeping', [holdfast.id])
       return rows.length === 1
     })
     const killedAt = performance.now()
     worker.child.kill('SIGKILL')
-    expect(await within(15_000, 'Taking over', elsewhere)).toBe(2)
+    expect(await within(15_000, 'The takeover', elsewhere)).toBe(2)
     took.push(performance.now() - killedAt)
     await holdfast.jobs.result(id)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', crashes: 1, failed: 0 })
     await other.close()
   }
-  console.log(`killed worker to its job running elsewhere, ${quantiles(took)}`)
+  console.log(`from the kill of a worker to the takeover of its job, ${quantiles(took)}`)
 })
 
-test('a frozen worker loses its job after the expiry, and its late record is refused', {
+test('a frozen worker loses its job after the expiry, and its late record is rejected', {
   timeout: 60_000,
 }, async () => {
   const { url } = await openDatabase()
@@ -58,7 +58,7 @@ test('a frozen worker loses its job after the expiry, and its late record is ref
   expect(await holdfast.jobs.result(id, { wait: '20s' })).toBe('elsewhere')
   expect(performance.now() - from).toBeGreaterThan(expiryMs / 4)
   worker.child.kill('SIGCONT')
-  // Its handler hears of the loss and throws; what it records is refused, and it goes on to work.
+  // The signal aborts and the handler throws. The worker's record is rejected, and the worker continues.
   await elsewhere.close()
   const mild = defineJob('mild', { run: () => 'not by the other process' })
   const after = await holdfast.jobs.enqueue(mild, null)
@@ -67,14 +67,16 @@ test('a frozen worker loses its job after the expiry, and its late record is ref
   expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', result: 'elsewhere', failed: 0 })
 })
 
-test('a job that kills its workers is buried; those that were with it are not', { timeout: 120_000 }, async () => {
+test('a job that kills its workers is buried, and the other jobs of its claims are not', {
+  timeout: 120_000,
+}, async () => {
   const { url } = await openDatabase()
   const holdfast = await openInstance(url)
-  const innocent = defineJob('mild', { run: () => {} })
+  const mild = defineJob('mild', { run: () => {} })
   const poison = defineJob('poison', { run: () => {} })
-  const before = await holdfast.jobs.enqueueMany(innocent, new Array(5).fill(null))
+  const before = await holdfast.jobs.enqueueMany(mild, new Array(5).fill(null))
   const { id } = await holdfast.jobs.enqueue(poison, null)
-  const after = await holdfast.jobs.enqueueMany(innocent, new Array(200).fill(null))
+  const after = await holdfast.jobs.enqueueMany(mild, new Array(200).fill(null))
   for (let crash = 1; crash <= 3; crash++) {
     const worker = await startWorker(url, { queues: ['default'], concurrency: 3 })
     await within(
@@ -83,9 +85,9 @@ test('a job that kills its workers is buried; those that were with it are not', 
       until('the worker is dead', () => worker.child.signalCode !== null, 20_000),
     )
   }
-  // Whoever takes over must not run it again.
-  holdfast.jobs.work([innocent, defineJob('poison', { run: () => expect.unreachable('it runs again') })])
-  await until('the poison is buried', async () => (await holdfast.jobs.find(id))?.state === 'buried')
+  // The worker that takes over must not run the job again.
+  holdfast.jobs.work([mild, defineJob('poison', { run: () => expect.unreachable('the buried job runs again') })])
+  await until('the job is buried', async () => (await holdfast.jobs.find(id))?.state === 'buried')
   const { error, failures } = (await holdfast.jobs.find(id))!
   expect(error).toMatchObject({ code: 'WORKER_CRASHED' })
   expect(failures.map(({ attempt, code }) => [attempt, code])).toEqual([1, 2, 3].map((n) => [n, 'WORKER_CRASHED']))

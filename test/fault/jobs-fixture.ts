@@ -5,13 +5,13 @@ import { expiryMs } from './fixture.js'
 export interface WorkerProcess {
   readonly child: ChildProcess
   readonly instanceId: string
-  /** Resolves with the attempt when it starts to hold the job. */
+  /** Waits until the process runs the job `hold`. Resolves with the attempt. */
   holds(id: number): Promise<number>
   kill(): Promise<void>
   close(): Promise<void>
 }
 
-interface Told {
+interface Message {
   open?: string
   started?: number
   attempt?: number
@@ -26,13 +26,13 @@ export async function startWorker(
     expiryMs?: number
   },
 ): Promise<WorkerProcess> {
-  const given = { url, expiryMs, anchor: 'required', concurrency: 10, ...options }
-  const child = new Child<Told>('./jobs-worker.ts', given)
-  const { open } = await child.first('it is open')
+  const details = { url, expiryMs, anchor: 'required', concurrency: 10, ...options }
+  const child = new Child<Message>('./jobs-worker.ts', details)
+  const { open } = await child.first('the id of its instance')
   return {
     child: child.process,
     instanceId: open!,
-    holds: async (id) => (await child.tells(`it holds job ${id}`, ({ started }) => started === id)).attempt!,
+    holds: async (id) => (await child.waitFor(`it runs job ${id}`, ({ started }) => started === id)).attempt!,
     async kill() {
       child.kill()
       await child.ended()

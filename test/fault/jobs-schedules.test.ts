@@ -9,13 +9,13 @@ import { until, type Witness } from '../setup/facts.js'
 import { openDatabase, openInstance, openServer } from './fixture.js'
 import { startWorker, type WorkerProcess } from './jobs-fixture.js'
 
-// Several processes work while they are killed, frozen, cut from their sessions, and the server restarts. Afterwards every
-// job that was committed has ended once, its effect by tx happened once, nothing of what was rolled back ever was, and
-// no end was recorded of an attempt after which another had begun.
+// Several processes run jobs while they are killed and frozen, their sessions are ended, and the server restarts. Afterwards, every committed job
+// has ended once and has had its effect once. No job of a rolled-back transaction has run. No attempt has ended a job after a later attempt had
+// started.
 
 interface Cluster {
   readonly url: string
-  /** Past a pooler. */
+  /** URL without the pooler. */
   readonly directUrl: string
   readonly witness: Witness
   readonly holdfast: Holdfast
@@ -30,7 +30,7 @@ const write = defineJob('write', {
   run: (_: { name: string; ms: number; failures: number; late: boolean }) => {},
 })
 
-const tell = defineJob('tell', { maxCrashes: 1_000, run: (_: { name: string; ms: number }) => {} })
+const logStart = defineJob('log start', { maxCrashes: 1_000, run: (_: { name: string; ms: number }) => {} })
 
 const faults = {
   async kill(_: Cluster, workers: WorkerProcess[], pick: (below: number) => number) {
@@ -41,7 +41,7 @@ const faults = {
   async freeze(_: Cluster, workers: WorkerProcess[], pick: (below: number) => number) {
     const { child } = workers[pick(workers.length)]!
     child.kill('SIGSTOP')
-    // Shorter than the expiry, about as long, and longer.
+    // Durations that are shorter than the expiry, about equal to it, and longer.
     await sleep([300, 1_900, 2_600, 3_200][pick(4)])
     child.kill('SIGCONT')
   },
@@ -53,17 +53,17 @@ const faults = {
       )
       .catch(() => {})
   },
-  async restart(world: Cluster) {
-    await world.restart()
+  async restart(cluster: Cluster) {
+    await cluster.restart()
   },
 }
 
-async function walk(world: Cluster, seed: number, steps: number): Promise<void> {
+async function run(cluster: Cluster, seed: number, steps: number): Promise<void> {
   const random = randomFrom(seed)
   const pick = (below: number) => random.below(below)
-  const { witness, holdfast, anchor, url, directUrl } = world
+  const { witness, holdfast, anchor, url, directUrl } = cluster
   await witness.query('create table effect (id bigint not null, name text not null)')
-  await witness.query('create table begun (id bigint not null, fence bigint not null)')
+  await witness.query('create table started (id bigint not null, fence bigint not null)')
   const workers: WorkerProcess[] = []
   const start = async () => {
     workers.push(await startWorker(url, { queues: ['default'], anchor, concurrency: 1 + pick(20) }))
@@ -71,8 +71,8 @@ async function walk(world: Cluster, seed: number, steps: number): Promise<void> 
   await Promise.all([start(), start(), start()])
 
   const committed: number[] = []
-  // By name: the number of a job that never was may be drawn again when the server has crashed.
-  const undone = new Set<string>()
+  // Names and no ids, because a server crash may make the id of a rolled-back job available again.
+  const rolledBack = new Set<string>()
   let isOver = false
   const enqueueing = (async () => {
     for (let n = 0; !isOver; n++) {
@@ -89,26 +89,26 @@ async function walk(world: Cluster, seed: number, steps: number): Promise<void> 
       try {
         await client.connect()
         await client.query('begin')
-        const told = Array.from({ length: pick(4) }, (_, at) => ({
-          name: `${n}/tell ${at}`,
+        const logged = Array.from({ length: pick(4) }, (_, at) => ({
+          name: `${n}/log start ${at}`,
           ms: pick(3) === 0 ? 300 + pick(2_500) : pick(50),
         }))
         const refs = [
           ...(await holdfast.jobs.enqueueMany(write, inputs, { ...options, tx: client })),
-          ...(await holdfast.jobs.enqueueMany(tell, told, { ...options, tx: client })),
+          ...(await holdfast.jobs.enqueueMany(logStart, logged, { ...options, tx: client })),
         ]
         ids = refs.map(({ id }) => id)
-        // Some transactions stay open while others commit, and while faults happen.
+        // Some transactions stay open while other transactions commit and while faults happen.
         if (pick(5) === 0) await sleep(pick(400))
         if (pick(4) === 0) {
-          for (const { name } of [...inputs, ...told]) undone.add(name)
+          for (const { name } of [...inputs, ...logged]) rolledBack.add(name)
           await client.query('rollback')
         } else {
           await client.query('commit')
           committed.push(...ids)
         }
       } catch {
-        // The server restarted: nobody knows whether it was committed, so they are in neither list.
+        // The server has restarted, and the outcome of the commit is unknown. So the jobs are in neither list.
       }
       await client.end().catch(() => {})
       await sleep(pick(30))
@@ -116,19 +116,19 @@ async function walk(world: Cluster, seed: number, steps: number): Promise<void> 
   })()
 
   for (let step = 0; step < steps; step++) {
-    await faults[world.faults[pick(world.faults.length)]!](world, workers, pick)
+    await faults[cluster.faults[pick(cluster.faults.length)]!](cluster, workers, pick)
     while (workers.length < 3) await start()
     await sleep(pick(600))
   }
-  // A restart may take as long as all steps together.
-  await until('enough is committed to judge by', () => committed.length > 5 * steps)
+  // A restart may take as long as all other steps.
+  await until('enough jobs are committed', () => committed.length > 5 * steps)
   isOver = true
   await enqueueing
   await until(
-    'everything has ended',
+    'all jobs and claims have ended',
     async () => {
       const [row] = await witness.query<{ left: number }>(
-        // The claim of a worker that was killed just after its job had ended goes when its life is over.
+        // If a worker was killed just after its job had ended, its claim is deleted after its expiry.
         `select (select count(*)::int from holdfast.job_live) + (select count(*)::int from holdfast.waiting)
            + (select count(*)::int from holdfast.claim) as left`,
       )
@@ -151,35 +151,35 @@ async function walk(world: Cluster, seed: number, steps: number): Promise<void> 
   const ends = new Map(history.map(({ id, state, count }) => [Number(id), { state, count }]))
   expect(committed.filter((id) => ends.get(id)?.count !== 1 || ends.get(id)?.state !== 'done')).toEqual([])
   const names = await witness.query<{ name: string }>("select payload->>'name' as name from holdfast.job_history")
-  expect(names.filter(({ name }) => undone.has(name))).toEqual([])
+  expect(names.filter(({ name }) => rolledBack.has(name))).toEqual([])
   const effects = await witness.query<{ id: string; count: number }>('select id, count(*)::int from effect group by id')
   expect(effects.filter(({ count }) => count !== 1)).toEqual([])
   const written = await witness.query<{ id: string }>("select id from holdfast.job_history where kind = 'write'")
   const numbers = (rows: { id: string }[]) => rows.map(({ id }) => Number(id)).sort((a, b) => a - b)
   expect(numbers(effects)).toEqual(numbers(written))
   const stale = await witness.query(
-    `select id, result::text as recorded, max(begun.fence)::text as last
+    `select id, result::text as recorded, max(started.fence)::text as last
      from holdfast.job_history
-     join begun using (id)
+     join started using (id)
      group by id, result::text
-     having max(begun.fence)::text <> result::text`,
+     having max(started.fence)::text <> result::text`,
   )
   expect(stale).toEqual([])
   const left = await witness.query('select session, ids from holdfast.claim')
   expect(left).toEqual([])
   expect(await witness.query('select * from holdfast.job_lost()')).toEqual([])
   expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
-  console.log(`${committed.length} jobs committed, ${undone.size} rolled back, ${steps} faults`)
+  console.log(`${committed.length} jobs committed, ${rolledBack.size} rolled back, ${steps} faults`)
 }
 
 const lightCount = countOf(4)
 
-test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
+test(`jobs end once across ${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
   const seed = fixedSeedOf('jobs under faults')
   const { url, witness } = await openDatabase()
   const holdfast = await openInstance(url)
   const faults = ['kill', 'freeze', 'terminate'] as const
-  await walk(
+  await run(
     { url, directUrl: url, witness, holdfast, anchor: 'required', faults, async restart() {} },
     seed,
     lightCount,
@@ -188,22 +188,22 @@ test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async ()
 
 const restartCount = countOf(1)
 
-test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
+test(`jobs end once across ${restartCount} restarts of the server and kills`, { timeout: 0 }, async () => {
   const seed = fixedSeedOf('jobs under restarts')
-  // Crashes are real here: what was answered must have been flushed.
+  // With fsync, so that acknowledged commits survive the crashes.
   const { server, url, witness } = await openServer({ fsync: 'on' })
   const holdfast = await openInstance(url)
   const restart = async () => {
     await server.restart('immediate')
   }
   const faults = ['restart', 'kill'] as const
-  await walk({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
+  await run({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
 })
 
 const pooledCount = countOf(2)
 
 test.skipIf(withoutPgBouncer)(
-  `${pooledCount} kills, freezes and ended sessions without an anchor, through PgBouncer in transaction mode`,
+  `jobs end once without an anchor, through PgBouncer, across ${pooledCount} kills, freezes and ended sessions`,
   { timeout: 0 },
   async () => {
     const seed = fixedSeedOf('jobs behind a pooler')
@@ -212,6 +212,6 @@ test.skipIf(withoutPgBouncer)(
     const url = pooler.through(directUrl)
     const holdfast = await openInstance(url, { anchor: 'none' })
     const faults = ['kill', 'freeze', 'terminate'] as const
-    await walk({ url, directUrl, witness, holdfast, anchor: 'none', faults, async restart() {} }, seed, pooledCount)
+    await run({ url, directUrl, witness, holdfast, anchor: 'none', faults, async restart() {} }, seed, pooledCount)
   },
 )

@@ -8,7 +8,7 @@ import { openDatabase } from './fixture.js'
 
 const documents = 5
 
-/** What would be a key that two jobs hold. */
+/** Keys that two jobs hold at the same time, which must not exist. */
 const doubles = `
   select kind, key, count(*)
   from (
@@ -21,7 +21,7 @@ const doubles = `
   group by kind, key
   having count(*) > 1`
 
-test('whatever two processes enqueue at once, a key has one job, and what was written is seen by a later run', {
+test('a unique key has one job while two processes enqueue, and a later run sees each committed version', {
   timeout: 180_000,
 }, async () => {
   const seed = fixedSeedOf('unique jobs')
@@ -44,8 +44,8 @@ test('whatever two processes enqueue at once, a key has one job, and what was wr
     for (; !isOver; await sleep(20)) expect(await witness.query(doubles)).toEqual([])
   })()
   watching.catch(() => {})
-  const totals = await Promise.all(children.map((child) => child.first('all is enqueued', 120_000)))
-  await until('all have ended', async () => {
+  const totals = await Promise.all(children.map((child) => child.first('the totals of its jobs', 120_000)))
+  await until('all jobs have ended', async () => {
     const [row] = await sql<{ left: number }>(
       url,
       'select (select count(*) from holdfast.job_live)::int + (select count(*) from holdfast.waiting)::int as left',
@@ -54,7 +54,7 @@ test('whatever two processes enqueue at once, a key has one job, and what was wr
   })
   isOver = true
   await watching
-  // Each version was seen by the job that was answered for it, in a run that began after it was committed.
+  // Each version was seen by the job that enqueue returned for it, in a run that started after the commit.
   const unseen = await sql(
     url,
     `select * from promise p
@@ -63,7 +63,7 @@ test('whatever two processes enqueue at once, a key has one job, and what was wr
      )`,
   )
   expect(unseen).toEqual([])
-  // Two at once would have violated the key of the table.
+  // Two runs at the same time would have violated the primary key of the table.
   const [row] = await sql<{ runs: number; failed: number }>(
     url,
     "select count(*)::int as runs, count(*) filter (where failed > 0 or state <> 'done')::int as failed from holdfast.job_history where kind = 'only'",

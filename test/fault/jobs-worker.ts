@@ -1,10 +1,10 @@
-// A process that works. What it does with a job is in the input of the job.
+// A process that runs jobs. The input of each job determines what the handler does.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   expiryMs: number
   queues?: string[]
@@ -12,15 +12,15 @@ interface Given {
   concurrency?: number
 }
 
-/** What is done with a job. */
-interface Work {
+/** Input of a job that writes. */
+interface WriteInput {
   name: string
   ms: number
   failures: number
   late?: boolean
 }
 
-const { url, expiryMs, queues, anchor, concurrency }: Given = JSON.parse(process.argv[2]!)
+const { url, expiryMs, queues, anchor, concurrency }: Options = JSON.parse(process.argv[2]!)
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const log = new pg.Pool({ connectionString: url, max: 2 })
 log.on('error', () => {})
@@ -36,7 +36,7 @@ const definitions = [
   defineJob('write', {
     maxCrashes: 1_000,
     retry: { attempts: 1_000, backoff: 5, maxBackoff: 100 },
-    run: async ({ name, ms, failures, late }: Work, { id, tx, attempt }) => {
+    run: async ({ name, ms, failures, late }: WriteInput, { id, tx, attempt }) => {
       if (!late) await tx.query('insert into effect values ($1, $2)', [id, name])
       await sleep(ms)
       if (Math.random() < failures) throw new Error(`attempt ${attempt}`)
@@ -44,12 +44,12 @@ const definitions = [
       return attempt
     },
   }),
-  // Writes down that it begins, and answers with its fence, whatever has become of it meanwhile.
-  defineJob('tell', {
+  // Records the start of each attempt outside the transaction, and returns the fence even if the job was taken over.
+  defineJob('log start', {
     maxCrashes: 1_000,
     retry: { attempts: 1_000, backoff: 5, maxBackoff: 100 },
     run: async ({ ms }: { ms: number }, { id, fence }) => {
-      await log.query('insert into begun values ($1, $2)', [id, fence])
+      await log.query('insert into started values ($1, $2)', [id, fence])
       await sleep(ms)
       return fence
     },

@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { within } from '../setup/facts.js'
 import { openDatabase, openInstance } from './fixture.js'
 
-// What comes too late: a cancel that strikes the next statement, a place in the queue that nobody waits at any more.
+// Late events: a cancel request that hits the next statement, and an entry in the server's queue whose waiter has left.
 
-test('a cancel that strikes another statement than the one it was meant for fails nobody', async () => {
+test('a cancel request that hits a later statement makes no call fail', async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const held = await a.locks.acquire('x')
@@ -27,7 +27,7 @@ test('a cancel that strikes another statement than the one it was meant for fail
   for (let round = 0; round < 200; round++) {
     const other = await a.locks.acquire('x')
     const waiting = [b.locks.acquire('x'), b.locks.acquire('x')]
-    // Whatever they have come to when the name is released, something may be cancelled.
+    // The release comes at a random moment of the waits, so the cancel request can hit any of their statements.
     await sleep(Math.random() * 5)
     await other.release()
     for (const next of waiting) await (await within(15_000, 'The grant', next)).release()
@@ -37,18 +37,18 @@ test('a cancel that strikes another statement than the one it was meant for fail
   expect(await witness.locks()).toEqual([])
 })
 
-test('a reader that would not wait is told at once, though other readers wait', async () => {
+test('locks.tryAcquire of a shared lock returns null immediately although other readers wait', async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url, { expiry: '60s' }), await openInstance(url, { expiry: '60s' })]
   const held = await a.locks.acquire('x')
   const waiting = b.locks.acquire('x', { mode: 'shared' })
   await witness.seesWaiter()
-  expect(await within(15_000, 'The answer', b.locks.tryAcquire('x', { mode: 'shared' }))).toBe(null)
+  expect(await within(15_000, 'The result', b.locks.tryAcquire('x', { mode: 'shared' }))).toBe(null)
   await held.release()
   await (await waiting).release()
 })
 
-test('a reader does not wait out the place in the queue of a writer that has left', async () => {
+test('a reader does not wait behind a writer that has aborted its wait', async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url, { expiry: '60s' }), await openInstance(url, { expiry: '60s' })]
   const reader = await a.locks.acquire('x', { mode: 'shared' })

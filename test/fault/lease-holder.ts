@@ -1,25 +1,25 @@
-// A process that leases one name and keeps it. It says when it has it, and what its first look tells after it was thawed.
+// A process that acquires a lease and keeps it. It reports the fence, and after SIGUSR2 the state of the lease and of a guarded write.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   ttlMs: number
   name: string
   anchor?: 'required' | 'none'
 }
 
-const { url, ttlMs, name, anchor }: Given = JSON.parse(process.argv[2]!)
+const { url, ttlMs, name, anchor }: Options = JSON.parse(process.argv[2]!)
 const holdfast = await patiently(() => Holdfast.open({ url, anchor }))
 const lease = await holdfast.leases.acquire(name, { ttl: ttlMs })
-// Open before it is frozen, so that the write is the first thing that it does.
+// Connects before the freeze, so that the thawed process can write immediately.
 const client = new pg.Client({ connectionString: url })
 await client.connect()
-// Signals that arrive while the process is stopped are seen by the first turn of its event loop.
+// A signal that arrives while the process is frozen is handled in the first turn of its event loop.
 process.on('SIGUSR2', async () => {
   const held = lease.held
-  // As somebody would who does not look.
+  // Writes without checking `held`, as a careless user would.
   await client.query('begin')
   const refused = await client.query('select holdfast.guard_lease($1, $2)', [lease.key, lease.fence]).then(
     () => null,
@@ -27,5 +27,5 @@ process.on('SIGUSR2', async () => {
   )
   process.send?.({ held, aborted: lease.signal.aborted, reason: lease.signal.reason?.code, refused })
 })
-// Only now: a signal that nobody listens for would end the process.
+// Sent after the listener exists, because SIGUSR2 without a listener would end the process.
 process.send?.({ fence: lease.fence })

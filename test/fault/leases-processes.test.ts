@@ -5,23 +5,23 @@ import { Child } from './children.js'
 import { openDatabase, openInstance } from './fixture.js'
 import { timed } from './leases.js'
 
-// The process that holds a lease is killed, or frozen.
+// Processes that are killed or frozen while they hold a lease.
 
 const ttlMs = 2_000
 
-interface Told {
+interface Message {
   fence: number
   held?: boolean
 }
 
-async function startHolder(url: string, anchor: string): Promise<{ holder: Child<Told>; fence: number }> {
-  const holder = new Child<Told>('./lease-holder.ts', { url, ttlMs, name: 'x', anchor })
-  const { fence } = await holder.first('it has the name')
+async function startHolder(url: string, anchor: string): Promise<{ holder: Child<Message>; fence: number }> {
+  const holder = new Child<Message>('./lease-holder.ts', { url, ttlMs, name: 'x', anchor })
+  const { fence } = await holder.first('the fence of its lease')
   return { holder, fence }
 }
 
 describe.each(waysOf(['none', 'required']))('with anchor: %s', (anchor) => {
-  test('killed: the name is free when the lease expires, and not before', async () => {
+  test('the lease of a killed process is free when it expires and not before', async () => {
     const { url, witness } = await openDatabase()
     const a = await openInstance(url)
     const { holder, fence } = await startHolder(url, anchor)
@@ -32,13 +32,13 @@ describe.each(waysOf(['none', 'required']))('with anchor: %s', (anchor) => {
     )
     holder.kill()
     const { lease, at } = await within(4 * ttlMs, 'The grant', waiting)
-    console.log(`killed holder to next waiter: ${(at - from).toFixed(0)} ms, ttl ${ttlMs} ms`)
-    // Or later, when a renewal was on its way.
+    console.log(`from the kill of a holder to the next waiter: ${(at - from).toFixed(0)} ms, ttl ${ttlMs} ms`)
+    // The grant may come later if a renewal was in progress.
     expect(at - from).toBeGreaterThanOrEqual(row!.left)
     expect(lease.fence).toBeGreaterThan(fence)
   })
 
-  test('frozen past its time: another has the name, and the thawed holder knows it before it looks at anything', async () => {
+  test('the lease of a frozen process is granted to another, and the thawed process knows of the loss immediately', async () => {
     const { url } = await openDatabase()
     const a = await openInstance(url)
     const { holder, fence } = await startHolder(url, anchor)
@@ -48,8 +48,8 @@ describe.each(waysOf(['none', 'required']))('with anchor: %s', (anchor) => {
     expect(lease.fence).toBeGreaterThan(fence)
     holder.process.kill('SIGUSR2')
     holder.process.kill('SIGCONT')
-    const told = await holder.tells('its first look', ({ held }) => held !== undefined)
-    expect(told).toEqual({ held: false, aborted: true, reason: 'LEASE_LOST', refused: 'HF001' })
+    const check = await holder.waitFor('its first check', ({ held }) => held !== undefined)
+    expect(check).toEqual({ held: false, aborted: true, reason: 'LEASE_LOST', refused: 'HF001' })
     expect(lease.held).toBe(true)
   })
 })

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { sqlPool, stays, until, type Witness, within } from '../setup/facts.js'
 import { openDatabase, openInstance, openProxy, openServer } from './fixture.js'
-import { timed, whenTold } from './leases.js'
+import { timed, whenNotified } from './leases.js'
 
-// The server ends sessions, or restarts, or the program uses up its pool.
+// Leases while the server ends sessions or restarts, and while the program uses up its pool.
 
-/** Until when each lease lives, by the database, in ms. */
+/** Returns the expiry of each lease in the database, in ms. */
 async function expiries(witness: Witness): Promise<number[]> {
   const rows = await witness.query<{ at: number }>(
     'select (extract(epoch from expires_at) * 1000)::float8 as at from holdfast.lease order by key',
@@ -18,21 +18,21 @@ async function untilRenewed(witness: Witness, byMs = 0): Promise<void> {
   await until('all leases are renewed', async () => (await expiries(witness)).every((at, i) => at > before[i]! + byMs))
 }
 
-test('the anchor is ended: the lease lives on, and goes on renewing itself', async () => {
+test('a lease is renewed although the session of the anchor is ended again and again', async () => {
   const { url, witness } = await openDatabase()
   const a = await openInstance(url)
   const lease = await a.leases.acquire('x', { ttl: '3s' })
-  const beyondAll = (await expiries(witness))[0]! + lease.ttlMs
+  const firstExpiry = (await expiries(witness))[0]! + lease.ttlMs
   do {
     await witness.terminate(await witness.anchorOf(a.id))
     await untilRenewed(witness)
-  } while ((await expiries(witness))[0]! < beyondAll)
+  } while ((await expiries(witness))[0]! < firstExpiry)
   expect(lease.held).toBe(true)
   expect(lease.signal.aborted).toBe(false)
   await lease.extend()
 })
 
-test('all sessions are ended, again and again: the lease lives on', async () => {
+test('a lease is renewed although all sessions are ended again and again', async () => {
   const { url, witness } = await openDatabase()
   const instances = [await openInstance(url), await openInstance(url, { anchor: 'none' })]
   const leases = await Promise.all(instances.map((instance, at) => instance.leases.acquire(`n${at}`, { ttl: '3s' })))
@@ -47,26 +47,29 @@ test('all sessions are ended, again and again: the lease lives on', async () => 
 })
 
 for (const mode of ['fast', 'immediate'] as const) {
-  test(`a restart (${mode}): the lease survives, with its fence, and nobody else gets the name`, async () => {
+  test(`a lease survives a restart (${mode}) with its fence, and no other process gets the name`, async () => {
     const { server, url, witness } = await openServer()
     const [a, b, c] = [await openInstance(url), await openInstance(url), await openInstance(url, { anchor: 'none' })]
     const [one, other] = [await a.leases.acquire('x', { ttl: '20s' }), await c.leases.acquire('y', { ttl: '20s' })]
-    const waiting = [b.leases.acquire('x'), b.leases.acquire('y'), b.locks.acquire('x')].map((asked) =>
-      asked.then(
+    const waiting = [b.leases.acquire('x'), b.leases.acquire('y'), b.locks.acquire('x')].map((call) =>
+      call.then(
         ({ fence }) => fence,
         (error) => error,
       ),
     )
     await server.restart(mode)
-    await Promise.all([until('one is renewed', extended(one)), until('the other is renewed', extended(other))])
+    await Promise.all([
+      until('the first lease is renewed', extended(one)),
+      until('the second lease is renewed', extended(other)),
+    ])
     expect([one.held, other.held]).toEqual([true, true])
     let granted = 0
-    for (const asked of waiting) void asked.then(() => granted++)
-    await stays('nobody is granted what is leased', () => granted === 0, 500)
+    for (const call of waiting) void call.then(() => granted++)
+    await stays('no waiter has got a leased name', () => granted === 0, 500)
     const rows = await witness.query<{ fence: string }>('select fence from holdfast.lease order by fence')
     expect(rows.map(({ fence }) => Number(fence))).toEqual([one.fence, other.fence].toSorted((x, y) => x - y))
     await Promise.all([one.release(), other.release()])
-    // Nobody is granted anything until all from before are back, or know better.
+    // The server grants nothing until all earlier instances have reconnected or expired.
     const next = await b.leases.acquire('z', { wait: '20s' })
     expect(next.fence).toBeGreaterThan(Math.max(one.fence, other.fence))
   })
@@ -80,35 +83,35 @@ function extended(lease: { extend(): Promise<void> }) {
     )
 }
 
-test('a restart while the holder is cut off: nobody gets the name before its time is over', async () => {
+test('a lease of a disconnected holder is not granted to another before it expires, also after a restart', async () => {
   const { server, url } = await openServer()
   const proxy = await openProxy(url)
   const [a, b] = [await openInstance(proxy.through(url), { anchor: 'none' }), await openInstance(url)]
   const lease = await a.leases.acquire('x', { ttl: '4s' })
-  const telling = whenTold(lease)
+  const notification = whenNotified(lease)
   proxy.onConnection = (link) => link.silence('to-server', 'to-client')
   proxy.silence('to-server', 'to-client')
   await server.restart('immediate')
   const next = await within(20_000, 'The next grant', timed(b.leases.acquire('x')))
-  const told = await within(15_000, 'Telling', telling)
-  expect(told.at).toBeLessThan(next.at)
+  const notified = await within(15_000, 'The notification', notification)
+  expect(notified.at).toBeLessThan(next.at)
   expect(next.lease.fence).toBeGreaterThan(lease.fence)
   await proxy.close()
 })
 
-test('a lock of before a restart may still be believed in: no lease of its name before that is over', async () => {
+test('a lease is not granted after a restart while the holder of a lock on its name may rely on the lock', async () => {
   const { server, url } = await openServer()
   const proxy = await openProxy(url)
   const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url, { anchor: 'none' })]
   const lock = await a.locks.acquire('x')
-  let toldAt = Number.POSITIVE_INFINITY
+  let notifiedAt = Number.POSITIVE_INFINITY
   lock.signal.addEventListener('abort', () => {
-    toldAt = performance.now()
+    notifiedAt = performance.now()
   })
   proxy.onConnection = (link) => link.silence('to-server', 'to-client')
   proxy.silence('to-server', 'to-client')
   await server.restart('immediate')
-  await until('it is not granted at once', () =>
+  await until('the lease is refused because of the restart', () =>
     b.leases.tryAcquire('x').then(
       () => false,
       (error) =>
@@ -117,28 +120,28 @@ test('a lock of before a restart may still be believed in: no lease of its name 
     ),
   )
   const lease = await within(15_000, 'The lease', b.leases.acquire('x'))
-  expect(toldAt).toBeLessThan(performance.now())
+  expect(notifiedAt).toBeLessThan(performance.now())
   expect(lease.fence).toBeGreaterThan(lock.fence)
 })
 
 test.each(['required', 'none'] as const)(
-  'the program uses its pool up: the renewals go on, anchor: %s',
+  'a lease is renewed although the program uses up its pool (anchor: %s)',
   async (anchor) => {
     const { url, witness } = await openDatabase()
     const pool = sqlPool({ connectionString: url, max: 3 })
     const a = await openInstance(url, { url: undefined, pool, anchor })
     const lease = await a.leases.acquire('x', { ttl: '3s' })
-    // Bound to the presence, which has an expiry of two seconds.
+    // A permit depends on the instance's presence, which expires after two seconds.
     const permit = await a.limits.acquire('x', { max: 1, wait: '5s' })
     const clients = await Promise.all([1, 2, 3].map(() => pool.connect()))
     await untilRenewed(witness, lease.ttlMs)
     expect([lease.held, permit.held]).toEqual([true, true])
     await lease.extend()
-    // What needs the pool fails in good time.
-    await expect(within(8_000, 'Asking', a.leases.tryAcquire('y'))).rejects.toMatchObject({
+    // A call that needs the pool fails within its time.
+    await expect(within(8_000, 'The call', a.leases.tryAcquire('y'))).rejects.toMatchObject({
       code: 'DATABASE_UNREACHABLE',
     })
     for (const client of clients) client.release()
-    await (await within(15_000, 'Asking', a.leases.acquire('y', { wait: '10s' }))).release()
+    await (await within(15_000, 'The call', a.leases.acquire('y', { wait: '10s' }))).release()
   },
 )

@@ -1,8 +1,8 @@
 import { LeaseLostError } from '../../src/index.js'
 import type { Lease } from '../../src/leases/index.js'
 
-/** When, and with what, the holder of a lease is told that it is lost. */
-export function whenTold(lease: Lease): Promise<{ at: number; reason: LeaseLostError }> {
+/** Resolves with the time and the reason when the holder is notified of the loss. */
+export function whenNotified(lease: Lease): Promise<{ at: number; reason: LeaseLostError }> {
   return new Promise((resolve, reject) =>
     lease.signal.addEventListener('abort', () => {
       const { reason } = lease.signal
@@ -12,8 +12,8 @@ export function whenTold(lease: Lease): Promise<{ at: number; reason: LeaseLostE
   )
 }
 
-/** The lease, and when it came. */
-export async function timed(asked: Promise<Lease>): Promise<{ lease: Lease; at: number }> {
-  const lease = await asked
+/** Waits for the lease. Returns it with the time of the grant. */
+export async function timed(acquiring: Promise<Lease>): Promise<{ lease: Lease; at: number }> {
+  const lease = await acquiring
   return { lease, at: performance.now() }
 }

@@ -6,7 +6,7 @@ import { waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 
-// Permits end with whoever held them: the process, its session, its server.
+// Permits end when their process, their session or the server ends.
 
 interface HolderOptions {
   expiryMs?: number
@@ -15,21 +15,21 @@ interface HolderOptions {
   max?: number
 }
 
-interface Told {
+interface Message {
   fence: number
   held?: boolean
 }
 
 const holderOf = (url: string, options: HolderOptions) =>
-  new Child<Told>('./limits-holder.ts', { url, expiryMs: 60_000, max: 1, ...options })
+  new Child<Message>('./limits-holder.ts', { url, expiryMs: 60_000, max: 1, ...options })
 
-async function startHolder(url: string, options: HolderOptions): Promise<{ holder: Child<Told>; fence: number }> {
+async function startHolder(url: string, options: HolderOptions): Promise<{ holder: Child<Message>; fence: number }> {
   const holder = holderOf(url, options)
-  const { fence } = await holder.first('it has the permits')
+  const { fence } = await holder.first('the fence of its permits')
   return { holder, fence }
 }
 
-test('what a killed process held is free at once: for whoever waits, and for whoever comes', {
+test('permits of a killed process are free immediately, for waiting and for new calls', {
   timeout: 60_000,
 }, async () => {
   const { url } = await openDatabase()
@@ -41,14 +41,14 @@ test('what a killed process held is free at once: for whoever waits, and for who
   expect(await a.limits.tryAcquire('tried', { max: 2 })).toBeNull()
   holder.kill()
   await holder.ended()
-  // The expiry of the dead is a minute.
-  const granted = await within(15_000, 'The one that waits', waiting)
+  // The expiry of the killed process is a minute.
+  const granted = await within(15_000, 'The waiting call', waiting)
   expect(granted.fence).toBeGreaterThan(fence)
-  await until('a new try succeeds', () => a.limits.tryAcquire('tried', { max: 2 }))
+  await until('a new call succeeds', () => a.limits.tryAcquire('tried', { max: 2 }))
   await a.limits.acquire('two', { max: 2, weight: 2 })
 })
 
-test('a waiting process that dies does not stand in the way of those behind it', { timeout: 60_000 }, async () => {
+test('a killed process that waits for a permit does not block the calls behind it', { timeout: 60_000 }, async () => {
   const { url } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const held = await a.limits.acquire('x', { max: 1 })
@@ -57,13 +57,13 @@ test('a waiting process that dies does not stand in the way of those behind it',
   const behind = b.limits.acquire('x', { max: 1, wait: '30s' })
   await untilQueued(url, 'x', 2)
   waiting.kill()
-  await until('only one waits', async () => (await a.limits.usage('x')).waiters.length === 1)
+  await until('only one call waits', async () => (await a.limits.usage('x')).waiters.length === 1)
   await held.release()
-  await within(15_000, 'The one behind', behind)
+  await within(15_000, 'The call behind the killed waiter', behind)
 })
 
 describe.each(waysOf(['required', 'none']))('anchor: %s', { timeout: 60_000 }, (anchor) => {
-  test('a frozen process loses its permits at the expiry, and knows it when it is thawed', async () => {
+  test('a frozen process loses its permits after the expiry and knows of the loss as soon as it is thawed', async () => {
     const { url } = await openDatabase()
     const a = await openInstance(url)
     const { holder, fence } = await startHolder(url, { expiryMs, anchor, names: ['x'] })
@@ -76,23 +76,23 @@ describe.each(waysOf(['required', 'none']))('anchor: %s', { timeout: 60_000 }, (
     expect(granted.fence).toBeGreaterThan(fence)
     holder.process.kill('SIGUSR2')
     holder.process.kill('SIGCONT')
-    const look = await holder.tells('its first look', ({ held }) => held !== undefined)
-    expect(look).toEqual({ held: false, code: 'PERMIT_LOST' })
+    const check = await holder.waitFor('its first check', ({ held }) => held !== undefined)
+    expect(check).toEqual({ held: false, code: 'PERMIT_LOST' })
     expect(granted.held).toBe(true)
   })
 
-  test('an instance whose event loop was blocked for long knows at its next look that its permit is gone', async () => {
+  test('a permit is no longer held at the first check after the event loop was blocked for the expiry', async () => {
     const { url } = await openDatabase()
     const a = await openInstance(url, { anchor })
     const permit = await a.limits.acquire('x', { max: 1 })
     expect(permit.held).toBe(true)
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, expiryMs)
-    // In the same turn, before any timer or socket could speak.
+    // In the same turn of the event loop, before any timer or socket event.
     expect(permit.held).toBe(false)
     expect(permit.signal.reason).toBeInstanceOf(PermitLostError)
   })
 
-  test('an instance that is well keeps its permits for many expiries, without renewing any', async () => {
+  test('a live instance keeps its permits for several expiries without renewing their rows', async () => {
     const { url } = await openDatabase()
     const [a, b] = [await openInstance(url, { anchor }), await openInstance(url)]
     const permit = await a.limits.acquire('x', { max: 1 })
@@ -103,7 +103,7 @@ describe.each(waysOf(['required', 'none']))('anchor: %s', { timeout: 60_000 }, (
   })
 })
 
-test('the session of a holder is ended: it is told, and whoever waits goes on, itself in its next life', {
+test('a permit holder whose session is ended is notified, and its own and other waiting calls get their permits', {
   timeout: 60_000,
 }, async () => {
   const { url, witness } = await openDatabase()
@@ -114,41 +114,41 @@ test('the session of a holder is ended: it is told, and whoever waits goes on, i
   const others = b.limits.acquire('x', { max: 1, wait: '30s' })
   await untilQueued(url, 'x', 1)
   await untilQueued(url, 'y', 1)
-  const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)))
+  const lost = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)))
   await witness.terminate(await witness.anchorOf(a.id))
-  const reason = await within(15_000, 'Telling', told)
+  const reason = await within(15_000, 'The notification', lost)
   expect(reason).toBeInstanceOf(PermitLostError)
   expect(reason).toMatchObject({ code: 'PERMIT_LOST', limit: 'x', fence: held.fence, retryable: true })
   expect((reason as Error).message).toMatch(/^The permit for "x" was lost: /)
   expect(held.held).toBe(false)
-  const next = await within(15_000, 'The next', others)
+  const next = await within(15_000, 'The next grant', others)
   expect(next.fence).toBeGreaterThan(held.fence)
   await held.release()
   expect(next.held).toBe(true)
   await untilQueued(url, 'y', 1)
   await elsewhere.release()
-  const granted = await within(15_000, 'The one whose life ended while it waited', own)
+  const granted = await within(15_000, 'The call that waited while its session ended', own)
   expect(granted.held).toBe(true)
   await Promise.all([granted, next].map((permit) => permit.release()))
-  await until('nothing is in use', () => nothingInUse(url))
+  await until('no permit is in use', () => nothingInUse(url))
 })
 
-test('with throws after work that went to its end although the permit had been lost', async () => {
+test('limits.with throws after its work has ended if the permit was lost during the work', async () => {
   const { url, witness } = await openDatabase()
   const a = await openInstance(url)
   const work = a.limits.with('x', { max: 1 }, async ({ signal }) => {
-    const told = new Promise((resolve) => signal.addEventListener('abort', resolve))
+    const lost = new Promise((resolve) => signal.addEventListener('abort', resolve))
     await witness.terminate(await witness.anchorOf(a.id))
-    await told
+    await lost
   })
   await caught(PermitLostError, work)
 })
 
-test('what is asked for between two lives is waited for; whoever would not wait is told', async () => {
+test('limits.acquire waits while the instance is reconnecting if it has a wait, and otherwise throws', async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const held = await a.limits.acquire('x', { max: 1 })
-  // As long as somebody from before may believe, no new life begins and nobody is granted anything.
+  // Simulates an earlier instance that has not expired. Until it expires, no instance reconnects and the server grants nothing.
   await sql(
     url,
     `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
@@ -158,9 +158,9 @@ test('what is asked for between two lives is waited for; whoever would not wait 
     url,
     'update holdfast.server_generation set began_at = clock_timestamp(), generation = greatest(1, generation)',
   )
-  const told = new Promise<void>((resolve) => held.signal.addEventListener('abort', () => resolve()))
+  const lost = new Promise<void>((resolve) => held.signal.addEventListener('abort', () => resolve()))
   await witness.terminate(await witness.anchorOf(a.id))
-  await told
+  await lost
   await caught(DatabaseUnreachableError, a.limits.acquire('y', { max: 1 }))
   await caught(DatabaseUnreachableError, b.limits.acquire('y', { max: 1 }))
   const waiting = [a, b].map((instance) => instance.limits.acquire('z', { max: 2, wait: '30s' }))
@@ -168,90 +168,92 @@ test('what is asked for between two lives is waited for; whoever would not wait 
   expect(permits.every((permit) => permit.held)).toBe(true)
 })
 
-describe.each(['fast', 'immediate'] as const)('a server that restarts (%s)', { timeout: 60_000 }, (mode) => {
-  test('the holder is told, and whoever waits gets a permit afterwards', async () => {
+describe.each(['fast', 'immediate'] as const)('server restart (%s)', { timeout: 60_000 }, (mode) => {
+  test('holders of permits are notified of a server restart, and waiting calls get permits afterwards', async () => {
     const { server, url } = await openServer()
     const [a, b] = [await openInstance(url), await openInstance(url, { anchor: 'none' })]
     const held = [await a.limits.acquire('x', { max: 2 }), await b.limits.acquire('x', { max: 2 })]
     const waiting = [a, b, a].map((instance) => instance.limits.acquire('x', { max: 2, wait: '60s' }))
     await untilQueued(url, 'x', 3)
-    const told = held.map((one) => new Promise((resolve) => one.signal.addEventListener('abort', resolve)))
+    const lost = held.map((one) => new Promise((resolve) => one.signal.addEventListener('abort', resolve)))
     await server.restart(mode)
-    await within(10_000, 'Telling', Promise.all(told))
+    await within(10_000, 'The notifications', Promise.all(lost))
     expect(held.map((one) => one.held)).toEqual([false, false])
     let inside = 0
-    const finished = waiting.map(async (asked) => {
-      const permit = await asked
+    const finished = waiting.map(async (call) => {
+      const permit = await call
       expect(permit.fence).toBeGreaterThan(held[1]!.fence)
       expect(++inside).toBeLessThanOrEqual(2)
       inside--
       await permit.release()
     })
     await within(20_000, 'The grants', Promise.all(finished))
-    await until('nothing is in use', () => nothingInUse(url).catch(() => false))
+    await until('no permit is in use', () => nothingInUse(url).catch(() => false))
   })
 
-  test('while a holder is cut off: nobody is granted before it has stopped believing', async () => {
+  test('no permit is granted after a server restart before a disconnected holder has given up its permit', async () => {
     const { server, url } = await openServer()
     const proxy = await openProxy(url)
     const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url)]
     const held = await a.limits.acquire('x', { max: 1 })
-    let toldAt = Number.POSITIVE_INFINITY
+    let notifiedAt = Number.POSITIVE_INFINITY
     held.signal.addEventListener('abort', () => {
-      toldAt = performance.now()
+      notifiedAt = performance.now()
     })
     const waiting = b.limits.acquire('x', { max: 1, wait: '60s' })
     await untilQueued(url, 'x', 1)
     proxy.silence('to-server', 'to-client')
     await server.restart(mode)
     const next = await within(6 * expiryMs, 'The next grant', waiting)
-    expect(toldAt).toBeLessThan(performance.now())
+    expect(notifiedAt).toBeLessThan(performance.now())
     expect(next.fence).toBeGreaterThan(held.fence)
   })
 })
 
-test('a pool that fell silent: who asked is told, and what may have been granted is given back', async () => {
+test('limits.acquire throws if the pool becomes silent, and a permit that was granted anyway is returned', async () => {
   const { url } = await openDatabase()
   const proxy = await openProxy(url)
   const a = await openInstance(proxy.through(url), { directUrl: url })
   const b = await openInstance(url)
   await (await a.limits.acquire('x', { max: 1 })).release()
-  // The grant happens; only its answer is lost.
+  // The server grants the permit, and only the response is lost.
   proxy.silence('to-client')
-  await caught(DatabaseUnreachableError, within(4 * expiryMs, 'Being told', a.limits.acquire('x', { max: 1 })))
+  await caught(
+    DatabaseUnreachableError,
+    within(4 * expiryMs, 'The failure of acquire', a.limits.acquire('x', { max: 1 })),
+  )
   await within(
     4 * expiryMs,
-    'The next',
+    'The next grant',
     b.limits.acquire('x', { max: 1, wait: '30s' }).then((one) => one.release()),
   )
   await caught(LimitReachedError, async () => {
     await using _held = await b.limits.acquire('x', { max: 1, wait: '5s' })
     await a.limits.acquire('x', { max: 1 })
   })
-  await until('nothing is in use', () => nothingInUse(url))
+  await until('no permit is in use', () => nothingInUse(url))
 })
 
-test('a request that arrives after it was taken back is not granted', async () => {
+test('a request that arrives after its cancellation is not granted', async () => {
   const { url } = await openDatabase()
   const a = await openInstance(url)
   await (await a.limits.acquire('x', { max: 1 })).release()
-  const [{ key, life }] = (await sql(
-    url,
-    `select key, session as life from holdfast.limit_state, holdfast.instance`,
-  )) as [{ key: string; life: number }]
-  const turn = async (kind: string) => {
+  const [{ key, session }] = (await sql(url, `select key, session from holdfast.limit_state, holdfast.instance`)) as [
+    { key: string; session: number },
+  ]
+  const decide = async (kind: string) => {
     const [row] = await sql<{ verdict: string }>(
       url,
       `select verdict
        from holdfast.limit_decide(
          'holdfast', $1, 'default', '["x"]', array[$2], array[$3::bigint], '{42}', array[$4::integer], '{1}', '{1}', false)`,
-      [a.id, kind, key, life],
+      [a.id, kind, key, session],
     )
-    // What is not there has no row.
+    // A cancelled request has no row.
     return row?.verdict ?? 'gone'
   }
-  // Twice, as when the first answer was lost.
-  const answers = [await turn('cancel'), await turn('cancel'), await turn('try'), await turn('wait')]
-  expect(answers).toEqual(['gone', 'gone', 'gone', 'gone'])
+  // The first message is sent twice, as if its first response was lost.
+  const verdicts = [await decide('cancel'), await decide('cancel'), await decide('try'), await decide('wait')]
+  expect(verdicts).toEqual(['gone', 'gone', 'gone', 'gone'])
   await using _permit = await a.limits.acquire('x', { max: 1 })
 })

@@ -6,48 +6,50 @@ import { until } from '../setup/facts.js'
 import { collide, waysToGiveUp } from './collide.js'
 import { openDatabase, openInstance } from './fixture.js'
 
-// The end of a wait and the grant in the same instant. Whoever wins, nothing may be left behind.
+// The end of a wait and the grant at the same moment. Whichever comes first, no permit may stay in use.
 
 const collisions = countOf(300)
 
 for (const how of waysToGiveUp) {
-  test(`${collisions} collisions of ${how} and grant leak nothing`, { timeout: 300_000 }, async () => {
+  test(`a permit does not stay in use after ${collisions} collisions of ${how} and grant`, {
+    timeout: 300_000,
+  }, async () => {
     const { url } = await openDatabase()
     const [a, b, c] = [await openInstance(url), await openInstance(url), await openInstance(url, { anchor: 'none' })]
     const tally = await collide(how, collisions, async (name, random) => {
       const max = 1 + random.below(2)
       const waiter = random.pick([a, b, b, c])
       return {
-        // What was given up may still be on its way, and on its way back.
+        // A late grant to a caller that gave up may not have been returned yet.
         held: await a.limits.acquire(name, { max, weight: max, wait: '15s' }),
-        ask: (options) => waiter.limits.acquire(name, { max, ...options }),
+        acquire: (options) => waiter.limits.acquire(name, { max, ...options }),
       }
     })
-    await until('nothing is in use', () => nothingInUse(url))
-    // Far from a collision one of the two would never come about.
-    expect(Math.min(tally.granted, tally['given up'])).toBeGreaterThan(collisions / 100)
+    await until('no permit is in use', () => nothingInUse(url))
+    // If the two were far apart, one of the outcomes would never occur.
+    expect(Math.min(tally.granted, tally['gave up'])).toBeGreaterThan(collisions / 100)
   })
 }
 
-test('asks that are aborted in every instant of their way leak nothing', { timeout: 120_000 }, async () => {
+test('a permit does not stay in use if its request is aborted at a random moment', { timeout: 120_000 }, async () => {
   const random = randomFrom(fixedSeedOf('aborts'))
   const { url } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   for (let round = 0; round < 30; round++) {
-    const asked = Array.from({ length: 20 }, async () => {
+    const calls = Array.from({ length: 20 }, async () => {
       const abort = new AbortController()
       const name = `n${random.below(3)}`
       const wait = random.chance(0.5) ? '10s' : 0
       const work = random.pick([a, b]).limits.acquire(name, { max: 2, wait, signal: abort.signal })
       const abortMs = random.fraction() * 6
-      if (random.chance(0.3)) abort.abort('at once')
+      if (random.chance(0.3)) abort.abort('immediately')
       else setTimeout(() => abort.abort('later'), abortMs)
       await work.then((permit) => permit.release()).catch(() => {})
     })
-    await Promise.all(asked)
+    await Promise.all(calls)
   }
-  await until('nothing is in use', () => nothingInUse(url))
-  // What was still on its way is granted late, and given back.
+  await until('no permit is in use', () => nothingInUse(url))
+  // The server may grant an aborted request late. Then the instance returns the permit.
   const whole = [0, 1, 2].map((i) => a.limits.acquire(`n${i}`, { max: 2, weight: 2, wait: '15s' }))
   expect(await Promise.all(whole)).toHaveLength(3)
 })

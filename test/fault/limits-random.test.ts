@@ -10,7 +10,7 @@ import { until } from '../setup/facts.js'
 import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance } from './fixture.js'
 
-// Processes that take permits at random while they are killed, frozen and thawed: never more in use than the limit.
+// Processes acquire permits at random while they are killed, frozen and thawed. The permits in use never exceed the limit.
 
 const limits = [
   { name: 'one', max: 1 },
@@ -29,7 +29,7 @@ interface Line {
   error: string
 }
 
-/** From the grant to the last look that found it held. */
+/** Hold of a permit, from the grant to the last check that found it held. */
 interface Hold {
   name: string
   weight: number
@@ -38,7 +38,7 @@ interface Hold {
   to: number
 }
 
-function beliefsIn(lines: readonly Line[]): Hold[] {
+function holdsIn(lines: readonly Line[]): Hold[] {
   const holds = new Map<string, Hold>()
   for (const { id, event, at, name, weight, fence } of lines) {
     if (event === 'granted') holds.set(id, { name, weight, fence, from: at, to: at })
@@ -47,40 +47,40 @@ function beliefsIn(lines: readonly Line[]): Hold[] {
   return [...holds.values()]
 }
 
-/** How much was believed in at once, at most. */
-function maxAtOnce(holds: readonly Hold[]): number {
+/** Returns the largest total weight that was held at the same time. */
+function maxInUse(holds: readonly Hold[]): number {
   const changes = holds.flatMap(({ from, to, weight }) => [
     { at: from, by: weight },
     { at: to, by: -weight },
   ])
-  // What ends in the very microsecond in which another begins has ended before.
+  // If one hold ends in the microsecond in which another starts, the end comes first.
   changes.sort((a, b) => a.at - b.at || a.by - b.by)
   let now = 0
-  let most = 0
+  let max = 0
   for (const { by } of changes) {
     now += by
-    most = Math.max(most, now)
+    max = Math.max(max, now)
   }
-  return most
+  return max
 }
 
-test('the judge sees one too many', () => {
+test('maxInUse finds a permit too many', () => {
   const hold = { name: '', weight: 1, fence: 1 }
   expect(
-    maxAtOnce([
+    maxInUse([
       { ...hold, from: 0, to: 5 },
       { ...hold, weight: 2, from: 4, to: 9 },
     ]),
   ).toBe(3)
   expect(
-    maxAtOnce([
+    maxInUse([
       { ...hold, from: 0, to: 4 },
       { ...hold, from: 4, to: 9 },
     ]),
   ).toBe(1)
 })
 
-test('killed, frozen and thawed at random: never over the limit, and nothing is left', {
+test('permits never exceed their limit while processes are killed and frozen, and none stays in use', {
   timeout: 180_000,
 }, async () => {
   const seed = fixedSeedOf('limits')
@@ -99,14 +99,14 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
     const facts = { url, expiryMs, history, limits, anchor, seed: seed + started, lanes: 4 }
     const worker = new Child('./limits-worker.ts', facts)
     workers.add(worker)
-    await worker.first('it is ready')
+    await worker.first('it is open')
   }
   await Promise.all([1, 2, 3, 4].map(start))
 
-  const until_ = performance.now() + walkMs
+  const end = performance.now() + walkMs
   let killed = 0
   let frozen = 0
-  while (performance.now() < until_) {
+  while (performance.now() < end) {
     await sleep(200 + random.below(600))
     const worker = random.pick([...workers])
     if (random.chance(0.4)) {
@@ -130,17 +130,17 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
       .map((line): Line => JSON.parse(line)),
   )
   expect(lines.filter(({ event }) => event === 'unexpected').map(({ error }) => error)).toEqual([])
-  const holds = beliefsIn(lines)
+  const holds = holdsIn(lines)
   console.log(`${holds.length} permits, ${killed} killed, ${frozen} frozen`)
   for (const { name, max } of limits) {
-    const most = maxAtOnce(holds.filter((hold) => hold.name === name))
-    expect(most, name).toBeLessThanOrEqual(max)
-    // Otherwise nothing was tried.
-    expect(most, name).toBe(max)
+    const used = maxInUse(holds.filter((hold) => hold.name === name))
+    expect(used, name).toBeLessThanOrEqual(max)
+    // The test is meaningful only if the limit was reached.
+    expect(used, name).toBe(max)
   }
-  // The dead left permits behind; whoever comes finds them free.
+  // Killed processes leave rows of permits behind. New calls find these permits free.
   const holdfast = await openInstance(url)
   for (const { name, max } of limits)
     await (await holdfast.limits.acquire(name, { max, weight: max, wait: '5s' })).release()
-  await until('nothing is in use', () => nothingInUse(url))
+  await until('no permit is in use', () => nothingInUse(url))
 })

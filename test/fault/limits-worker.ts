@@ -1,13 +1,12 @@
-// A process that walks at random through permits until it is told to stop. It writes what it believes to a file of its own,
-// a line for each look, so that nothing is lost when it is killed. The times are those of CLOCK_MONOTONIC, which all
-// processes of a machine share.
+// A process that acquires permits at random until it is asked to stop. It writes each check of its holds to its own file immediately, so no line is
+// lost if the process is killed. The times are those of CLOCK_MONOTONIC, which all processes of a machine share.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseUnreachableError, Holdfast, type LimitOptions, LimitReachedError, type Permit } from 'holdfast'
 import { type Random, randomFrom } from '../property/random.ts'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   expiryMs: number
   history: string
@@ -17,28 +16,28 @@ interface Given {
   lanes: number
 }
 
-const { url, expiryMs, history, limits, anchor, seed, lanes }: Given = JSON.parse(process.argv[2]!)
+const { url, expiryMs, history, limits, anchor, seed, lanes }: Options = JSON.parse(process.argv[2]!)
 const file = openSync(history, 'a')
 const write = (line: object) => writeSync(file, `${JSON.stringify(line)}\n`)
 const now = () => Number(process.hrtime.bigint() / 1_000n)
 
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const holds = new Map<string, Permit>()
-let begun = 0
-let isWalking = true
+let holdCount = 0
+let isRunning = true
 
-function look() {
+function check() {
   for (const [id, permit] of holds) {
-    // The moment before the question: what it answers was true then.
+    // Read before `held`, so that the hold was valid at this time.
     const at = now()
     if (permit.held) write({ id, event: 'still-holds', at })
     else holds.delete(id)
   }
 }
-setInterval(look, 5)
+setInterval(check, 5)
 
-async function walk(random: Random) {
-  while (isWalking) {
+async function run(random: Random) {
+  while (isRunning) {
     const { name, max } = random.pick(limits)
     const weight = random.chance(0.3) ? 1 + random.below(max) : 1
     const options: LimitOptions & { wait?: number; signal?: AbortSignal } = { max, weight }
@@ -50,13 +49,13 @@ async function walk(random: Random) {
     }
     try {
       const permit = await holdfast.limits.acquire(name, options)
-      const id = `${process.pid}:${++begun}`
+      const id = `${process.pid}:${++holdCount}`
       const at = now()
       if (permit.held) {
         write({ id, event: 'granted', at, name, weight, fence: permit.fence })
         holds.set(id, permit)
         await sleep(random.chance(0.05) ? random.below(1_000) : random.below(15))
-        look()
+        check()
         holds.delete(id)
       }
       await permit.release()
@@ -71,8 +70,8 @@ async function walk(random: Random) {
 
 process.send?.('ready')
 process.on('message', () => {
-  isWalking = false
+  isRunning = false
 })
-await Promise.all(Array.from({ length: lanes }, (_, lane) => walk(randomFrom(seed * 100 + lane))))
+await Promise.all(Array.from({ length: lanes }, (_, lane) => run(randomFrom(seed * 100 + lane))))
 await holdfast.close()
 process.exit(0)

@@ -6,11 +6,11 @@ import { openDatabase, openInstance } from './fixture.js'
 
 const size = 3
 
-/** A fleet that uses everything, one thing after the other, for as long as the test lasts. It keeps count, and time. */
+/** Fleet that repeats all kinds of operations until the test ends. It counts the operations and measures their durations. */
 export class Load {
-  /** What was refused, and instances that were lost. */
-  readonly troubles: unknown[] = []
-  /** How often each thing was done. */
+  /** Errors of operations, and reasons of lost instances. */
+  readonly errors: unknown[] = []
+  /** Number of completed operations of each kind. */
   readonly done = new Map<string, number>()
   #slowest = new Map<string, number>()
   readonly #ran = new Set<number>()
@@ -23,47 +23,47 @@ export class Load {
     readonly witness: Witness,
   ) {}
 
-  static async begin(): Promise<Load> {
+  static async start(): Promise<Load> {
     const { url, witness } = await openDatabase()
     const load = new Load(url, witness)
-    for (let at = 0; at < size; at++) await load.joins()
+    for (let at = 0; at < size; at++) await load.addInstance()
     onTestFinished(() => load.end())
-    await load.goesOn()
+    await load.continues()
     return load
   }
 
-  /** How long the slowest of each thing took since the last time that this was asked, in ms. */
+  /** Returns the longest duration of each kind of operation since the last call, in ms. */
   takeSlowest(): Record<string, number> {
     const slowest = [...this.#slowest].sort(([, one], [, other]) => other - one)
     this.#slowest = new Map()
     return Object.fromEntries(slowest.map(([what, ms]) => [what, Math.round(ms)]))
   }
 
-  /** One more instance, with an expiry as in production: what is looked at here is how long others hold them up. */
-  async joins(): Promise<void> {
-    this.#uses(await openInstance(this.url, { expiry: 10_000 }))
+  /** Adds an instance with the default expiry, because the tests measure how long other sessions delay operations. */
+  async addInstance(): Promise<void> {
+    this.#startOperations(await openInstance(this.url, { expiry: 10_000 }))
   }
 
-  /** How long the slowest thing takes on this machine while nobody disturbs, in ms. */
-  async calm(): Promise<number> {
+  /** Returns the longest duration of an operation while nothing disturbs the fleet, in ms. */
+  async slowestUndisturbed(): Promise<number> {
     this.takeSlowest()
-    await this.goesOn()
+    await this.continues()
     return Math.max(...Object.values(this.takeSlowest()))
   }
 
-  /** Everything is done again from now on, without trouble. */
-  async goesOn(): Promise<void> {
+  /** Waits until all kinds of operations have been completed again, and expects no error. */
+  async continues(): Promise<void> {
     const before = new Map(this.done)
-    const isDone = (what: string) => this.troubles.length > 0 || this.#count(what) > (before.get(what) ?? 0) + size
-    for (const what of everything) await until(`${what} go on`, () => isDone(what), 20_000)
-    expect(this.troubles).toEqual([])
+    const isDone = (what: string) => this.errors.length > 0 || this.#count(what) > (before.get(what) ?? 0) + size
+    for (const what of operations) await until(`${what} continue`, () => isDone(what), 20_000)
+    expect(this.errors).toEqual([])
   }
 
-  /** Each job that was enqueued has run. */
-  async endsWell(): Promise<void> {
+  /** Stops the operations, and waits until every enqueued job has run. */
+  async finishes(): Promise<void> {
     await this.#stop()
     await until('all jobs have run', () => this.#enqueued.every((id) => this.#ran.has(id)), 30_000)
-    expect(this.troubles).toEqual([])
+    expect(this.errors).toEqual([])
   }
 
   async end(): Promise<void> {
@@ -75,21 +75,21 @@ export class Load {
     await Promise.all(this.#loops)
   }
 
-  #uses(holdfast: Holdfast): void {
-    holdfast.on('instance.lost', ({ reason }) => this.troubles.push(reason))
+  #startOperations(holdfast: Holdfast): void {
+    holdfast.on('instance.lost', ({ reason }) => this.errors.push(reason))
     const job = defineJob('job', {
       run: (_: null, { id }) => {
         this.#ran.add(id)
-        this.#did('jobs')
+        this.#record('jobs')
       },
     })
     const inLane = defineJob('in a lane', { run: job.run })
     holdfast.jobs.work([job, inLane])
-    holdfast.schedules.add('every second', { every: '1s' }, () => this.#did('ticks'))
+    holdfast.schedules.add('every second', { every: '1s' }, () => this.#record('ticks'))
     holdfast.elections.campaign('leader', () => {
-      this.#did('terms')
+      this.#record('terms')
     })
-    const uses = {
+    const repeated = {
       locks: () => holdfast.locks.with(someName(), () => {}),
       leases: () => holdfast.leases.with(someName(), () => {}),
       permits: () => holdfast.limits.with(someName(), { max: 1, wait: '20s' }, () => {}),
@@ -103,26 +103,26 @@ export class Load {
         this.#enqueued.push(id)
       },
     }
-    for (const [what, use] of Object.entries(uses)) this.#loops.push(this.#again(what, use))
+    for (const [what, use] of Object.entries(repeated)) this.#loops.push(this.#repeat(what, use))
   }
 
-  async #again(what: string, use: () => Promise<unknown>): Promise<void> {
+  async #repeat(what: string, use: () => Promise<unknown>): Promise<void> {
     while (!this.#isOver) {
-      const beganAt = performance.now()
+      const startedAt = performance.now()
       try {
         await use()
-        this.#did(what)
+        this.#record(what)
       } catch (error) {
-        this.troubles.push(error)
+        this.errors.push(error)
       }
-      const ms = performance.now() - beganAt
+      const ms = performance.now() - startedAt
       this.#slowest.set(what, Math.max(ms, this.#slowest.get(what) ?? 0))
-      // The other loops and the server have a turn.
+      // Gives the other loops and the server time.
       await sleep(10)
     }
   }
 
-  #did(what: string): void {
+  #record(what: string): void {
     this.done.set(what, this.#count(what) + 1)
   }
 
@@ -131,5 +131,5 @@ export class Load {
   }
 }
 
-const everything = ['locks', 'leases', 'permits', 'rates', 'deliveries', 'rounds', 'enqueued', 'jobs', 'ticks']
+const operations = ['locks', 'leases', 'permits', 'rates', 'deliveries', 'rounds', 'enqueued', 'jobs', 'ticks']
 const someName = () => `name ${Math.floor(Math.random() * 200)}`

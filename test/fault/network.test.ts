@@ -5,8 +5,8 @@ import { expect, test } from 'vitest'
 import { Network } from '../../faults/network.ts'
 import { until } from '../setup/facts.js'
 
-// The network of the fault suite: it may lose and delay what is sent, and never change its order, for then what is found is its own.
-test('bytes arrive in the order in which they were sent, however the delay changes', async () => {
+// The simulated network of the fault suite. If the network changed the order of the data, the suite would report false violations.
+test('the simulated network delivers bytes in the order in which they were sent while its delay changes', async () => {
   const server = net.createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const network = await Network.before(`postgres://127.0.0.1:${(server.address() as net.AddressInfo).port}`)
@@ -20,7 +20,7 @@ test('bytes arrive in the order in which they were sent, however the delay chang
     if (at % 3 === 0) await sleep(1)
   }
   network.delay(0)
-  await until('all have arrived', () => arrived.join('').length === sent.join('').length)
+  await until('all bytes have arrived', () => arrived.join('').length === sent.join('').length)
   expect(arrived.join('')).toBe(sent.join(''))
   client.destroy()
   await network.close()

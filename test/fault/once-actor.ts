@@ -1,5 +1,5 @@
-// A process that works off deliveries at random, as told over IPC, and writes what it was answered to a file of its own, a
-// line for each answer, so that nothing is lost when it is killed.
+// A process that runs keys at random, on orders over IPC. It writes each result to its own file immediately, so no line is lost if the process is
+// killed.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -14,14 +14,14 @@ import pg from 'pg'
 import { type Random, randomFrom } from '../property/random.ts'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   expiryMs: number
   history: string
   anchor?: 'required' | 'none'
 }
 
-const { url, expiryMs, history, anchor }: Given = JSON.parse(process.argv[2]!)
+const { url, expiryMs, history, anchor }: Options = JSON.parse(process.argv[2]!)
 const file = openSync(history, 'a')
 const write = (line: object) => writeSync(file, `${JSON.stringify(line)}\n`)
 
@@ -36,7 +36,7 @@ const isExpected = (error: Error) =>
   (error instanceof DatabaseError && error.retryable) ||
   error.message === 'changed my mind'
 
-/** Has its effect by `tx`: an insert, and an update that all runs of its key fight over. */
+/** Has its effect through `tx`: an insert, and sometimes an update for which all runs of the key compete. */
 async function work({ tx, signal }: Delivery, key: string, random: Random) {
   const value = `${process.pid}:${++runs}`
   if (random.chance(0.5)) await sleep(random.below(random.chance(0.1) ? 2 * expiryMs : 40))
@@ -53,10 +53,10 @@ async function inTransaction(key: string, options: { wait: number }, random: Ran
   let broken: Error | undefined
   try {
     await client.query("begin; set local idle_in_transaction_session_timeout = '2s'")
-    const answer = await holdfast.once.inTransaction(client, key, (delivery) => work(delivery, key, random), options)
+    const result = await holdfast.once.inTransaction(client, key, (delivery) => work(delivery, key, random), options)
     if (random.chance(0.2)) throw new Error('changed my mind')
     await client.query('commit')
-    return answer
+    return result
   } catch (error) {
     await client.query('rollback').catch((failure) => {
       broken = failure
@@ -71,13 +71,13 @@ async function step({ keys }: { keys: string[] }, random: Random) {
   const key = random.pick(keys)
   const options = { wait: random.chance(0.5) ? random.below(300) : 0 }
   const inside = random.chance(0.25)
-  const answering = inside
+  const running = inside
     ? inTransaction(key, options, random)
     : holdfast.once.run(key, (delivery) => work(delivery, key, random), options)
   try {
-    write({ key, ...(await answering) })
+    write({ key, ...(await running) })
   } catch (error) {
-    // What the drivers of a caller's own transaction throw is the caller's business.
+    // In the user's own transaction, the driver may throw any error.
     const known = error as Error
     if (!isExpected(known) && !inside) write({ key, unexpected: String(known.stack ?? known) })
   }
@@ -95,7 +95,7 @@ process.on('message', async ({ seed, keys, flows, steps }: Order) => {
     for (let i = 0; i < steps; i++) await step({ keys }, random)
   }
   await Promise.all(Array.from({ length: flows }, (_, i) => flow(randomFrom(seed + i))))
-  process.send?.('rested')
+  process.send?.('finished')
 })
 process.on('disconnect', () => process.exit())
 process.send?.('open')

@@ -11,14 +11,14 @@ import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 import type { SilentProxy } from './silent-proxy.js'
 
-// Processes work off the same deliveries at random, while they are killed, frozen, cut off, and lose their sessions. Each key
-// must have its effect once, and whoever was answered must have heard of that one.
+// Processes run the same keys at random while they are killed, frozen and disconnected, and while their sessions are ended. Each key must have one
+// effect, and every caller that received a result must have received the result of that effect.
 
 interface Actor {
   child: Child
   proxy: SilentProxy
-  /** How many times it has told something, when it is at rest. */
-  rests: number
+  /** Number of messages that it has sent when all its steps have finished. */
+  messages: number
 }
 
 interface Line {
@@ -50,16 +50,16 @@ class Fixture {
     const history = join(this.#directory, `${this.#histories.length}.jsonl`)
     this.#histories.push(history)
     const proxy = await openProxy(this.url)
-    // A third of them do without an anchor: they live by their row.
+    // A third of them have no anchor, so their presence is a row.
     const anchor = this.random.chance(0.33) ? 'none' : 'required'
     const child = new Child('./once-actor.ts', { url: proxy.through(this.url), expiryMs, history, anchor })
     await child.first('it is open')
-    return { child, proxy, rests: 1 }
+    return { child, proxy, messages: 1 }
   }
 
   walk(keys: string[], flows: number, steps: number): void {
     for (const actor of this.actors) {
-      actor.rests++
+      actor.messages++
       actor.child.send({ seed: this.random.below(2 ** 30), keys, flows, steps })
     }
   }
@@ -70,10 +70,10 @@ class Fixture {
     await proxy.close()
   }
 
-  async rest(): Promise<void> {
+  async finish(): Promise<void> {
     for (const { child } of this.actors) child.process.kill('SIGCONT')
-    const rests = ({ child, rests }: Actor) => !child.isAlive || child.messages.length === rests
-    await until('all come to rest', () => this.actors.every(rests), 90_000)
+    const hasFinished = ({ child, messages }: Actor) => !child.isAlive || child.messages.length === messages
+    await until('all processes have finished their steps', () => this.actors.every(hasFinished), 90_000)
   }
 
   lines(): Line[] {
@@ -94,12 +94,12 @@ async function prepare(url: string): Promise<void> {
   )
 }
 
-/** Every key has its effect once, and every answer is that of this effect. */
-async function judge(stage: Fixture, url: string, keys: string[]): Promise<string> {
+/** Checks that every key has one effect, and that every result is the result of this effect. */
+async function judge(fixture: Fixture, url: string, keys: string[]): Promise<string> {
   const instance = await openInstance(url)
-  // Those that nobody has brought to an end have it now: whatever was left in flight must be free.
+  // Runs the keys that no process has completed. A key of a dead run must be free.
   for (const key of keys) {
-    const answer = await instance.once.run(
+    const result = await instance.once.run(
       key,
       async ({ tx }) => {
         await tx.query('insert into effect (name, value) values ($1, $2)', [key, 'last'])
@@ -107,7 +107,7 @@ async function judge(stage: Fixture, url: string, keys: string[]): Promise<strin
       },
       { wait: '20s' },
     )
-    expect(answer.status).not.toBe('in-progress')
+    expect(result.status).not.toBe('in-progress')
   }
   const effects = await sql<{ name: string; values: string[] }>(
     url,
@@ -116,14 +116,14 @@ async function judge(stage: Fixture, url: string, keys: string[]): Promise<strin
   expect(effects.filter(({ values }) => values.length !== 1)).toEqual([])
   expect(effects).toHaveLength(keys.length)
   const effectOf = new Map(effects.map(({ name, values }) => [name, values[0]]))
-  const lines = stage.lines()
+  const lines = fixture.lines()
   expect(lines.filter(({ unexpected }) => unexpected)).toEqual([])
-  const answered = lines.filter(({ status }) => status === 'done' || status === 'replayed')
-  expect(answered.filter(({ key, value }) => effectOf.get(key) !== value)).toEqual([])
-  const done = answered.filter(({ status }) => status === 'done').map(({ key }) => key)
+  const results = lines.filter(({ status }) => status === 'done' || status === 'replayed')
+  expect(results.filter(({ key, value }) => effectOf.get(key) !== value)).toEqual([])
+  const done = results.filter(({ status }) => status === 'done').map(({ key }) => key)
   expect(new Set(done).size).toBe(done.length)
   const last = [...effectOf.values()].filter((value) => value === 'last').length
-  return `${keys.length} keys, ${last} of them left to the judge; ${lines.length} answers, ${done.length} done`
+  return `${keys.length} keys, ${last} of them completed by the judge; ${lines.length} results, ${done.length} done`
 }
 
 async function terminateSome(witness: Witness, random: Random): Promise<void> {
@@ -139,57 +139,61 @@ async function terminateSome(witness: Witness, random: Random): Promise<void> {
 const schedules = countOf(1, 2)
 const keysEach = 40
 
-test(`${schedules} schedules of kills, freezes, silent networks and ended sessions`, { timeout: 0 }, async () => {
+test(`each key has one effect across ${schedules} schedules of kills, freezes, silent networks and ended sessions`, {
+  timeout: 0,
+}, async () => {
   const random = randomFrom(fixedSeedOf('once'))
   const { url, witness } = await openDatabase()
   await prepare(url)
-  const stage = new Fixture(url, random)
+  const fixture = new Fixture(url, random)
   const all: string[] = []
   for (let schedule = 0; schedule < schedules; schedule++) {
-    await stage.fill(4)
+    await fixture.fill(4)
     const keys = Array.from({ length: keysEach }, (_, i) => `${schedule}:${i}`)
     all.push(...keys)
     await sql(url, 'insert into counter select unnest($1::text[]), 0', [keys])
-    stage.walk(keys, 6, 25)
+    fixture.walk(keys, 6, 25)
     for (let moment = 0; moment < 6; moment++) {
       await sleep(random.below(400))
-      const actor = random.pick(stage.actors)
+      const actor = random.pick(fixture.actors)
       const fault = random.fraction()
       if (fault < 0.35) await terminateSome(witness, random)
-      else if (fault < 0.55) await stage.kill(actor)
+      else if (fault < 0.55) await fixture.kill(actor)
       else if (fault < 0.75) actor.child.process.kill('SIGSTOP')
       else if (fault < 0.85) actor.child.process.kill('SIGCONT')
       else actor.proxy.silence(...random.pick([['to-client'], ['to-server'], ['to-client', 'to-server']] as const))
     }
-    // Longer than the expiry: whoever is still frozen or cut off now is taken over from.
+    // Longer than the expiry, so that the runs of processes that are still frozen or disconnected are taken over.
     if (random.chance(0.5)) await sleep(expiryMs + random.below(800))
-    await stage.rest()
+    await fixture.finish()
   }
-  console.log(await judge(stage, url, all))
+  console.log(await judge(fixture, url, all))
 })
 
 const restarts = countOf(1, 2)
 
-test(`${restarts} schedules with restarts and crashes of the server`, { timeout: 0 }, async () => {
+test(`each key has one effect across ${restarts} schedules with restarts and crashes of the server`, {
+  timeout: 0,
+}, async () => {
   const random = randomFrom(fixedSeedOf('once and restarts'))
   const { server, url }: { server: EmbeddedServer; url: string } = await openServer({ max_connections: '200' })
-  // Opened once, so that the schema is there.
+  // Creates the schema.
   await openInstance(url)
   await prepare(url)
-  const stage = new Fixture(url, random)
+  const fixture = new Fixture(url, random)
   const all: string[] = []
   for (let schedule = 0; schedule < restarts; schedule++) {
-    await stage.fill(3)
+    await fixture.fill(3)
     const keys = Array.from({ length: keysEach }, (_, i) => `${schedule}:${i}`)
     all.push(...keys)
     await sql(url, 'insert into counter select unnest($1::text[]), 0', [keys])
-    stage.walk(keys, 6, 25)
+    fixture.walk(keys, 6, 25)
     await sleep(random.below(800))
-    const frozen = random.chance(0.5) ? random.pick(stage.actors) : undefined
+    const frozen = random.chance(0.5) ? random.pick(fixture.actors) : undefined
     frozen?.child.process.kill('SIGSTOP')
     await server.restart(random.pick(['fast', 'immediate']))
     await sleep(random.below(expiryMs))
-    await stage.rest()
+    await fixture.finish()
   }
-  console.log(await judge(stage, url, all))
+  console.log(await judge(fixture, url, all))
 })

@@ -7,7 +7,7 @@ import { waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance } from './fixture.js'
 
-// What dies or falls silent in the middle of a run, and what becomes of its effect and its key.
+// Processes, sessions and responses that are lost during a run, and the consequences for the run's effect and key.
 
 async function hold(url: string, details: { stage: string; anchor: string; expiryMs: number }) {
   const child = new Child<'reached' | { code: string }>('./once-holder.ts', { url, key: 'k', ...details })
@@ -33,22 +33,25 @@ const book = (holdfast: Holdfast, key: string, wait: string) =>
     { wait },
   )
 
-describe.each(waysOf(['none', 'required']))('a process with anchor: %s', (anchor) => {
-  test.each(['before', 'after'])('killed %s its effect: a duplicate runs the key', async (stage) => {
-    const { url } = await openDatabase()
-    await accounts(url, 'k')
-    const other = await openInstance(url)
-    // By its session it is known at once to be gone, by its row after the expiry.
-    const child = await hold(url, { stage, anchor, expiryMs: anchor === 'required' ? 60_000 : expiryMs })
-    expect(await book(other, 'k', '0s')).toEqual({ status: 'in-progress' })
-    const waiting = book(other, 'k', '10s')
-    child.kill()
-    expect(await waiting).toEqual({ status: 'done', value: 'by the other' })
-    expect(await balance(url, 'k')).toBe(1)
-  })
+describe.each(waysOf(['none', 'required']))('anchor: %s', (anchor) => {
+  test.each(['before', 'after'])(
+    'a duplicate runs the key of a process that was killed %s its effect',
+    async (stage) => {
+      const { url } = await openDatabase()
+      await accounts(url, 'k')
+      const other = await openInstance(url)
+      // With a session, the death is detected immediately. With a row, it is detected after the expiry.
+      const child = await hold(url, { stage, anchor, expiryMs: anchor === 'required' ? 60_000 : expiryMs })
+      expect(await book(other, 'k', '0s')).toEqual({ status: 'in-progress' })
+      const waiting = book(other, 'k', '10s')
+      child.kill()
+      expect(await waiting).toEqual({ status: 'done', value: 'by the other' })
+      expect(await balance(url, 'k')).toBe(1)
+    },
+  )
 
   test.each(['before', 'after'])(
-    'frozen %s its effect: a duplicate runs the key after the expiry',
+    'a duplicate runs the key of a process that was frozen %s its effect after the expiry',
     {
       timeout: 60_000,
     },
@@ -58,61 +61,61 @@ describe.each(waysOf(['none', 'required']))('a process with anchor: %s', (anchor
       const other = await openInstance(url)
       const child = await hold(url, { stage, anchor, expiryMs })
       child.process.kill('SIGSTOP')
-      // Also when the frozen one holds a row lock that the duplicate needs.
-      const answer = await within(15_000, 'Taking over', book(other, 'k', '12s'))
-      expect(answer).toEqual({ status: 'done', value: 'by the other' })
+      // The frozen process may hold a row lock that the duplicate needs.
+      const result = await within(15_000, 'The takeover', book(other, 'k', '12s'))
+      expect(result).toEqual({ status: 'done', value: 'by the other' })
       child.process.kill('SIGCONT')
-      child.send('go on')
-      const told = await child.tells('its end', (message) => message !== 'reached')
-      expect(['ONCE_LOST', 'DATABASE_UNREACHABLE']).toContain((told as { code: string }).code)
+      child.send('continue')
+      const end = await child.waitFor('the end of its run', (message) => message !== 'reached')
+      expect(['ONCE_LOST', 'DATABASE_UNREACHABLE']).toContain((end as { code: string }).code)
       expect(await balance(url, 'k')).toBe(1)
       expect(await book(other, 'k', '0s')).toEqual({ status: 'replayed', value: 'by the other' })
     },
   )
 })
 
-test('an ended session tells the run; nobody has taken over, so its answer counts', async () => {
+test('a run whose session is ended is notified, and its result counts if no other run has taken over', async () => {
   const { url, witness } = await openDatabase()
   const one = await openInstance(url)
-  let told: unknown
+  let reason: unknown
   const running = one.once.run('k', async ({ signal }) => {
     await witness.terminate(await witness.anchorOf(one.id))
-    await until('the run is told', () => signal.aborted)
-    told = signal.reason
+    await until('the run is notified', () => signal.aborted)
+    reason = signal.reason
     return 1
   })
   expect(await running).toEqual({ status: 'done', value: 1 })
-  expect(told).toBeInstanceOf(OnceLostError)
-  expect(told).toMatchObject({ code: 'ONCE_LOST', retryable: true, key: 'k', fence: expect.any(Number) })
-  expect((told as Error).message).toMatch(/^The run of "k" was lost: The database cannot be reached/)
+  expect(reason).toBeInstanceOf(OnceLostError)
+  expect(reason).toMatchObject({ code: 'ONCE_LOST', retryable: true, key: 'k', fence: expect.any(Number) })
+  expect((reason as Error).message).toMatch(/^The run of "k" was lost: The database cannot be reached/)
   expect(await one.once.run('k', () => 2)).toEqual({ status: 'replayed', value: 1 })
 })
 
-test('an ended session, and another has taken over: the late run has no effect and no answer', async () => {
+test('a run whose session is ended has no effect and no result if another run has taken over', async () => {
   const { url, witness } = await openDatabase()
   await makeEffects(url)
   const [one, other] = [await openInstance(url), await openInstance(url)]
-  const [opening, begun] = [gate(), gate()]
+  const [finish, started] = [gate(), gate()]
   const run = (key: string, usesTx: boolean) =>
     one.once.run(key, async ({ tx }) => {
       if (usesTx) await effect(tx, key)
-      begun.open()
-      await opening.opened
+      started.open()
+      await finish.opened
       return 'late'
     })
   const late = [caught(OnceLostError, run('with tx', true)), caught(OnceLostError, run('without', false))]
-  await begun.opened
-  await until('both are in flight', async () => (await sql(url, 'select from holdfast.delivery')).length === 2)
+  await started.opened
+  await until('both keys are in flight', async () => (await sql(url, 'select from holdfast.delivery')).length === 2)
   await witness.terminate(await witness.anchorOf(one.id))
   for (const key of ['with tx', 'without']) {
     const answer = await other.once.run(key, ({ tx }) => effect(tx, key).then(() => 'taken over'), { wait: '10s' })
     expect(answer).toEqual({ status: 'done', value: 'taken over' })
-    // In its own process, too, the lost run stands in nobody's way.
+    // The lost run does not block the key in its own process either.
     expect(await one.once.run(key, () => 'again', { wait: '10s' })).toMatchObject({ status: 'replayed' })
   }
-  opening.open()
+  finish.open()
   for (const error of await Promise.all(late)) {
-    // Whoever takes over may have to end the session of the transaction, and that may be what is noticed first.
+    // The run that takes over may end the session of the transaction, and the lost run may notice this first.
     expect(error.message).toMatch(
       /was lost: (another run has taken over|.* The session was ended by an administrator)$/,
     )
@@ -121,7 +124,7 @@ test('an ended session, and another has taken over: the late run has no effect a
   expect(await countEffects(url, 'with tx')).toBe(1)
 })
 
-test('the session of the transaction is ended: no effect, and the key is free', async () => {
+test('a run has no effect and its key is free if the session of its transaction is ended', async () => {
   const { url, witness } = await openDatabase()
   await makeEffects(url)
   const one = await openInstance(url)
@@ -136,13 +139,13 @@ test('the session of the transaction is ended: no effect, and the key is free', 
   expect(await countEffects(url, 'k')).toBe(0)
 })
 
-test('a run that is busy elsewhere for longer than the expiry keeps its transaction', async () => {
+test('a run that does not use its transaction for longer than the expiry keeps the transaction', async () => {
   const { url } = await openDatabase()
   await makeEffects(url)
   const one = await openInstance(url)
   const answer = await one.once.run('k', async ({ tx, signal }) => {
     await effect(tx, 'k')
-    await stays('the run is not told that it is lost', () => !signal.aborted, expiryMs * 1.5)
+    await stays('the signal is not aborted', () => !signal.aborted, expiryMs * 1.5)
     await tx.query('select pg_sleep($1)', [(expiryMs * 1.5) / 1_000])
     return 1
   })
@@ -152,10 +155,10 @@ test('a run that is busy elsewhere for longer than the expiry keeps its transact
 
 type Reply = 'delivered' | 'lost' | 'never sent'
 
-/** A pool whose replies can get lost: `fate` decides for each statement. */
-async function forgetfulPool(url: string) {
+/** Opens an instance on a pool that can lose responses. `fate` decides for each statement. */
+async function unreliablePool(url: string) {
   const fate = { of: (_text: string): Reply => 'delivered' }
-  class Forgetful extends pg.Client {
+  class UnreliableClient extends pg.Client {
     // biome-ignore lint/suspicious/noExplicitAny: all the forms of query
     override query(...args: any[]): any {
       const [first] = args
@@ -173,18 +176,18 @@ async function forgetfulPool(url: string) {
       return (super.query as (...args: unknown[]) => Promise<unknown>).apply(this, given).then(lose)
     }
   }
-  const pool = sqlPool({ connectionString: url, Client: Forgetful })
+  const pool = sqlPool({ connectionString: url, Client: UnreliableClient })
   pool.on('connect', (client) => client.on('error', () => {}))
   const holdfast = await Holdfast.open({ pool, expiry: expiryMs })
   onTestFinished(() => holdfast.close())
   return { holdfast, fate }
 }
 
-describe('the answer of the server gets lost', () => {
-  test('of a commit: it is found out that it happened', async () => {
+describe('lost responses', () => {
+  test('a run returns its result if the response to its commit is lost', async () => {
     const { url } = await openDatabase()
     await makeEffects(url)
-    const { holdfast, fate } = await forgetfulPool(url)
+    const { holdfast, fate } = await unreliablePool(url)
     fate.of = (text) => (text === 'commit' ? 'lost' : 'delivered')
     const run = () => holdfast.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 1))
     expect(await run()).toEqual({ status: 'done', value: 1 })
@@ -192,10 +195,10 @@ describe('the answer of the server gets lost', () => {
     expect(await countEffects(url, 'k')).toBe(1)
   })
 
-  test('of a commit that never arrived: it is found out that nothing happened', async () => {
+  test('a run throws and has no effect if its commit does not reach the server', async () => {
     const { url } = await openDatabase()
     await makeEffects(url)
-    const { holdfast, fate } = await forgetfulPool(url)
+    const { holdfast, fate } = await unreliablePool(url)
     fate.of = (text) => (text === 'commit' ? 'never sent' : 'delivered')
     const run = () => holdfast.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 1))
     await caught(DatabaseUnreachableError, run())
@@ -206,11 +209,11 @@ describe('the answer of the server gets lost', () => {
   })
 
   test.each(['lost', 'never sent'] as const)(
-    'of a commit (%s), and the server stays away: either both or neither, and the key is settled later',
+    'a run whose commit is %s and whose server stays down has both an effect and a result, or neither',
     async (reply) => {
       const { url } = await openDatabase()
       await makeEffects(url)
-      const { holdfast, fate } = await forgetfulPool(url)
+      const { holdfast, fate } = await unreliablePool(url)
       const other = await openInstance(url)
       fate.of = (text) => {
         if (text !== 'commit') return 'delivered'
@@ -229,9 +232,9 @@ describe('the answer of the server gets lost', () => {
     },
   )
 
-  test('of a claim: it is given back, and whoever waits gets it', async () => {
+  test('a claim whose response is lost is returned, and a waiting call gets the key', async () => {
     const { url } = await openDatabase()
-    const { holdfast, fate } = await forgetfulPool(url)
+    const { holdfast, fate } = await unreliablePool(url)
     const other = await openInstance(url)
     const loseOneClaim = () => {
       fate.of = (text) => {
@@ -250,9 +253,9 @@ describe('the answer of the server gets lost', () => {
     expect(await holdfast.once.run('k2', () => 3, { wait: '10s' })).toEqual({ status: 'done', value: 3 })
   })
 
-  test('of a record without a transaction: it is sent again, and counts once', async () => {
+  test('a result without a transaction is sent again and recorded once if responses are lost', async () => {
     const { url } = await openDatabase()
-    const { holdfast, fate } = await forgetfulPool(url)
+    const { holdfast, fate } = await unreliablePool(url)
     let lost = 0
     fate.of = (text) => (text.includes('answered as') && lost++ < 2 ? 'lost' : 'delivered')
     expect(await holdfast.once.run('k', () => 1)).toEqual({ status: 'done', value: 1 })
@@ -260,9 +263,9 @@ describe('the answer of the server gets lost', () => {
     expect(await holdfast.once.run('k', () => 2)).toEqual({ status: 'replayed', value: 1 })
   })
 
-  test('of a record, for longer than the caller waits: it is recorded all the same', async () => {
+  test('a result is recorded even if the server is down for longer than the caller waits', async () => {
     const { url } = await openDatabase()
-    const { holdfast, fate } = await forgetfulPool(url)
+    const { holdfast, fate } = await unreliablePool(url)
     const other = await openInstance(url)
     fate.of = (text) => (text.includes('answered as') ? 'never sent' : 'delivered')
     const error = await caught(

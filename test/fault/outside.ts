@@ -3,14 +3,14 @@ import { defineJob, Holdfast } from '../../src/index.js'
 import { sql, sqlSession, until, within } from '../setup/facts.js'
 import { patiently } from '../setup/patiently.ts'
 
-/** More than a crash could forget. */
+/** More numbers than a crash could lose. */
 const many = 2_000_000
 
 const mail = defineJob('mail', { run: async ({ n }: { n: number }) => ({ sent: n }) })
 
 /**
- * Systems outside the database, which no restore sets back. They do what the guides recommend: refuse a fence that is not
- * larger than all before, and drop a request whose idempotency key `mail:${job.id}` was used before.
+ * Systems outside the database, which a restore does not reset. As the guides recommend, they reject a fence that is not larger than all earlier
+ * fences, and a request whose idempotency key `mail:${job.id}` was used before.
  */
 export class Outside {
   #largest = 0
@@ -18,24 +18,24 @@ export class Outside {
   #largestId = 0
   #count = 0
 
-  /** A storage service that keeps the largest fence. */
+  /** Receives a fence, as a storage service that remembers the largest fence. */
   accepts(fence: number, what: string): void {
     expect(fence, `the fence of ${what}`).toBeGreaterThan(this.#largest)
     expect(fence).toBeLessThan(Number.MAX_SAFE_INTEGER)
     this.#largest = fence
   }
 
-  /** A mail service that remembers every idempotency key. */
+  /** Receives a job id, as a mail service that remembers every idempotency key. */
   receives(id: string | number): void {
     expect(this.#keys, `the idempotency key mail:${id} was used before`).not.toContain(`mail:${id}`)
-    expect(Number(id), 'an id among the many that were given').toBeGreaterThan(this.#largestId)
+    expect(Number(id), 'the id was used before, by one of many jobs').toBeGreaterThan(this.#largestId)
     this.#keys.add(`mail:${id}`)
     expect(Number(id)).toBeLessThan(Number.MAX_SAFE_INTEGER)
   }
 
   /**
-   * Uses an instance for everything that gives out numbers: locks, leases, permits and jobs, with writes that are guarded.
-   * Without sessions, as with `anchor: 'none'`, the lock is one of a transaction.
+   * Uses all features that assign numbers: locks, leases, permits and jobs, with guarded writes. Without sessions, as with `anchor: 'none'`, the
+   * lock is a transaction lock.
    */
   async use(instance: Holdfast, url: string, { sessions = true } = {}): Promise<void> {
     const client = await sqlSession(url)
@@ -49,7 +49,7 @@ export class Outside {
       await lock.release()
     } else {
       const lock = await instance.locks.inTransaction(client, 'ledger', { wait: '15s' })
-      this.accepts(lock.fence, 'a lock of a transaction')
+      this.accepts(lock.fence, 'a transaction lock')
       await client.query("select holdfast.guard('default', 'ledger', $1)", [lock.fence])
       await client.query('commit')
     }
@@ -71,7 +71,7 @@ export class Outside {
     await client.end()
   }
 
-  /** The same by an instance that opens and closes for it. */
+  /** Opens an instance, uses it, and closes it. */
   async visit(url: string): Promise<void> {
     const instance = await patiently(() => Holdfast.open({ url, expiry: '2s' }))
     try {
@@ -81,7 +81,7 @@ export class Outside {
     }
   }
 
-  /** Receives more fences and ids than a crash could forget, as over the days between a backup and its restore. */
+  /** Receives more fences and ids than a crash could lose, as in the days between a backup and its restore. */
   async receivesMany(url: string): Promise<void> {
     const floor = async () => {
       const [now] = await sql<{ floor: string }>(url, 'select holdfast.clock_floor() as floor')
@@ -95,7 +95,7 @@ export class Outside {
     )
     this.accepts(Number(last!.fence), 'the last of many grants')
     this.#largestId = Number(last!.id)
-    // This draws them faster than any fleet can. The floor follows the clock, and needs a few seconds to catch up: two for
+    // The statement above draws numbers faster than any fleet. The floor follows the clock and catches up in about three seconds: two seconds for
     // the numbers, and one for the distance by which a sequence may be ahead after a quick restart.
     await until('the clock has passed the numbers drawn', async () => (await floor()) > before + many + 2 ** 20)
   }

@@ -5,28 +5,32 @@ import { until } from '../setup/facts.js'
 import { collide, waysToGiveUp } from './collide.js'
 import { openDatabase, openInstance } from './fixture.js'
 
-// The end of a wait and the grant in the same instant. Whoever wins, nothing may be left behind.
+// The end of a wait and the grant at the same moment. Whichever comes first, no lock may stay held.
 
 const collisions = countOf(500)
 
 for (const how of waysToGiveUp) {
-  test(`${collisions} collisions of ${how} and grant leak nothing`, { timeout: 300_000 }, async () => {
+  test(`a lock does not stay held after ${collisions} collisions of ${how} and grant`, {
+    timeout: 300_000,
+  }, async () => {
     const { url, witness } = await openDatabase()
     const [a, b] = [await openInstance(url), await openInstance(url, { waitConnections: 8 })]
     const tally = await collide(how, collisions, async (name) => ({
       held: await a.locks.acquire(name),
-      ask: (options) => b.locks.acquire(name, options),
+      acquire: (options) => b.locks.acquire(name, options),
     }))
     await until('nothing is held or waited for', async () => (await witness.locks()).length === 0)
-    // Far from a collision one of the two would never come about.
-    expect(Math.min(tally.granted, tally['given up'])).toBeGreaterThan(collisions / 20)
+    // If the two were far apart, one of the outcomes would never occur.
+    expect(Math.min(tally.granted, tally['gave up'])).toBeGreaterThan(collisions / 20)
   })
 }
 
-test('the slice of a wait and the grant in the same instant leak nothing', { timeout: 60_000 }, async () => {
+test('a lock does not stay held if a slice of the wait ends at the moment of the grant', {
+  timeout: 60_000,
+}, async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
-  // A slice is 0.4 of the expiry: every release comes when it ends.
+  // A slice lasts 0.4 times the expiry. Each release comes at about the end of a slice.
   const sliceMs = 800
   const rounds = Array.from({ length: 4 }, async (_, i) => {
     for (let round = 0; round < 8; round++) {

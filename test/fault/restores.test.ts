@@ -1,5 +1,5 @@
-// Backups, restores, copies and upgrades of the database, on real clusters: fences and job ids never repeat and never go back, as
-// systems outside the database see them.
+// Backups, restores, copies and upgrades of the database on real clusters. Systems outside the database check that fences and job ids never repeat
+// and never decrease.
 import { execFileSync } from 'node:child_process'
 import { chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,10 +12,10 @@ import { sql, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { Outside } from './outside.js'
 
-const dump = (url: string, file: string, ...words: string[]) =>
-  runProgram('pg_dump', ['--dbname', url, '--schema', 'holdfast', '--format', 'custom', '--file', file, ...words])
-const restore = (url: string, file: string, ...words: string[]) =>
-  runProgram('pg_restore', ['--dbname', url, '--exit-on-error', ...words, file])
+const dump = (url: string, file: string, ...args: string[]) =>
+  runProgram('pg_dump', ['--dbname', url, '--schema', 'holdfast', '--format', 'custom', '--file', file, ...args])
+const restore = (url: string, file: string, ...args: string[]) =>
+  runProgram('pg_restore', ['--dbname', url, '--exit-on-error', ...args, file])
 
 async function install(url: string): Promise<void> {
   const database = openPgPool({ connectionString: url })
@@ -29,15 +29,15 @@ const generationOf = async (url: string) =>
 const audit =
   "insert into holdfast.audit (visitor, act, subject, params, consequence) values ('me', 'look', 'it', '{}', 'none')"
 
-/** As on a server that has worked for long. */
+/** Uses up transaction ids, as on a server that has worked for a long time. */
 const useUpTransactionIds = (url: string) =>
   sql(url, 'do $$ begin for i in 1 .. 5000 loop perform pg_current_xact_id(); commit; end loop; end $$')
 
-/** What doctor says about sequences. */
+/** Returns doctor's findings about sequences. */
 const behind = async (url: string) => (await examineDatabase(url)).findings.filter(({ id }) => id === 'sequence-behind')
 
-describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
-  test('restored into the same cluster, twice, repeats no fence and no job id', async () => {
+describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
+  test('a dump that is restored twice into the same cluster repeats no fence and no job id', async () => {
     const server = await startCluster()
     const url = await server.createDatabase('app')
     const file = join(temporaryDirectory(), 'app.dump')
@@ -57,7 +57,7 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
     }
   })
 
-  test('restored into another cluster repeats no fence and no job id', async () => {
+  test('a dump that is restored into another cluster repeats no fence and no job id', async () => {
     const [one, other] = [await startCluster(), await startCluster()]
     const file = join(temporaryDirectory(), 'app.dump')
     const outside = new Outside()
@@ -72,7 +72,7 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
   })
 
   test.each(['ahead of', 'behind'])(
-    'restored into another cluster runs each of its jobs once, also if the transaction ids were %s those there',
+    'each job of a dump runs once in another cluster if the transaction ids of the dump are %s those of the cluster',
     async (place) => {
       const [one, other] = [await startCluster(), await startCluster()]
       const file = join(temporaryDirectory(), 'app.dump')
@@ -94,7 +94,7 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
       await before.close()
       await dump(from, file)
       await restore(to, file)
-      // The first who comes need not be an instance.
+      // The first client after the restore need not be an instance.
       const [early] = await sql<{ id: string }>(to, "select holdfast.enqueue('default', 'note', 'null') as id")
       const after = await open({ url: to, expiry: '2s' })
       const later = await enqueue(after, 5)
@@ -106,12 +106,12 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
     },
   )
 
-  test('restored in one transaction while instances stay open ends their sessions, and repeats no fence', async () => {
+  test('a dump that is restored in one transaction under open instances ends their sessions and repeats no fence', async () => {
     const server = await startCluster()
     const url = await server.createDatabase('app')
     const file = join(temporaryDirectory(), 'app.dump')
     const outside = new Outside()
-    // Has drawn nothing since the dump: what it knows itself is no evidence of the restore.
+    // This instance draws no fence after the dump, so it cannot detect the restore by its own fences.
     const idle = await open({ url, expiry: '3s' })
     const busy = await open({ url, expiry: '3s' })
     await outside.use(idle, url)
@@ -126,7 +126,7 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
     await outside.use(busy, url)
   })
 
-  test('restored table by table while instances reconnect is left alone until it is complete', async () => {
+  test('a dump that is restored table by table under open instances is not changed before it is complete', async () => {
     const server = await startCluster()
     const url = await server.createDatabase('app')
     const file = join(temporaryDirectory(), 'app.dump')
@@ -136,13 +136,13 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
     await dump(url, file)
     for (const [place, instance] of instances.entries()) await outside.use(instance, url, { sessions: place === 0 })
     await sql(url, 'drop schema holdfast cascade')
-    // Fails when somebody has written what the dump brings.
+    // The restore fails if an instance has written rows of the dump.
     await restore(url, file)
     for (const [place, instance] of instances.entries()) await outside.use(instance, url, { sessions: place === 0 })
   })
 
   test.each([true, false])(
-    'restored as data alone under an open instance begins a new generation (with an anchor: %s)',
+    'a data-only dump that is restored under an open instance starts a new generation (with an anchor: %s)',
     async (sessions) => {
       const server = await startCluster()
       const url = await server.createDatabase('app')
@@ -162,15 +162,15 @@ describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
       )
       await sql(url, `truncate ${tables!.names}`)
       await restore(url, file, '--single-transaction')
-      // Its tables and sequences are the same ones, so only the heartbeat shows it.
-      if (held) await until('the session has noticed it', () => held.signal.aborted)
+      // The tables and sequences stay the same, so only the heartbeat can detect the restore.
+      if (held) await until('the instance has noticed the restore', () => held.signal.aborted)
       await outside.use(instance, url, { sessions })
     },
   )
 })
 
-describe.skipIf(withoutPrograms)('a physical backup', { timeout: 120_000 }, () => {
-  test('recovered to a point in time repeats no fence and no job id', async () => {
+describe.skipIf(withoutPrograms)('physical backups', { timeout: 120_000 }, () => {
+  test('a server that is recovered to a point in time repeats no fence and no job id', async () => {
     const directory = temporaryDirectory()
     const [data, base, archive] = ['data', 'base', 'archive'].map((name) => join(directory, name))
     mkdirSync(archive!, { mode: 0o777 })
@@ -206,7 +206,7 @@ describe.skipIf(withoutPrograms)('a physical backup', { timeout: 120_000 }, () =
       },
     })
     const there = url.replace(`:${server.port}/`, `:${recovered.port}/`)
-    await until('it is a primary', async () => {
+    await until('the recovered server is a primary', async () => {
       const [row] = await sql<{ replica: boolean }>(there, 'select pg_is_in_recovery() as replica')
       return !row!.replica
     })
@@ -214,7 +214,7 @@ describe.skipIf(withoutPrograms)('a physical backup', { timeout: 120_000 }, () =
     expect(await sql(there, 'select timeline from holdfast.server_generation')).toEqual([{ timeline: 2 }])
   })
 
-  test('made of the files of a stopped server repeats no fence and no job id', async () => {
+  test('a copy of the files of a stopped server repeats no fence and no job id', async () => {
     const directory = temporaryDirectory()
     const [data, copy] = [join(directory, 'data'), join(directory, 'copy')]
     const server = await startCluster({ dataDir: data })
@@ -233,8 +233,8 @@ describe.skipIf(withoutPrograms)('a physical backup', { timeout: 120_000 }, () =
   })
 })
 
-describe.skipIf(withoutPrograms)('a copy of a database', { timeout: 120_000 }, () => {
-  test('made by "create database … template" and put in its place repeats no fence and no job id', async () => {
+describe.skipIf(withoutPrograms)('copies of a database', { timeout: 120_000 }, () => {
+  test('a copy by "create database … template" that replaces its original repeats no fence and no job id', async () => {
     const server = await startCluster()
     const url = await server.createDatabase('app')
     const outside = new Outside()
@@ -248,83 +248,89 @@ describe.skipIf(withoutPrograms)('a copy of a database', { timeout: 120_000 }, (
   })
 })
 
-describe.skipIf(withoutPrograms)('a switch by logical replication', { timeout: 120_000 }, () => {
-  test.each(['pg_dump', 'holdfast migrate'])('to a schema made by %s repeats no fence and no id', async (way) => {
-    const settings = { wal_level: 'logical' }
-    const [blue, green] = [await startCluster({ settings }), await startCluster({ settings })]
-    const [from, to] = [await blue.createDatabase('app'), await green.createDatabase('app')]
-    await install(from)
-    if (way === 'pg_dump') {
-      const file = join(temporaryDirectory(), 'schema.dump')
-      await dump(from, file, '--schema-only')
-      await restore(to, file)
-    } else {
-      await install(to)
-      await sql(to, 'truncate holdfast.migration, holdfast.applied_functions, holdfast.server_generation')
-    }
-    await sql(
-      from,
-      'create publication holdfast for tables in schema holdfast with (publish_via_partition_root = true)',
-    )
-    const { username, password, port } = new URL(from)
-    await sql(
-      to,
-      `create subscription holdfast connection 'host=127.0.0.1 port=${port} user=${username} password=${password} dbname=app'
-       publication holdfast`,
-    )
-    const outside = new Outside()
-    const moving = await Holdfast.open({ url: from, expiry: '2s' })
-    for (let use = 0; use < 3; use++) await outside.use(moving, from)
-    // What is waiting moves along.
-    const [waiting] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
-    outside.receives(waiting!.id)
-    const [stopped] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
-    outside.receives(stopped!.id)
-    await moving.jobs.cancel(Number(stopped!.id))
-    // The partitioned tables have no primary keys, and are changed all the same while they are published.
-    await sql(from, 'update holdfast.job_stopped set progress = 1')
-    await sql(from, 'select holdfast.job_roll_partitions(14)')
-    await sql(from, audit)
-    await moving.close()
-    await until('the other side has caught up', async () => {
-      const [row] = await sql<{ done: boolean }>(
+describe.skipIf(withoutPrograms)('switches by logical replication', { timeout: 120_000 }, () => {
+  test.each(['pg_dump', 'holdfast migrate'])(
+    'a switch to a schema made by %s repeats no fence and no id',
+    async (way) => {
+      const settings = { wal_level: 'logical' }
+      const [blue, green] = [await startCluster({ settings }), await startCluster({ settings })]
+      const [from, to] = [await blue.createDatabase('app'), await green.createDatabase('app')]
+      await install(from)
+      if (way === 'pg_dump') {
+        const file = join(temporaryDirectory(), 'schema.dump')
+        await dump(from, file, '--schema-only')
+        await restore(to, file)
+      } else {
+        await install(to)
+        await sql(to, 'truncate holdfast.migration, holdfast.applied_functions, holdfast.server_generation')
+      }
+      await sql(
         from,
-        `select bool_and(replay_lsn >= pg_current_wal_flush_lsn()) as done from pg_stat_replication
-         where application_name = 'holdfast'`,
+        'create publication holdfast for tables in schema holdfast with (publish_via_partition_root = true)',
       )
-      const [state] = await sql<{ ready: boolean }>(
+      const { username, password, port } = new URL(from)
+      await sql(
         to,
-        "select bool_and(srsubstate = 'r') as ready from pg_subscription_rel",
+        `create subscription holdfast connection 'host=127.0.0.1 port=${port} user=${username} password=${password} dbname=app'
+       publication holdfast`,
       )
-      return row?.done && state!.ready
-    })
-    await sql(to, 'drop subscription holdfast')
-    expect((await behind(to)).map(({ subject }) => subject).sort()).toEqual(
-      expect.arrayContaining(['audit_number', 'fence', 'job_number']),
-    )
-    // The first who comes need not be an instance.
-    const [first] = await sql<{ id: string }>(to, "select holdfast.enqueue('left', 'mail', '{}') as id")
-    outside.receives(first!.id)
-    for (let visit = 0; visit < 3; visit++) await outside.visit(to)
-    await sql(to, 'select holdfast.catch_up_sequences()')
-    await sql(to, audit)
-    expect(await behind(to)).toEqual([])
-    const left = "select id from holdfast.job_live where queue = holdfast.lock_key('default', 'queue/left') order by id"
-    expect((await sql<{ id: string }>(to, left)).map(({ id }) => id)).toEqual([waiting!.id, first!.id])
-    expect(await sql(to, 'select state from holdfast.job_history where progress = 1')).toEqual([{ state: 'cancelled' }])
-    const replicated = "select count(*)::integer as jobs from holdfast.job_history where state = 'done'"
-    expect(await sql(to, replicated)).toEqual([{ jobs: 6 }])
-    const ran: number[] = []
-    const last = await open({ url: to, expiry: '2s' })
-    last.jobs.work([defineJob('mail', { run: (_: object, { id }) => void ran.push(id) })], { queues: ['left'] })
-    await Promise.all([waiting!, first!].map(({ id }) => last.jobs.result(Number(id), { wait: '20s' })))
-    expect(ran).toEqual([Number(waiting!.id), Number(first!.id)])
-    expect(await sql(to, 'select * from holdfast.job_lost()')).toEqual([])
-  })
+      const outside = new Outside()
+      const moving = await Holdfast.open({ url: from, expiry: '2s' })
+      for (let use = 0; use < 3; use++) await outside.use(moving, from)
+      // Waiting and cancelled jobs must be replicated, too.
+      const [waiting] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
+      outside.receives(waiting!.id)
+      const [stopped] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
+      outside.receives(stopped!.id)
+      await moving.jobs.cancel(Number(stopped!.id))
+      // The partitioned tables have no primary keys, and the published tables must still accept changes.
+      await sql(from, 'update holdfast.job_stopped set progress = 1')
+      await sql(from, 'select holdfast.job_roll_partitions(14)')
+      await sql(from, audit)
+      await moving.close()
+      await until('the subscriber has caught up', async () => {
+        const [row] = await sql<{ done: boolean }>(
+          from,
+          `select bool_and(replay_lsn >= pg_current_wal_flush_lsn()) as done from pg_stat_replication
+         where application_name = 'holdfast'`,
+        )
+        const [state] = await sql<{ ready: boolean }>(
+          to,
+          "select bool_and(srsubstate = 'r') as ready from pg_subscription_rel",
+        )
+        return row?.done && state!.ready
+      })
+      await sql(to, 'drop subscription holdfast')
+      expect((await behind(to)).map(({ subject }) => subject).sort()).toEqual(
+        expect.arrayContaining(['audit_number', 'fence', 'job_number']),
+      )
+      // The first client after the switch need not be an instance.
+      const [first] = await sql<{ id: string }>(to, "select holdfast.enqueue('left', 'mail', '{}') as id")
+      outside.receives(first!.id)
+      for (let visit = 0; visit < 3; visit++) await outside.visit(to)
+      await sql(to, 'select holdfast.catch_up_sequences()')
+      await sql(to, audit)
+      expect(await behind(to)).toEqual([])
+      const left =
+        "select id from holdfast.job_live where queue = holdfast.lock_key('default', 'queue/left') order by id"
+      expect((await sql<{ id: string }>(to, left)).map(({ id }) => id)).toEqual([waiting!.id, first!.id])
+      expect(await sql(to, 'select state from holdfast.job_history where progress = 1')).toEqual([
+        { state: 'cancelled' },
+      ])
+      const replicated = "select count(*)::integer as jobs from holdfast.job_history where state = 'done'"
+      expect(await sql(to, replicated)).toEqual([{ jobs: 6 }])
+      const ran: number[] = []
+      const last = await open({ url: to, expiry: '2s' })
+      last.jobs.work([defineJob('mail', { run: (_: object, { id }) => void ran.push(id) })], { queues: ['left'] })
+      await Promise.all([waiting!, first!].map(({ id }) => last.jobs.result(Number(id), { wait: '20s' })))
+      expect(ran).toEqual([Number(waiting!.id), Number(first!.id)])
+      expect(await sql(to, 'select * from holdfast.job_lost()')).toEqual([])
+    },
+  )
 })
 
 describe.skipIf(withoutPrograms)('pg_upgrade', { timeout: 120_000 }, () => {
-  test('keeps everything, and later fences and ids are larger', async () => {
+  test('pg_upgrade keeps all data, and later fences and ids are larger', async () => {
     const directory = temporaryDirectory()
     const [old, upgraded] = [join(directory, 'old'), join(directory, 'new')]
     const server = await startCluster({ dataDir: old })
@@ -339,9 +345,9 @@ describe.skipIf(withoutPrograms)('pg_upgrade', { timeout: 120_000 }, () => {
     for (const path of [old, upgraded])
       writeFileSync(join(path, 'pg_hba.conf'), 'local all all trust\nhost all all 127.0.0.1/32 trust\n')
     const at = [programsDirectory, programsDirectory, old, upgraded]
-    const words = ['-b', '-B', '-d', '-D'].flatMap((option, place) => [option, at[place]!])
+    const args = ['-b', '-B', '-d', '-D'].flatMap((option, place) => [option, at[place]!])
     execFileSync('chmod', ['777', directory])
-    await runProgram('pg_upgrade', [...words, '-U', 'holdfast', '-s', '/tmp'], upgraded)
+    await runProgram('pg_upgrade', [...args, '-U', 'holdfast', '-s', '/tmp'], upgraded)
     const now = await startCluster({ dataDir: upgraded })
     const address = url.replace(`:${server.port}/`, `:${now.port}/`)
     for (let visit = 0; visit < 3; visit++) await outside.visit(address)

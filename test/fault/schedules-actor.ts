@@ -1,13 +1,12 @@
-// A process of the fleet that has schedules. What its handlers do, and for how long they believe in their runs, it writes to
-// a file of its own, a line for each event, so that nothing is lost when it is killed. Times are those of CLOCK_MONOTONIC,
-// which all processes of a machine share. Its clock of the day is wrong by hours, and moved by hours
-// while it runs, which must change nothing.
+// A process of the fleet that has schedules. It writes the starts of its runs and each check of their signals to its own file immediately, so no
+// line is lost if the process is killed. The times are those of CLOCK_MONOTONIC, which all processes of a machine share. The process's clock is
+// wrong by hours and changes while it runs. Schedules must not depend on this clock.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, type ScheduleOptions, type ScheduleRun } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   expiryMs: number
   anchor?: 'required' | 'none'
@@ -16,7 +15,7 @@ interface Given {
   clockMs: number
 }
 
-const { url, expiryMs, anchor, history, schedules, ...given }: Given = JSON.parse(process.argv[2]!)
+const { url, expiryMs, anchor, history, schedules, ...given }: Options = JSON.parse(process.argv[2]!)
 let { clockMs } = given
 const file = openSync(history, 'a')
 const now = () => process.hrtime.bigint().toString()
@@ -37,14 +36,14 @@ globalThis.Date = WrongDate as DateConstructor
 
 const holds = new Map<string, { run: ScheduleRun; signal: AbortSignal }>()
 let runs = 0
-let lastLookAt = performance.now()
+let lastCheckAt = performance.now()
 
 setInterval(() => {
-  // First, and once for all: the process may be frozen between any two lines of this.
+  // Read before the checks, because the process may be frozen between any two lines.
   const at = now()
-  // After a pause of the whole process timers may run in any order: then the clock must be asked, as `run.signal` does.
-  const wasPaused = performance.now() - lastLookAt > 50
-  lastLookAt = performance.now()
+  // After a freeze, timers may run in any order. Then the check reads `run.signal`, which compares the clock.
+  const wasPaused = performance.now() - lastCheckAt > 50
+  lastCheckAt = performance.now()
   for (const [id, { run, signal }] of holds) {
     if (!(wasPaused ? run.signal : signal).aborted) write({ id, event: 'still-holds', at })
     else holds.delete(id)
@@ -53,13 +52,13 @@ setInterval(() => {
 
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 
-/** Mostly for a moment, at times for so long that the next tick, or a fault, comes meanwhile. */
+/** Runs for a few milliseconds, or sometimes until after the next tick, so that a fault happens in between. */
 async function work(run: ScheduleRun) {
   const { signal, tick, name, fence, attempt, tx } = run
   const id = `${process.pid}:${++runs}`
-  write({ id, event: 'begins', at: now(), schedule: name, tick: tick.getTime(), fence, attempt })
+  write({ id, event: 'starts', at: now(), schedule: name, tick: tick.getTime(), fence, attempt })
   holds.set(id, { run, signal })
-  process.send?.({ began: name, attempt })
+  process.send?.({ started: name, attempt })
   try {
     if (name === 'hold') await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     if (Math.random() < 0.7) await tx.query('insert into effect values ($1, $2, $3)', [name, tick, fence])

@@ -7,9 +7,9 @@ import { type Actor, openHistory, prove, startActor } from './schedules-fixture.
 const schedules = [{ name: 'hold', every: '365d' }]
 const kills = 4
 
-const holding = (actors: readonly Actor[], attempt: number) => actors.find(({ began }) => began.at(-1) === attempt)
+const holding = (actors: readonly Actor[], attempt: number) => actors.find(({ started }) => started.at(-1) === attempt)
 
-test(`after each of ${kills} kills in mid-run another runs the tick`, { timeout: 120_000 }, async () => {
+test(`another instance runs the tick after each of ${kills} kills during its run`, { timeout: 120_000 }, async () => {
   const { url } = await openDatabase()
   const operator = await openInstance(url)
   const history = openHistory()
@@ -18,7 +18,10 @@ test(`after each of ${kills} kills in mid-run another runs the tick`, { timeout:
   const took: number[] = []
   for (let round = 0; round < kills / 2; round++) {
     const actors = await Promise.all(Array.from({ length: 4 }, () => startActor(url, history, given)))
-    await until('all have it', async () => (await operator.schedules.find('hold'))?.members.length === 4)
+    await until(
+      'all processes have the schedule',
+      async () => (await operator.schedules.find('hold'))?.members.length === 4,
+    )
     const tick = await operator.schedules.run('hold')
     for (const attempt of [1, 2]) {
       const victim = await until(`attempt ${attempt} runs`, () => holding(actors, attempt))
@@ -30,18 +33,21 @@ test(`after each of ${kills} kills in mid-run another runs the tick`, { timeout:
     const [run] = await operator.schedules.runs('hold')
     expect(run).toMatchObject({ tick, state: 'running', attempt: 3 })
     await holding(actors, 3)!.kill()
-    await until('it is broken', async () => {
+    await until('the run is broken', async () => {
       const [last] = await operator.schedules.runs('hold', { limit: 1 })
       return last?.kind === 'run' && last.state === 'broken'
     })
     await Promise.all(actors.map(({ child, kill }) => (child.signalCode === null ? kill() : undefined)))
-    await until('nobody has it', async () => (await operator.schedules.find('hold'))?.members.length === 0)
+    await until(
+      'no process has the schedule',
+      async () => (await operator.schedules.find('hold'))?.members.length === 0,
+    )
   }
-  console.log(`killed in mid-run to running elsewhere: ${quantiles(took)}`)
+  console.log(`from the kill of a run to the next attempt elsewhere: ${quantiles(took)}`)
 })
 
 test.each(['required', 'none'] as const)(
-  'a frozen one is told before another runs the tick (anchor %s)',
+  'a frozen process gives up its run before another process runs the tick (anchor: %s)',
   { timeout: 60_000 },
   async (anchor) => {
     const { url, witness } = await openDatabase()
@@ -50,19 +56,29 @@ test.each(['required', 'none'] as const)(
     const history = openHistory()
     const given = { anchor, clockMs: 0, schedules }
     const actors = await Promise.all([startActor(url, history, given), startActor(url, history, given)])
-    await until('both have it', async () => (await operator.schedules.find('hold'))?.members.length === 2)
+    await until(
+      'both processes have the schedule',
+      async () => (await operator.schedules.find('hold'))?.members.length === 2,
+    )
     await operator.schedules.run('hold')
-    const frozen = await until('it runs', () => holding(actors, 1))
+    const frozen = await until('the first attempt runs', () => holding(actors, 1))
     const from = performance.now()
     frozen.child.kill('SIGSTOP')
-    await until('the other runs it', () => holding(actors, 2), 20_000)
+    await until('the second attempt runs', () => holding(actors, 2), 20_000)
     expect(performance.now() - from).toBeGreaterThan(expiryMs / 4)
     frozen.child.kill('SIGCONT')
-    await until('the frozen one is back', async () => (await operator.schedules.find('hold'))?.members.length === 2)
+    await until(
+      'the thawed process has the schedule again',
+      async () => (await operator.schedules.find('hold'))?.members.length === 2,
+    )
     const [run] = await operator.schedules.runs('hold')
     expect(run).toMatchObject({ state: 'running', attempt: 2 })
     await Promise.all(actors.map((actor) => actor.kill()))
-    await until('nobody has it', async () => (await operator.schedules.find('hold'))?.members.length === 0, 20_000)
+    await until(
+      'no process has the schedule',
+      async () => (await operator.schedules.find('hold'))?.members.length === 0,
+      20_000,
+    )
     await witness.query("update holdfast.tick set state = 'broken'")
     await prove(witness, history)
   },

@@ -4,12 +4,12 @@ import { randomFrom } from '../property/random.ts'
 import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { openDatabase, openInstance } from './fixture.js'
-import { type Actor, type Given, openHistory, prove, startActor } from './schedules-fixture.js'
+import { type Actor, type NamedSchedule, openHistory, prove, startActor } from './schedules-fixture.js'
 
-// Versions of a program with different rules, and different names, for the same schedules live side by side: they are
-// rolled out, killed in between, and rolled back. Every tick of the rule that was in force runs once, or has one reason.
+// Versions of a program with different rules and names for the same schedules run at the same time. They are deployed, killed and rolled back.
+// Every tick of the rule in force runs once or has one recorded reason.
 
-const versions: Given[][] = [
+const versions: NamedSchedule[][] = [
   [
     { name: 'rule', every: '1s', missed: { all: 2 } },
     { name: 'old name', every: '1s' },
@@ -26,7 +26,9 @@ const versions: Given[][] = [
 
 const count = countOf(1)
 
-test(`${count} deployments and rollbacks, with kills in between`, { timeout: 0 }, async () => {
+test(`each tick runs once or has one reason across ${count} deployments and rollbacks with kills`, {
+  timeout: 0,
+}, async () => {
   const seed = fixedSeedOf('schedules under deployments')
   const random = randomFrom(seed)
   const pick = (below: number) => random.below(below)
@@ -48,7 +50,7 @@ test(`${count} deployments and rollbacks, with kills in between`, { timeout: 0 }
     for (const old of actors) {
       fresh.push(await start(next))
       await sleep(pick(800))
-      // An old one that crashes in the middle is started once more as what it was.
+      // A process of the old version crashes during the deployment, and a supervisor starts the old version again.
       if (pick(3) === 0) {
         await old.kill()
         const again = await start(version)
@@ -59,12 +61,12 @@ test(`${count} deployments and rollbacks, with kills in between`, { timeout: 0 }
     }
     actors = fresh
     version = next
-    const [{ every, cron }] = versions[version] as [Given]
-    const wanted = every ? { every: Number.parseInt(every as string, 10) * 1_000 } : { cron, timezone: 'UTC' }
+    const [{ every, cron }] = versions[version] as [NamedSchedule]
+    const expected = every ? { every: Number.parseInt(every as string, 10) * 1_000 } : { cron, timezone: 'UTC' }
     await until(
       `the rule of version ${version} is in force`,
-      async () => JSON.stringify((await operator.schedules.find('rule'))!.rule) === JSON.stringify(wanted),
-      // A dead one is found, and a rollback adopted, by looks that are seconds apart.
+      async () => JSON.stringify((await operator.schedules.find('rule'))!.rule) === JSON.stringify(expected),
+      // Checks for dead instances and rollbacks are seconds apart.
       20_000,
     )
   }
@@ -72,12 +74,12 @@ test(`${count} deployments and rollbacks, with kills in between`, { timeout: 0 }
     await operator.schedules.override(name, { at: new Date('2999-01-01T00:00:00Z') })
   }
   await until(
-    'nothing runs',
+    'no run is running or waiting',
     async () => (await witness.query("select from holdfast.tick where state in ('running', 'waiting')")).length === 0,
     60_000,
   )
   await Promise.all(actors.map((actor) => actor.close()))
-  // One schedule each, whatever it was called.
+  // A renamed schedule is still one schedule.
   expect((await operator.schedules.list()).length).toBe(2)
   const tally = await prove(witness, history, { 'old name': 'new name' })
   console.log(`${count} deployments: ${JSON.stringify(tally)}`)

@@ -6,13 +6,13 @@ import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
 import { waysOf } from '../setup/variants.js'
 import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
-import { type Actor, type Given, openHistory, prove, startActor } from './schedules-fixture.js'
+import { type Actor, type NamedSchedule, openHistory, prove, startActor } from './schedules-fixture.js'
 
-// Five processes have schedules of every second, and clocks that are wrong by hours, while they are killed, frozen, cut off and
-// parted from their sessions, and the server restarts. Afterwards every tick has run once or has one reason why it did not,
-// and nobody ever believed in a run while another did.
+// Five processes have schedules with a tick every second, and clocks that are wrong by hours. They are killed, frozen and disconnected, their
+// sessions are ended, and the server restarts. Afterwards, every tick has run once or has one reason why it did not run, and no two runs of a
+// schedule overlapped.
 
-const schedules: Given[] = [
+const schedules: NamedSchedule[] = [
   { name: 'skip', every: '1s' },
   { name: 'queue', every: '1s', overlap: 'queue' },
   { name: 'allow', cron: '* * * * * *', overlap: 'allow', missed: { all: 3 } },
@@ -27,7 +27,7 @@ interface Cluster {
   readonly anchor: 'required' | 'none'
   readonly faults: readonly (keyof typeof faults)[]
   readonly restart: () => Promise<void>
-  /** When somebody was last cut off. */
+  /** Time of the last `cut` or `loseResponses`. */
   cutAt: number
 }
 
@@ -39,20 +39,20 @@ const faults = {
   async freeze(_: Cluster, actors: Actor[], pick: (below: number) => number) {
     const { child } = actors[pick(actors.length)]!
     child.kill('SIGSTOP')
-    // Shorter than the expiry, about as long, and longer.
+    // Durations that are shorter than the expiry, about equal to it, and longer.
     await sleep([300, 1_900, 2_600][pick(3)])
     child.kill('SIGCONT')
   },
-  async cut(world: Cluster, actors: Actor[], pick: (below: number) => number) {
-    world.cutAt = performance.now()
+  async cut(cluster: Cluster, actors: Actor[], pick: (below: number) => number) {
+    cluster.cutAt = performance.now()
     actors[pick(actors.length)]!.proxy.silence('to-server', 'to-client')
   },
-  async deafen(world: Cluster, actors: Actor[], pick: (below: number) => number) {
-    world.cutAt = performance.now()
+  async loseResponses(cluster: Cluster, actors: Actor[], pick: (below: number) => number) {
+    cluster.cutAt = performance.now()
     actors[pick(actors.length)]!.proxy.silence('to-client')
   },
   async terminate({ witness, cutAt }: Cluster) {
-    // Whoever is cut off cannot hear that somebody ends its session before its time: no lock of PostgreSQL survives both.
+    // Waits until no process is disconnected. A disconnected process would not be notified, and its lock would have two holders.
     await sleep(cutAt + expiryMs - performance.now())
     await witness.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
@@ -62,19 +62,19 @@ const faults = {
   async move(_: Cluster, actors: Actor[], pick: (below: number) => number) {
     actors[pick(actors.length)]!.send({ clockMs: wrongBy(pick) })
   },
-  async restart(world: Cluster) {
-    await world.restart()
+  async restart(cluster: Cluster) {
+    await cluster.restart()
   },
 }
 
-/** By a day at most, in hours. */
+/** Returns a random error of a clock: a whole number of hours, at most a day. */
 const wrongBy = (pick: (below: number) => number) => (pick(49) - 24) * 3_600_000
 
-/** So many faults, and then more until so many ticks are settled. */
-async function walk(world: Cluster, seed: number, atLeast: { faults: number; ticks: number }): Promise<void> {
+/** Injects at least `faults` faults, and continues until `ticks` ticks have a run or a gap. */
+async function run(cluster: Cluster, seed: number, atLeast: { faults: number; ticks: number }): Promise<void> {
   const random = randomFrom(seed)
   const pick = (below: number) => random.below(below)
-  const { url, witness, operator, anchor } = world
+  const { url, witness, operator, anchor } = cluster
   await witness.query('create table effect (schedule text not null, tick timestamptz not null, fence bigint not null)')
   const history = openHistory()
   const actors: Actor[] = []
@@ -84,13 +84,13 @@ async function walk(world: Cluster, seed: number, atLeast: { faults: number; tic
   await Promise.all(Array.from({ length: 5 }, start))
   const done: Partial<Record<keyof typeof faults, number>> = {}
   for (let count = 0; count < atLeast.faults || (await settled(witness).catch(() => 0)) < atLeast.ticks; count++) {
-    const fault = world.faults[pick(world.faults.length)]!
-    await faults[fault](world, actors, pick)
+    const fault = cluster.faults[pick(cluster.faults.length)]!
+    await faults[fault](cluster, actors, pick)
     done[fault] = (done[fault] ?? 0) + 1
     while (actors.length < 5) await start()
     await sleep(pick(1_200))
   }
-  // No more ticks; what was begun comes to its end.
+  // Stops the ticks. Then the runs that have started must end.
   for (const { name } of schedules) {
     await until(`${name} has no more ticks`, () =>
       operator.schedules.override(name, { at: new Date('2999-01-01T00:00:00Z') }).then(
@@ -100,7 +100,7 @@ async function walk(world: Cluster, seed: number, atLeast: { faults: number; tic
     )
   }
   await until(
-    'nothing runs',
+    'no run is running or waiting',
     async () => (await witness.query("select from holdfast.tick where state in ('running', 'waiting')")).length === 0,
     60_000,
   )
@@ -118,28 +118,34 @@ async function settled(witness: Witness): Promise<number> {
   return Number(row!.ticks)
 }
 
-/** HOLDFAST_TICKS: how many ticks, for each of the tests here; otherwise their few faults decide. */
+/** Minimum number of ticks per test, from HOLDFAST_TICKS. */
 const ticks = Number(process.env.HOLDFAST_TICKS ?? 0)
 
-test.each(waysOf(['required', 'none']))('five instances under faults (anchor %s)', { timeout: 0 }, async (anchor) => {
-  const seed = fixedSeedOf(`schedules under faults, anchor ${anchor}`)
-  const { url, witness } = await openDatabase()
-  const operator = await openInstance(url)
-  const faults = ['kill', 'freeze', 'cut', 'deafen', 'terminate', 'move'] as const
-  const world: Cluster = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
-  await walk(world, seed, { faults: countOf(5), ticks })
-})
+test.each(waysOf(['required', 'none']))(
+  'each tick runs once or has one reason while five instances are under faults (anchor: %s)',
+  { timeout: 0 },
+  async (anchor) => {
+    const seed = fixedSeedOf(`schedules under faults, anchor ${anchor}`)
+    const { url, witness } = await openDatabase()
+    const operator = await openInstance(url)
+    const faults = ['kill', 'freeze', 'cut', 'loseResponses', 'terminate', 'move'] as const
+    const cluster: Cluster = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
+    await run(cluster, seed, { faults: countOf(5), ticks })
+  },
+)
 
-test('five instances under restarts of the server, and kills', { timeout: 0 }, async () => {
+test('each tick runs once or has one reason while five instances are killed and the server restarts', {
+  timeout: 0,
+}, async () => {
   const seed = fixedSeedOf('schedules under restarts')
-  // Crashes are real here: what was answered must have been flushed.
+  // With fsync, so that acknowledged commits survive the crashes.
   const { server, url, witness } = await openServer({ fsync: 'on' })
   const operator = await openInstance(url)
   const restart = async () => {
     await server.restart('immediate')
   }
   const faults = ['restart', 'kill', 'move'] as const
-  const world: Cluster = { url, witness, operator, anchor: 'required', faults, restart, cutAt: 0 }
-  // Two restarts may be over before the first second is.
-  await walk(world, seed, { faults: countOf(2), ticks: Math.max(10, ticks) })
+  const cluster: Cluster = { url, witness, operator, anchor: 'required', faults, restart, cutAt: 0 }
+  // Two restarts may be over before the first tick.
+  await run(cluster, seed, { faults: countOf(2), ticks: Math.max(10, ticks) })
 })

@@ -10,19 +10,19 @@ import { Child } from './children.js'
 import { expiryMs } from './fixture.js'
 import { SilentProxy } from './silent-proxy.js'
 
-export type Given = ScheduleOptions & { name: string }
+export type NamedSchedule = ScheduleOptions & { name: string }
 
 export interface Actor {
   readonly child: ChildProcess
   readonly proxy: SilentProxy
-  /** The attempts of all runs that have begun there. */
-  readonly began: readonly number[]
+  /** Attempt numbers of all runs that have started in the process. */
+  readonly started: readonly number[]
   send(order: object): void
   kill(): Promise<void>
   close(): Promise<void>
 }
 
-/** Where the actors of a test write what they believe. */
+/** Creates the directory in which the processes of a test write their histories. */
 export function openHistory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-schedules-'))
   onTestFinished(async () => rmSync(directory, { recursive: true, force: true }))
@@ -34,17 +34,17 @@ let actors = 0
 export async function startActor(
   url: string,
   history: string,
-  options: { anchor: 'required' | 'none'; clockMs: number; schedules: Given[]; expiryMs?: number },
+  options: { anchor: 'required' | 'none'; clockMs: number; schedules: NamedSchedule[]; expiryMs?: number },
 ): Promise<Actor> {
   const proxy = await SilentProxy.before(url)
-  const given = { url: proxy.through(url), expiryMs, history: join(history, String(actors++)), ...options }
+  const details = { url: proxy.through(url), expiryMs, history: join(history, String(actors++)), ...options }
   onTestFinished(() => proxy.close())
-  const child = new Child<{ attempt?: number }>('./schedules-actor.ts', given)
+  const child = new Child<{ attempt?: number }>('./schedules-actor.ts', details)
   await child.first('it is open')
   return {
     child: child.process,
     proxy,
-    get began() {
+    get started() {
       return child.messages.flatMap(({ attempt }) => (attempt === undefined ? [] : [attempt]))
     },
     send: (order) => child.send(order),
@@ -58,7 +58,7 @@ export async function startActor(
 
 interface Line {
   id: string
-  event: 'begins' | 'still-holds'
+  event: 'starts' | 'still-holds'
   at: string
   schedule: string
   tick: number
@@ -74,21 +74,21 @@ interface Hold {
   last: bigint
 }
 
-/** What each handler believed: from its beginning until it was last seen not to be told otherwise. */
+/** Reads the holds of the handlers: from the start of a run until the last check at which its signal was not aborted. */
 function holdsOf(history: string): Hold[] {
   const holds: Hold[] = []
   for (const file of readdirSync(history)) {
-    const begun = new Map<string, Hold>()
+    const started = new Map<string, Hold>()
     for (const text of readFileSync(join(history, file), 'utf8').split('\n')) {
       if (!text) continue
       const line: Line = JSON.parse(text)
       const at = BigInt(line.at)
-      if (line.event === 'begins') {
+      if (line.event === 'starts') {
         const { schedule, tick, fence } = line
-        begun.set(line.id, { schedule, tick, fence, from: at, last: at })
-      } else begun.get(line.id)!.last = at
+        started.set(line.id, { schedule, tick, fence, from: at, last: at })
+      } else started.get(line.id)!.last = at
     }
-    holds.push(...begun.values())
+    holds.push(...started.values())
   }
   return holds.sort((a, b) => (a.from < b.from ? -1 : 1))
 }
@@ -101,9 +101,9 @@ export interface Tally {
 }
 
 /**
- * From the tables: the ticks of each rule, for the time in which it was in force, are each in exactly one place. From what
- * the processes wrote: nobody believed in a run while another did, unless they may overlap. And what they wrote by tx is
- * there for what is done, once, and for nothing else. `formerly`: present names by former ones.
+ * Checks the tables and the histories. Each tick of a rule in force has exactly one run or gap. No two runs of a schedule overlapped, unless its
+ * option allows it. Each effect through `tx` belongs to a run that is done, and exists once. `formerly` maps former names of schedules to their
+ * present names.
  */
 export async function prove(witness: Witness, history: string, formerly: Record<string, string> = {}): Promise<Tally> {
   const tally: Tally = { ticks: 0, runs: 0, reruns: 0, gaps: {} }
@@ -122,9 +122,9 @@ export async function prove(witness: Witness, history: string, formerly: Record<
     )
     const ticks: Date[] = []
     for (const [at, { since, rule }] of rules.entries()) {
-      // The last rule: until the first of its ticks that is not settled.
+      // The last rule ends before its first tick that has no run and no gap yet.
       const until = rules[at + 1]?.since ?? (next_at === null ? now : new Date(next_at.getTime() - 1))
-      // Times of the database are finer than ours: a tick at the very moment of a change belongs to the rule before.
+      // The times of the database have a finer resolution. A tick at the moment of a change belongs to the earlier rule.
       ticks.push(...ruleFromText(rule).between(since, until, 1_000_000))
     }
     const unproven = await witness.query<{ at: Date }>('select holdfast.schedule_unaccounted($1, $2) as at', [
@@ -141,7 +141,7 @@ export async function prove(witness: Witness, history: string, formerly: Record<
       [key],
     )
     for (const gap of gaps) tally.gaps[gap.reason] = (tally.gaps[gap.reason] ?? 0) + Number(gap.ticks)
-    // Nothing beside the ticks of the rules, and what gaps count is what they cover.
+    // There are no other runs and gaps, and the counts of the gaps are correct.
     expect({ name, count: rows.length + gaps.reduce((sum, gap) => sum + Number(gap.ticks), 0) }).toEqual({
       name,
       count: ticks.length,
@@ -155,9 +155,9 @@ export async function prove(witness: Witness, history: string, formerly: Record<
     tally.reruns += rows.filter(({ attempt }) => attempt > 1).length
 
     const mine = holds.filter(({ schedule }) => schedule === name)
-    const begun = new Set(mine.map(({ tick }) => tick))
+    const started = new Set(mine.map(({ tick }) => tick))
     expect(
-      rows.filter(({ at, state }) => state !== 'cancelled' && state !== 'broken' && !begun.has(at.getTime())),
+      rows.filter(({ at, state }) => state !== 'cancelled' && state !== 'broken' && !started.has(at.getTime())),
     ).toEqual([])
     for (const [at, hold] of mine.entries()) {
       for (const later of mine.slice(at + 1)) {
@@ -165,8 +165,8 @@ export async function prove(witness: Witness, history: string, formerly: Record<
         expect(later.fence).toBeGreaterThan(hold.fence)
         if (later.from < hold.last) {
           expect.unreachable(
-            `Two runs of "${name}" at once: ${new Date(hold.tick).toISOString()} (fence ${hold.fence}) was believed in ` +
-              `${(hold.last - later.from) / 1_000_000n} ms after ${new Date(later.tick).toISOString()} (fence ${later.fence}) began`,
+            `Two runs of "${name}" overlapped: ${new Date(hold.tick).toISOString()} (fence ${hold.fence}) was held until ` +
+              `${(hold.last - later.from) / 1_000_000n} ms after ${new Date(later.tick).toISOString()} (fence ${later.fence}) had started`,
           )
         }
       }

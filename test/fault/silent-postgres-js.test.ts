@@ -4,10 +4,10 @@ import { defineJob, Holdfast } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { expiryMs, openDatabase, openProxy } from './fixture.js'
 
-// postgres.js cannot give up a connection: those that have fallen silent stay in the user's pool, and fill it. Nothing of ours may go there.
+// postgres.js cannot abandon a connection. Silent connections stay in the user's pool and fill it, so Holdfast must not depend on this pool.
 
 test.each(['required', 'none'] as const)(
-  'all connections of postgres.js fall silent, with anchor %s: everything goes on over others',
+  'rounds and keys continue over other connections when all connections of postgres.js are silent (anchor: %s)',
   { timeout: 90_000 },
   async (anchor) => {
     const { url, witness } = await openDatabase()
@@ -35,7 +35,7 @@ test.each(['required', 'none'] as const)(
   },
 )
 
-test('a transaction that is not begun, or whose commit is not answered, is not waited for', async () => {
+test('jobs end although transactions of postgres.js do not start or get no response to their commit', async () => {
   const { url, witness } = await openDatabase()
   const proxy = await openProxy(url)
   const sql = postgres(proxy.through(url), { max: 2, onnotice() {} })
@@ -59,7 +59,7 @@ test('a transaction that is not begun, or whose commit is not answered, is not w
   const others = await Promise.all([1, 2, 3].map(() => holdfast.jobs.enqueue(write, null).catch(() => undefined)))
   const ids = [first, ...others].flatMap((ref) => ref?.id ?? [])
   await until(
-    'all have ended',
+    'all jobs have ended',
     async () => (await witness.query('select from holdfast.job_live')).length === 0 && ran.length >= ids.length,
     30_000,
   )

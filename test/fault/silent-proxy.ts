@@ -3,17 +3,17 @@ import net from 'node:net'
 export type Direction = 'to-server' | 'to-client'
 
 /**
- * Stands between a client and the server, and can go silent like a network: nothing that is sent arrives any more, not
- * even the news that the connection was closed, and neither side is told.
+ * Proxy between clients and the server that can become silent like a network: no data arrives, not even the notification that a connection was
+ * closed, and neither side is notified.
  */
 export class SilentProxy {
   readonly #server: net.Server
   readonly #links = new Set<Link>()
   #isCut = false
-  /** The next statement with this in it gets no answer. */
+  /** Text of the next statement that gets no response. */
   #swallowed: string | undefined
   readonly #targetPort: number
-  /** Called for each new connection, which waits for it. */
+  /** Called for each new connection. The proxy connects to the server when the returned promise has resolved. */
   onConnection: (link: Link) => unknown = () => {}
 
   static async before(url: string): Promise<SilentProxy> {
@@ -38,21 +38,21 @@ export class SilentProxy {
     return (this.#server.address() as net.AddressInfo).port
   }
 
-  /** The same address, by way of this proxy. */
+  /** Returns the URL of the same database through this proxy. */
   through(url: string): string {
     const changed = new URL(url)
     changed.port = String(this.port)
     return changed.href
   }
 
-  /** Silences every connection that reaches the server now; later ones work. */
+  /** Silences all connections that have reached the server. Later connections work. */
   silence(...directions: Direction[]): void {
     for (const link of this.#links) if (link.isConnected) link.silence(...directions)
   }
 
   /**
-   * The next statement with this text in it reaches the server, and nothing that the server says on that connection comes
-   * back any more. Resolves when it has been sent.
+   * Lets the next statement that contains this text reach the server, and then drops everything that the server sends on that connection. Resolves
+   * when the statement has been sent.
    */
   swallowReplyTo(text: string): Promise<void> {
     this.#swallowed = text
@@ -70,7 +70,7 @@ export class SilentProxy {
     return true
   }
 
-  /** The server is gone: every connection ends, and none comes about. */
+  /** Ends all connections and refuses new ones, as if the server were down. */
   cut(): void {
     this.#isCut = true
     for (const link of this.#links) link.destroy()
@@ -80,12 +80,12 @@ export class SilentProxy {
     this.#isCut = false
   }
 
-  /** How many connections the clients believe in. */
+  /** Number of connections that the clients consider open. */
   get open(): number {
     return [...this.#links].filter(({ isOpen }) => isOpen).length
   }
 
-  /** The network is back, and whoever was behind it is gone: the server hears of that, whatever was silent. */
+  /** Ends all connections, including silent ones, so that the server notices their end. */
   async close(): Promise<void> {
     for (const link of this.#links) link.destroy()
     await new Promise<void>((resolve) => this.#server.close(() => resolve()))
@@ -107,7 +107,7 @@ export class Link {
     this.#client = client
     this.#swallows = swallows
     client.on('error', () => {})
-    client.on('close', () => this.#look())
+    client.on('close', () => this.#checkOver())
     client.pause()
   }
 
@@ -116,7 +116,7 @@ export class Link {
     const server = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     this.#server = server
     server.on('error', () => {})
-    server.on('close', () => this.#look())
+    server.on('close', () => this.#checkOver())
     this.#pass(this.#client, server, 'to-server')
     this.#pass(server, this.#client, 'to-client')
   }
@@ -125,26 +125,26 @@ export class Link {
     return this.#server !== undefined
   }
 
-  /** Whether the client believes in it. */
+  /** Whether the client considers the connection open. */
   get isOpen(): boolean {
     return !this.#client.destroyed
   }
 
-  /** Calls back when neither side believes in it any more. A silent one lives on at the server. */
+  /** Calls back when the connection is closed on both sides. A silent connection stays open on the server. */
   onceOver(callback: () => void): void {
     this.#onOver = callback
   }
 
-  #look(): void {
+  #checkOver(): void {
     if (this.#client.destroyed && (this.#server?.destroyed ?? true)) this.#onOver()
   }
 
-  /** What arrives is taken in and dropped, so that the sender sees no full buffer either. */
+  /** Reads and drops the data of these directions, so that the sender does not see a full buffer. */
   silence(...directions: Direction[]): void {
     for (const direction of directions) this.#silent.add(direction)
   }
 
-  /** Goes silent both ways when the server has said for the first time that it is ready. */
+  /** Becomes silent in both directions after the server's first ReadyForQuery message. */
   silenceOnceReady(): void {
     this.#silentOnceReady = true
   }

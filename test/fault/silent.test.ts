@@ -5,23 +5,23 @@ import { open } from '../setup/instances.js'
 import { expiryMs, openDatabase, openInstance, openProxy } from './fixture.js'
 import type { Direction } from './silent-proxy.js'
 
-// The network goes silent: nothing arrives any more, and nobody is told.
+// Locks in a network that becomes silent: no data arrives, and neither side is notified.
 
 const directions: Record<string, Direction[]> = {
-  'both ways': ['to-server', 'to-client'],
+  'in both directions': ['to-server', 'to-client'],
   'towards the server': ['to-server'],
   'towards the client': ['to-client'],
 }
 
 for (const [where, silent] of Object.entries(directions)) {
-  test(`silence ${where}: the holder is told before the next one is granted`, async () => {
+  test(`the holder of a lock in a network that is silent ${where} is notified before the next grant`, async () => {
     const { url, witness } = await openDatabase()
     const proxy = await openProxy(url)
     const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url)]
     const held = await a.locks.acquire('x')
-    let toldAt = Number.POSITIVE_INFINITY
+    let notifiedAt = Number.POSITIVE_INFINITY
     held.signal.addEventListener('abort', () => {
-      toldAt = performance.now()
+      notifiedAt = performance.now()
     })
     const next = b.locks.acquire('x').then((lock) => ({ lock, at: performance.now() }))
     await witness.seesWaiter()
@@ -31,19 +31,19 @@ for (const [where, silent] of Object.entries(directions)) {
     const granted = await within(4 * expiryMs, 'The next grant', next)
 
     console.log(
-      `silence ${where}: told after ${(toldAt - silentAt).toFixed(0)} ms, next granted after ${(granted.at - silentAt).toFixed(0)} ms`,
+      `silence ${where}: holder notified after ${(notifiedAt - silentAt).toFixed(0)} ms, next granted after ${(granted.at - silentAt).toFixed(0)} ms`,
     )
-    expect(toldAt).toBeLessThan(granted.at)
+    expect(notifiedAt).toBeLessThan(granted.at)
     expect(held.signal.reason).toBeInstanceOf(LockLostError)
     expect(granted.lock.fence).toBeGreaterThan(held.fence)
-    // The silence was that of old connections: a new life is possible.
+    // Only the old connections are silent, so the instance can connect again.
     await granted.lock.release()
-    const again = await within(5_000, 'The new life', a.locks.acquire('x'))
+    const again = await within(5_000, 'The grant after the reconnect', a.locks.acquire('x'))
     expect(again.fence).toBeGreaterThan(granted.lock.fence)
   })
 }
 
-test('who waits in silence goes on waiting in the next life, and leaves nobody in the queue', async () => {
+test('a call that waits for a lock in a silent network waits again after the reconnect and leaves no session in the queue', async () => {
   const { url, witness } = await openDatabase()
   const proxy = await openProxy(url)
   const [a, b] = [await openInstance(url), await openInstance(proxy.through(url))]
@@ -53,7 +53,7 @@ test('who waits in silence goes on waiting in the next life, and leaves nobody i
   const old = new Set(await witness.sessions(b.id))
   proxy.silence('to-server', 'to-client')
   await until(
-    'the silent sessions are gone',
+    'the silent sessions have ended',
     async () => !(await witness.sessions()).some((pid) => old.has(pid)),
     9_000,
   )
@@ -64,7 +64,7 @@ test('who waits in silence goes on waiting in the next life, and leaves nobody i
   expect((await witness.locks()).filter((lock) => lock.granted)).toHaveLength(1)
 })
 
-test('a connection that falls silent before its first statement is answered is given up', async () => {
+test('an anchor connection that becomes silent before its first response is replaced', async () => {
   const { url, witness } = await openDatabase()
   const proxy = await openProxy(url)
   const a = await openInstance(proxy.through(url))
@@ -74,11 +74,11 @@ test('a connection that falls silent before its first statement is answered is g
     isFirst = false
   }
   await witness.terminate(await witness.anchorOf(a.id!))
-  const lock = await within(4 * expiryMs, 'The next life', a.locks.acquire('x'))
+  const lock = await within(4 * expiryMs, 'The grant after the reconnect', a.locks.acquire('x'))
   expect(lock.held).toBe(true)
 })
 
-test('closing does not wait for a silent network longer than the expiry', async () => {
+test('close does not wait for a silent network for longer than two expiries', async () => {
   const { url, witness } = await openDatabase()
   const proxy = await openProxy(url)
   const [a, b] = [await openInstance(url), await openInstance(proxy.through(url))]
@@ -94,10 +94,10 @@ test('closing does not wait for a silent network longer than the expiry', async 
   await until('only the holder is left', async () => (await witness.locks()).length === 1, 2 * expiryMs)
 })
 
-test('an open that falls silent fails in good time', async () => {
+test('Holdfast.open throws within three expiries if its connection becomes silent', async () => {
   const { url } = await openDatabase()
   const proxy = await openProxy(url)
   proxy.onConnection = (link) => link.silenceOnceReady()
   const opened = open({ url: proxy.through(url), expiry: expiryMs }).catch((error) => error)
-  expect(await within(3 * expiryMs, 'Failing', opened)).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
+  expect(await within(3 * expiryMs, 'The failure of open', opened)).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
 })

@@ -3,9 +3,9 @@ import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { openDatabase, openInstance } from './fixture.js'
 
-// The backend of a session is ended from outside: by an administrator, the out-of-memory killer, `lock break`.
+// Sessions that an administrator, the out-of-memory killer or `lock break` ends.
 
-test('the handles are told, a new life begins, and whoever waits goes on waiting', async () => {
+test('lock holders whose session is ended are notified, and the instance reconnects and continues to wait', async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const held = await a.locks.acquire('x')
@@ -13,36 +13,36 @@ test('the handles are told, a new life begins, and whoever waits goes on waiting
   const blocker = await b.locks.acquire('z')
   const waiting = a.locks.acquire('z')
   await witness.seesWaiter()
-  const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)))
+  const lost = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)))
 
   await witness.terminate(await witness.anchorOf(a.id!))
 
-  expect(await within(5_000, 'Telling', told)).toBeInstanceOf(LockLostError)
+  expect(await within(5_000, 'The notification', lost)).toBeInstanceOf(LockLostError)
   expect(held.held).toBe(false)
   expect(reader.held).toBe(false)
   const next = await within(5_000, 'The next grant', b.locks.acquire('x'))
   expect(next.fence).toBeGreaterThan(held.fence)
   await blocker.release()
-  const granted = await within(5_000, 'The grant to the one who waited', waiting)
+  const granted = await within(5_000, 'The grant to the waiting call', waiting)
   expect(granted.held).toBe(true)
   expect(granted.fence).toBeGreaterThan(blocker.fence)
   await Promise.all([granted, next, held, reader].map((lock) => lock.release()))
-  await until('nothing is held', async () => (await witness.locks()).length === 0)
+  await until('no lock is held', async () => (await witness.locks()).length === 0)
 })
 
-test('whoever waits in the same process behind the lost holder gets the name in the next life', async () => {
+test('a call that waits for a lock behind a lost holder in the same process gets the name after the reconnect', async () => {
   const { url, witness } = await openDatabase()
   const a = await openInstance(url)
   const lost = await a.locks.acquire('x')
   const waiting = a.locks.acquire('x', { wait: '20s' })
   await witness.terminate(await witness.anchorOf(a.id!))
-  const granted = await within(10_000, 'The grant in the next life', waiting)
+  const granted = await within(10_000, 'The grant after the reconnect', waiting)
   expect(lost.held).toBe(false)
   expect(granted.held).toBe(true)
   expect(granted.fence).toBeGreaterThan(lost.fence)
 })
 
-test('a parked session that holds is lost alone: its handles are told, those of the anchor are not', async () => {
+test('only the locks of a wait connection are lost when its session is ended', async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const onAnchor = await a.locks.acquire('x')
@@ -50,17 +50,17 @@ test('a parked session that holds is lost alone: its handles are told, those of 
   const waiting = a.locks.acquire('y')
   await witness.seesWaiter()
   await blocker.release()
-  const onPlace = await waiting
+  const onWaitConnection = await waiting
   const behind = a.locks.acquire('y')
-  const parked = (await witness.sessions(a.id)).at(-1)!
-  await witness.terminate(parked)
-  const again = await within(5_000, 'The grant to the one behind', behind)
-  expect(onPlace.held).toBe(false)
-  expect(again.fence).toBeGreaterThan(onPlace.fence)
+  const waitSession = (await witness.sessions(a.id)).at(-1)!
+  await witness.terminate(waitSession)
+  const again = await within(5_000, 'The grant to the call behind the lost lock', behind)
+  expect(onWaitConnection.held).toBe(false)
+  expect(again.fence).toBeGreaterThan(onWaitConnection.fence)
   expect(onAnchor.held).toBe(true)
 })
 
-test('of several names, one that was lost while another was waited for is taken again before anybody gets the lock', async () => {
+test('a lock on several names acquires a name again that it lost while it waited for another name', async () => {
   const { url, witness } = await openDatabase()
   const [a, b, c] = [await openInstance(url), await openInstance(url), await openInstance(url)]
   const [first, second] = ['m', 'n'].sort((x, y) => (BigInt(a.locks.key(x)) < BigInt(a.locks.key(y)) ? -1 : 1))
@@ -69,45 +69,45 @@ test('of several names, one that was lost while another was waited for is taken 
   await witness.seesWaiter()
 
   await witness.terminate(await witness.anchorOf(a.id!))
-  // Whoever takes the name now must not be ignored.
-  const thief = await within(5_000, 'Taking what was lost', c.locks.acquire(first!))
+  // Another instance gets the lost name. The lock must wait for it.
+  const other = await within(5_000, 'The grant of the lost name', c.locks.acquire(first!))
   await blocker.release()
-  await until('the one who waited asks for the lost name again', async () =>
+  await until('the waiting call requests the lost name again', async () =>
     (await witness.locks()).some((lock) => lock.key === a.locks.key(first!) && !lock.granted),
   )
-  await thief.release()
+  await other.release()
 
   const both = await within(10_000, 'The grant of both', waiting)
   expect(both.held).toBe(true)
   expect(both.signal.aborted).toBe(false)
-  expect(both.fence).toBeGreaterThan(thief.fence)
+  expect(both.fence).toBeGreaterThan(other.fence)
   expect((await witness.locks()).filter(({ granted }) => granted)).toHaveLength(2)
 })
 
-test('several names that are asked for between two lives are waited for', async () => {
+test('a call for several names waits while the instance is reconnecting', async () => {
   const { url, witness } = await openDatabase()
   const a = await openInstance(url)
   const held = await a.locks.acquire('x')
-  const told = new Promise<void>((resolve) => held.signal.addEventListener('abort', () => resolve()))
+  const lost = new Promise<void>((resolve) => held.signal.addEventListener('abort', () => resolve()))
   await witness.terminate(await witness.anchorOf(a.id!))
-  await told
+  await lost
   const both = await within(10_000, 'The grant', a.locks.acquire(['y', 'z'], { wait: '20s' }))
   expect(both.held).toBe(true)
 })
 
-test('a loss with many who wait says nothing on the console', async () => {
+test('a loss while many calls wait emits no warning', async () => {
   const { url, witness } = await openDatabase()
   const a = await openInstance(url)
   const warnings: string[] = []
-  const note = (warning: Error) => warnings.push(warning.message)
-  process.on('warning', note)
-  onTestFinished(() => void process.off('warning', note))
+  const record = (warning: Error) => warnings.push(warning.message)
+  process.on('warning', record)
+  onTestFinished(() => void process.off('warning', record))
   const names = Array.from({ length: 20 }, (_, i) => `n${i}`)
   const locks = await Promise.all(names.map((name) => a.locks.acquire(name)))
   const abort = new AbortController()
   const waiting = names.map((name) => a.locks.acquire(name, { signal: abort.signal }))
   await witness.terminate(await witness.anchorOf(a.id!))
-  await within(10_000, 'All grants in the next life', Promise.all(waiting))
+  await within(10_000, 'The grants after the reconnect', Promise.all(waiting))
   expect(locks.every((lock) => !lock.held)).toBe(true)
   expect(warnings).toEqual([])
 })

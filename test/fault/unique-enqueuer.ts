@@ -1,18 +1,18 @@
-// A process that writes documents and enqueues the work on them, unique by the document, while it also does that work.
+// A process that writes documents, enqueues jobs with a unique key per document, and runs these jobs.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
 import { randomFrom } from '../property/random.ts'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   seed: number
   documents: number
   rounds: number
 }
 
-const { url, seed, documents, rounds }: Given = JSON.parse(process.argv[2]!)
+const { url, seed, documents, rounds }: Options = JSON.parse(process.argv[2]!)
 const random = randomFrom(seed)
 const pool = new pg.Pool({ connectionString: url, max: 6 })
 const holdfast = await patiently(() => Holdfast.open({ url }))
@@ -22,7 +22,7 @@ const index = defineJob('index', {
   run: async (document: number, { id }) => {
     const { rows } = await pool.query('select version from document where id = $1', [document])
     await pool.query('insert into seen values ($1, $2, $3)', [document, rows[0].version, id])
-    if (random.chance(0.1)) throw new Error('not this time')
+    if (random.chance(0.1)) throw new Error('fails by chance')
     await sleep(random.below(5))
   },
 })
@@ -37,7 +37,7 @@ const worker = holdfast.jobs.work([index, only], { concurrency: 1 + random.below
 
 let enqueued = 0
 let created = 0
-const note = ({ isNew }: { isNew: boolean }) => {
+const count = ({ isNew }: { isNew: boolean }) => {
   enqueued++
   if (isNew) created++
 }
@@ -47,7 +47,7 @@ async function nextOf(client: pg.Pool | pg.PoolClient, document: number): Promis
   return (await client.query(text, [document])).rows[0].version
 }
 
-/** Some run of the job sees this version, or a later one. */
+/** Records that a run of the job must see this version or a later one. */
 const promise = (client: pg.Pool | pg.PoolClient, ...values: number[]) =>
   client.query('insert into promise values ($1, $2, $3)', values)
 
@@ -83,7 +83,7 @@ for (let round = 0; round < rounds; round++) {
     const document = random.below(documents)
     if (random.chance(0.3)) return writeInTransaction(document)
     if (random.chance(0.5)) return write(document)
-    return holdfast.jobs.enqueue(only, document, { unique: `${document}` }).then(note)
+    return holdfast.jobs.enqueue(only, document, { unique: `${document}` }).then(count)
   })
   await Promise.all(jobs)
 }

@@ -12,7 +12,7 @@ import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { isInHurry } from '../setup/variants.js'
 import { Load } from './load.js'
 
-// A schema of the future under the code of today: every table has another column, every function was replaced, by itself.
+// A future schema under the present code. Every table has another column, and every function is replaced by itself.
 
 const known = allMigrations('holdfast').length
 
@@ -51,55 +51,55 @@ function databaseAt(url: string): Database {
 
 const trying = "select from pg_stat_activity where query like '%holdfast_migration%' and wait_event_type = 'Lock'"
 
-/** So long that whoever waits all the time is told from whoever waits a little. */
+/** Time limit of a blocked migration. Operations that wait for all of this time are clearly slower than those that wait for single tries. */
 const tryMs = 6_000
 
 const hasColumn = async (url: string) =>
   (await sql(url, "select from pg_attribute where attrelid = 'holdfast.job'::regclass and attname = 'added_later'"))
     .length > 0
 
-describe.skipIf(isInHurry)('the next schema under the code of before', { timeout: 240_000 }, () => {
-  test('many migrate at once while the fleet works: it is applied once, and nobody has trouble', async () => {
-    const load = await Load.begin()
+describe.skipIf(isInHurry)('the next schema under the present code', { timeout: 240_000 }, () => {
+  test('a migration that eight instances start at the same time is applied once and causes no error in the fleet', async () => {
+    const load = await Load.start()
     const applied = await Promise.all(
       Array.from({ length: 8 }, () => applyMigration(databaseAt(load.url), 'holdfast', next, 60_000)),
     )
     expect(applied.filter((isOurs) => isOurs)).toHaveLength(1)
     expect(await hasColumn(load.url)).toBe(true)
-    await load.goesOn()
-    // Who comes now has the older code, too, as when a process of a deployment that is under way starts again.
-    await load.joins()
-    await load.goesOn()
-    await load.endsWell()
+    await load.continues()
+    // An instance with the older code opens, as when a process starts again during a deployment.
+    await load.addInstance()
+    await load.continues()
+    await load.finishes()
   })
 
-  test('somebody holds the tables for long: it gives way, says who, and has changed nothing', async () => {
-    const load = await Load.begin()
+  test('a migration whose tables stay locked stops, reports the blocking session, and changes nothing', async () => {
+    const load = await Load.start()
     const dump = await sqlSession(load.url, { application_name: 'a dump' })
     await dump.query('begin; select from holdfast.job limit 1')
     const [{ pid }] = (await dump.query('select pg_backend_pid() as pid')).rows
-    const calm = await load.calm()
+    const undisturbed = await load.slowestUndisturbed()
     const error = await caught(MigrationBlockedError, applyMigration(databaseAt(load.url), 'holdfast', next, tryMs))
     expect(error).toMatchObject({ code: 'MIGRATION_BLOCKED', retryable: true, version: next.version, pid })
     expect(error.message).toMatch(
       /and changed nothing: session \d+ \(a dump, idle in transaction\) has been using the tables/,
     )
     const slowest = load.takeSlowest()
-    console.info(`While a migration was tried for ${tryMs} ms, the slowest took, in ms: ${JSON.stringify(slowest)}`)
-    expect(Math.max(...Object.values(slowest))).toBeLessThan(1_000 + 3 * calm)
+    console.info(`A migration was tried for ${tryMs} ms. Slowest operations, in ms: ${JSON.stringify(slowest)}`)
+    expect(Math.max(...Object.values(slowest))).toBeLessThan(1_000 + 3 * undisturbed)
     expect(await hasColumn(load.url)).toBe(false)
     expect((await schemaState(databaseAt(load.url), 'holdfast')).version).toBe(known)
-    await load.goesOn()
+    await load.continues()
     const applying = applyMigration(databaseAt(load.url), 'holdfast', next, 60_000)
-    await until('it is being tried', async () => (await sql(load.url, trying)).length > 0)
+    await until('the migration waits for a lock', async () => (await sql(load.url, trying)).length > 0)
     await dump.query('commit')
     expect(await applying).toBe(true)
-    await load.goesOn()
-    await load.endsWell()
+    await load.continues()
+    await load.finishes()
   })
 
-  test('a step fails: nothing of it is left, and it says so', async () => {
-    const load = await Load.begin()
+  test('a migration that fails changes nothing and reports the error', async () => {
+    const load = await Load.start()
     const broken = { ...next, sql: `${next.sql}; select 1 / 0` }
     const error = await caught(MigrationFailedError, applyMigration(databaseAt(load.url), 'holdfast', broken, 60_000))
     expect(error).toMatchObject({ code: 'MIGRATION_FAILED', retryable: false, version: next.version })
@@ -107,7 +107,7 @@ describe.skipIf(isInHurry)('the next schema under the code of before', { timeout
       `Migration ${next.version} (next) failed and changed nothing: division by zero (SQLSTATE 22012)`,
     )
     expect(await hasColumn(load.url)).toBe(false)
-    await load.goesOn()
-    await load.endsWell()
+    await load.continues()
+    await load.finishes()
   })
 })

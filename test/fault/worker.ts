@@ -1,9 +1,9 @@
-// A process that takes part in rounds, as it is told to: it says when it begins and when it has done each resource.
+// A process that takes part in rounds on orders over IPC. It reports the start and the end of its work on each resource.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, type OwnedResource } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface Options {
   url: string
   expiryMs: number
   anchor?: 'required' | 'none'
@@ -12,18 +12,18 @@ interface Given {
 interface Round {
   round: string
   resources: string[]
-  leastMs: number
+  minMs: number
   workMs: number
   stay?: boolean
 }
 
-const { url, expiryMs, anchor }: Given = JSON.parse(process.argv[2]!)
+const { url, expiryMs, anchor }: Options = JSON.parse(process.argv[2]!)
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const now = () => process.hrtime.bigint().toString()
-process.on('message', async ({ round, resources, leastMs, workMs, stay: waitForOthers }: Round) => {
+process.on('message', async ({ round, resources, minMs, workMs, stay: waitForOthers }: Round) => {
   const work = async (resource: string, { fence }: OwnedResource) => {
-    process.send?.({ event: 'begins', round, resource, fence, at: now() })
-    await sleep(leastMs + Math.random() * (workMs - leastMs))
+    process.send?.({ event: 'starts', round, resource, fence, at: now() })
+    await sleep(minMs + Math.random() * (workMs - minMs))
     process.send?.({ event: 'ends', round, resource, fence, at: now() })
   }
   const outcome = await holdfast.shares

@@ -1,17 +1,16 @@
-// One process of the fleet: opens Holdfast as a user would, and walks at random through one of its rooms. It is told over
-// IPC when to begin and to end, and writes what it believes to a file of its own, a line for each event, so that nothing
-// is lost when it is killed.
+// One process of the fleet. The process opens Holdfast as a user would, and performs random operations in one room. Orders over IPC start and end
+// the operations. The process writes each event to its own file immediately, so no event is lost if the process is killed.
 //
-// The times are those of CLOCK_MONOTONIC, which all processes of a machine share. See believe() for what they mean. The
-// clock that tells the time of day is wrong in many an actor, which must change nothing.
+// The times are those of CLOCK_MONOTONIC, which all processes of a machine share. See recordHold() for their meaning. In many processes, the clock
+// for the time of day is wrong. Holdfast must not depend on that clock.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseUnreachableError, Holdfast, type HoldfastError, TooManyConnectionsError } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 import { type Random, randomFrom } from './random.ts'
-import type { Fixture, Holding, Impatience, Step, Walk } from './walks/fixture.ts'
+import type { Fixture, Handle, RandomWait, Step, Walk } from './walks/fixture.ts'
 
-interface Given {
+interface Options {
   url: string
   expiryMs: number
   history: string
@@ -20,10 +19,10 @@ interface Given {
   clockMs: number
 }
 
-const { url, expiryMs, history, room, anchor, clockMs }: Given = JSON.parse(process.argv[2]!)
+const { url, expiryMs, history, room, anchor, clockMs }: Options = JSON.parse(process.argv[2]!)
 const { step }: { step: Step } = await import(`./walks/${room}.ts`)
 const file = openSync(history, 'a')
-const lookEveryMs = 5
+const checkEveryMs = 5
 
 const now = () => process.hrtime.bigint().toString()
 const write = (line: object) => writeSync(file, `${JSON.stringify(line)}\n`)
@@ -42,33 +41,33 @@ class WrongDate extends TrueDate {
 globalThis.Date = WrongDate as DateConstructor
 
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
-const holds = new Set<{ id: string; handle: Holding; signal: AbortSignal; asksTheClock: boolean }>()
+const holds = new Set<{ id: string; handle: Handle; signal: AbortSignal; readsHeld: boolean }>()
 let isWalking = false
-let beliefsBegun = 0
-let lastLookAt = performance.now()
+let holdCount = 0
+let lastCheckAt = performance.now()
 
-/** Half of the holds rely on the signal alone, so that it is tested by itself: `held` would wake it. */
+/** Checks all holds. Half of them rely on the signal alone: a read of `held` would abort the signal, so the signal would not be tested. */
 setInterval(() => {
-  // First, and once for all: the process may be frozen between any two lines of this.
+  // Read before the checks, because the process may be frozen between any two lines.
   const at = now()
-  // After a pause of the whole process timers may run in any order: then the clock must be asked, as a user should.
-  const wasPaused = performance.now() - lastLookAt > 100
-  lastLookAt = performance.now()
+  // After a freeze, timers may run in any order. Then the check reads `held`, which compares the clock, as a user should.
+  const wasPaused = performance.now() - lastCheckAt > 100
+  lastCheckAt = performance.now()
   for (const hold of holds) {
-    const stillHolds = wasPaused || hold.asksTheClock ? hold.handle.held : !hold.signal.aborted
+    const stillHolds = wasPaused || hold.readsHeld ? hold.handle.held : !hold.signal.aborted
     if (stillHolds) write({ id: hold.id, event: 'still-holds', at })
     else holds.delete(hold)
   }
-}, lookEveryMs).unref()
+}, checkEveryMs).unref()
 
-/** Believes in what is held (`held`, `signal`, `fence`) for as long as `during` lasts, and looks at it all the while. */
-async function believe(handle: Holding, facts: object, random: Random, during: () => Promise<void>) {
-  const id = `${process.pid}:${++beliefsBegun}`
+/** Records the hold of the handle in the history while `during` runs. */
+async function recordHold(handle: Handle, facts: object, random: Random, during: () => Promise<void>) {
+  const id = `${process.pid}:${++holdCount}`
   const at = now()
   if (!handle.held) return
   write({ id, event: 'granted', at, mode: 'exclusive', fence: handle.fence, ...facts })
-  const hold = { id, handle, signal: handle.signal, asksTheClock: random.chance(0.5) }
-  hold.signal.addEventListener('abort', () => write({ id, event: 'told', at: now() }))
+  const hold = { id, handle, signal: handle.signal, readsHeld: random.chance(0.5) }
+  hold.signal.addEventListener('abort', () => write({ id, event: 'notified', at: now() }))
   holds.add(hold)
   try {
     await during()
@@ -79,18 +78,18 @@ async function believe(handle: Holding, facts: object, random: Random, during: (
   }
 }
 
-/** How long something is kept: mostly for a moment, at times so long that a fault strikes meanwhile. */
-const keep = ({ holds }: Walk, random: Random) =>
+/** Pauses with the hold: usually for a few milliseconds, sometimes long enough that a fault happens in between. */
+const pause = ({ holds }: Walk, random: Random) =>
   sleep(random.chance(holds.long) ? random.below(holds.longMs) : random.below(12))
 
-/** A wait, an abort, or neither. Answers with the options, and with what takes the timer away again. */
-function impatience(random: Random): Impatience {
-  const manner = random.fraction()
-  if (manner < 0.35) return { options: { wait: random.below(50) }, forget() {} }
-  if (manner > 0.65) return { options: {}, forget() {} }
+/** Chooses a short wait, an unlimited wait, or an abort. */
+function randomWait(random: Random): RandomWait {
+  const choice = random.fraction()
+  if (choice < 0.35) return { options: { wait: random.below(50) }, clear() {} }
+  if (choice > 0.65) return { options: {}, clear() {} }
   const abort = new AbortController()
   const timer = setTimeout(() => abort.abort(changedMyMind), random.below(50))
-  return { options: { signal: abort.signal }, forget: () => clearTimeout(timer) }
+  return { options: { signal: abort.signal }, clear: () => clearTimeout(timer) }
 }
 
 const changedMyMind = new Error('changed my mind')
@@ -105,12 +104,12 @@ function isExpected(error: unknown) {
   )
 }
 
-const stage: Fixture = { holdfast, believe, keep, impatience, sleep, write }
+const fixture: Fixture = { holdfast, recordHold, pause, randomWait, sleep, write }
 
 async function flow(walk: Walk, random: Random) {
   while (isWalking) {
     try {
-      await step(stage, walk, random)
+      await step(fixture, walk, random)
     } catch (error) {
       if (!isExpected(error)) {
         write({
@@ -132,13 +131,13 @@ const orders = {
     isWalking = true
     flows = Array.from({ length: walk.flowCount }, (_, i) => flow(walk, randomFrom(walk.seed + i)))
   },
-  /** Begins nothing more. What waits without limit must be granted, now that everybody lets go. */
-  async rest() {
+  /** Starts no more steps. All other processes release their holds as well, so every waiting call must be granted. */
+  async finish() {
     isWalking = false
     await Promise.all(flows)
-    process.send?.('rested')
+    process.send?.('finished')
   },
-  /** Nothing of Holdfast may keep the process from ending by itself after this. */
+  /** Closes Holdfast. Afterwards, nothing in Holdfast may keep the process alive. */
   async close() {
     await holdfast.close()
     process.disconnect()

@@ -4,24 +4,24 @@ import type { EmbeddedServer } from '../../src/embedded/index.js'
 import type { Direction } from '../fault/silent-proxy.js'
 import { until, Witness } from '../setup/facts.js'
 import { Fleet, type Opening } from './fleet.js'
-import { type Answer, type Ending, type Hold, judge, readHistory, type Verdict } from './history.js'
+import { type Ending, type Hold, judge, type OnceResult, readHistory, type Verdict } from './history.js'
 import { type Random, randomFrom } from './random.ts'
 
-/** The shortest expiry that there is. */
+/** Minimum expiry. */
 const expiryMs = 2_000
 
-/** What must be true of a room, beyond what is true of all. */
+/** Checks of one room. */
 export interface Proof {
-  /** Rows for what is still held when all have come to rest. */
+  /** Query that returns a row for everything that is still held. */
   readonly held: string
   readonly judge?: (holds: readonly Hold[], endings: readonly Ending[]) => Verdict
-  /** What the room needs in the database before anybody walks. */
+  /** SQL that prepares the database for the room. */
   readonly prepare?: string
-  /** Looks at what the schedules have left in the database, and answers with what is wrong. */
-  readonly wrong?: (witness: Witness, answers: readonly Answer[]) => Promise<string[]>
+  /** Checks the database after the schedules. Returns a sentence for each violation. */
+  readonly wrong?: (witness: Witness, answers: readonly OnceResult[]) => Promise<string[]>
 }
 
-/** A fleet on a database of its own, and what happens to it. */
+/** A fleet with its own database. */
 export interface Cluster {
   readonly name: string
   readonly fleet: Fleet
@@ -33,9 +33,9 @@ export interface Cluster {
 
 interface Setting {
   readonly name: string
-  /** Where the actors connect. */
+  /** URL for the actors. */
   readonly url: string
-  /** Past a pooler, where there is one. */
+  /** URL without the pooler, if there is one. */
   readonly directUrl?: string
   readonly opening: Omit<Opening, 'expiryMs'>
   readonly seed: number
@@ -53,7 +53,7 @@ export async function build({ name, url, directUrl = url, opening, seed, proof }
   return { name, fleet, witness, random: randomFrom(seed), endings: [], proof }
 }
 
-/** Which part of what is taken is kept for long, and for how long: a fault must strike it, and outlast the expiry. */
+/** Share and maximum duration of long holds. */
 interface Holds {
   readonly long: number
   readonly longMs: number
@@ -62,94 +62,98 @@ interface Holds {
 const lightHolds: Holds = { long: 0.1, longMs: 150 }
 const heavyHolds: Holds = { long: 0.2, longMs: 2 * expiryMs }
 
-/** One schedule: everybody walks, `faults` happen, everybody comes to rest; then nothing may be held. */
-async function run(world: Cluster, schedule: number, holds: Holds, faults: () => Promise<void>): Promise<void> {
-  const { fleet, witness, random, proof } = world
-  const names = Array.from({ length: 1 + random.below(4) }, (_, i) => `${world.name}/${schedule}/${i}`)
+/** Runs one schedule: all actors perform operations, the faults happen, and the actors finish. Then nothing may be held. */
+async function run(cluster: Cluster, schedule: number, holds: Holds, faults: () => Promise<void>): Promise<void> {
+  const { fleet, witness, random, proof } = cluster
+  const names = Array.from({ length: 1 + random.below(4) }, (_, i) => `${cluster.name}/${schedule}/${i}`)
   for (const actor of fleet.actors) {
     actor.isCutOff = false
     const seed = random.below(2 ** 31)
     actor.order('walk', { schedule, names, holds, seed, flowCount: 1 + random.below(4) })
   }
-  // A busy machine may take longer to begin than all the faults take.
-  if (schedule === 0) await until(`somebody of ${world.name} is granted something`, () => hasWalked(fleet))
+  // On a busy machine, the first operation may take longer than all faults.
+  if (schedule === 0) await until(`an actor of ${cluster.name} has a hold or a result`, () => hasOperated(fleet))
   await faults()
   for (const actor of fleet.actors) actor.thaw()
-  await Promise.all(fleet.actors.filter((actor) => actor.isAlive).map((actor) => actor.rest()))
+  await Promise.all(fleet.actors.filter((actor) => actor.isAlive).map((actor) => actor.finish()))
   await until(
-    `nothing is held after schedule ${schedule} of ${world.name}`,
+    `nothing is held after schedule ${schedule} of ${cluster.name}`,
     async () => (await witness.query(proof.held).catch(() => [1])).length === 0,
-    // What was asked for on a connection that fell silent is given back when that is found out.
+    // A hold that was granted over a silent connection is returned when the silence is detected.
     expiryMs + 15_000,
   )
 }
 
-function hasWalked({ histories }: Fleet): boolean {
+function hasOperated({ histories }: Fleet): boolean {
   const { holds, answers } = readHistory(histories)
   return holds.length + answers.length > 0
 }
 
-/** When no world walks any more: to judge one takes the process so long that the faults of the others would come late. */
-async function concludeAll(worlds: readonly Cluster[]): Promise<void> {
-  console.log((await Promise.all(worlds.map(conclude))).join('\n'))
+/** Checks all clusters after all have finished, because a check blocks this process and would delay the faults of other clusters. */
+async function concludeAll(clusters: readonly Cluster[]): Promise<void> {
+  console.log((await Promise.all(clusters.map(conclude))).join('\n'))
 }
 
-/** Closes the fleet, and proves what its histories tell. Answers with how many holds there were. */
-async function conclude(world: Cluster): Promise<string> {
-  const { fleet, witness, name, endings, proof } = world
+/** Closes the fleet and checks its histories. Returns a summary. */
+async function conclude(cluster: Cluster): Promise<string> {
+  const { fleet, witness, name, endings, proof } = cluster
   await fleet.fill()
   await fleet.close()
   await until(`no session of ${name} is left`, async () => (await witness.sessions()).length === 0)
   const { holds, answers, unexpected } = readHistory(fleet.histories)
   expect(unexpected.join('\n')).toBe('')
-  const { violations, longestNewsMs } = (proof.judge ?? judge)(holds, endings)
+  const { violations, longestNotificationMs } = (proof.judge ?? judge)(holds, endings)
   expect(violations.join('\n')).toBe('')
   expect((await proof.wrong?.(witness, answers))?.join('\n') ?? '').toBe('')
   expect(holds.length + answers.length).toBeGreaterThan(0)
-  const told = holds.filter(({ toldAt }) => toldAt !== undefined).length
-  return `${name}: ${answers.length ? `${answers.length} answers, ` : ''}${holds.length} holds, ${told} ended by a loss (the latest news ${longestNewsMs.toFixed(1)} ms after the next grant), ${fleet.histories.length} processes`
+  const lost = holds.filter(({ notifiedAt }) => notifiedAt !== undefined).length
+  return `${name}: ${answers.length ? `${answers.length} results, ` : ''}${holds.length} holds, ${lost} ended by a loss (the latest notification ${longestNotificationMs.toFixed(1)} ms after the next grant), ${fleet.histories.length} processes`
 }
 
-/** Notes what the controller takes away while it does. */
-async function ending(worlds: readonly Cluster[], pid: Ending['pid'], work: () => Promise<unknown>): Promise<void> {
+/** Records that the controller ends sessions while `work` runs. */
+async function recordEnding(
+  clusters: readonly Cluster[],
+  pid: Ending['pid'],
+  work: () => Promise<unknown>,
+): Promise<void> {
   const from = process.hrtime.bigint()
-  const endings = worlds.map((world) => {
+  const endings = clusters.map((cluster) => {
     const ending: Ending = { pid, from, to: from + 60_000_000_000n }
-    world.endings.push(ending)
+    cluster.endings.push(ending)
     return ending
   })
   await work()
   for (const ending of endings) ending.to = process.hrtime.bigint()
 }
 
-/** Ends a session of an actor, or one of the pools, which nothing may depend on. */
-async function terminateOne(world: Cluster): Promise<void> {
-  const { fleet, witness, random } = world
+/** Ends a session of an actor or of a pool. No hold may depend on sessions of pools. */
+async function terminateOne(cluster: Cluster): Promise<void> {
+  const { fleet, witness, random } = cluster
   const actor = random.pick(fleet.actors)
   if (actor.isCutOff) return
   const own = await witness.sessions(actor.instanceId).catch(() => [])
   if (own.length > 0 && random.chance(0.7)) {
-    await ending([world], actor.child.process.pid!, () => witness.terminate(random.pick(own)).catch(() => {}))
+    await recordEnding([cluster], actor.child.process.pid!, () => witness.terminate(random.pick(own)).catch(() => {}))
     return
   }
   const pooled = await witness.pooledSessions().catch(() => [])
   if (pooled.length > 0) await witness.terminate(random.pick(pooled)).catch(() => {})
 }
 
-async function lightFaults(world: Cluster): Promise<void> {
-  const { fleet, random } = world
+async function lightFaults(cluster: Cluster): Promise<void> {
+  const { fleet, random } = cluster
   for (let moment = 0; moment < 4; moment++) {
     await sleep(random.below(100))
     const fault = random.fraction()
-    if (fault < 0.25) await terminateOne(world)
+    if (fault < 0.25) await terminateOne(cluster)
     else if (fault < 0.33) await random.pick(fleet.actors).kill()
   }
 }
 
 const silences: Direction[][] = [['to-server', 'to-client'], ['to-server'], ['to-client']]
 
-async function heavyFaults(world: Cluster): Promise<void> {
-  const { fleet, random } = world
+async function heavyFaults(cluster: Cluster): Promise<void> {
+  const { fleet, random } = cluster
   for (let moment = 0; moment < 5; moment++) {
     await sleep(random.below(1_200))
     const actor = random.pick(fleet.actors)
@@ -157,48 +161,51 @@ async function heavyFaults(world: Cluster): Promise<void> {
     if (fault < 0.35) actor.freeze()
     else if (fault < 0.5) actor.thaw()
     else if (fault < 0.8) actor.silence(random.pick(silences))
-    else if (fault < 0.9) await terminateOne(world)
+    else if (fault < 0.9) await terminateOne(cluster)
     else await actor.kill()
   }
-  // Longer than the expiry: whoever is still frozen or silent now loses everything.
+  // Longer than the expiry, so that actors that are still frozen or silent lose everything.
   if (random.chance(0.7)) await sleep(expiryMs + random.below(800))
 }
 
-/** The server of several worlds goes away and comes back, once or twice. */
-async function restartNow(server: EmbeddedServer, worlds: Cluster[], random: Random): Promise<void> {
+/** Restarts the server of several clusters once or twice. */
+async function restartNow(server: EmbeddedServer, clusters: Cluster[], random: Random): Promise<void> {
   for (let times = 1 + random.below(2); times > 0; times--) {
     await sleep(random.below(2_500))
-    await ending(worlds, 'all', () => server.restart(random.pick(['fast', 'immediate'])))
+    await recordEnding(clusters, 'all', () => server.restart(random.pick(['fast', 'immediate'])))
   }
 }
 
-/** `count` schedules of light faults, divided among the worlds, which go on side by side. */
-export async function walkLightly(worlds: readonly Cluster[], count: number): Promise<void> {
-  const perWorld = Math.ceil(count / worlds.length)
+/** Runs `count` schedules of light faults, divided among the clusters, which run at the same time. */
+export async function runLightFaults(clusters: readonly Cluster[], count: number): Promise<void> {
+  const perCluster = Math.ceil(count / clusters.length)
   await Promise.all(
-    worlds.map(async (world) => {
-      for (let schedule = 0; schedule < perWorld; schedule++) {
-        await world.fleet.fill()
-        await run(world, schedule, lightHolds, () => lightFaults(world))
+    clusters.map(async (cluster) => {
+      for (let schedule = 0; schedule < perCluster; schedule++) {
+        await cluster.fleet.fill()
+        await run(cluster, schedule, lightHolds, () => lightFaults(cluster))
       }
     }),
   )
-  await concludeAll(worlds)
+  await concludeAll(clusters)
 }
 
-/** `count` schedules of heavy faults, and in every third round the restart of the server that the worlds share. */
-export async function walkHeavily(
-  worlds: Cluster[],
+/** Runs `count` schedules of heavy faults. Every third round also restarts the server that the clusters share. */
+export async function runHeavyFaults(
+  clusters: Cluster[],
   count: number,
   server: EmbeddedServer,
   random: Random,
 ): Promise<void> {
-  const rounds = Math.ceil(count / worlds.length)
+  const rounds = Math.ceil(count / clusters.length)
   for (let round = 0; round < rounds; round++) {
-    await Promise.all(worlds.map(({ fleet }) => fleet.fill()))
-    // Also while somebody is frozen or cut off.
-    const restarts = round % 3 === 2 ? restartNow(server, worlds, random) : Promise.resolve()
-    await Promise.all([restarts, ...worlds.map((world) => run(world, round, heavyHolds, () => heavyFaults(world)))])
+    await Promise.all(clusters.map(({ fleet }) => fleet.fill()))
+    // The restart may happen while actors are frozen or disconnected.
+    const restarts = round % 3 === 2 ? restartNow(server, clusters, random) : Promise.resolve()
+    await Promise.all([
+      restarts,
+      ...clusters.map((cluster) => run(cluster, round, heavyHolds, () => heavyFaults(cluster))),
+    ])
   }
-  await concludeAll(worlds)
+  await concludeAll(clusters)
 }

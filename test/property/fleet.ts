@@ -7,7 +7,7 @@ import { type Direction, SilentProxy } from '../fault/silent-proxy.js'
 
 const program = new URL('./actor.ts', import.meta.url)
 
-/** How a fleet is opened, and through which room it walks. */
+/** Options of a fleet, and the room of its operations. */
 export interface Opening {
   readonly room: 'locks' | 'leases' | 'either' | 'limits' | 'elections' | 'once' | 'shares'
   readonly expiryMs: number
@@ -15,13 +15,13 @@ export interface Opening {
 }
 
 const hourMs = 3_600_000
-/** By how much the clocks of the actors are wrong, one after the other. */
+/** Errors of the actors' clocks. */
 const wrongClocks = [0, hourMs, -hourMs]
 
-/** One process of the fleet, from outside. It speaks to the database through a proxy of its own. */
+/** One process of the fleet. It connects to the database through its own proxy. */
 export class Actor {
   isFrozen = false
-  /** Whether news may not reach it: it was frozen, or its network silent, in this schedule. */
+  /** Whether notifications may not reach the process, because it was frozen or its network was silent in this schedule. */
   isCutOff = false
 
   private constructor(
@@ -43,14 +43,14 @@ export class Actor {
     return this.child.isAlive
   }
 
-  order(order: 'walk' | 'rest', details: object = {}): void {
+  order(order: 'walk' | 'finish', details: object = {}): void {
     this.child.send({ order, ...details })
   }
 
-  async rest(): Promise<void> {
+  async finish(): Promise<void> {
     const before = this.child.messages.length
-    this.order('rest')
-    await this.child.tells('it rests', () => this.child.messages.length > before, 60_000)
+    this.order('finish')
+    await this.child.waitFor('it has finished its steps', () => this.child.messages.length > before, 60_000)
   }
 
   freeze(): void {
@@ -74,7 +74,7 @@ export class Actor {
     await this.proxy.close()
   }
 
-  /** Closes in good order; the process must then end by itself. */
+  /** Closes the instance. Then the process must exit without a kill. */
   async close(): Promise<void> {
     await this.child.close({ order: 'close' })
     await this.proxy.close()
@@ -93,7 +93,7 @@ export class Fleet {
     readonly opening: Opening,
   ) {}
 
-  /** Brings the fleet back to its size after some were killed. */
+  /** Starts actors in place of those that were killed. */
   async fill(): Promise<void> {
     this.actors.splice(0, Infinity, ...this.actors.filter((actor) => actor.isAlive))
     const missing = Array.from({ length: this.size - this.actors.length }, () => this.#start())
@@ -104,7 +104,7 @@ export class Fleet {
     await Promise.all(this.actors.splice(0).map((actor) => actor.close()))
   }
 
-  /** Whatever state they are in. */
+  /** Kills all actors, whatever their state. */
   async destroy(): Promise<void> {
     await Promise.all(this.actors.splice(0).map((actor) => actor.kill()))
     rmSync(this.#directory, { recursive: true, force: true })

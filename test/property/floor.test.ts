@@ -1,5 +1,5 @@
-// The pure floor under input at random and input that is meant to break it: nothing is thrown but a UsageError, what is written is
-// read again, and a hundred thousand characters cost little more than their length says.
+// The pure functions with random and malicious input. They throw nothing but a UsageError, they can read what they write, and their time is at most
+// proportional to the length of the input.
 import { expect, test } from 'vitest'
 import {
   abortSignal,
@@ -29,7 +29,7 @@ import { readJobSearch, readSearch, writeSearchValue } from '../../src/search/in
 import { randomFrom, randomName } from '../setup/random.js'
 import { seedOf } from './seed.js'
 
-/** More of them, or fewer: HOLDFAST_INPUTS. */
+/** Number of inputs, from HOLDFAST_INPUTS. */
 const many = Number(process.env.HOLDFAST_INPUTS ?? 2_000)
 const seed = seedOf('floor')
 const random = randomFrom(seed)
@@ -37,7 +37,7 @@ const random = randomFrom(seed)
 const below = (limit: number) => Math.floor(random() * limit)
 const pick = <T>(from: readonly T[]): T => from[below(from.length)]!
 
-/** Pieces that the readers have a meaning for, so that what is made of them comes far before it is refused. */
+/** Pieces that have a meaning for the readers, so that random combinations get far before they are rejected. */
 const pieces = [
   ...[
     '*',
@@ -136,7 +136,7 @@ const pieces = [
     '+',
   ],
 ]
-const made = () =>
+const randomText = () =>
   Array.from({ length: below(12) }, () => (random() < 0.9 ? pick(pieces) : randomName(random, 5))).join('')
 
 const bare = Object.create(null) as object
@@ -182,10 +182,10 @@ const odd: unknown[] = [
     Object(1n),
   ],
 ]
-const anything = () => (random() < 0.8 ? made() : pick(odd))
+const anything = () => (random() < 0.8 ? randomText() : pick(odd))
 
-/** Runs it, and lets nothing pass but an answer and a UsageError. */
-function typed<T>(what: string, given: unknown, call: () => T): T | undefined {
+/** Calls the function. Returns its result, or undefined if it threw a UsageError. Any other error fails the test. */
+function resultOf<T>(what: string, given: unknown, call: () => T): T | undefined {
   try {
     return call()
   } catch (error) {
@@ -239,34 +239,34 @@ const textReaders: Record<string, (given: string) => unknown> = {
   'inSchema, a name': (given) => inSchema('select from holdfast.job', given),
 }
 
-test('whatever is given, the answer is one, or a UsageError', { timeout: 60_000 }, () => {
+test('the readers of user input throw nothing but a UsageError', { timeout: 60_000 }, () => {
   for (let at = 0; at < many; at++) {
     const given = anything()
-    for (const [what, reader] of Object.entries(readers)) typed(what, given, () => reader(given as never))
-    const words = made()
-    for (const [what, reader] of Object.entries(textReaders)) typed(what, words, () => reader(words))
+    for (const [what, reader] of Object.entries(readers)) resultOf(what, given, () => reader(given as never))
+    const input = randomText()
+    for (const [what, reader] of Object.entries(textReaders)) resultOf(what, input, () => reader(input))
   }
   for (const given of odd)
-    for (const [what, reader] of Object.entries(readers)) typed(what, given, () => reader(given as never))
+    for (const [what, reader] of Object.entries(readers)) resultOf(what, given, () => reader(given as never))
 })
 
-test('what is written is read again', () => {
+test('rules, search values and JSON are read as they were written', () => {
   for (let at = 0; at < many; at++) {
-    const words = made()
-    const rule = typed('readRule', words, () =>
-      ruleFromOptions('here', { cron: words, timezone: pick(['UTC', 'Europe/London']) }),
+    const input = randomText()
+    const rule = resultOf('readRule', input, () =>
+      ruleFromOptions('here', { cron: input, timezone: pick(['UTC', 'Europe/London']) }),
     )
     if (rule) expect(ruleFromText(rule.text).text).toBe(rule.text)
-    const value = made().slice(0, 400)
+    const value = randomText().slice(0, 400)
     expect(readSearch(`kind:${writeSearchValue(value)} 1`)).toMatchObject([{ word: 'kind', value }, { value: '1' }])
     expect(readJobSearch(`kind:${writeSearchValue(value)}`).kinds).toEqual([value])
-    const tree = () => [made(), at, -1 / (at + 1), null, true, { [made()]: made() }]
-    const document = { [made()]: tree(), again: tree() }
+    const tree = () => [randomText(), at, -1 / (at + 1), null, true, { [randomText()]: randomText() }]
+    const document = { [randomText()]: tree(), again: tree() }
     expect(JSON.parse(toJson(document, 'a value')!)).toEqual(JSON.parse(JSON.stringify(document)))
   }
 })
 
-test('a duration says what it is: by its units, and to people', () => {
+test('a duration is parsed as the sum of its units, and its formatted text can be parsed again', () => {
   const units = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 }
   for (let at = 0; at < many; at++) {
     const parts = Object.entries(units).flatMap(([unit, ms]) =>
@@ -275,7 +275,7 @@ test('a duration says what it is: by its units, and to people', () => {
     const written = parts.map(({ unit, amount }) => `${amount}${unit}`).join('')
     const total = parts.reduce((sum, { ms, amount }) => sum + ms * amount, 0)
     expect([written, parseDuration(written)]).toEqual([written, parts.length > 0 ? total : undefined])
-    // What people read is the same to within its last unit, rounded down, and can be given again.
+    // The formatted text can be parsed again and is rounded to its last unit.
     const again = parseDuration(formatDuration(total).replaceAll(' ', ''))
     expect(again).toBeLessThanOrEqual(total + 500)
     expect(again).toBeGreaterThanOrEqual(total * 0.95 - 500)
@@ -284,7 +284,7 @@ test('a duration says what it is: by its units, and to people', () => {
     expect(parseDuration(`${text}d`)).toBeUndefined()
 })
 
-test('keys are 64 bits, the same for the same name alone', () => {
+test('keys have 64 bits, and equal names alone have equal keys', () => {
   const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n]
   const labels = new Map<string, string>()
   for (let at = 0; at < many; at++) {
@@ -303,7 +303,7 @@ test('keys are 64 bits, the same for the same name alone', () => {
   }
 })
 
-/** What backtracks, or is looked through again and again, becomes slow by its square at the latest. */
+/** Long inputs. A reader that backtracks or scans repeatedly needs at least quadratic time for them. */
 const long: Record<string, (length: number) => string> = {
   letters: (length) => 'a'.repeat(length),
   digits: (length) => '1'.repeat(length),
@@ -327,9 +327,11 @@ const long: Record<string, (length: number) => string> = {
   dollars: (length) => 'holdfast.$'.repeat(length / 10),
 }
 
-test('100,000 characters take no longer than their length says', { timeout: 120_000 }, () => {
+test('the readers of user input need at most time proportional to the length for 100,000 characters', {
+  timeout: 120_000,
+}, () => {
   const [short, full] = [10_000, 100_000]
-  // Of the processor, which others share.
+  // CPU time, because other processes share the processor.
   const msOf = (work: () => unknown) => {
     const from = process.cpuUsage()
     work()
@@ -340,10 +342,10 @@ test('100,000 characters take no longer than their length says', { timeout: 120_
     for (const [what, reader] of Object.entries({ ...readers, ...textReaders })) {
       const measure = (length: number) => {
         const given = make(length)
-        return Math.min(...[1, 2, 3].map(() => msOf(() => typed(what, shape, () => reader(given as never)))))
+        return Math.min(...[1, 2, 3].map(() => msOf(() => resultOf(what, shape, () => reader(given as never)))))
       }
       const ms = measure(full)
-      // Below this, nothing is slow; ten times the length may take ten times as long, and a square would take a hundred times.
+      // Times below 200 ms count as fast. Ten times the length may take ten times as long. Quadratic time would be a hundred times as long.
       if (ms > 200)
         expect([what, shape, ms / measure(short)]).toEqual([
           what,

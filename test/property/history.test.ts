@@ -1,32 +1,32 @@
 import { expect, test } from 'vitest'
 import { type Hold, judge, judgePermits } from './history.js'
 
-// The proof must be able to fail.
+// Tests of the judge itself: it must find violations.
 const ms = 1_000_000n
 
 function hold(id: string, fence: number, from: bigint, to: bigint, mode: Hold['mode'] = 'exclusive'): Hold {
-  return { id, fence, mode, from: from * ms, to: to * ms, schedule: 0, names: ['x'], toldAt: undefined }
+  return { id, fence, mode, from: from * ms, to: to * ms, schedule: 0, names: ['x'], notifiedAt: undefined }
 }
 
 const violationsOf = (...holds: Hold[]) => judge(holds, []).violations.length
 
-test('one after the other is fine', () => {
+test('the judge accepts holds that follow each other', () => {
   expect(violationsOf(hold('1:1', 1, 0n, 5n), hold('2:1', 2, 6n, 9n))).toBe(0)
 })
 
-test('two believers are found, in either mode', () => {
+test('the judge finds two holders at the same time if one of them is exclusive', () => {
   expect(violationsOf(hold('1:1', 1, 0n, 5n), hold('2:1', 2, 5n, 9n))).toBe(1)
   expect(violationsOf(hold('1:1', 1, 0n, 5n), hold('2:1', 2, 4n, 9n, 'shared'))).toBe(1)
   expect(violationsOf(hold('1:1', 1, 0n, 5n, 'shared'), hold('2:1', 2, 4n, 9n))).toBe(1)
   expect(violationsOf(hold('1:1', 1, 0n, 5n, 'shared'), hold('2:1', 2, 4n, 9n, 'shared'))).toBe(0)
 })
 
-test('a fence that falls, or comes again, is found', () => {
+test('the judge finds a fence that decreases or repeats', () => {
   expect(violationsOf(hold('1:1', 2, 0n, 5n), hold('2:1', 1, 6n, 9n))).toBe(1)
   expect(violationsOf(hold('1:1', 2, 0n, 5n), hold('2:1', 2, 6n, 9n))).toBe(1)
 })
 
-test('news of an ending may take a moment, and no more than that, and only for whom it concerns', () => {
+test('the judge excuses a short overlap after the end of a session, only for the process of that session', () => {
   const ending = { pid: 1, from: 1n * ms, to: 2n * ms }
   const found = (to: bigint, pid: number | 'all') =>
     judge([hold('1:1', 1, 0n, to), hold('2:1', 2, 4n, 9n)], [{ ...ending, pid }]).violations.length
@@ -37,7 +37,7 @@ test('news of an ending may take a moment, and no more than that, and only for w
   expect(found(1_100n, 1)).toBe(1)
 })
 
-test('permits that take more places than there are, are found', () => {
+test('the judge finds permits whose total weight exceeds the limit', () => {
   const permit = (id: string, weight: number, from: bigint, to: bigint) => ({
     ...hold(id, 1, from, to),
     weight,

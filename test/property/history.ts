@@ -1,29 +1,27 @@
 import { readFileSync } from 'node:fs'
-import { newsMs } from '../../faults/news.ts'
+import { maxNotificationMs } from '../../faults/notification.ts'
 
 /**
- * What the actors believed, and the proof that no two of them believed what excludes each other.
+ * Hold of an actor, and the check that no two holds that exclude each other overlap.
  *
- * A hold begins when an acquire has handed the lock to the user and `held` was true after that. It reaches, at least, to
- * the last moment at which the user looked (at `held`, or at the signal alone) and was not told otherwise: each
- * `believes` line carries a time from *before* that look. Trust is never given back, so between the two the lock was
- * believed in throughout, and the interval [granted, last look] is a lower bound of the true hold. That makes every
- * overlap found a real one, however late a timer fires on a loaded machine:
+ * A hold starts when acquire has returned the handle and `held` is true. It lasts at least until the last check that found it valid. A check reads
+ * `held` or only the signal. The actor reads the clock *before* the check, and the `still-holds` line carries this time. A lost handle never becomes
+ * valid again, so the hold was valid for the whole interval [granted, last check]. This interval is the shortest possible duration of the hold.
+ * Every overlap that the judge finds is therefore real, even if timers fire late on a loaded machine:
  *
- * - released: the last look is immediately before the release is asked for, so nothing is missed;
- * - lost: users look every 5 ms, so at most that much of a hold that goes on too long is missed;
- * - killed: what was written before the kill stands; after it nobody believes anything;
- * - frozen: while it is stopped a process cannot act. Its hold counts as over at its last look before, unless the first
- *   look after it was thawed still says yes: then the interval spans the whole freeze, and overlaps with whoever was granted
- *   the name meanwhile. Which is the point.
+ * - Released: the last check is immediately before the release, so the judge misses nothing.
+ * - Lost: the actor checks every 5 ms, so the judge misses at most 5 ms of a hold that lasts too long.
+ * - Killed: the lines before the kill count. A killed process holds nothing.
+ * - Frozen: a frozen process does nothing, so its hold ends with the last check before the freeze. If the first check after the freeze still finds
+ *   the hold valid, the interval contains the whole freeze and overlaps with the next holder. This is the violation that the judge must find.
  *
- * A backend that is ended from outside, or a restart, takes the lock away in the same instant in which it says so, and no
- * deadline comes before it. The news is on its way while the next one is granted: for what the controller ended, an overlap
- * as short as news may take is counted and not refused. Fences and `guard` protect writes there; and to whoever is frozen
- * or cut off in that moment the news comes only with the deadline, so the controller does not do both at once.
+ * If the controller ends a session or restarts the server, PostgreSQL releases the lock and then notifies the holder. PostgreSQL may grant the lock
+ * to the next holder before the notification arrives. In this case, the judge excuses an overlap that is shorter than the longest time for a
+ * notification. Fences and `guard` protect writes in this case. A frozen or disconnected process would not be notified until its expiry, so the
+ * controller does not end sessions of such processes.
  *
- * So, of two holds that exclude each other, the one with the smaller fence is over before the other begins. This is the
- * one rule, for holds and for fences: a grant whose answer arrives after a later holder's is found by it, too.
+ * The one rule of the judge: if two holds exclude each other, the hold with the smaller fence ends before the other hold starts. The rule also finds
+ * a grant whose response arrives after that of a later holder.
  */
 export interface Hold {
   readonly id: string
@@ -33,23 +31,23 @@ export interface Hold {
   readonly fence: number
   readonly from: bigint
   to: bigint
-  toldAt: bigint | undefined
-  /** It rests on no session, so no end of one explains anything. */
+  notifiedAt: bigint | undefined
+  /** Whether the hold is a row and no session lock. The end of a session does not excuse an overlap of such a hold. */
   readonly lasting?: boolean
-  /** Of a permit: how many places it takes, and how many there are. */
+  /** Weight of a permit, and the limit. */
   readonly weight?: number
   readonly max?: number
 }
 
-/** What somebody was answered for a delivery: by whom its effect was made. */
-export interface Answer {
+/** Result of a `once` key that a caller received: the run that made the effect. */
+export interface OnceResult {
   readonly key: string
   readonly by: string
 }
 
 interface Line {
   id: string
-  event: 'granted' | 'still-holds' | 'told' | 'answered' | 'unexpected'
+  event: 'granted' | 'still-holds' | 'notified' | 'result' | 'unexpected'
   at?: string
   schedule?: number
   names?: string[]
@@ -62,35 +60,35 @@ interface Line {
   error?: string
 }
 
-/** The server took locks away without a warning: from one process, or from all. */
+/** Time in which the controller ended sessions of one process, or of all. */
 export interface Ending {
   readonly pid: number | 'all'
   readonly from: bigint
   to: bigint
 }
 
-const newsNs = BigInt(newsMs) * 1_000_000n
+const maxNotificationNs = BigInt(maxNotificationMs) * 1_000_000n
 
 export interface History {
   readonly holds: Hold[]
-  readonly answers: Answer[]
+  readonly answers: OnceResult[]
   readonly unexpected: string[]
 }
 
 export function readHistory(files: readonly string[]): History {
   const holds = new Map<string, Hold>()
-  const answers: Answer[] = []
+  const answers: OnceResult[] = []
   const unexpected: string[] = []
   for (const file of files) {
-    // A line that a kill cut off in its middle is not one.
+    // A kill may have cut off the last line.
     for (const text of readFileSync(file, 'utf8').split('\n').slice(0, -1)) {
       const line: Line = JSON.parse(text)
       const at = BigInt(line.at ?? 0)
       const hold = holds.get(line.id)
       if (line.event === 'unexpected') unexpected.push(`schedule ${line.schedule}: ${line.error}`)
-      else if (line.event === 'answered') answers.push({ key: line.id, by: line.by! })
+      else if (line.event === 'result') answers.push({ key: line.id, by: line.by! })
       else if (line.event === 'granted') holds.set(line.id, begin(line, at))
-      else if (line.event === 'told') hold!.toldAt = at
+      else if (line.event === 'notified') hold!.notifiedAt = at
       else hold!.to = at
     }
   }
@@ -100,52 +98,55 @@ export function readHistory(files: readonly string[]): History {
 function begin(line: Line, at: bigint): Hold {
   const { id, schedule, names, mode, fence, lasting = false, weight = 1, max = 1 } = line
   const facts = { id, schedule: schedule!, names: names!, mode: mode!, fence: fence!, lasting, weight, max }
-  return { ...facts, from: at, to: at, toldAt: undefined }
+  return { ...facts, from: at, to: at, notifiedAt: undefined }
 }
 
 export interface Verdict {
   readonly violations: string[]
-  /** How long the news of an ending took at most, where the next one was faster. */
-  readonly longestNewsMs: number
+  /** Longest excused overlap after the end of a session. */
+  readonly longestNotificationMs: number
 }
 
-/** Every pair that breaks the rules, in words. */
+/** Checks all pairs of holds. Returns a sentence for each violation. */
 export function judge(holds: readonly Hold[], endings: readonly Ending[]): Verdict {
   const byName = new Map<string, Hold[]>()
   for (const hold of holds) {
     for (const name of hold.names) byName.set(name, [...(byName.get(name) ?? []), hold])
   }
   const violations: string[] = []
-  let longestNewsMs = 0
+  let longestNotificationMs = 0
   for (const [name, first, second] of [...byName].flatMap(excludingPairs)) {
     const overlap = first.to - second.from
     if (overlap < 0n && first.fence < second.fence) continue
-    if (overlap < newsNs && endings.some((ending) => explains(ending, first, second))) {
-      longestNewsMs = Math.max(longestNewsMs, Number(overlap) / 1e6)
-    } else violations.push(`two believers of ${name}: ${tell(first)}, then ${tell(second)}`)
+    if (overlap < maxNotificationNs && endings.some((ending) => explains(ending, first, second))) {
+      longestNotificationMs = Math.max(longestNotificationMs, Number(overlap) / 1e6)
+    } else violations.push(`${name} had two holders: ${format(first)}, then ${format(second)}`)
   }
-  return { violations, longestNewsMs }
+  return { violations, longestNotificationMs }
 }
 
-/** The same for permits: whenever one begins, those that are believed in at that moment take no more places than there are. */
+/** Checks that the permits in use never exceed the limit at the moment at which a permit is granted. */
 export function judgePermits(holds: readonly Hold[], endings: readonly Ending[]): Verdict {
   const violations: string[] = []
-  let longestNewsMs = 0
+  let longestNotificationMs = 0
   for (const permit of holds) {
     const { max = 1, weight = 1, from } = permit
     const others = holds.filter(
       (other) => other !== permit && other.names[0] === permit.names[0] && other.from <= from && from <= other.to,
     )
-    // The news that it is gone may be on its way.
+    // The notification of the loss may not have arrived yet.
     const explained = others.filter(
-      (other) => other.to - from < newsNs && endings.some((ending) => explains(ending, other, permit)),
+      (other) => other.to - from < maxNotificationNs && endings.some((ending) => explains(ending, other, permit)),
     )
     const certain = others.filter((other) => !explained.includes(other))
     const taken = certain.reduce((sum, other) => sum + (other.weight ?? 1), weight)
-    if (taken > max) violations.push(`${taken} of ${max} places: ${[...certain, permit].map(tell).join(', ')}`)
-    for (const { to } of explained) longestNewsMs = Math.max(longestNewsMs, Number(to - from) / 1e6)
+    if (taken > max)
+      violations.push(
+        `the weight in use was ${taken}, and the limit is ${max}: ${[...certain, permit].map(format).join(', ')}`,
+      )
+    for (const { to } of explained) longestNotificationMs = Math.max(longestNotificationMs, Number(to - from) / 1e6)
   }
-  return { violations, longestNewsMs }
+  return { violations, longestNotificationMs }
 }
 
 function excludingPairs([name, holds]: [string, Hold[]]): [string, Hold, Hold][] {
@@ -163,10 +164,10 @@ function explains({ pid, from, to }: Ending, first: Hold, second: Hold): boolean
     !first.lasting &&
     (pid === 'all' || first.id.startsWith(`${pid}:`)) &&
     from < second.from &&
-    second.from < to + newsNs
+    second.from < to + maxNotificationNs
   )
 }
 
-function tell({ id, mode, fence, from, to }: Hold): string {
+function format({ id, mode, fence, from, to }: Hold): string {
   return `${id} (${mode}, fence ${fence}, ${from} to ${to})`
 }

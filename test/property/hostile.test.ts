@@ -1,5 +1,5 @@
-// Handlers that throw, reject with, or return values which nobody should look into. Whatever a handler does ends its own attempt and
-// nothing else: the next work on the same worker, schedule, campaign, key or name is done, and no process ends.
+// Handlers that throw, reject with, or return values that cannot be inspected. Such a handler ends its own attempt and nothing else. The next work
+// of the same worker, schedule, campaign, key or name is done, and the process does not end.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base'
@@ -16,50 +16,50 @@ import { hostile, hostileValues, misbehave } from './hostile.ts'
 import { randomFrom } from './random.ts'
 import { seedOf } from './seed.js'
 
-/** More of them, or fewer: HOLDFAST_INPUTS. */
+/** Number of inputs, from HOLDFAST_INPUTS. */
 const many = Number(process.env.HOLDFAST_INPUTS ?? 30)
 const random = randomFrom(seedOf('hostile values'))
 
 const misbehaviours = (count: number) => Array.from({ length: count }, () => misbehave(random))
 
-const escaped: unknown[] = []
-const remember = (error: unknown) => escaped.push(error)
+const unhandled: unknown[] = []
+const record = (error: unknown) => unhandled.push(error)
 beforeEach(() => {
-  escaped.length = 0
-  process.on('unhandledRejection', remember)
-  process.on('uncaughtException', remember)
+  unhandled.length = 0
+  process.on('unhandledRejection', record)
+  process.on('uncaughtException', record)
 })
 afterEach(async () => {
-  // A rejection that nobody handles is reported after the microtasks of its turn.
+  // Node.js reports an unhandled rejection after the microtasks of its turn.
   await new Promise((resolve) => setTimeout(resolve, 20))
-  process.off('unhandledRejection', remember)
-  process.off('uncaughtException', remember)
-  expect(escaped.map((error) => base.errorLine(error))).toEqual([])
+  process.off('unhandledRejection', record)
+  process.off('uncaughtException', record)
+  expect(unhandled.map((error) => base.errorLine(error))).toEqual([])
 })
 
-/** Closes well before its own limits, which give up what does not end. */
+/** Closes the instance, which must be faster than the timeouts of close(). */
 async function closes(holdfast: Holdfast): Promise<void> {
-  await within(8_000, 'To close', holdfast.close())
+  await within(8_000, 'Closing', holdfast.close())
 }
 
-/** Settles, with whatever, and looks at nothing of it. */
+/** Waits until the promise has settled, without reading the value or the error. */
 const settles = (promise: Promise<unknown>) =>
   within(
     10_000,
-    'To settle',
+    'Settling',
     promise.then(
       () => {},
       () => {},
     ),
   )
 
-test('the functions that look into values of users never throw, and take little time and space', {
+test('the functions that inspect values of users never throw, and need little time and space', {
   timeout: 60_000,
 }, () => {
   const random = randomFrom(seedOf('functions on hostile values'))
   const controller = new AbortController()
   controller.abort()
-  const lookers: Record<string, (value: unknown) => unknown> = {
+  const inspectors: Record<string, (value: unknown) => unknown> = {
     recordOf: base.toRecordedError,
     textOf: base.textOf,
     messageOf: base.messageOf,
@@ -82,12 +82,12 @@ test('the functions that look into values of users never throw, and take little 
   }
   const values = [...hostileValues, ...Array.from({ length: 3 * many }, () => hostile(random))]
   for (const { name, make } of values) {
-    for (const [what, look] of Object.entries(lookers)) {
+    for (const [what, inspect] of Object.entries(inspectors)) {
       const value = make()
       const from = performance.now()
       let found: unknown
       try {
-        found = look(value)
+        found = inspect(value)
       } catch (error) {
         throw new Error(`${what} of ${name} throws`, { cause: base.errorLine(error) })
       }
@@ -107,9 +107,9 @@ test.each(anchorModes)(
     const holdfast = await open({ url, ...options })
     const stop = instrument(holdfast, { tracer: new BasicTracerProvider().getTracer('hostile') })
     onTestFinished(stop)
-    const doings = [
+    const behaviors = [
       ...misbehaviours(many),
-      // Every value as it is most often met; once is enough.
+      // Every hostile value, thrown. One of the variants of this test is enough for these.
       ...(way.anchor === 'required' ? hostileValues : []).map(({ name, make }) => ({
         name: `throws ${name}`,
         run: () => {
@@ -125,35 +125,37 @@ test.each(anchorModes)(
       run({ at }: { at: number }, job) {
         if (at % 5 === 0) job.log(hostile(random).make() as string)
         if (at % 5 === 1) job.progress(hostile(random).make() as number)
-        if (at % 5 === 2) return job.tx.query('select 1').then(() => doings[at]!.run())
-        return doings[at]!.run()
+        if (at % 5 === 2) return job.tx.query('select 1').then(() => behaviors[at]!.run())
+        return behaviors[at]!.run()
       },
     })
     const inBatches = defineJob('in batches', {
       retry,
       batch: { size: 5 },
       run: (jobs: readonly { input: { at: number } }[]) => {
-        // Mostly hostile answers for each, at times for all of them together.
-        if (jobs[0]!.input.at % 3 === 0) return doings[jobs[0]!.input.at]!.run() as never
-        const answers = jobs.map(() => hostile(random).make())
-        return jobs[0]!.input.at % 3 === 1 ? answers : (new Proxy(answers, { get: oddly }) as unknown[])
+        // Usually returns hostile results for each job, sometimes misbehaves for the whole batch.
+        if (jobs[0]!.input.at % 3 === 0) return behaviors[jobs[0]!.input.at]!.run() as never
+        const results = jobs.map(() => hostile(random).make())
+        return jobs[0]!.input.at % 3 === 1 ? results : (new Proxy(results, { get: oddly }) as unknown[])
       },
     })
     const good = defineJob('good', { run: ({ at }: { at: number }) => at })
     const worker = work(holdfast, [bad, inBatches, good], { concurrency: 4 })
     const ids: { id: number; name: string }[] = []
-    const inputs = doings.map((_, at) => ({ at }))
+    const inputs = behaviors.map((_, at) => ({ at }))
     for (const definition of [bad, inBatches, good]) {
       const refs = await holdfast.jobs.enqueueMany(definition, inputs)
-      ids.push(...refs.map(({ id }, at) => ({ id, name: `${definition.kind} ${at}: ${doings[at]!.name}` })))
+      ids.push(...refs.map(({ id }, at) => ({ id, name: `${definition.kind} ${at}: ${behaviors[at]!.name}` })))
     }
     const unfinished = async () => {
       const states = await Promise.all(ids.map(async ({ id, name }) => [name, (await holdfast.jobs.find(id))?.state]))
       return states.filter(([, state]) => state !== 'done' && state !== 'buried' && state !== 'cancelled')
     }
-    const ended = await until('all have ended', async () => (await rowsOf(url)).history === ids.length, 90_000).catch(
-      async () => `left: ${JSON.stringify(await unfinished())}`,
-    )
+    const ended = await until(
+      'all jobs have ended',
+      async () => (await rowsOf(url)).history === ids.length,
+      90_000,
+    ).catch(async () => `left: ${JSON.stringify(await unfinished())}`)
     expect(ended).toBe(true)
     for (const { id, name } of ids.filter((one) => one.name.startsWith('good'))) {
       expect([name, (await holdfast.jobs.find(id))?.state]).toEqual([name, 'done'])
@@ -165,32 +167,32 @@ test.each(anchorModes)(
   },
 )
 
-/** A list whose places throw now and then, and whose length is right. */
+/** Getter of a list whose elements sometimes throw and whose length is correct. */
 function oddly(target: readonly unknown[], key: string | symbol): unknown {
   if (key !== 'length' && key !== 'then' && random.chance(0.3)) throw hostile(random).make()
   return Reflect.get(target, key)
 }
 
-test('a handler whose thenable never calls back has its timeout, and keeps no other job', {
+test('a handler that returns a thenable that never settles times out and blocks no other job', {
   timeout: 60_000,
 }, async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  // biome-ignore lint/suspicious/noThenProperty: that is the point
+  // biome-ignore lint/suspicious/noThenProperty: the test needs a thenable
   const never = defineJob('never', { timeout: '100ms', retry: { attempts: 1 }, run: () => ({ then() {} }) as never })
   const good = defineJob('good', { run: () => 'done' })
   work(holdfast, [never, good], { concurrency: 2 })
   const stuck = await holdfast.jobs.enqueue(never, null)
   expect(await holdfast.jobs.result((await holdfast.jobs.enqueue(good, null)).id)).toBe('done')
-  const status = await until('it has failed', async () => {
+  const status = await until('the job is buried', async () => {
     const job = await holdfast.jobs.find(stuck.id)
     return job?.state === 'buried' && job
   })
   expect(status.failures).toMatchObject([{ code: 'JOB_TIMEOUT' }])
 })
 
-test('a schedule whose run misbehaves has its next runs', { timeout: 60_000 }, async () => {
+test('a schedule whose handler misbehaves runs its next ticks', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const runs = misbehaviours(Math.min(60, many)).map((doing, at) => ({ ...doing, at, count: 0 }))
+  const runs = misbehaviours(Math.min(60, many)).map((behavior, at) => ({ ...behavior, at, count: 0 }))
   for (const one of runs) {
     holdfast.schedules.add(`s ${one.at}`, { every: '1s' }, (run) => {
       run.log(hostile(random).make() as string)
@@ -199,54 +201,54 @@ test('a schedule whose run misbehaves has its next runs', { timeout: 60_000 }, a
     })
   }
   const late = () => runs.filter(({ count }) => count < 3).map(({ name }) => name)
-  await until('all run again', () => late().length === 0, 30_000).catch(() => expect(late()).toEqual([]))
+  await until('all schedules run again', () => late().length === 0, 30_000).catch(() => expect(late()).toEqual([]))
   await closes(holdfast)
 })
 
 test('a campaign whose function misbehaves leads again', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const campaigns = misbehaviours(Math.min(40, many)).map((doing, at) => {
+  const campaigns = misbehaviours(Math.min(40, many)).map((behavior, at) => {
     const seen = {
-      ...doing,
+      ...behavior,
       terms: 0,
       campaign: undefined as ReturnType<Holdfast['elections']['campaign']> | undefined,
     }
     seen.campaign = holdfast.elections.campaign(`e ${at}`, ({ signal }) => {
       seen.terms++
-      if (seen.terms === 1) return doing.run()
+      if (seen.terms === 1) return behavior.run()
       return new Promise((resolve) => signal.addEventListener('abort', resolve))
     })
     return seen
   })
   const late = () => campaigns.filter(({ terms, campaign }) => terms < 2 || !campaign!.leads).map(({ name }) => name)
-  await until('all lead again', () => late().length === 0, 30_000).catch(() => expect(late()).toEqual([]))
+  await until('all campaigns lead again', () => late().length === 0, 30_000).catch(() => expect(late()).toEqual([]))
   expect((await holdfast.health()).status).toBe('up')
   await closes(holdfast)
 })
 
 test('a resource whose work misbehaves is worked on again', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const doings = misbehaviours(Math.min(60, many))
-  // Not by what they throw: names with a missing value are refused.
-  const resources = doings.map((_, at) => `resource ${at}`)
+  const behaviors = misbehaviours(Math.min(60, many))
+  // Not named after the thrown values, because Holdfast rejects names that contain "undefined" or "null".
+  const resources = behaviors.map((_, at) => `resource ${at}`)
   const seen = new Map<string, number>()
-  let asked = 0
-  const list = () => (++asked % 2 === 0 ? (hostile(random).make() as never) : resources)
+  let listings = 0
+  const list = () => (++listings % 2 === 0 ? (hostile(random).make() as never) : resources)
   const assignment = holdfast.shares.assign('owned', resources, (resource, { signal }) => {
     seen.set(resource, (seen.get(resource) ?? 0) + 1)
-    if (seen.get(resource) === 1) return doings[resources.indexOf(resource)]!.run()
+    if (seen.get(resource) === 1) return behaviors[resources.indexOf(resource)]!.run()
     return new Promise((resolve) => signal.addEventListener('abort', resolve))
   })
   const late = () => resources.filter((resource) => (seen.get(resource) ?? 0) < 2)
-  await until('all are worked on again', () => late().length === 0, 30_000).catch(() =>
-    expect(late().map((resource) => doings[resources.indexOf(resource)]!.name)).toEqual([]),
+  await until('work on all resources has started again', () => late().length === 0, 30_000).catch(() =>
+    expect(late().map((resource) => behaviors[resources.indexOf(resource)]!.name)).toEqual([]),
   )
   assignment.update(list)
-  await until('it was asked for the resources', () => asked >= 5, 20_000)
-  for (const [at, { name, run }] of doings.entries()) {
+  await until('the list of resources was read five times', () => listings >= 5, 20_000)
+  for (const [at, { name, run }] of behaviors.entries()) {
     const round = `${at}`
     await settles(holdfast.shares.each('round', ['a', 'b'], (one) => (one === 'a' ? run() : undefined), { round }))
-    // Whatever became of the one, the other is done, and both are free.
+    // Resource b is done, and both resources are free.
     const again = await within(
       10_000,
       name,
@@ -257,7 +259,7 @@ test('a resource whose work misbehaves is worked on again', { timeout: 60_000 },
   await closes(holdfast)
 })
 
-test('a key whose function misbehaves is free, or has its answer', { timeout: 60_000 }, async () => {
+test('a key whose function misbehaves is free or has a result', { timeout: 60_000 }, async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const client = await sqlSession(url)
@@ -269,8 +271,8 @@ test('a key whose function misbehaves is free, or has its answer', { timeout: 60
         (error) => error.code,
       )
     await settles(holdfast.once.run(`a ${at}`, () => run(), { failures }))
-    const answer = await ended('once.run', () => holdfast.once.run(`a ${at}`, () => 1, { wait: 0 }))
-    expect([name, ['done', 'replayed', 'ONCE_FAILED'].includes(answer) || answer]).toEqual([name, true])
+    const status = await ended('once.run', () => holdfast.once.run(`a ${at}`, () => 1, { wait: 0 }))
+    expect([name, ['done', 'replayed', 'ONCE_FAILED'].includes(status) || status]).toEqual([name, true])
     await client.query('begin')
     await settles(holdfast.once.inTransaction(client, `b ${at}`, () => run(), { failures }))
     await client.query('commit')
@@ -280,34 +282,34 @@ test('a key whose function misbehaves is free, or has its answer', { timeout: 60
   await closes(holdfast)
 })
 
-test('a webhook whose handler misbehaves leaves the event to the next try', { timeout: 60_000 }, async () => {
+test('a webhook whose handler misbehaves processes the event at the next try', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const events = webhooks(holdfast.once, {
     key: (request) => `event:${new URL(request.url, 'http://localhost').pathname}`,
   })
-  let doing: (() => unknown) | undefined
+  let behavior: (() => unknown) | undefined
   const middleware = events.express()
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
     middleware(request, response, (error?: unknown) => {
       if (error !== undefined) response.writeHead(500).end()
-      else if (doing) doing()
+      else if (behavior) behavior()
       else response.end('good')
     })
   }).listen(0)
   onTestFinished(() => void server.close())
   const at = `http://localhost:${(server.address() as AddressInfo).port}`
-  const handle = events.fetch((() => doing?.() ?? new Response('good')) as () => Response)
+  const handle = events.fetch((() => behavior?.() ?? new Response('good')) as () => Response)
   const misbehaving = misbehaviours(many)
   for (const [number, { name, run }] of misbehaving.entries()) {
-    doing = run
+    behavior = run
     await settles(handle(new Request(`http://localhost/fetch/${number}`)))
-    // Synchronously: what is asynchronous behind `next` is nobody's but the framework's.
+    // The handler throws synchronously, because only the framework handles asynchronous errors after `next`.
     const thrown = hostile(random)
-    doing = () => {
+    behavior = () => {
       throw thrown.make()
     }
     await settles(fetch(`${at}/node/${number}`))
-    doing = undefined
+    behavior = undefined
     const good = await within(10_000, name, handle(new Request(`http://localhost/fetch/${number}`)))
     expect([name, good.status, await good.text()]).toEqual([name, 200, 'good'])
     const node = await within(10_000, thrown.name, fetch(`${at}/node/${number}`))
@@ -316,19 +318,19 @@ test('a webhook whose handler misbehaves leaves the event to the next try', { ti
   await closes(holdfast)
 })
 
-test('a name whose holder misbehaves is free for the next', { timeout: 60_000 }, async () => {
+test('a name whose holder misbehaves is free for the next call', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const means = {
+  const rooms = {
     'locks.with': (run: () => unknown) => holdfast.locks.with('name', run),
     'leases.with': (run: () => unknown) => holdfast.leases.with('other', run),
     'limits.with': (run: () => unknown) => holdfast.limits.with('limit', { max: 1 }, run),
   }
   for (const { name, run } of misbehaviours(many)) {
-    for (const [what, hold] of Object.entries(means)) {
+    for (const [what, hold] of Object.entries(rooms)) {
       await settles(hold(run))
       const again = await within(
         10_000,
-        `${what} after one that ${name}`,
+        `${what} after a handler that ${name}`,
         hold(() => 'good'),
       )
       expect([what, name, again]).toEqual([what, name, 'good'])
@@ -337,7 +339,7 @@ test('a name whose holder misbehaves is free for the next', { timeout: 60_000 },
   await closes(holdfast)
 })
 
-test('an outcome cannot be forged, and its reason can be any text', async () => {
+test('a job outcome cannot be forged, and its reason may be any text', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const { JobOutcome } = await import('../../src/index.js')
   const forged = Object.assign(Object.create(Object.getPrototypeOf(JobOutcome.cancel())), {
@@ -353,6 +355,8 @@ test('an outcome cannot be forged, and its reason can be any text', async () => 
   work(holdfast, definitions)
   const ids = await Promise.all(definitions.map((one) => holdfast.jobs.enqueue(one, null)))
   const states = () => Promise.all(ids.map(async ({ id }) => (await holdfast.jobs.find(id))?.state))
-  await until('all have ended', async () => (await states()).every((state) => state !== 'ready' && state !== 'running'))
+  await until('all jobs have ended', async () =>
+    (await states()).every((state) => state !== 'ready' && state !== 'running'),
+  )
   expect(await states()).toEqual(['done', 'cancelled', 'cancelled'])
 })

@@ -1,11 +1,11 @@
-// Values that no handler should throw or return, and that some handler will. The faults use them, too.
+// Hostile values, which no handler should throw or return. The fault suite uses them as well.
 import vm from 'node:vm'
 import type { Random } from './random.ts'
 
 export interface Hostile {
-  /** What the value is, for failures of tests. */
+  /** Description of the value, for failure messages. */
   readonly name: string
-  /** Makes a new value each time: some of them change when they are read. */
+  /** Makes a new value, because some values change when they are read. */
   make(): unknown
 }
 
@@ -27,13 +27,13 @@ function revoked<Target extends object>(target: Target = {} as Target) {
 const trapping = (target: object, ...names: string[]) =>
   new Proxy(target, Object.fromEntries(names.map((name) => [name, fail])))
 
-/** An error, or another object, whose members throw when they are read. */
+/** Adds getters to an object. By default, they throw. */
 function withGetters<Target extends object>(target: Target, names: readonly PropertyKey[], get: () => unknown = fail) {
   for (const name of names) Object.defineProperty(target, name, { get, configurable: true })
   return target
 }
 
-// The stack first: to define it reads the name and the message.
+// The stack comes first, because its definition reads the name and the message.
 const members = ['stack', 'name', 'message', 'code', 'cause', 'errors', 'constructor', Symbol.toStringTag]
 
 function nested(depth: number, wrap: (inner: unknown) => unknown) {
@@ -42,7 +42,7 @@ function nested(depth: number, wrap: (inner: unknown) => unknown) {
   return value
 }
 
-/** A promise whose rejection is handled, whatever becomes of it. */
+/** Marks the rejection of a promise as handled. */
 function handled<P extends Promise<unknown>>(promise: P): P {
   promise.catch(() => {})
   return promise
@@ -104,10 +104,10 @@ const makers: Record<string, () => unknown> = {
   'a proxy with new proxies for all members': function endless(): object {
     return new Proxy({}, { get: (_, key) => (key === 'then' ? undefined : endless()) })
   },
-  'an array that lies about its length': () =>
+  'an array with a wrong length': () =>
     new Proxy([], { get: (target: never[], key) => (key === 'length' ? 2 ** 32 - 1 : Reflect.get(target, key)) }),
   'an array of four billion holes': () => new Array(2 ** 32 - 1),
-  'an array whose places throw': () => withGetters([1, 2, 3], [1]),
+  'an array with an element that throws': () => withGetters([1, 2, 3], [1]),
   'an error whose members throw': () => withGetters(new Error('x'), members),
   'an error whose members throw revoked proxies': () =>
     withGetters(new Error('x'), members, () => {
@@ -119,7 +119,7 @@ const makers: Record<string, () => unknown> = {
     withGetters(new Error('x'), members, function again(): never {
       return again()
     }),
-  'an error whose message throws by its class': () => new Shouting(),
+  'an error of a class whose message throws': () => new Shouting(),
   'an error with members of other types': () =>
     Object.assign(new Error('x'), { name: Symbol('n'), message: 5n, code: {}, stack: [] }),
   'an error with a message of 1.2 MB': () => new Error('x'.repeat(1_200_000)),
@@ -144,7 +144,7 @@ const makers: Record<string, () => unknown> = {
   'an object whose members throw': () =>
     withGetters({}, [...members, 'then', 'toJSON', 'toString', Symbol.toPrimitive]),
   'an object that cannot become a text': () => ({ toString: fail, valueOf: fail, [Symbol.toPrimitive]: fail }),
-  'an object whose text is no text': () => ({ toString: () => ({}), [Symbol.toPrimitive]: () => revoked() }),
+  'an object whose toString returns no string': () => ({ toString: () => ({}), [Symbol.toPrimitive]: () => revoked() }),
   'an object whose text is 1.2 MB long': () => ({ toString: () => 'x'.repeat(1_200_000) }),
   'an object whose text is slow': () => ({ toString: () => busy(20) }),
   'an object that refuses to become JSON': () => ({ toJSON: fail }),
@@ -162,11 +162,11 @@ const makers: Record<string, () => unknown> = {
   'arrays in arrays, 10,000 deep': () => nested(10_000, (inner) => [inner]),
   'objects in objects, 10,000 deep': () => nested(10_000, (inner) => ({ inner })),
   'arrays in arrays, 3,000 deep': () => nested(3_000, (inner) => [inner]),
-  'an object of 2 to the 40 parts': () => nested(40, (inner) => [inner, inner]),
-  'a date that is none': () => new Date(Number.NaN),
+  'an object of 2^40 parts': () => nested(40, (inner) => [inner, inner]),
+  'an invalid date': () => new Date(Number.NaN),
   'a buffer of 1.2 MB': () => new Uint8Array(1_200_000),
-  'a thenable that throws when it is looked at': () => withGetters({}, ['then']),
-  'a thenable that throws a revoked proxy when it is looked at': () =>
+  'an object whose `then` throws when it is read': () => withGetters({}, ['then']),
+  'an object whose `then` throws a revoked proxy when it is read': () =>
     withGetters({}, ['then'], () => {
       throw revoked()
     }),
@@ -194,7 +194,7 @@ const makers: Record<string, () => unknown> = {
     }),
   'a promise whose then calls back twice': () => {
     const promise = Promise.resolve(1) as unknown as { then: unknown }
-    // biome-ignore lint/suspicious/noThenProperty: that is the point
+    // biome-ignore lint/suspicious/noThenProperty: the value needs an own `then`
     promise.then = (resolve?: Settle, reject?: Settle) => {
       resolve?.(1)
       resolve?.(2)
@@ -208,10 +208,10 @@ const makers: Record<string, () => unknown> = {
   'a promise of another realm': () => handled(vm.runInNewContext('Promise.reject(new Error("x"))')),
 }
 
-/** Every hostile value that is known by name. */
+/** All hostile values. */
 export const hostileValues: readonly Hostile[] = Object.entries(makers).map(([name, make]) => ({ name, make }))
 
-/** Something ordinary with the value inside. */
+/** Ordinary values that contain a hostile value. */
 const wraps: Record<string, (value: unknown) => unknown> = {
   'in an array': (value) => [value],
   'in an object': (value) => ({ value }),
@@ -221,7 +221,7 @@ const wraps: Record<string, (value: unknown) => unknown> = {
   'in an AggregateError': (value) => new AggregateError([value]),
 }
 
-/** One of them, or a combination. */
+/** Chooses a hostile value, sometimes inside an ordinary one. */
 export function hostile(random: Random): Hostile {
   const { name, make } = random.pick(hostileValues)
   if (random.chance(0.6)) return { name, make }
@@ -229,7 +229,7 @@ export function hostile(random: Random): Hostile {
   return { name: `${name}, ${how}`, make: () => wrap(make()) }
 }
 
-const manners: Record<string, (make: () => unknown) => () => unknown> = {
+const misbehaviors: Record<string, (make: () => unknown) => () => unknown> = {
   throws: (make) => () => {
     throw make()
   },
@@ -245,9 +245,9 @@ const manners: Record<string, (make: () => unknown) => () => unknown> = {
   },
 }
 
-/** A function that throws, rejects with, or returns the value: what a handler may do. */
+/** Returns a function that throws, rejects with, or returns a hostile value, as a handler may do. */
 export function misbehave(random: Random): { readonly name: string; run(): unknown } {
   const { name, make } = hostile(random)
-  const [how, manner] = random.pick(Object.entries(manners))
-  return { name: `${how} ${name}`, run: manner(make) }
+  const [how, misbehavior] = random.pick(Object.entries(misbehaviors))
+  return { name: `${how} ${name}`, run: misbehavior(make) }
 }

@@ -6,9 +6,9 @@ import { until } from '../setup/facts.js'
 import { type Random, randomFrom } from './random.ts'
 import { countOf, seedOf } from './seed.js'
 
-// Two instances with many handles in one process. Here all that happens has one order, so every step can be judged at once.
+// Two instances with many handles in one process. All events have one order here, so the judge can check each step immediately.
 
-/** Who has what, told at each grant and at each release. */
+/** Tracks the holders of all names, and checks each grant. */
 class Judge {
   readonly #holders = new Map<string, Set<Lock>>()
   readonly #fences = new Map<string, number>()
@@ -22,7 +22,7 @@ class Judge {
       this.#holders.set(name, holders)
       for (const other of holders) expect([name, other.mode, lock.mode]).toEqual([name, 'shared', 'shared'])
       holders.add(lock)
-      // Readers who joined one hold have its fence.
+      // Readers that share one hold have the same fence.
       const last = this.#fences.get(name) ?? 0
       if (lock.mode === 'exclusive') expect(lock.fence).toBeGreaterThan(last)
       this.#fences.set(name, Math.max(last, lock.fence))
@@ -35,7 +35,7 @@ class Judge {
 }
 
 async function step(holdfast: Holdfast, names: string[], random: Random, judge: Judge): Promise<void> {
-  const asked = random.chance(0.3) ? random.some(names, 1 + random.below(3)) : random.pick(names)
+  const chosen = random.chance(0.3) ? random.some(names, 1 + random.below(3)) : random.pick(names)
   const abort = new AbortController()
   const manner = random.fraction()
   const options = {
@@ -46,7 +46,7 @@ async function step(holdfast: Holdfast, names: string[], random: Random, judge: 
   const timer = manner > 0.7 ? setTimeout(() => abort.abort(new Error('changed my mind')), random.below(20)) : undefined
   try {
     const tries = random.chance(0.2)
-    const lock = await (tries ? holdfast.locks.tryAcquire(asked, options) : holdfast.locks.acquire(asked, options))
+    const lock = await (tries ? holdfast.locks.tryAcquire(chosen, options) : holdfast.locks.acquire(chosen, options))
     if (lock === null) return
     judge.granted(lock)
     if (random.chance(0.7)) await sleep(random.below(4))
@@ -62,7 +62,9 @@ async function step(holdfast: Holdfast, names: string[], random: Random, judge: 
 
 const walks = countOf(10, 228)
 
-test(`${walks} walks of many handles: modes mixed, several names, aborts`, { timeout: 0 }, async () => {
+test(`exclusive holders are alone and fences grow in ${walks} walks with many handles, mixed modes and aborts`, {
+  timeout: 0,
+}, async () => {
   const seed = seedOf('in process')
   const { url, witness } = await openDatabase()
   const instances = [await openInstance(url, { waitConnections: 2 }), await openInstance(url)]
@@ -74,34 +76,34 @@ test(`${walks} walks of many handles: modes mixed, several names, aborts`, { tim
       for (let steps = 0; steps < 10; steps++) await step(instances[i % 2]!, names, random, judge)
     })
     await Promise.all(flows)
-    // What was asked for and given up may still be on its way back.
-    await until(`nothing is left of walk ${walk}`, async () => (await witness.locks()).length === 0)
+    // A late grant to a caller that gave up may not have been returned yet.
+    await until(`no lock of walk ${walk} is left`, async () => (await witness.locks()).length === 0)
   }
   expect(judge.grants).toBeGreaterThan(walks * 20)
 })
 
-test('inside a process the first to come is the first to be served, whoever gives up in between', async () => {
+test('calls in one process are granted in the order of their arrival while other calls give up', async () => {
   const seed = seedOf('fairness')
   const random = randomFrom(seed)
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const blocker = await b.locks.acquire('x')
   const served: number[] = []
-  const asked = Array.from({ length: 60 }, async (_, turn) => {
+  const calls = Array.from({ length: 60 }, async (_, turn) => {
     const wait = random.chance(0.3) ? { wait: 1 + random.below(40) } : {}
     const lock = await a.locks.tryAcquire('x', { wait: 60_000, ...wait })
     if (lock === null) return
     served.push(turn)
     await lock.release()
   })
-  // Others of the fleet come in between.
+  // Another instance competes for the name.
   const others = Array.from({ length: 5 }, async () => (await b.locks.acquire('x')).release())
   await witness.seesWaiter()
-  // How many of the sessions wait by then shall differ.
+  // Varies how many sessions are waiting at the release.
   await sleep(random.below(30))
   await blocker.release()
-  await Promise.all([...asked, ...others])
+  await Promise.all([...calls, ...others])
   expect(served).toEqual(served.toSorted((x, y) => x - y))
   expect(served.length).toBeGreaterThan(20)
-  await until('nothing is held', async () => (await witness.locks()).length === 0)
+  await until('no lock is held', async () => (await witness.locks()).length === 0)
 })

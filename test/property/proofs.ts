@@ -7,15 +7,15 @@ const lockedNames = `
   where locktype = 'advisory' and objsubid = 1
     and database = (select oid from pg_database where datname = current_database())`
 const leasedNames = `select from holdfast.lease where token <> '' and expires_at > clock_timestamp()`
-const keptNames = `${lockedNames} union all ${leasedNames}`
+const heldNames = `${lockedNames} union all ${leasedNames}`
 
-/** What must be true of each room. */
+/** Checks of each room. */
 export const proofs: Record<Opening['room'], Proof> = {
   locks: { held: lockedNames },
   leases: { held: leasedNames },
-  either: { held: keptNames },
-  elections: { held: keptNames },
-  shares: { held: keptNames },
+  either: { held: heldNames },
+  elections: { held: heldNames },
+  shares: { held: heldNames },
   limits: {
     held: 'select from holdfast.permit where weight > 0 and holdfast.is_present(session)',
     judge: judgePermits,
@@ -29,13 +29,13 @@ export const proofs: Record<Opening['room'], Proof> = {
         from effect left join holdfast.delivery on delivery.key = effect.key and state = 'done'`)
       const byKey = new Map(effects.map(({ key, by }) => [key, by]))
       return [
-        ...(byKey.size < effects.length ? [`${effects.length} effects of ${byKey.size} deliveries`] : []),
+        ...(byKey.size < effects.length ? [`${byKey.size} keys have ${effects.length} effects`] : []),
         ...effects
           .filter(({ by, recorded }) => by !== recorded)
-          .map((row) => `not as recorded: ${JSON.stringify(row)}`),
+          .map((row) => `the recorded run did not make the effect: ${JSON.stringify(row)}`),
         ...answers
           .filter(({ key, by }) => byKey.get(key) !== by)
-          .map(({ key, by }) => `${key} was answered with ${by}`),
+          .map(({ key, by }) => `a caller of ${key} received the result of run ${by}, which did not make the effect`),
       ]
     },
   },

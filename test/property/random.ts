@@ -1,5 +1,5 @@
 export interface Random {
-  /** From 0 up to, not including, 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   fraction(): number
   below(limit: number): number
   chance(probability: number): boolean
@@ -7,7 +7,7 @@ export interface Random {
   some<T>(items: readonly T[], count: number): T[]
 }
 
-/** Random numbers that come again with the same seed (mulberry32). */
+/** Creates a random generator that returns the same numbers for the same seed (mulberry32). */
 export function randomFrom(seed: number): Random {
   let state = seed >>> 0
   const fraction = () => {

@@ -1,5 +1,5 @@
-// Ten thousand rules, in zones and years at random, hold against three others that know nothing of our arithmetic: croner's own
-// search, cron-parser's, and a walk over every minute that the clocks of the zone show, which also counts.
+// Random rules in random time zones and years, compared with three independent implementations: croner's search, cron-parser, and a scan of every
+// minute that the clocks of the zone show. The scan also counts the ticks.
 import { CronExpressionParser } from 'cron-parser'
 import { Cron } from 'croner'
 import { expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { ruleFromOptions, type TickRule } from '../../src/cron/index.js'
 import { randomFrom } from '../setup/random.js'
 import { seedOf } from './seed.js'
 
-/** More of them, or fewer: HOLDFAST_RULES. */
+/** Number of rules, from HOLDFAST_RULES. */
 const many = Number(process.env.HOLDFAST_RULES ?? 200)
 const patienceMs = 60_000 + many * 20
 const seed = seedOf('rules')
@@ -30,13 +30,13 @@ const zones = [...notable, ...Intl.supportedValuesOf('timeZone')]
 
 const below = (limit: number) => Math.floor(random() * limit)
 const pick = <T>(from: readonly T[]): T => from[below(from.length)]!
-const zoneAtRandom = () => (random() < 0.5 ? pick(notable) : pick(zones))
+const randomZone = () => (random() < 0.5 ? pick(notable) : pick(zones))
 
-/** A field and what it names, worked out here and not by a parser. */
+/** Field of a cron expression and its values, calculated without a parser. */
 interface Field {
   text: string
   values: Set<number>
-  /** It has a `*` or a step. */
+  /** Whether the field has a `*` or a step. */
   loose: boolean
 }
 
@@ -46,7 +46,7 @@ function range(from: number, last: number, step = 1): number[] {
   return values
 }
 
-function fieldAtRandom(least: number, most: number, stars: number): Field {
+function randomField(least: number, most: number, stars: number): Field {
   const value = () => least + below(most - least + 1)
   const span = () => {
     const [from, last] = [value(), value()].sort((a, b) => a - b) as [number, number]
@@ -77,8 +77,8 @@ function fieldAtRandom(least: number, most: number, stars: number): Field {
   }
 }
 
-/** A minute as a clock on a wall shows it. */
-interface Shown {
+/** Local time of a minute. */
+interface LocalTime {
   minute: number
   hour: number
   date: number
@@ -86,7 +86,7 @@ interface Shown {
   weekday: number
 }
 
-function shown(localMinute: number): Shown {
+function localTimeOf(localMinute: number): LocalTime {
   const at = new Date(localMinute * 60_000)
   return {
     minute: at.getUTCMinutes(),
@@ -100,23 +100,23 @@ function shown(localMinute: number): Shown {
 interface RandomRule {
   cron: string
   timezone: string
-  /** By the documented words: no `*` and no step in seconds, minutes and hours. */
+  /** Whether seconds, minutes and hours have no `*` and no step, as the documentation defines a fixed time. */
   fixed: boolean
   seconds: number[]
-  names(minute: Shown): boolean
+  matches(minute: LocalTime): boolean
 }
 
-function ruleAtRandom(timezone: string): RandomRule {
+function randomRule(timezone: string): RandomRule {
   const withSeconds = random() < 0.2
-  const second = withSeconds ? fieldAtRandom(0, 59, 0.2) : { text: '0', values: new Set([0]), loose: false }
-  const minute = fieldAtRandom(0, 59, 0.2)
-  // The small hours are when clocks change.
-  const hour = random() < 0.5 ? fieldAtRandom(0, 3, 0) : fieldAtRandom(0, 23, 0.3)
-  // A step from a star means the whole day, whatever was drawn.
+  const second = withSeconds ? randomField(0, 59, 0.2) : { text: '0', values: new Set([0]), loose: false }
+  const minute = randomField(0, 59, 0.2)
+  // Clocks change in the first hours of the day.
+  const hour = random() < 0.5 ? randomField(0, 3, 0) : randomField(0, 23, 0.3)
+  // A step after a star covers the whole day, not only the hours 0 to 3.
   if (hour.text.startsWith('*/')) hour.values = new Set(range(0, 23, Number(hour.text.slice(2))))
-  const date = fieldAtRandom(1, 31, 0.7)
-  const month = fieldAtRandom(1, 12, 0.8)
-  const weekday = fieldAtRandom(0, 6, 0.7)
+  const date = randomField(1, 31, 0.7)
+  const month = randomField(1, 12, 0.8)
+  const weekday = randomField(0, 6, 0.7)
   const eitherDay = date.text !== '*' && weekday.text !== '*'
   const fields = [...(withSeconds ? [second] : []), minute, hour, date, month, weekday]
   return {
@@ -124,7 +124,7 @@ function ruleAtRandom(timezone: string): RandomRule {
     timezone,
     fixed: !second.loose && !minute.loose && !hour.loose,
     seconds: [...second.values].sort((a, b) => a - b),
-    names(at) {
+    matches(at) {
       if (!minute.values.has(at.minute) || !hour.values.has(at.hour) || !month.values.has(at.month)) return false
       const byDate = date.values.has(at.date)
       const byWeekday = weekday.values.has(at.weekday)
@@ -144,7 +144,7 @@ function read({ cron, timezone }: { cron: string; timezone: string }): TickRule 
 
 /** The clocks of a zone over some days, read at every minute of UTC. */
 class Clocks {
-  readonly #minutes: { begin: number; shows: Shown; again: boolean; skipped: Shown[] }[] = []
+  readonly #minutes: { begin: number; shows: LocalTime; again: boolean; skipped: LocalTime[] }[] = []
 
   constructor(timezone: string, from: number, last: number) {
     const format = new Intl.DateTimeFormat('en-GB', {
@@ -164,21 +164,21 @@ class Clocks {
         .map(Number)
       const local = Date.UTC(year!, month! - 1, date!, hour!, minute!) / 60_000
       const midnight = Math.floor(local / 1_440) * 1_440
-      // Of a skipped day nothing is left; of a skipped hour, what belongs to the same day.
-      const skipped = before === undefined ? [] : range(Math.max(before + 1, midnight), local - 1).map(shown)
-      this.#minutes.push({ begin, shows: shown(local), again: seen.has(local), skipped })
+      // The ticks of a skipped day are dropped. The ticks of a skipped hour of the same day run after the gap.
+      const skipped = before === undefined ? [] : range(Math.max(before + 1, midnight), local - 1).map(localTimeOf)
+      this.#minutes.push({ begin, shows: localTimeOf(local), again: seen.has(local), skipped })
       seen.add(local)
       before = local
     }
   }
 
-  /** The documented behaviour, word for word, one minute after the other. */
+  /** Returns the ticks of the rule according to the documentation, minute by minute. */
   ticks(rule: RandomRule): number[] {
     const ticks: number[] = []
     for (const { begin, shows, again, skipped } of this.#minutes) {
-      const named = rule.names(shows) && !(rule.fixed && again)
-      const standsIn = rule.fixed && skipped.some((minute) => rule.names(minute))
-      if (standsIn && !(named && rule.seconds[0] === 0)) ticks.push(begin)
+      const named = rule.matches(shows) && !(rule.fixed && again)
+      const replacesSkipped = rule.fixed && skipped.some((minute) => rule.matches(minute))
+      if (replacesSkipped && !(named && rule.seconds[0] === 0)) ticks.push(begin)
       if (named) for (const second of rule.seconds) ticks.push(begin + second * 1_000)
     }
     return ticks
@@ -193,8 +193,8 @@ function offsetIn(timezone: string, ms: number): string {
   return format.format(ms).slice(12)
 }
 
-/** A moment within three days of a change of the clocks, mostly; zones without one get any. */
-function momentAtRandom(timezone: string): number {
+/** Returns a moment, usually within three days of a change of the clocks. */
+function randomMoment(timezone: string): number {
   const begin = Date.UTC(1974 + below(63), below(12), 1 + below(28))
   if (random() < 0.2) return begin
   for (let at = begin; at < begin + 400 * dayMs; at += 2 * dayMs) {
@@ -206,16 +206,16 @@ function momentAtRandom(timezone: string): number {
 const dates = (ticks: (number | Date)[]) => ticks.map((tick) => new Date(tick).toISOString()).join(' ')
 
 test(
-  `${many} rules tick where the clocks say, and count what they tick`,
+  `${many} rules return and count the ticks that a scan of all minutes finds`,
   () => {
     for (let done = 0; done < many; ) {
-      const timezone = zoneAtRandom()
-      const middle = Math.floor(momentAtRandom(timezone) / dayMs) * dayMs
-      // The first two days are only for what the clocks have shown before.
+      const timezone = randomZone()
+      const middle = Math.floor(randomMoment(timezone) / dayMs) * dayMs
+      // The scan starts two days earlier, to know which local times have occurred before.
       const clocks = new Clocks(timezone, middle - 3 * dayMs, middle + 3 * dayMs)
       const [from, last] = [new Date(middle - dayMs), new Date(middle + 3 * dayMs - 1)]
       for (let turn = 0; turn < 50; turn++, done++) {
-        const drawn = ruleAtRandom(timezone)
+        const drawn = randomRule(timezone)
         const rule = read(drawn)
         if (!rule) continue
         const expected = clocks.ticks(drawn).filter((tick) => tick > from.getTime())
@@ -237,8 +237,8 @@ test(
   patienceMs,
 )
 
-/** What only some parsers know. */
-function specialAtRandom(): string {
+/** Returns an expression with features that only some parsers support. */
+function randomSpecial(): string {
   const time = pick(['30 2', '0 0', '*/20 1', '15 1,2', '0 3'])
   const names = ['MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT', 'SUN']
   const dates = pick(['L', 'LW', '1W', `${1 + below(31)}W`, '1,L', '15', '*'])
@@ -248,15 +248,15 @@ function specialAtRandom(): string {
 }
 
 test(
-  `${many} rules tick as croner says`,
+  `${many} rules return the same ticks as croner`,
   () => {
     for (let done = 0; done < many; done++) {
-      const timezone = zoneAtRandom()
-      const cron = random() < 0.4 ? specialAtRandom() : ruleAtRandom(timezone).cron
+      const timezone = randomZone()
+      const cron = random() < 0.4 ? randomSpecial() : randomRule(timezone).cron
       const rule = read({ cron, timezone })
       if (!rule) continue
       const other = new Cron(cron, { timezone, paused: true, mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard' })
-      const from = new Date(momentAtRandom(timezone) + below(dayMs))
+      const from = new Date(randomMoment(timezone) + below(dayMs))
       let tick: Date | null = from
       for (const expected of other.nextRuns(3, from)) {
         tick = rule.next(tick!)
@@ -268,27 +268,27 @@ test(
   patienceMs,
 )
 
-/** What cron-parser says, unless the rule is beyond it. */
-function askCronParser(cron: string, timezone: string, from: Date): Date | undefined {
+/** Returns the next tick according to cron-parser, or undefined if cron-parser does not support the rule. */
+function nextByCronParser(cron: string, timezone: string, from: Date): Date | undefined {
   try {
     return CronExpressionParser.parse(cron, { tz: timezone, currentDate: from }).next().toDate()
   } catch (error) {
-    // It takes no value twice in a list, and gives up where a date is years away.
+    // cron-parser rejects duplicate values in a list, and fails if the next date is years away.
     if (/duplicate values|loop limit/.test(String(error))) return undefined
     throw error
   }
 }
 
 test(
-  `${many} rules tick as cron-parser says, which has rules of its own where clocks change`,
+  `${many} rules return the same ticks as cron-parser, except near changes of the clocks`,
   () => {
     let compared = 0
     for (let done = 0; done < many; done++) {
-      const timezone = zoneAtRandom()
-      const { cron } = ruleAtRandom(timezone)
+      const timezone = randomZone()
+      const { cron } = randomRule(timezone)
       const rule = read({ cron, timezone })
-      const from = new Date(momentAtRandom(timezone) + below(dayMs))
-      const expected = rule && askCronParser(cron, timezone, from)
+      const from = new Date(randomMoment(timezone) + below(dayMs))
+      const expected = rule && nextByCronParser(cron, timezone, from)
       if (!expected) continue
       compared++
       const tick = rule.next(from)!

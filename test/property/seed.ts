@@ -9,15 +9,15 @@ export function seedOf(what: string): number {
 }
 
 /**
- * Returns the same seed in every run of a test that is no property test, so that the same commit gives the same verdict.
- * `npm run test:all` draws a new one.
+ * Returns the same seed in every run of a test that is not a property test, so that the result depends only on the commit.
+ * `npm run test:all` uses a new seed.
  */
 export function fixedSeedOf(what: string): number {
   if (runsAll || process.env.HOLDFAST_SEED) return seedOf(what)
   return createHash('sha256').update(what).digest().readUInt32BE() >>> 1
 }
 
-/** More of them, or fewer: HOLDFAST_SCHEDULES, a number that `usual` is to the usual total. */
+/** Returns `usual`, scaled by the ratio of HOLDFAST_SCHEDULES to `usualTotal` if that variable is set. */
 export function countOf(usual: number, usualTotal = usual): number {
   const wanted = process.env.HOLDFAST_SCHEDULES
   return wanted ? Math.max(1, Math.round((Number(wanted) * usual) / usualTotal)) : usual

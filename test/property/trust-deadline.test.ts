@@ -1,5 +1,5 @@
-// Invariant 1 of the design: the client gives up before the server can grant to anyone else. Here the class that keeps it walks through
-// slow networks, frozen processes and timers that fire late, on a simulated clock, beside a model of the server.
+// Invariant 1 of the design: the client gives up a lock before the server can grant it to anyone else. These tests run the class TrustDeadline on a
+// simulated clock with slow networks, frozen processes and late timers, and compare it with a model of the server.
 import { afterEach, expect, test, vi } from 'vitest'
 import { HoldfastError, TrustDeadline } from '../../src/base/index.js'
 import { type Random, randomFrom } from './random.js'
@@ -7,8 +7,8 @@ import { countOf, seedOf } from './seed.js'
 
 const expiryMs = 1_000
 const trustMs = 900
-/** A timer of a process that runs fires at most this late. */
-const latestTimerMs = 20
+/** Maximum delay of a timer while the process runs. */
+const maxTimerDelayMs = 20
 
 class Lost extends HoldfastError {
   constructor(message: string) {
@@ -36,7 +36,7 @@ interface Event {
   readonly run: () => void
 }
 
-/** The clock of the client, and all that its event loop waits for. */
+/** Simulated clock of the client, with the timers of its event loop. */
 class Clock {
   now = 0
   isInTimer = false
@@ -45,7 +45,7 @@ class Clock {
   constructor(random: Random) {
     vi.spyOn(performance, 'now').mockImplementation(() => this.now)
     vi.spyOn(globalThis, 'setTimeout').mockImplementation(((work: () => void, ms: number) =>
-      this.plan(Math.max(1, Math.trunc(ms)) + random.below(latestTimerMs), () => {
+      this.plan(Math.max(1, Math.trunc(ms)) + random.below(maxTimerDelayMs), () => {
         this.isInTimer = true
         work()
         this.isInTimer = false
@@ -59,7 +59,7 @@ class Clock {
     return event
   }
 
-  /** The process runs: each event comes when it is due. `watch` looks at every moment. */
+  /** Lets the process run for `ms`. Each event happens when it is due. Calls `watch` at every moment. */
   run(ms: number, watch: () => void): void {
     const until = this.now + ms
     for (;;) {
@@ -75,7 +75,7 @@ class Clock {
     watch()
   }
 
-  /** The process is frozen, or its event loop blocked. Then `next` runs, and after it all that is due, in any order. */
+  /** Freezes the process for `ms`. Then runs `next`, and after it all due events in random order. */
   freeze(ms: number, random: Random, next: () => void): void {
     this.now += ms
     next()
@@ -86,7 +86,7 @@ class Clock {
   }
 }
 
-/** Walks until the trust is lost, and a while beyond. Returns the rules that did not hold. */
+/** Performs random operations until the trust is lost, and for a while after that. Returns the violated rules. */
 function walk(seed: number, make: (sentAt: number, clock: Clock) => Trust): string[] {
   const random = randomFrom(seed)
   const clock = new Clock(random)
@@ -115,7 +115,7 @@ function walk(seed: number, make: (sentAt: number, clock: Clock) => Trust): stri
   }
   const watch = () => {
     if (isReader) read()
-    const latest = Math.max(trustedUntil, resumedAt) + 2 * latestTimerMs
+    const latest = Math.max(trustedUntil, resumedAt) + 2 * maxTimerDelayMs
     check(notifiedAt !== undefined || clock.now <= latest, 'the listeners are not notified')
   }
   const send = () => {
@@ -127,7 +127,7 @@ function walk(seed: number, make: (sentAt: number, clock: Clock) => Trust): stri
       serverExpiresAt = Math.max(serverExpiresAt, executedAt + expiryMs)
       const wasLost = notifiedAt !== undefined || clock.now >= trustedUntil
       const isInTime = trust.answer(sentAt)
-      check(isInTime !== wasLost, 'an answer is taken exactly when it is in time')
+      check(isInTime !== wasLost, 'a response counts exactly when it is in time')
       if (!wasLost) trustedUntil = Math.max(trustedUntil, sentAt + trustMs)
     })
   }
@@ -148,7 +148,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-test('the client gives up before the server can grant to anyone else, also after a freeze', () => {
+test('the client gives up its trust before the server can grant to anyone else, also after a freeze', () => {
   const seed = seedOf('trust deadline')
   for (let n = 0; n < countOf(2_000); n++) {
     const violations = walk(seed + n, (sentAt) => new Trust(sentAt))
@@ -156,7 +156,7 @@ test('the client gives up before the server can grant to anyone else, also after
   }
 })
 
-class CountsFromTheAnswer extends Trust {
+class CountsFromTheResponse extends Trust {
   override answer(): boolean {
     return super.answer(performance.now())
   }
@@ -203,18 +203,18 @@ class HasNoMargin extends Trust {
 }
 
 test.each([
-  { Buggy: CountsFromTheAnswer, rule: 'trusted when the server can grant to another' },
+  { Buggy: CountsFromTheResponse, rule: 'trusted when the server can grant to another' },
   { Buggy: WaitsForTheTimer, rule: 'trusted when the server can grant to another' },
   { Buggy: HasNoMargin, rule: 'trusted when the server can grant to another' },
   { Buggy: ComesBack, rule: 'trusted again after the loss' },
   { Buggy: HasNoTimer, rule: 'the listeners are not notified' },
-])('the planted bug $Buggy.name is found', ({ Buggy, rule }) => {
+])('the random walk finds the planted bug $Buggy.name', ({ Buggy, rule }) => {
   const seed = seedOf(`trust deadline, ${Buggy.name}`)
   const found = Array.from({ length: 200 }, (_, n) => walk(seed + n, (sentAt, clock) => new Buggy(sentAt, clock)))
   expect(found.flat()).toContain(rule)
 })
 
-test('a deadline that has ended neither trusts nor notifies', () => {
+test('an ended deadline is not trusted and notifies no listener', () => {
   const clock = new Clock(randomFrom(1))
   const trust = new Trust(0)
   const listener = vi.fn()
@@ -228,16 +228,16 @@ test('a deadline that has ended neither trusts nor notifies', () => {
   expect(listener).not.toHaveBeenCalled()
 })
 
-test('the first reason of a loss stays, and a listener that has stopped is not called', () => {
+test('the first reason of a loss is kept, and a removed listener is not called', () => {
   new Clock(randomFrom(1))
   const trust = new Trust(0)
-  const [kept, stopped] = [vi.fn(), vi.fn()]
-  trust.onLoss(kept)
-  trust.onLoss(stopped)()
+  const [listener, removed] = [vi.fn(), vi.fn()]
+  trust.onLoss(listener)
+  trust.onLoss(removed)()
   const reason = new Lost('cut')
   trust.lose(reason)
   trust.lose(new Lost('later'))
   expect(trust.loss).toBe(reason)
-  expect(kept.mock.calls).toEqual([[reason]])
-  expect(stopped).not.toHaveBeenCalled()
+  expect(listener.mock.calls).toEqual([[reason]])
+  expect(removed).not.toHaveBeenCalled()
 })

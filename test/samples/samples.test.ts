@@ -1,4 +1,4 @@
-// What instances write down of the names that they hold and wait for, and what is read of it.
+// Samples: the holds and waits that instances record, and the queries that read them.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Network } from '../../faults/network.ts'
 import { Operator } from '../../src/acts/index.js'
@@ -27,21 +27,21 @@ afterAll(async () => {
 
 const query = <Row extends object>(text: string, values: unknown[] = []) => sql<Row>(fresh.url, text, values)
 
-/** How long it was held and waited for, as it is read. */
-async function stripOf({ namespace }: Holdfast, search: string) {
+/** Returns the hold timeline of the name. */
+async function timelineOf({ namespace }: Holdfast, search: string) {
   const { rows } = await observer.holdTimeline({ namespace, search, hours: 1 })
   expect(rows).toHaveLength(1)
   return rows[0]!
 }
 
-/** Names and why their latest terms ended. */
-async function whysOf({ namespace }: Holdfast, names: readonly string[]) {
+/** Returns for each name why its latest term ended. */
+async function endReasonsOf({ namespace }: Holdfast, names: readonly string[]) {
   return Object.fromEntries(
     await Promise.all(names.map(async (name) => [name, (await observer.terms(namespace, name))[0]?.why])),
   )
 }
 
-test('instances tell what they hold and wait for, over the ends of minutes, and why each term ended', async () => {
+test('samples contain the held and waited times of names across minutes, and the reason for the end of each term', async () => {
   const [a, b] = (await openFleet(fresh.url, 2)) as [Holdfast, Holdfast]
   const poolerOnly = await open({ url: fresh.url, namespace: a.namespace, anchor: 'none' })
   const operator = new Operator(database)
@@ -50,20 +50,20 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
 
   const askedAt = performance.now()
   const held = await a.locks.acquire('wanted')
-  const beganAt = performance.now()
+  const grantedAt = performance.now()
   const granted = b.locks.acquire('wanted')
   const giveUp = new AbortController()
   b.locks.acquire('wanted', { signal: giveUp.signal }).catch(() => {})
-  const [released, asked, ended] = await Promise.all(
-    ['released', 'asked', 'ended'].map((name) => b.locks.acquire(name)),
+  const [released, requested, ended] = await Promise.all(
+    ['released', 'requested', 'ended'].map((name) => b.locks.acquire(name)),
   )
   const pair = await a.locks.acquire(a.locks.pair(7, 42))
-  const taken = await a.leases.acquire('taken', { ttl: '1m' })
+  const revoked = await a.leases.acquire('revoked', { ttl: '1m' })
   const closed = await poolerOnly.leases.acquire('closed', { ttl: '1m' })
-  const [leader, led] = [campaign(a, 'asked'), campaign(poolerOnly, 'without anchor')]
+  const [leader, led] = [campaign(a, 'requested'), campaign(poolerOnly, 'without anchor')]
   await leading([leader])
   await leading([led])
-  await stays('it is held', () => held.held, 1_100)
+  await stays('the lock is held', () => held.held, 1_100)
   await write()
 
   expect(await observer.terms(a.namespace, 'wanted')).toMatchObject([
@@ -77,53 +77,55 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
       why: null,
     },
   ])
-  const before = await stripOf(a, 'wanted')
+  const before = await timelineOf(a, 'wanted')
   expect(before.heldMs).toBeGreaterThan(900)
   // Two calls waited.
   expect(before.waitedMs).toBeGreaterThan(before.heldMs * 1.5)
   expect(before.held.filter((percent) => percent > 0).length).toBeGreaterThan(0)
-  // Who merely stands for an election holds nothing up.
-  const standing = campaign(b, 'asked')
+  // A candidate in an election does not count as a waiter.
+  const candidate = campaign(b, 'requested')
   const [first] = (await observer.holdTimeline({ namespace: a.namespace })).rows
   expect(first).toMatchObject({ label: 'wanted', key: a.locks.key('wanted') })
 
   giveUp.abort()
-  const heldMs = performance.now() - beganAt
+  const heldMs = performance.now() - grantedAt
   await held.release()
   const next = await granted
   const longestMs = performance.now() - askedAt
   await released!.release()
-  await operator.requestRelease(asked!.keys[0]!)
-  await until('it is asked', () => asked!.signal.aborted)
-  await asked!.release()
+  await operator.requestRelease(requested!.keys[0]!)
+  await until('the holder has received the request', () => requested!.signal.aborted)
+  await requested!.release()
   await pair.release()
-  await operator.expireLease(taken.key)
-  await until('it is taken', () => taken.signal.aborted)
+  await operator.expireLease(revoked.key)
+  await until('the lease is revoked', () => revoked.signal.aborted)
   await leader.campaign.stepDown()
   await next.release()
-  // Takes all locks of the instance, of which it told most before.
+  // Ends all locks of the instance. The samples of most of them have already been written.
   await operator.endSession(await anchorPid(fresh.url, b), ended!.keys[0]!)
-  await until('it is lost', () => ended!.signal.aborted)
-  await until('it is back', () => b.locks.tryAcquire('again').catch(() => null))
-  await standing.campaign.close()
+  await until('the lock is lost', () => ended!.signal.aborted)
+  await until('the instance has reconnected', () => b.locks.tryAcquire('again').catch(() => null))
+  await candidate.campaign.close()
   await write()
   await poolerOnly.close()
 
-  const after = await stripOf(a, 'wanted')
-  // By the first holder, and for a moment by the second. What is told is told in tenths of a second.
+  const after = await timelineOf(a, 'wanted')
+  // Held by the first holder, and briefly by the second. Samples count in tenths of a second.
   expect(after.heldMs).toBeGreaterThan(heldMs - 200)
   expect(after.waitedMs).toBeGreaterThan(heldMs * 2 - 400)
   expect(after.waitedMs).toBeLessThan(longestMs * 2 + 400)
-  expect(await whysOf(a, ['wanted', 'released', 'asked', 'taken', 'ended', 'closed', 'election/asked'])).toEqual({
+  expect(
+    await endReasonsOf(a, ['wanted', 'released', 'requested', 'revoked', 'ended', 'closed', 'election/requested']),
+  ).toEqual({
     wanted: 'released',
     released: 'released',
-    asked: 'release-requested',
-    taken: 'revoked',
+    requested: 'release-requested',
+    revoked: 'revoked',
     ended: 'session-ended',
     closed: 'closed',
-    'election/asked': expect.stringMatching(/closed|stepped-down|session-ended/),
+    'election/requested': expect.stringMatching(/closed|stepped-down|session-ended/),
   })
-  const terms = await observer.terms(a.namespace, 'election/asked')
+  const terms = await observer.terms(a.namespace, 'election/requested')
   expect(terms.at(-1)).toMatchObject({ instance: a.id, why: 'stepped-down', goneBy: null })
   expect(await observer.terms(a.namespace, 'election/without anchor')).toMatchObject([
     { kind: 'lease', instance: poolerOnly.id, why: 'closed' },
@@ -132,46 +134,46 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
   expect(closed.held).toBe(false)
 })
 
-test('of a holder that was killed, it is told what is known: when it was last seen, and who came next', async () => {
-  const heir = await open({ url: fresh.url })
+test('the term of a killed holder shows when the holder was last seen and when the next term began', async () => {
+  const successor = await open({ url: fresh.url })
   const child = new Child<{ id: string }>(new URL('./holder.ts', import.meta.url), { url: fresh.url })
-  const { id } = await child.first('what it has')
+  const { id } = await child.first('the id of its instance')
   const names = ['lock', 'lease', 'election/election']
   const latest = async (name: string) =>
     (await observer.terms('default', name)).find(({ instance }) => instance === id)!
   for (const name of names) expect(await latest(name)).toMatchObject({ instance: id, why: null, endedAt: null })
 
   child.kill()
-  // Its lease is not given back before its time.
-  const [lock, lease] = await Promise.all([heir.locks.acquire('lock'), heir.leases.acquire('lease')])
+  // The lease of the killed process stays until it expires.
+  const [lock, lease] = await Promise.all([successor.locks.acquire('lock'), successor.leases.acquire('lease')])
   const gone = await latest('election/election')
   expect(gone).toMatchObject({ why: 'gone', kind: 'lock' })
   expect(gone.endedAt!.getTime()).toBeLessThanOrEqual(gone.goneBy!.getTime())
-  await stays('they are held', () => lock.held && lease.held, 1_100)
-  await heir.samples.write()
+  await stays('the lock and the lease are held', () => lock.held && lease.held, 1_100)
+  await successor.samples.write()
   const [next, before] = await observer.terms('default', 'lock')
-  expect(next).toMatchObject({ fence: lock.fence, instance: heir.id, why: null })
+  expect(next).toMatchObject({ fence: lock.fence, instance: successor.id, why: null })
   expect(before).toMatchObject({ instance: id, why: 'gone', goneBy: next!.beganAt })
   expect((await latest('lease')).why).toBe('gone')
 
-  // The sweep writes it down; nothing is told of those that live.
-  await heir.samples.sweep()
+  // The sweep records the ends of dead holders, and not those of live holders.
+  await successor.samples.sweep()
   const rows = await query<{ instance: string; why: string | null; known: boolean }>(
     `select distinct instance, why, gone_by is not null and ended_at <= gone_by as known
      from holdfast.term where instance = any($1)`,
-    [[id, heir.id]],
+    [[id, successor.id]],
   )
   expect(rows).toEqual(
     expect.arrayContaining([
       { instance: id, why: 'gone', known: true },
-      { instance: heir.id, why: null, known: false },
+      { instance: successor.id, why: null, known: false },
     ]),
   )
   expect(rows).toHaveLength(2)
   await Promise.all([lock.release(), lease.release()])
 })
 
-test('nothing is written where nobody coordinates, and nothing of what was a moment', async () => {
+test('an idle instance writes no samples, and a very short hold leaves no sample', async () => {
   const [holdfast] = (await openFleet(fresh.url, 1)) as [Holdfast]
   const all = () => query('select * from holdfast.sample, holdfast.term order by 1, 2')
   const before = await all()
@@ -180,24 +182,24 @@ test('nothing is written where nobody coordinates, and nothing of what was a mom
   expect(await all()).toEqual(before)
 })
 
-/** The middle of the minute so long ago: however long a test takes, all that it tells of then belongs to one minute. */
+/** Returns the middle of a minute `agoMs` ago, so that all samples of a test belong to one minute. */
 const minute = (agoMs: number) => new Date((Math.floor((Date.now() - agoMs) / 60_000) + 0.5) * 60_000)
 const ageOf = (moment: string) => `(extract(epoch from clock_timestamp() - ${moment}::timestamptz) * 1000)::float8`
 
-test('several instances add up, and hold a name no longer than a minute in a minute', async () => {
+test('samples of several instances are added up, with at most one minute of held time per minute', async () => {
   const key = (await query<{ key: string }>("select holdfast.lock_key('bounds', 'both')::text as key"))[0]!.key
   await query("insert into holdfast.name (key, namespace, label) values ($1, 'bounds', 'both')", [key])
   for (let times = 0; times < 2; times++) {
     await query(`select holdfast.sample_names($1, $2, $3, ${ageOf('$4')})`, [[key], [500], [32_767], minute(60_000)])
   }
   const { rows } = await observer.holdTimeline({ namespace: 'bounds', hours: 48 })
-  // Of 48 hours, six minutes are a column.
+  // With 48 hours, a column covers six minutes.
   expect(rows).toMatchObject([{ heldMs: 60_000, waitedMs: 3_276_700 }])
   expect(rows[0]!.held).toHaveLength(480)
   expect(Math.max(...rows[0]!.held)).toBe(17)
 })
 
-test('an hour has room for so many names, and for others that are waited for; what is old is swept', async () => {
+test('samples of an hour are limited to 1,000 names and 1,000 more with waiters, and old rows are swept', async () => {
   const moment = minute(7_200_000)
   const add = (from: number, count: number, waited: number) =>
     query(
@@ -215,7 +217,7 @@ test('an hour has room for so many names, and for others that are waited for; wh
   expect(await count()).toBe(1_000)
   await add(2_001, 1_500, 1)
   expect(await count()).toBe(2_000)
-  // Those that have their row go on.
+  // Names that already have a row still count.
   await add(1, 1, 5)
   expect(await query('select held_total, waited_total from holdfast.sample where key = 1')).toEqual([
     { held_total: 2, waited_total: 5 },
@@ -238,9 +240,9 @@ test('an hour has room for so many names, and for others that are waited for; wh
   ).toEqual([{ key: 5, count: 500, min: 101 }])
 })
 
-test('latencies of jobs, by queue, from the history alone', async () => {
+test('latencies of jobs are calculated by queue from the job history', async () => {
   await query("insert into holdfast.queue (key, namespace, name) values (901, 'late', 'mail'), (902, 'late', 'post')")
-  // One job a second for the last ten minutes, that waited for 1 to 100 ms and ran for ten times that.
+  // One job every 24 seconds for the last four hours. Each waited for 1 to 100 ms and ran for ten times as long.
   const jobs = `
     select
       n + 1000000 as id, case when n % 10 = 0 then 902 else 901 end as queue, 'k' as kind, 'null'::json as payload,
@@ -257,7 +259,7 @@ test('latencies of jobs, by queue, from the history alone', async () => {
   expect({ oneOf, columnMs, columns }).toEqual({ oneOf: 1, columnMs: 60_000, columns: 60 })
   expect(queues.map(({ queue }) => queue)).toEqual(['mail', 'post'])
   const counted = queues.flatMap(({ points }) => points).reduce((sum, { jobs }) => sum + jobs, 0)
-  // Those of the last hour, and no others.
+  // The jobs of the last hour, and no others.
   expect(counted).toBe(149)
   for (const { waited, took, column } of queues[0]!.points) {
     expect(column).toBeLessThan(60)
@@ -268,17 +270,17 @@ test('latencies of jobs, by queue, from the history alone', async () => {
   expect(post!.points.reduce((sum, { jobs }) => sum + jobs, 0)).toBe(59)
 })
 
-test('a term that was told by a slow network began when it began', async () => {
+test('a term that is recorded over a slow network has the correct start time', async () => {
   const network = await Network.before(fresh.url)
   onTestFinished(() => network.close())
   const holdfast = await open({ url: network.through(fresh.url) })
   const lock = await holdfast.locks.acquire('slow')
   const [{ at }] = (await query<{ at: Date }>('select clock_timestamp() as at')) as [{ at: Date }]
-  await stays('it is held', () => lock.held, 1_100)
+  await stays('the lock is held', () => lock.held, 1_100)
   const terms = () => observer.terms(holdfast.namespace, 'slow')
   network.delay(1_500)
   const written = holdfast.samples.write()
-  await until('it is told', async () => (await terms()).length === 1)
+  await until('the term is recorded', async () => (await terms()).length === 1)
   network.delay(0)
   await written
   const beganAt = (await terms())[0]!.beganAt

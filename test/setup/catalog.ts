@@ -1,6 +1,6 @@
 import { sql } from './facts.js'
 
-/** Everything that a schema consists of, as the catalogs describe it: one line for each thing, sorted. */
+/** Describes all objects of a schema from the catalogs, one sorted line per object. */
 export async function catalogOf(url: string, schema: string): Promise<string[]> {
   const rows = await sql<{ line: string }>(url, description, [schema])
   return rows.map(({ line }) => line)

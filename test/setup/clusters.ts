@@ -1,5 +1,4 @@
-// Clusters of a PostgreSQL that is installed with all of its programs: pg_dump, pg_restore, pg_upgrade. The embedded one has
-// only the server.
+// Clusters of an installed PostgreSQL with all programs: pg_dump, pg_restore and pg_upgrade. The embedded PostgreSQL has only the server.
 import { execFile } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -13,7 +12,7 @@ const binDir = process.env.HOLDFAST_TEST_PG_BIN || '/usr/lib/postgresql/15/bin'
 const programs = ['initdb', 'pg_dump', 'pg_restore', 'pg_upgrade', 'postgres']
 const missing = programs.filter((program) => !existsSync(join(binDir, program)))
 
-/** To be given to `describe.skipIf`. Says what is missing when there is nothing to test with. */
+/** Whether programs are missing, for `describe.skipIf`. In this case, a warning lists them. */
 export const withoutPrograms = missing.length > 0
 if (withoutPrograms) {
   console.warn(
@@ -21,7 +20,7 @@ if (withoutPrograms) {
   )
 }
 
-/** A directory that the servers can reach, removed when the test has finished. */
+/** Creates a directory that the servers can access. Removed when the test has finished. */
 export function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-clusters-'))
   chmodSync(directory, 0o777)
@@ -29,7 +28,7 @@ export function temporaryDirectory(): string {
   return directory
 }
 
-/** A new cluster, with a system identifier of its own, or the one in `dataDir`. Stopped when the test has finished. */
+/** Starts a new cluster with its own system identifier, or the cluster in `dataDir`. Stopped when the test has finished. */
 export async function startCluster(
   options: { dataDir?: string; settings?: Record<string, string> } = {},
 ): Promise<EmbeddedServer> {
@@ -39,20 +38,20 @@ export async function startCluster(
   return server
 }
 
-/** Runs a program of PostgreSQL; as the owner of `as`, for those that refuse to run as root. */
-export async function runProgram(program: string, words: readonly string[], as?: string): Promise<string> {
+/** Runs a program of PostgreSQL. Programs that refuse to run as root run as the owner of the directory `as`. */
+export async function runProgram(program: string, args: readonly string[], as?: string): Promise<string> {
   const { uid, gid } = as ? statSync(as) : { uid: process.getuid!(), gid: process.getgid!() }
-  const { stdout } = await promisify(execFile)(join(binDir, program), words, {
+  const { stdout } = await promisify(execFile)(join(binDir, program), args, {
     uid,
     gid,
     ...(as && { cwd: join(as, '..') }),
     env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' },
     maxBuffer: 2 ** 26,
   }).catch((error) => {
-    throw new Error(`${program} ${words.join(' ')}\n${error.stdout}\n${error.stderr}`)
+    throw new Error(`${program} ${args.join(' ')}\n${error.stdout}\n${error.stderr}`)
   })
   return stdout
 }
 
-/** The directory of the programs, for those that ask for it. */
+/** Directory of the programs, which pg_upgrade needs as an argument. */
 export const programsDirectory = binDir

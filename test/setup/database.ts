@@ -9,16 +9,16 @@ export interface FreshDatabase {
   drop(): Promise<void>
 }
 
-/** OBJECT_IN_USE: the template has a session, or another clone of it is at a step that tolerates no other. */
+/** SQLSTATE OBJECT_IN_USE: the template has a session, or another clone of it is being made. */
 const objectInUse = '55006'
-const cloneMs = 20_000
+const maxCloneMs = 20_000
 
-/** A database of one's own, cloned from the template that the run has prepared. */
+/** Creates a database for one test, cloned from the template of the test run. */
 export async function freshDatabase(): Promise<FreshDatabase> {
   const adminUrl = inject('adminUrl')
   const name = `holdfast_test_${process.pid}_${randomBytes(4).toString('hex')}`
   await asAdmin(adminUrl, async (client) => {
-    const deadline = Date.now() + cloneMs
+    const deadline = Date.now() + maxCloneMs
     for (;;) {
       try {
         await client.query(`create database ${name} template ${inject('templateName')}`)

@@ -1,39 +1,39 @@
 import pg from 'pg'
 import { onTestFinished } from 'vitest'
 
-/** A look that is under way when the time is over may still come to its end; one that hangs is given up. */
-const lastLookMs = 5_000
+/** Additional time for a check that is running when the time is over. */
+const lastCheckMs = 5_000
 
-/** Waits until `fact` answers with something that is true; fails with `what` when it does not within `withinMs`. */
+/** Waits until `fact` returns a truthy value, and returns the value. Throws an error with `what` after `withinMs`. */
 export async function until<T>(
   what: string,
   fact: () => Promise<T> | T,
   withinMs = 15_000,
 ): Promise<Exclude<T, undefined | null | false>> {
   const deadline = performance.now() + withinMs
-  // To look often is for what comes soon: a look may cost a connection, and there are many tests.
-  for (let lookMs = 10; ; lookMs = Math.min(lookMs * 1.3, 100)) {
+  // The checks become less frequent, because a check may open a connection.
+  for (let pauseMs = 10; ; pauseMs = Math.min(pauseMs * 1.3, 100)) {
     const leftMs = Math.max(0, deadline - performance.now())
-    const found = await within(leftMs + lastLookMs, `To look whether ${what}`, Promise.resolve(fact()))
+    const found = await within(leftMs + lastCheckMs, `The check "${what}"`, Promise.resolve(fact()))
     if (found) return found as Exclude<T, undefined | null | false>
-    if (performance.now() > deadline) throw new Error(`Not within ${withinMs} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, lookMs))
+    if (performance.now() > deadline) throw new Error(`This did not become true within ${withinMs} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }
 
 /**
- * That something stays so for a while, looked at all the time. For what must not happen, and so is no fact to wait for:
- * long enough that it would have happened if it could.
+ * Checks repeatedly that `fact` stays true for `forMs`. For events that must not happen: the time must be long enough that the event would have
+ * happened.
  */
 export async function stays(what: string, fact: () => unknown, forMs: number): Promise<void> {
   const over = performance.now() + forMs
   do {
-    if (!(await fact())) throw new Error(`Not any more: ${what}`)
+    if (!(await fact())) throw new Error(`This is no longer true: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 30))
   } while (performance.now() < over)
 }
 
-/** A promise, and how to resolve it. */
+/** Creates a promise and the function that resolves it. */
 export function gate(): { opened: Promise<void>; open(): void } {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {
@@ -42,7 +42,7 @@ export function gate(): { opened: Promise<void>; open(): void } {
   return { opened, open }
 }
 
-/** What `work` threw, which must be of the class `type`. */
+/** Returns the error that `work` throws, which must be an instance of `type`. */
 export async function caught<T extends Error>(
   type: abstract new (...given: never[]) => T,
   work: Promise<unknown> | (() => unknown),
@@ -56,26 +56,26 @@ export async function caught<T extends Error>(
   throw new Error(`Expected a ${type.name} to be thrown, but nothing was`)
 }
 
-/** A session of plain SQL, closed when the test has finished. */
+/** Opens a SQL session without Holdfast. Closed when the test has finished. */
 export async function sqlSession(url: string, settings: pg.ClientConfig = {}): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, ...settings })
-  // Sessions are terminated on purpose here; the statement that fails says it.
+  // Tests end sessions on purpose. The next statement throws.
   client.on('error', () => {})
   await client.connect()
   onTestFinished(() => client.end().catch(() => {}))
   return client
 }
 
-/** A pool as users have one, ended when the test has finished. */
+/** Creates a pool as users do. Ended when the test has finished. */
 export function sqlPool(settings: pg.PoolConfig): pg.Pool {
   const pool = new pg.Pool(settings)
-  // Its end does not wait for its connections, and their database may be dropped right after it.
+  // end() does not wait for the pool's connections, and the test may drop their database immediately afterwards.
   pool.on('error', () => {})
   onTestFinished(() => pool.end())
   return pool
 }
 
-/** Runs one statement, or several without values, on a connection of its own. */
+/** Runs one statement, or several without values, on a new connection. */
 export async function sql<Row extends object = Record<string, unknown>>(
   url: string,
   text: string,
@@ -91,7 +91,7 @@ export async function sql<Row extends object = Record<string, unknown>>(
   }
 }
 
-/** Settles like the promise, but fails when that takes too long: a test that hangs says where. */
+/** Settles like the promise, or throws after `ms`, so that a hanging test reports where it hangs. */
 export async function within<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
@@ -111,7 +111,7 @@ export interface AdvisoryLock {
   granted: boolean
 }
 
-/** Looks at a database from outside: who holds, who waits, which sessions there are. */
+/** Observes the locks and sessions of a database. */
 export class Witness {
   readonly #url: string
   #client: Promise<pg.Client> | undefined
@@ -120,7 +120,7 @@ export class Witness {
     this.#url = url
   }
 
-  /** Connects anew after the server was away. */
+  /** Runs a query. Connects again if the connection was lost. */
   async query<Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> {
     this.#client ??= this.#connect()
     return (await (await this.#client).query<Row>(text, values)).rows
@@ -137,7 +137,7 @@ export class Witness {
     return connecting
   }
 
-  /** The locks on names, without those that vouch for sessions. */
+  /** Returns the advisory locks on names, without those that represent sessions. */
   locks(): Promise<AdvisoryLock[]> {
     return this.query(`
       select ((classid::bigint << 32) | objid::bigint)::text as key, mode, pid, granted
@@ -147,7 +147,7 @@ export class Witness {
         and database = (select oid from pg_database where datname = current_database())`)
   }
 
-  /** The backends of the instances' own sessions: anchors and parked ones. */
+  /** Returns the process ids of the instances' own sessions: anchors and wait connections. */
   async sessions(instanceId = '%'): Promise<number[]> {
     const rows = await this.query<{ pid: number }>(
       `select pid from pg_stat_activity
@@ -158,7 +158,7 @@ export class Witness {
     return rows.map(({ pid }) => pid)
   }
 
-  /** The backends of the pools that instances open themselves. */
+  /** Returns the process ids of the sessions in pools that instances have opened. */
   async pooledSessions(): Promise<number[]> {
     const rows = await this.query<{ pid: number }>(
       "select pid from pg_stat_activity where application_name = 'holdfast' and datname = current_database()",
@@ -177,10 +177,10 @@ export class Witness {
     await this.query('select pg_terminate_backend($1)', [pid])
   }
 
-  /** Resolves when somebody stands in the server's queue for a name. */
+  /** Waits until `count` sessions wait in the server's queue for a name. */
   async seesWaiter(count = 1): Promise<void> {
     await until(
-      `${count} wait in the queue of the server`,
+      `${count} sessions wait in the server's lock queue`,
       async () => (await this.locks()).filter(({ granted }) => !granted).length >= count,
     )
   }

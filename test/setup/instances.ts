@@ -4,39 +4,39 @@ import { Holdfast, type HoldfastOptions } from '../../src/index.js'
 import { freshDatabase } from './database.js'
 import { sql } from './facts.js'
 
-/** An instance that is closed when the test has finished. */
+/** Opens an instance. Closed when the test has finished. */
 export async function open(options: HoldfastOptions): Promise<Holdfast> {
   const instance = await Holdfast.open(options)
   onTestFinished(() => instance.close())
   return instance
 }
 
-/** Several instances in a namespace of their own. */
+/** Opens several instances in a new namespace. */
 export function openFleet(url: string, size: number, options: Partial<HoldfastOptions> = {}): Promise<Holdfast[]> {
   const namespace = `fleet ${randomBytes(4).toString('hex')}`
   return Promise.all(Array.from({ length: size }, () => open({ url, namespace, ...options })))
 }
 
-/** The address of a database of the test's own, dropped when it has finished. */
+/** Creates a database for one test and returns its URL. Dropped when the test has finished. */
 export async function databaseUrl(): Promise<string> {
   const database = await freshDatabase()
   onTestFinished(() => database.drop())
   return database.url
 }
 
-/** The same, without Holdfast in it. */
+/** Creates a database without Holdfast's schema and returns its URL. */
 export async function emptyDatabaseUrl(): Promise<string> {
   const url = await databaseUrl()
   await sql(url, 'drop schema holdfast cascade')
   return url
 }
 
-/** The address of the same database for a new role, which may log in and no more. Dropped when the test has finished. */
+/** Creates a role that may only log in. Returns the URL of the database for this role. Dropped when the test has finished. */
 export async function roleUrl(url: string, attributes = ''): Promise<{ url: string; role: string }> {
   const role = `holdfast_role_${randomBytes(4).toString('hex')}`
   await sql(url, `create role ${role} login password 'role-secret' ${attributes}`)
   onTestFinished(async () => {
-    // Its rights in this database go with `drop owned`; the database itself may be gone already.
+    // `drop owned` removes the role's rights in this database, which may already be dropped.
     await sql(url, `drop owned by ${role}`).catch(() => {})
     await sql(inject('adminUrl'), `drop role if exists ${role}`)
   })
@@ -46,7 +46,7 @@ export async function roleUrl(url: string, attributes = ''): Promise<{ url: stri
   return { url: address.href, role }
 }
 
-/** The server process of an instance's anchor. */
+/** Returns the id of the server process of an instance's anchor. */
 export async function anchorPid(url: string, instance: Holdfast): Promise<number> {
   const [row] = await sql<{ backend_pid: number }>(url, 'select backend_pid from holdfast.instance where id = $1', [
     instance.id,

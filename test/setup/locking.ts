@@ -1,6 +1,6 @@
 import { sql, until } from './facts.js'
 
-/** How many advisory locks of 64-bit keys are held in the database, by anybody; or of one key alone. */
+/** Returns the number of held advisory locks with 64-bit keys in the database, or with one key. */
 export async function heldLocks(url: string, key?: string): Promise<number> {
   const [row] = await sql<{ count: number }>(url, `select count(*)::int from (${locksOf}) l where granted`, [key])
   return row!.count
@@ -8,18 +8,18 @@ export async function heldLocks(url: string, key?: string): Promise<number> {
 
 /** Waits until `count` sessions wait for the key in the server's queue. */
 export async function untilWaiting(url: string, key: string, count = 1): Promise<void> {
-  await until(`${count} wait for ${key}`, async () => {
+  await until(`${count} sessions wait for ${key}`, async () => {
     const [row] = await sql<{ count: number }>(url, `select count(*)::int from (${locksOf}) l where not granted`, [key])
     return row!.count >= count
   })
 }
 
-/** Waits until nothing is held or waited for in the database. */
+/** Waits until no advisory lock is held in the database. */
 export async function untilNoLocks(url: string): Promise<void> {
   await until('no lock is left', async () => (await heldLocks(url)) === 0)
 }
 
-/** Ends the sessions that hold or await the key, as an administrator would. */
+/** Ends the sessions that hold the key, as an administrator would. */
 export async function terminateHolder(url: string, key: string): Promise<void> {
   await sql(url, `select pg_terminate_backend(pid) from (${locksOf}) l where granted`, [key])
 }

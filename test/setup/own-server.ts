@@ -6,25 +6,25 @@ import { join } from 'node:path'
 import { inject, onTestFinished } from 'vitest'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
 
-/** A server that is initialised, has the template, and does not run. */
+/** A stopped server that is initialised and contains the template database. */
 export interface PreparedServer {
   binDir: string | undefined
   dataDir: string
   templateName: string
 }
 
-/** Starts a copy of it, in a directory that is not there yet: much quicker than to initialise another. */
+/** Starts a copy of the server in a new directory, which is much faster than the initialisation of another server. */
 export function copyServer(
   { binDir, dataDir }: PreparedServer,
   place: string,
   settings: Record<string, string>,
 ): Promise<EmbeddedServer> {
-  // With owner and rights, which the server checks.
+  // The copy keeps owner and permissions, which the server checks.
   execFileSync('cp', ['-a', '--reflink=auto', dataDir, place])
   return startEmbedded({ binDir, dataDir: place, settings })
 }
 
-/** A server of the test's own, to restart or to set otherwise. Stopped and taken away when the test has finished. */
+/** Starts a server for one test, which may restart or configure it. Stopped and removed when the test has finished. */
 export async function ownServer(settings: Record<string, string> = { fsync: 'off' }): Promise<EmbeddedServer> {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-own-'))
   // The server may run as another user.
@@ -38,7 +38,7 @@ export async function ownServer(settings: Record<string, string> = { fsync: 'off
   return server
 }
 
-/** The address of a database of it, with Holdfast in it. */
+/** Creates a database with Holdfast's schema on the server and returns its URL. */
 export function ownDatabase(server: EmbeddedServer, name = 'own'): Promise<string> {
   return server.createDatabase(name, { template: inject('preparedServer').templateName })
 }

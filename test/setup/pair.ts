@@ -8,7 +8,7 @@ import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
 import { sql, until } from './facts.js'
 import { copyServer } from './own-server.js'
 
-/** A primary and the standby that follows it. */
+/** A primary and its streaming standby. */
 export interface Pair {
   readonly primary: EmbeddedServer
   readonly standby: EmbeddedServer
@@ -16,8 +16,8 @@ export interface Pair {
 }
 
 /**
- * Starts both, from two copies of the prepared server: they are one system. `follow` may lead the stream elsewhere, such as
- * through a proxy: it is given the primary, and answers with the port.
+ * Starts a primary and a standby from two copies of the prepared server, which have the same system identifier. `follow` may return another port for
+ * the replication stream, such as the port of a proxy.
  */
 export async function startPair(
   follow: (primary: EmbeddedServer) => Promise<number> | number = ({ port }) => port,
@@ -33,11 +33,11 @@ export async function startPair(
   try {
     const prepared = inject('preparedServer')
     const [one, other] = [join(directory, 'one'), join(directory, 'other')]
-    // A standby must have room for as many connections as its primary had, which the prepared server was.
+    // A standby must have at least the `max_connections` of its primary, and the data is from the prepared server.
     const settings = { fsync: 'off', full_page_writes: 'off', wal_keep_size: '256MB', max_connections: '200' }
     const primary = await copyServer(prepared, one, settings)
     servers.push(primary)
-    // With owner and rights, which the server checks.
+    // The copy keeps owner and permissions, which the server checks.
     execFileSync('cp', ['-a', '--reflink=auto', prepared.dataDir, other])
     const { uid, gid } = statSync(other)
     writeFileSync(join(other, 'standby.signal'), '')
@@ -57,10 +57,10 @@ export async function startPair(
   }
 }
 
-/** Waits until the standby has all that the primary has written until now. */
+/** Waits until the standby has replayed everything that the primary has written so far. */
 export async function catchUp({ primary, standby }: Pair): Promise<void> {
   const [now] = await sql<{ lsn: string }>(primary.url, 'select pg_current_wal_flush_lsn()::text as lsn')
-  await until('the standby has it', async () => {
+  await until('the standby has caught up', async () => {
     const [row] = await sql<{ there: boolean }>(standby.url, 'select pg_last_wal_replay_lsn() >= $1::pg_lsn as there', [
       now!.lsn,
     ])
@@ -68,23 +68,23 @@ export async function catchUp({ primary, standby }: Pair): Promise<void> {
   })
 }
 
-/** The standby becomes a primary, whatever the old one is about. */
+/** Promotes the standby, independent of the state of the old primary. */
 export async function promote({ standby }: Pair): Promise<void> {
   await sql(standby.url, 'select pg_promote(wait => false)')
-  await until('it is a primary', async () => {
+  await until('the standby has become a primary', async () => {
     const [row] = await sql<{ replica: boolean }>(standby.url, 'select pg_is_in_recovery() as replica')
     return !row!.replica
   })
 }
 
-/** The same database, on another server of the system. */
+/** Returns the URL of the same database on another server of the pair. */
 export function samePlace({ port }: EmbeddedServer, url: string): string {
   const address = new URL(url)
   address.port = String(port)
   return address.href
 }
 
-/** One URL of the hosts of all. */
+/** Combines the hosts of several URLs into one URL. */
 export function severalHosts(...urls: string[]): string {
   const hosts = urls.map((url) => new URL(url).host)
   return urls[0]!.replace(hosts[0]!, hosts.join(','))

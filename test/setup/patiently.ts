@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * Opens an instance of a short expiry, which is also the time of each attempt: on a loaded machine, and while a server restarts, one
- * attempt is not enough.
+ * Opens an instance, with several attempts. The expiry also limits each attempt. With a short expiry, one attempt is not enough on a loaded machine
+ * or while the server restarts.
  */
 export async function patiently<T>(open: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + 20_000

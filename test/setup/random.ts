@@ -1,7 +1,7 @@
 import { randomFrom as repeatable } from '../property/random.ts'
 import { fixedSeedOf } from '../property/seed.js'
 
-/** A repeatable stream of numbers from 0 to 1. Print the seed where one test is random. */
+/** Creates a generator that returns the same numbers from 0 to 1 for the same seed. */
 export function randomFrom(seed: number): () => number {
   return repeatable(seed).fraction
 }
@@ -20,9 +20,9 @@ const ranges: [number, number][] = [
   [0x10000, 0x10ffff],
 ]
 
-/** A name of 1 to `most` letters from all over Unicode. */
-export function randomName(random: () => number, most = 40): string {
-  const length = 1 + Math.floor(random() * most)
+/** Returns a random name of 1 to `maxLength` characters of many scripts. */
+export function randomName(random: () => number, maxLength = 40): string {
+  const length = 1 + Math.floor(random() * maxLength)
   const letters = Array.from({ length }, () => {
     const [from, to] = ranges[Math.floor(random() * ranges.length)]!
     return String.fromCodePoint(from + Math.floor(random() * (to - from + 1)))

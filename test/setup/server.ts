@@ -1,8 +1,8 @@
-// One server for the whole run:
-//   HOLDFAST_TEST_URL=postgres://…                       an existing one, as a superuser
-//   HOLDFAST_TEST_PG_BIN=/usr/lib/postgresql/15/bin      another version, started here
+// One server for the whole test run:
+//   HOLDFAST_TEST_URL=postgres://…                       an existing server, as a superuser
+//   HOLDFAST_TEST_PG_BIN=/usr/lib/postgresql/15/bin      the server of another version, started here
 //   neither                                              the embedded PostgreSQL
-// And what it takes to start more of them quickly: see own-server.ts.
+// Also prepares a server that tests can copy quickly (own-server.ts).
 import { chmodSync, mkdtempSync, readFileSync, statfsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,9 +15,9 @@ import { copyServer, type PreparedServer } from './own-server.js'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** A superuser's address of the server's maintenance database. */
+    /** URL of the server's maintenance database, as a superuser. */
     adminUrl: string
-    /** The database that `freshDatabase` clones. */
+    /** Name of the database that `freshDatabase` clones. */
     templateName: string
     preparedServer: PreparedServer
   }
@@ -27,7 +27,7 @@ const templateName = 'holdfast_template'
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const directory = mkdtempSync(join(hasMemory() ? memory : tmpdir(), 'holdfast-run-'))
-  // Servers, and programs of the tests, may run as other users.
+  // Servers and programs of the tests may run as other users.
   chmodSync(directory, 0o1777)
   process.env.TMPDIR = directory
   const given = process.env.HOLDFAST_TEST_URL
@@ -51,11 +51,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
 }
 
 const memory = '/dev/shm'
-const roomy = 6_000_000_000
+const minFreeBytes = 6_000_000_000
 
 /**
- * Whether everything temporary of the run may go to a file system in memory. A thousand databases are made and dropped here,
- * which takes the kernel several times as long on a disk.
+ * Whether temporary files of the run fit into a file system in memory. A run creates and drops a thousand databases, which takes several times as
+ * long on a disk.
  */
 function hasMemory(): boolean {
   try {
@@ -64,23 +64,23 @@ function hasMemory(): boolean {
       .split('\n')
       .map((line) => line.split(' '))
       .findLast(([, place]) => place === memory)
-    return bavail * bsize > roomy && mount !== undefined && !mount[3]!.split(',').includes('noexec')
+    return bavail * bsize > minFreeBytes && mount !== undefined && !mount[3]!.split(',').includes('noexec')
   } catch {
-    return false // No such place here.
+    return false // This system has no such file system.
   }
 }
 
 const settings = {
   max_connections: '200',
   shared_preload_libraries: 'pg_stat_statements',
-  // So that no statement of a test is forgotten for those of others.
+  // Large enough that the statements of other tests do not evict those of a test.
   'pg_stat_statements.max': '50000',
-  // Nothing here outlives the run, and a test of crashes kills processes, never the operating system.
+  // No data is needed after the run, and tests of crashes kill processes and never the operating system.
   fsync: 'off',
   full_page_writes: 'off',
 }
 
-/** Initialised, with the template in it, and stopped: to be copied. */
+/** Initialises a server, creates the template, and stops the server, so that tests can copy it. */
 async function prepareServer(dataDir: string): Promise<PreparedServer> {
   const binDir = process.env.HOLDFAST_TEST_PG_BIN || undefined
   const server = await startEmbedded({ binDir, dataDir, settings })
@@ -92,7 +92,7 @@ async function prepareServer(dataDir: string): Promise<PreparedServer> {
   return { binDir, dataDir, templateName }
 }
 
-/** What every test's database has from the start. */
+/** Installs the extension and Holdfast's schema in the template. */
 async function prepareTemplate(url: string): Promise<void> {
   await query(url, 'create extension if not exists pg_stat_statements')
   const database = openPgPool({ connectionString: url })
@@ -106,7 +106,7 @@ async function makeTemplate(adminUrl: string): Promise<void> {
   const url = new URL(adminUrl)
   url.pathname = `/${templateName}`
   await prepareTemplate(url.href)
-  // A database with a session in it cannot be cloned. Nobody, not even autovacuum, gets in from here on.
+  // A database with a session cannot be cloned. From now on, no session can connect, not even autovacuum.
   await query(adminUrl, `alter database ${templateName} allow_connections false`)
 }
 

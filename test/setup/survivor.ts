@@ -1,5 +1,5 @@
-// A process that has Holdfast open by each kind of driver. Says "ready", and answers each line with "alive" when it can
-// still lock by each. Runs the built package, by itself; see survival.test.ts.
+// A process that opens Holdfast with each kind of driver. It prints "ready", and prints "alive" after each line of input if it can still lock with
+// each driver. It uses the built package. See survival.test.ts.
 import { createInterface } from 'node:readline'
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
@@ -15,11 +15,11 @@ const fleet = await Promise.all([
   Holdfast.open({ url, anchor: 'none' }),
 ])
 
-// An idle connection in every pool, and a parked one beside the anchor.
+// Makes an idle connection in every pool, and a wait connection in addition to the anchor.
 await Promise.all([pool.query('select 1'), sql`select 1`, ...fleet.slice(0, 3).map(({ locks }) => locks.space('idle'))])
-const held = await fleet[0].locks.acquire('parked')
-const waiting = fleet.slice(1, 3).map(({ locks }) => locks.acquire('parked', { mode: 'shared', wait: '20s' }))
-await Promise.all([fleet[1], fleet[2]].map(({ locks }) => locks.tryAcquire('parked', { wait: '300ms' })))
+const held = await fleet[0].locks.acquire('waited for')
+const waiting = fleet.slice(1, 3).map(({ locks }) => locks.acquire('waited for', { mode: 'shared', wait: '20s' }))
+await Promise.all([fleet[1], fleet[2]].map(({ locks }) => locks.tryAcquire('waited for', { wait: '300ms' })))
 await held.release()
 for (const lock of await Promise.all(waiting)) await lock.release()
 console.log('ready')

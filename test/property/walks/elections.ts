@@ -1,11 +1,11 @@
 import type { Random } from '../random.ts'
 import type { Fixture, Walk } from './fixture.ts'
 
-/** An instance campaigns once at a time for a name. */
+/** Names with an active campaign of this process, because an instance may have only one campaign per name. */
 const campaigns = new Set<string>()
 
-/** A campaign for a while. Who leads believes it until its signal says otherwise, or it has led for long enough. */
-export async function step({ holdfast, believe, keep, sleep }: Fixture, walk: Walk, random: Random) {
+/** Campaigns for a while. Records each term as a hold. */
+export async function step({ holdfast, recordHold, pause, sleep }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
   const name = random.pick(names)
   if (campaigns.has(name)) return
@@ -20,7 +20,7 @@ export async function step({ holdfast, believe, keep, sleep }: Fixture, walk: Wa
           return campaign.leads && campaign.term === term
         },
       }
-      return believe(leadership, { schedule, names: [name] }, random, () => keep(walk, random))
+      return recordHold(leadership, { schedule, names: [name] }, random, () => pause(walk, random))
     },
     { preferred: random.chance(0.2) },
   )

@@ -1,16 +1,16 @@
-// What an actor gives to its walk.
+// What an actor provides to the operations of its room.
 import type { setTimeout as sleep } from 'node:timers/promises'
 import type { Holdfast } from 'holdfast'
 import type { Random } from '../random.ts'
 
-/** What is held, as somebody who believes in it sees it. */
-export interface Holding {
+/** Handle of a hold, as its holder sees it. */
+export interface Handle {
   readonly held: boolean
   readonly signal: AbortSignal
   readonly fence: number | undefined
 }
 
-/** What an actor is told when it begins to walk. */
+/** Order to an actor to start its operations. */
 export interface Walk {
   schedule: number
   names: string[]
@@ -19,20 +19,20 @@ export interface Walk {
   flowCount: number
 }
 
-/** A wait, an abort, or neither. */
-export interface Impatience {
+/** Options of a wait that may time out or be aborted. */
+export interface RandomWait {
   options: { wait?: number; signal?: AbortSignal }
-  /** Takes the timer away again. */
-  forget(): void
+  /** Clears the timer of the abort. */
+  clear(): void
 }
 
 export interface Fixture {
   holdfast: Holdfast
-  believe(handle: Holding, facts: object, random: Random, during: () => Promise<void>): Promise<void>
-  keep(walk: Walk, random: Random): Promise<void>
-  impatience(random: Random): Impatience
+  recordHold(handle: Handle, facts: object, random: Random, during: () => Promise<void>): Promise<void>
+  pause(walk: Walk, random: Random): Promise<void>
+  randomWait(random: Random): RandomWait
   sleep: typeof sleep
   write(line: object): void
 }
 
-export type Step = (stage: Fixture, walk: Walk, random: Random) => Promise<void>
+export type Step = (fixture: Fixture, walk: Walk, random: Random) => Promise<void>

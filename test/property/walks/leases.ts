@@ -2,10 +2,10 @@ import type { HoldfastError, LeaseOptions } from 'holdfast'
 import type { Random } from '../random.ts'
 import type { Fixture, Walk } from './fixture.ts'
 
-/** One lease; at times extended in the middle, at times for less than it had. */
-export async function step({ holdfast, believe, keep, impatience }: Fixture, walk: Walk, random: Random) {
+/** Acquires one lease. Sometimes extends it, by more or less time than it had. */
+export async function step({ holdfast, recordHold, pause, randomWait }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
-  const { options: given, forget } = impatience(random)
+  const { options: given, clear } = randomWait(random)
   const options: LeaseOptions & typeof given = { ...given, ttl: random.pick([1_000, 1_500, 2_000]) }
   if (random.chance(0.1)) options.minHold = random.below(60)
   try {
@@ -13,16 +13,16 @@ export async function step({ holdfast, believe, keep, impatience }: Fixture, wal
     const name = random.pick(names)
     const lease = await (tries ? holdfast.leases.tryAcquire(name, options) : holdfast.leases.acquire(name, options))
     if (!lease) return
-    await believe(lease, { schedule, names: [name], lasting: true }, random, async () => {
-      await keep(walk, random)
+    await recordHold(lease, { schedule, names: [name], lasting: true }, random, async () => {
+      await pause(walk, random)
       if (!random.chance(0.2)) return
       await lease.extend(random.pick([1_000, 1_200, 2_000])).catch(isNoLoss)
-      await keep(walk, random)
+      await pause(walk, random)
     })
     await lease.release()
     if (random.chance(0.05)) await lease.release()
   } finally {
-    forget()
+    clear()
   }
 }
 

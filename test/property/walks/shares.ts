@@ -3,20 +3,20 @@ import type { Random } from '../random.ts'
 import type { Fixture, Walk } from './fixture.ts'
 
 const resources = ['a', 'b', 'c', 'd', 'e']
-/** An instance takes part once at a time in a division. */
+/** Names with an active assignment of this process, because an instance may have only one per name. */
 const assigned = new Set<string>()
 
-/** A round of work that is divided, or an assignment for a while. */
-export async function step({ holdfast, believe, keep, sleep }: Fixture, walk: Walk, random: Random) {
+/** Takes part in a round, or holds an assignment for a while. */
+export async function step({ holdfast, recordHold, pause, sleep }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
   const name = random.pick(names)
   const tend = (resource: string, owned: OwnedResource) =>
-    believe(owned, { schedule, names: [`${name}/${resource}`] }, random, () => keep(walk, random))
+    recordHold(owned, { schedule, names: [`${name}/${resource}`] }, random, () => pause(walk, random))
   if (assigned.has(name) || random.chance(0.6)) {
     const round = random.chance(0.5) ? { round: `${schedule}/${random.below(20)}` } : { window: random.below(500) }
     const waitForOthers = random.chance(0.7)
     await holdfast.shares.each(name, resources, tend, { ...round, concurrency: 2, waitForOthers }).catch((error) => {
-      // Whoever does not stay tells what it lost; whoever stays begins it again.
+      // A call that does not wait for others throws for lost resources. A call that waits starts their work again.
       if (waitForOthers || error.code !== 'RESOURCES_FAILED') throw error
     })
     return

@@ -1,4 +1,4 @@
-// All commands of the command line, read off its own definitions.
+// Lists all commands of the command line, read from its own definitions.
 import type { Command } from 'commander'
 import { makeProgram } from '../../src/cli/program.js'
 
@@ -8,7 +8,7 @@ export interface Verb {
   readonly command: Command
 }
 
-/** Those that do something; not the nouns, nor what tells about commands. */
+/** Commands that perform an action. Nouns, `help` and hidden commands are not included. */
 export const verbs: readonly Verb[] = verbsOf(makeProgram(), [])
 
 function verbsOf(command: Command, words: readonly string[]): Verb[] {

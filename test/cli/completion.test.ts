@@ -26,8 +26,8 @@ afterAll(async () => {
 })
 
 /**
- * What `look` answers as soon as it tells names of the database: on a busy machine they may take longer than who presses a
- * key waits for them, and then there are none.
+ * Returns the result of `look` as soon as it contains names from the database. On a busy machine the query may take longer than
+ * the completion waits. The result then has no names.
  */
 async function withNames(names: readonly string[], look: () => Promise<string[]>): Promise<string[]> {
   return until('names of the database', async () => {
@@ -36,14 +36,14 @@ async function withNames(names: readonly string[], look: () => Promise<string[]>
   })
 }
 
-/** The candidates for the last of these words. */
+/** Returns the candidates for the last of these words. */
 async function candidates(...words: string[]): Promise<string[]> {
   const { status, stdout } = await run(['__complete', '--', ...words], env)
   expect(status).toBe(0)
   return stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0]!]))
 }
 
-test('completes nouns, verbs, options, values and names, each in its place', async () => {
+test('completion suggests nouns, verbs, options, values and names, each in its place', async () => {
   const [nouns, verbs, helped, options, states, assigned, names, elsewhere, unknown, given] = await Promise.all([
     candidates('lo'),
     candidates('lock', ''),
@@ -70,7 +70,7 @@ test('completes nouns, verbs, options, values and names, each in its place', asy
   expect(given).toEqual(['--jsonl'])
 })
 
-test('leaves files to the shell, and is silent where there is no database', async () => {
+test('completion leaves files to the shell, and prints nothing without a database', async () => {
   const [file, command, nowhere] = await Promise.all([
     run(['__complete', '--', 'work', ''], env),
     run(['__complete', '--', 'lock', 'run', 'x', '--', ''], env),
@@ -81,7 +81,7 @@ test('leaves files to the shell, and is silent where there is no database', asyn
   expect(nowhere).toEqual({ status: 0, stdout: '', stderr: '' })
 })
 
-test('knows no other shell', async () => {
+test('completion refuses an unknown shell and suggests a similar one', async () => {
   const { status, stderr } = await run(['completion', 'bsh'])
   expect(stderr).toBe('holdfast: Expected the shell to be "bash" or "zsh" or "fish", got "bsh"\nDid you mean bash?\n')
   expect(status).toBe(2)
@@ -97,7 +97,7 @@ async function inShell(shell: string, options: string[], names: readonly string[
   })
 }
 
-/** How one starts each, as bare as may be, and has it complete words. */
+/** Command that starts each shell without configuration, and the line that installs the completion. */
 const shells = {
   bash: ['bash --norc -i', 'source <(holdfast completion bash)'],
   zsh: ['zsh -f -i', 'autoload -Uz compinit; compinit -u -D; source <(holdfast completion zsh)'],
@@ -112,11 +112,11 @@ const here = Object.keys(shells).filter(
   (shell) => process.platform === 'linux' && has(shell),
 ) as (keyof typeof shells)[]
 
-test(`Tab, pressed in ${here.join(', ')}, completes a verb and a name, and the line runs`, {
+test(`Tab in ${here.join(', ')} completes a verb and a name, and the line runs`, {
   timeout: longMs,
 }, async () => {
   const absent = Object.keys(shells).filter((shell) => !here.some((one) => one === shell))
-  if (absent.length > 0) console.warn(`Nobody presses Tab in ${absent.join(', ')}: not here.`)
+  if (absent.length > 0) console.warn(`Tab is not tested in ${absent.join(', ')}: not installed.`)
   await Promise.all(here.map(pressTab))
 })
 
@@ -128,7 +128,7 @@ async function pressTab(shell: keyof typeof shells): Promise<void> {
   await keyboard.says(/[$#>] /)
   keyboard.type(`${setUp}; echo rea""dy\n`)
   await keyboard.says(/ready/)
-  // On a busy machine names may take longer than who presses a key waits for them, and then there are none.
+  // On a busy machine the query for names may take longer than the completion waits. Then press Tab again.
   await until('the name is completed', async () => {
     const before = keyboard.stdout.length
     const shows = (pattern: RegExp, ms?: number) =>
@@ -144,13 +144,13 @@ async function pressTab(shell: keyof typeof shells): Promise<void> {
   await keyboard.ended
 }
 
-/** Without what moves the cursor and paints. */
+/** Removes the sequences that move the cursor and set colours. */
 function plain(bytes: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with control characters
   return bytes.replace(/\x1b(\[[?\d;]*[A-Za-z]|\][^\x07]*\x07|[=>]|\(B)/g, '')
 }
 
-test.runIf(has('bash'))('in bash, also behind a colon, and without evaluating a name', async () => {
+test.runIf(has('bash'))('completion in bash works after a colon and does not evaluate a name', async () => {
   const press = (line: string) => `COMP_LINE=${line}; COMP_POINT=\${#COMP_LINE}; COMP_WORDS=(holdfast); _holdfast
 printf '%s\\n' "\${COMPREPLY[@]}" --`
   const answers = await inShell(
@@ -174,7 +174,7 @@ ls`,
   expect(files).toBe('holdfast')
 })
 
-test.runIf(has('zsh'))('in zsh', async () => {
+test.runIf(has('zsh'))('completion in zsh suggests names, verbs and files', async () => {
   const answers = await inShell(
     'zsh',
     ['-f'],
@@ -188,7 +188,7 @@ words=(holdfast work '') CURRENT=3; _holdfast`,
   expect(answers).toEqual(['invoice\\:42:', 'show:show who holds a name, and who waits for it', 'files'])
 })
 
-test.runIf(has('fish'))('in fish', async () => {
+test.runIf(has('fish'))('completion in fish suggests verbs, names and files', async () => {
   const answers = await inShell(
     'fish',
     ['--no-config'],

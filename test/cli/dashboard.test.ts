@@ -9,10 +9,10 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-/** Each command is a process: seconds where nothing else runs, more where much does. */
+/** Each command is a process, which takes seconds on an idle machine and longer on a busy one. */
 const patient = { timeout: 90_000 }
 
-test('serves this machine until it is interrupted', patient, async () => {
+test('holdfast dashboard serves this machine until it is interrupted', patient, async () => {
   const env = { DATABASE_URL: database.url }
   const running = start(['dashboard', '--port', '0', '--read-only', '--json'], env)
   await running.says(/\}\n$/)
@@ -21,14 +21,14 @@ test('serves this machine until it is interrupted', patient, async () => {
   expect(await (await fetch(url)).text()).toContain('<base href="./" />')
   const taken = await run(['dashboard', '--port', new URL(url).port], env)
   expect(taken).toMatchObject({ status: 1, stdout: '', stderr: expect.stringContaining('is already in use') })
-  // A page that is open does not keep it.
+  // An open page does not keep the process alive.
   const page = await fetch(`${url}api/live?view=audit`)
   running.process.kill('SIGINT')
   expect(await running.ended).toMatchObject({ status: 0, stderr: expect.stringContaining('(read-only)') })
   await page.text()
 })
 
-test('needs a database with Holdfast in it, and an address of this machine', async () => {
+test('holdfast dashboard requires a reachable database and an address of this machine', async () => {
   const nowhere = await run(['dashboard', '--port', '0'], { DATABASE_URL: 'postgres://app:s3cret@127.0.0.1:1/app' })
   expect(nowhere).toMatchObject({ status: 4, stdout: '' })
   expect(nowhere.stderr).not.toContain('s3cret')

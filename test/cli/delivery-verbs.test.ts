@@ -40,7 +40,7 @@ async function json(args: readonly string[]) {
   return JSON.parse(stdout)
 }
 
-test('delivery ls lists the latest, by state and by prefix', async () => {
+test('delivery ls lists the latest deliveries, by state and by prefix', async () => {
   const listed = (...more: string[]) => run(['delivery', 'ls', ...more], env)
   const [all, prefixed, others, lost, few, none] = await Promise.all([
     json(['delivery', 'ls']),
@@ -69,7 +69,7 @@ test('delivery ls lists the latest, by state and by prefix', async () => {
   expect(none.stderr).toBe('No deliveries found.\n')
 })
 
-test('delivery show tells the answer, or why there is none', async () => {
+test('delivery show prints the answer, or why there is none', async () => {
   const shown = (key: string, ...more: string[]) => run(['delivery', 'show', key, ...more], env)
   const other = ['--namespace', 'other']
   const [done, large, bytes, failed, running, binary, old] = await Promise.all([
@@ -96,19 +96,19 @@ test('delivery show tells the answer, or why there is none', async () => {
 })
 
 describe('delivery forget', () => {
-  test('must be confirmed, and lets the next one run', async () => {
+  test('delivery forget must be confirmed, and lets the next delivery run', async () => {
     const { status, stderr } = await run(['delivery', 'forget', 'stripe:1'], env)
     expect(stderr).toContain('The next delivery with this key runs again')
     expect(stderr).toContain('Nothing was done: forgetting a delivery must be confirmed')
     expect(status).toBe(2)
-    const asked = startOnTerminal(['delivery', 'forget', 'stripe:1'], env)
-    await asked.says(/Forget this delivery\? \[y\/N\]/)
-    asked.type('y\r')
-    expect((await asked.ended).status).toBe(0)
+    const prompt = startOnTerminal(['delivery', 'forget', 'stripe:1'], env)
+    await prompt.says(/Forget this delivery\? \[y\/N\]/)
+    prompt.type('y\r')
+    expect((await prompt.ended).status).toBe(0)
     expect(await runner.once.run('stripe:1', () => 'again')).toEqual({ status: 'done', value: 'again' })
   })
 
-  test('not while it is being run; of a dead runner it may be', async () => {
+  test('delivery forget refuses a running delivery, but accepts a delivery whose runner is dead', async () => {
     const refused = await run(['delivery', 'forget', 'stripe:3', '--yes', '--json'], env)
     expect(refused.status).toBe(3)
     expect(fits('delivery-forget', JSON.parse(refused.stdout))).toEqual({ forgotten: null })

@@ -1,4 +1,4 @@
-// The proof of the demo can fail: each kind of wrong effect is counted by the promise that it breaks, and by no other.
+// Tests that the proof of the demo can fail: exactly one invariant detects each kind of wrong effect.
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -8,7 +8,7 @@ import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 let database: FreshDatabase
 let pool: pg.Pool
 
-/** A company where all is well. */
+/** SQL that creates a company without violations. */
 const well = `
 alter table "order" alter id restart;
 alter table customer alter id restart;
@@ -46,9 +46,9 @@ insert into exchange_rate (rate, fence, written_by) values (1, 3, 'Ada'), (1, 4,
 
 beforeAll(async () => {
   database = await freshDatabase()
-  // One session, so that a transaction of the test is where everything is asked.
+  // The pool has one session, so that all queries run in the transaction of the test.
   pool = new pg.Pool({ connectionString: database.url, max: 1, options: '-c search_path=company' })
-  // Its end does not wait for its connection, and the database is dropped after it.
+  // `pool.end()` does not wait until the connection has closed. `database.drop()` then ends the connection.
   pool.on('error', () => {})
   const tables = readFileSync(new URL('../../src/demo/company/company.sql', import.meta.url), 'utf8')
   await pool.query(`create schema company; ${tables}`)
@@ -60,7 +60,7 @@ afterAll(async () => {
 beforeEach(() => pool.query(`begin; ${well}`).then(() => {}))
 afterEach(() => pool.query('rollback').then(() => {}))
 
-async function broken(): Promise<Record<string, number>> {
+async function violationsByInvariant(): Promise<Record<string, number>> {
   const verdicts = await prove(pool, 'holdfast', 'default')
   expect(verdicts.filter(({ checked }) => checked === 0)).toEqual([])
   const found = verdicts.filter(({ violations }) => violations > 0)
@@ -68,8 +68,8 @@ async function broken(): Promise<Record<string, number>> {
   return Object.fromEntries(found.map(({ invariant, violations }) => [invariant, violations]))
 }
 
-test('nothing is wrong where all is well', async () => {
-  expect(await broken()).toEqual({})
+test('the proof finds no violation in a correct company', async () => {
+  expect(await violationsByInvariant()).toEqual({})
 })
 
 test.each([
@@ -78,76 +78,76 @@ test.each([
     'an earlier holder writes late',
     "insert into exchange_rate (rate, fence, written_by) values (1, 3, 'Ada')",
   ],
-  ['holders ≤ 1', 'two write in one term', "insert into indexed (document, term, written_by) values (4, 9, 'Ada')"],
+  [
+    'holders ≤ 1',
+    'two instances write in one term',
+    "insert into indexed (document, term, written_by) values (4, 9, 'Ada')",
+  ],
   [
     'no update is lost',
-    'two have read one balance',
+    'two writers have read the same balance',
     "insert into entry (number, amount, balance, fence, written_by) values (2, 1, 11, 3, 'Ada')",
   ],
   ['one run per tick', 'a night has two reports', "insert into report values ('2030-01-01 00:00:10Z', 2, 3, 'Ada')"],
   [
     'one run per tick',
-    'a night has no report, and no reason',
+    'a night has no report and no recorded reason',
     "insert into report values ('2030-01-01 00:00:30Z', 1, 3, 'Ada')",
   ],
   ['one effect per delivery', 'an event is booked twice', "insert into booking values ('evt_1', 2, 'Ben')"],
-  ['one effect per delivery', 'what the provider was told is not there', "insert into acknowledged values ('evt_2')"],
+  ['one effect per delivery', 'an acknowledged event has no booking', "insert into acknowledged values ('evt_2')"],
   [
     'permits ≤ limit',
-    'a customer has two exports at once',
+    'a customer has two exports at the same time',
     "insert into export values (2, '2030-01-01 00:00:01.5Z', '2030-01-01 00:00:03Z', 'Ada'); delete from export where customer = 3",
   ],
   [
     'permits ≤ limit',
-    'four exports at once',
+    'four exports run at the same time',
     "insert into export values (4, '2030-01-01 00:00:01.5Z', '2030-01-01 00:00:03Z', 'Ada')",
   ],
   [
     'no gap and no double',
-    'a number is given twice',
+    'a number is assigned twice',
     "insert into building (city, number, written_by) values ('Cusco', 1, 'Ben')",
   ],
   [
     'no gap and no double',
-    'a number is left out',
+    'a number is skipped',
     "insert into building (city, number, written_by) values ('Cusco', 3, 'Ben')",
   ],
   ['every job ends once', 'an order has two invoices', "insert into invoice values (1, 11, 2, 6, 'Ben')"],
   ['every job ends once', 'a job is lost', 'delete from holdfast.job where id > 14'],
   [
     'every job ends once',
-    'a job is in two places',
+    'a job exists twice',
     "select holdfast.enqueue('invoices', 'write-invoice', '{\"order\": 1}')",
   ],
-  ['every job ends once', 'a job is done, and its effect is not there', 'delete from invoice'],
-  [
-    'every job ends once',
-    'an effect is there before its job is done',
-    "insert into invoice values (2, 12, 1, 7, 'Ben')",
-  ],
+  ['every job ends once', 'a job is done but its effect is missing', 'delete from invoice'],
+  ['every job ends once', 'an effect exists before its job is done', "insert into invoice values (2, 12, 1, 7, 'Ben')"],
   [
     'workflows keep their order',
-    'a step begins before the one that it waits for has ended',
+    'a step begins before the step that it waits for has ended',
     "update step set began_at = '2030-01-01 00:00:00.5Z' where step = 'contract'",
   ],
-])('%s: %s', async (invariant, _, wrong) => {
+])('the invariant "%s" detects that %s', async (invariant, _, wrong) => {
   await pool.query(wrong)
-  expect(await broken()).toEqual({ [invariant]: 1 })
+  expect(await violationsByInvariant()).toEqual({ [invariant]: 1 })
 })
 
-test('a night without a report is right when there is a reason for it', async () => {
+test('the proof accepts a night without a report if a reason is recorded', async () => {
   await pool.query(`
     insert into report values ('2030-01-01 00:00:40Z', 1, 3, 'Ada');
     insert into holdfast.gap values
       (holdfast.lock_key('default', 'schedule/nightly-report'), '2030-01-01 00:00:20Z', '2030-01-01 00:00:30Z', 2, 'missed')`)
-  expect(await broken()).toEqual({})
+  expect(await violationsByInvariant()).toEqual({})
 })
 
-test('mails by lanes: two at once may be, three not', async () => {
+test('the proof accepts two mails of one lane at the same time, but not three', async () => {
   const mail = `insert into step values (0, 'mail', 'example.com', '2030-01-01 00:00:01.5Z', '2030-01-01 00:00:02Z', 'Ada')`
   const account = `insert into step values (0, 'account', null, '2030-01-01 00:00:00Z', '2030-01-01 00:00:01Z', 'Ada')`
   await pool.query(`${account}; ${mail}`)
-  expect(await broken()).toEqual({})
+  expect(await violationsByInvariant()).toEqual({})
   await pool.query(mail)
-  expect(await broken()).toEqual({ 'permits ≤ limit': 1 })
+  expect(await violationsByInvariant()).toEqual({ 'permits ≤ limit': 1 })
 })

@@ -6,10 +6,10 @@ import { sql, until } from '../setup/facts.js'
 import { type Running, start, startOnTerminal } from './program.js'
 import { fits, fitsRow } from './schemas.js'
 
-// They are long, and mostly wait: so all of them run at once.
+// The parts are long and mostly wait, so they all run at the same time.
 const longMs = 120_000
 
-/** With this seed one instance is killed and another frozen as early as may be. */
+/** With this seed, the demo kills one instance and freezes another as early as possible. */
 const seed = '39'
 
 interface Row {
@@ -17,14 +17,16 @@ interface Row {
   proof: { invariant: string; checked: number; violations: number; example: string | null }[] | null
 }
 
-test('the demo', { timeout: longMs }, async () => {
-  await Promise.all([provesInADatabaseOfOurs(), tellsWhatIsWrong(), endsWithCtrlC(), endsWhenKilled()])
+test('the demo proves its invariants, reports a violation, and leaves nothing behind after Ctrl-C or SIGKILL', {
+  timeout: longMs,
+}, async () => {
+  await Promise.all([provesInGivenDatabase(), reportsViolation(), endsWithCtrlC(), endsWhenKilled()])
 })
 
-async function provesInADatabaseOfOurs(): Promise<void> {
+async function provesInGivenDatabase(): Promise<void> {
   const { url, drop } = await freshDatabase()
   const running = start(['demo', '--url', url, '--instances', '3', '--seed', seed, '--jsonl'], {}, longMs)
-  const told = () => {
+  const progress = () => {
     const rows: Row[] = running.stdout
       .split('\n')
       .slice(0, -1)
@@ -32,24 +34,24 @@ async function provesInADatabaseOfOurs(): Promise<void> {
     return { events: new Set(rows.map(({ event }) => event)), proof: rows.findLast((row) => row.proof)?.proof }
   }
   const wanted = ['opened', 'tick', 'report', 'elected', 'killed', 'frozen', 'taken-over']
-  const isWhole = ({ events, proof }: ReturnType<typeof told>) =>
+  const isWhole = ({ events, proof }: ReturnType<typeof progress>) =>
     wanted.every((event) => events.has(event)) && proof?.every(({ checked }) => checked > 0)
-  await until('everything has happened, and every invariant has something to be counted', () => isWhole(told()), longMs)
+  await until('every event has occurred and every invariant has checked something', () => isWhole(progress()), longMs)
   running.process.kill('SIGTERM')
   const { status, stderr } = await running.ended
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  const { events, proof } = told()
+  const { events, proof } = progress()
   expect([...events].filter((event) => event === 'violation' || event === 'died')).toEqual([])
   expect(proof!.map(({ violations }) => violations)).toEqual(proof!.map(() => 0))
   expect(await sql(url, "select from pg_namespace where nspname like 'holdfast_demo%'")).toEqual([])
   await drop()
 }
 
-async function tellsWhatIsWrong(): Promise<void> {
+async function reportsViolation(): Promise<void> {
   const { url, drop } = await freshDatabase()
   const running = start(['demo', '--url', url, '--instances', '2', '--json'], {}, longMs)
   await until(
-    'something was written',
+    'the indexer has written a row',
     () =>
       sql(url, 'select from holdfast_demo_company.indexed limit 1').then(
         ({ length }) => length > 0,
@@ -69,7 +71,7 @@ async function tellsWhatIsWrong(): Promise<void> {
 
 async function endsWithCtrlC(): Promise<void> {
   const running = startOnTerminal(['demo', '--instances', '2'], {}, longMs)
-  await says(running, 'have joined')
+  await untilPrinted(running, 'have joined')
   const left = await traces(running)
   running.type('\x03')
   const { status, stdout } = await running.ended
@@ -80,17 +82,17 @@ async function endsWithCtrlC(): Promise<void> {
 
 async function endsWhenKilled(): Promise<void> {
   const running = start(['demo', '--instances', '3', '--seed', seed], {}, longMs)
-  await says(running, 'is frozen')
+  await untilPrinted(running, 'is frozen')
   const left = await traces(running)
   running.process.kill('SIGKILL')
   await nothingIsLeft(left)
 }
 
-function says(running: Running, text: string): Promise<true> {
-  return until(`the demo says "${text}"`, () => running.stdout.includes(text), longMs)
+function untilPrinted(running: Running, text: string): Promise<true> {
+  return until(`the demo prints "${text}"`, () => running.stdout.includes(text), longMs)
 }
 
-/** What the demo has started, and where its server keeps its data. */
+/** Returns the processes that the demo has started and the data directory of its server. */
 async function traces({ pid, stdout }: Running): Promise<{ processes: Process[]; directory: string }> {
   const [url] = /postgres:\/\/\S+\/demo/.exec(stdout)!
   const [row] = await sql<{ directory: string }>(url, "select current_setting('data_directory') as directory")
@@ -100,6 +102,10 @@ async function traces({ pid, stdout }: Running): Promise<{ processes: Process[];
 
 async function nothingIsLeft({ processes, directory }: Awaited<ReturnType<typeof traces>>): Promise<void> {
   expect(processes.length).toBeGreaterThan(10)
-  await until('all its processes have ended', () => stillRunning(listProcesses(), processes).length === 0, longMs)
-  await until('its data is gone', () => !existsSync(directory), longMs)
+  await until(
+    'all processes of the demo have ended',
+    () => stillRunning(listProcesses(), processes).length === 0,
+    longMs,
+  )
+  await until('the data directory is removed', () => !existsSync(directory), longMs)
 }

@@ -25,26 +25,29 @@ async function query(url: string, sql: string): Promise<Record<string, unknown>>
 }
 
 describe('dev', () => {
-  test.each(['SIGINT', 'SIGTERM'] as const)('prints an URL that works, and leaves nothing after %s', async (signal) => {
-    const running = start(['dev'])
-    const [, url] = await running.says(/^(postgres:\S+)\n$/)
-    const { dir } = await query(url!, "select current_setting('data_directory') as dir")
-    const { pid } = await query(url!, 'select pg_backend_pid() as pid')
-    expect(existsSync(dir as string)).toBe(true)
-    running.process.kill(signal)
-    const { status, stdout, stderr } = await running.ended
-    expect({ status, stdout }).toEqual({ status: 0, stdout: `${url}\n` })
-    expect(stderr).toContain(`data in ${dir}`)
-    expect(existsSync(dir as string)).toBe(false)
-    await eventually(() => isAlive(pid as number)).toBe(false)
-    await expect(query(url!, 'select')).rejects.toThrow()
-  })
+  test.each(['SIGINT', 'SIGTERM'] as const)(
+    'dev prints a working URL and leaves nothing behind after %s',
+    async (signal) => {
+      const running = start(['dev'])
+      const [, url] = await running.says(/^(postgres:\S+)\n$/)
+      const { dir } = await query(url!, "select current_setting('data_directory') as dir")
+      const { pid } = await query(url!, 'select pg_backend_pid() as pid')
+      expect(existsSync(dir as string)).toBe(true)
+      running.process.kill(signal)
+      const { status, stdout, stderr } = await running.ended
+      expect({ status, stdout }).toEqual({ status: 0, stdout: `${url}\n` })
+      expect(stderr).toContain(`data in ${dir}`)
+      expect(existsSync(dir as string)).toBe(false)
+      await eventually(() => isAlive(pid as number)).toBe(false)
+      await expect(query(url!, 'select')).rejects.toThrow()
+    },
+  )
 
-  test('keeps the data where it was told to', async () => {
+  test('dev keeps the data in the directory given by --data-dir or HOLDFAST_DATA_DIR', async () => {
     const place = mkdtempSync(join(tmpdir(), 'holdfast-dev-'))
     leftovers.push(() => rmSync(place, { recursive: true, force: true }))
     const dataDir = join(place, 'data')
-    // Run by root, the server runs as somebody else, who must be able to come there.
+    // If root runs this test, the server runs as another user, who must be able to enter this directory.
     chmodSync(place, 0o755)
     const first = start(['dev', '--json'], { HOLDFAST_DATA_DIR: dataDir })
     await first.says(/}\n$/)
@@ -60,7 +63,7 @@ describe('dev', () => {
     await second.ended
   })
 
-  test('says on which port it cannot listen', async () => {
+  test('dev reports the port that another process already uses', async () => {
     const running = start(['dev'])
     const [, port] = await running.says(/:(\d+)\/postgres\n$/)
     const { status, stdout, stderr } = await run(['dev', '--port', port!])
@@ -70,7 +73,7 @@ describe('dev', () => {
     await running.ended
   })
 
-  test('says what to install when there is no embedded PostgreSQL', async () => {
+  test('dev shows what to install if embedded PostgreSQL is missing', async () => {
     const place = mkdtempSync(join(tmpdir(), 'holdfast-bare-'))
     leftovers.push(() => rmSync(place, { recursive: true, force: true }))
     cpSync(join(root, 'dist'), join(place, 'dist'), { recursive: true })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession } from '../setup/facts.js'
-import { type Ended, run, startOnTerminal } from './program.js'
+import { type ExitResult, run, startOnTerminal } from './program.js'
 import { fits, fitsRow } from './schemas.js'
 
 let database: FreshDatabase
@@ -12,13 +12,13 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-const doctor = (args: string[] = [], more: NodeJS.ProcessEnv = {}): Promise<Ended> =>
+const doctor = (args: string[] = [], more: NodeJS.ProcessEnv = {}): Promise<ExitResult> =>
   run(['doctor', ...args], { ...env, ...more })
 
 const spoil = () =>
   sql(database.url, 'drop index if exists holdfast.tick_done; alter table holdfast.worker reset (fillfactor)')
 
-test('says that all is well, and how much was looked at', async () => {
+test('doctor exits with 0 and shows the number of checks if nothing is wrong', async () => {
   const nothing = 'None of the findings can be fixed with --fix.\n'
   const well = 'All is well: 16 checks made.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
@@ -30,7 +30,7 @@ test('says that all is well, and how much was looked at', async () => {
   })
 })
 
-test('says what is wrong, piped, as JSON and line by line, and ends with 3', async () => {
+test('doctor prints its findings as text, JSON and JSON lines and exits with 3', async () => {
   await spoil()
   const [piped, json, lines] = await Promise.all([doctor(), doctor(['--json']), doctor(['--jsonl'])])
   const fixed = "create index concurrently tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra"
@@ -50,33 +50,36 @@ test('says what is wrong, piped, as JSON and line by line, and ends with 3', asy
   expect(rows).toEqual(JSON.parse(json.stdout).findings)
 })
 
-test.runIf(process.platform === 'linux')('is grouped on a terminal, the worst first, within 80 columns', async () => {
-  await spoil()
-  const { status, stdout } = await startOnTerminal(['doctor'], { ...env, NO_COLOR: '1' }).ended
-  const lines = stdout.split('\r\n')
-  expect(status).toBe(3)
-  expect(lines.filter((line) => /^[A-Z]+$/.test(line))).toEqual(['WRONG', 'NOTE'])
-  expect(lines).toContain('  indexes-differ: missing')
-  expect(lines).toContain('  found   The index tick_done on tick is missing.')
-  expect(lines).toContain('  fix     Create the index. Other sessions can still write. (use --fix to apply)')
-  // SQL is there to be copied.
-  expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
-  expect(stdout).toContain('16 checks made: 1 wrong, 1 note.')
-})
+test.runIf(process.platform === 'linux')(
+  'doctor groups its findings on a terminal, the worst first, within 80 columns',
+  async () => {
+    await spoil()
+    const { status, stdout } = await startOnTerminal(['doctor'], { ...env, NO_COLOR: '1' }).ended
+    const lines = stdout.split('\r\n')
+    expect(status).toBe(3)
+    expect(lines.filter((line) => /^[A-Z]+$/.test(line))).toEqual(['WRONG', 'NOTE'])
+    expect(lines).toContain('  indexes-differ: missing')
+    expect(lines).toContain('  found   The index tick_done on tick is missing.')
+    expect(lines).toContain('  fix     Create the index. Other sessions can still write. (use --fix to apply)')
+    // Lines of SQL may be longer, because users copy them.
+    expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
+    expect(stdout).toContain('16 checks made: 1 wrong, 1 note.')
+  },
+)
 
-test('--fix does nothing unasked', async () => {
+test('doctor --fix changes nothing without confirmation', async () => {
   await spoil()
   const { status, stdout, stderr } = await doctor(['--fix'])
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
   expect(stderr).toContain('This will fix:\n  indexes-differ: missing\n    create index concurrently tick_done')
   expect(stderr).toContain('Nothing was done: fixing must be confirmed')
-  const asked = startOnTerminal(['doctor', '--fix'], env)
-  await asked.says(/Apply these fixes\? \[y\/N\]/)
-  asked.type('no\n')
-  expect((await asked.ended).status).toBe(1)
+  const prompt = startOnTerminal(['doctor', '--fix'], env)
+  await prompt.says(/Apply these fixes\? \[y\/N\]/)
+  prompt.type('no\n')
+  expect((await prompt.ended).status).toBe(1)
 })
 
-test('--fix fixes, and says what is left', { timeout: 60_000 }, async () => {
+test('doctor --fix fixes the findings and reports which findings remain', { timeout: 60_000 }, async () => {
   await spoil()
   const { status, stdout, stderr } = await doctor(['--fix', '--yes', '--json'])
   expect(fits('doctor', JSON.parse(stdout))).toMatchObject({
@@ -90,14 +93,14 @@ test('--fix fixes, and says what is left', { timeout: 60_000 }, async () => {
     /Done: indexes-differ: missing\nDone: storage-differs: worker\nAll is well: 16 checks made\.\n$/,
   )
   expect(status).toBe(0)
-  // What is not installed yet is, and then looked at.
+  // If Holdfast is not installed, --fix installs it and then runs the checks.
   const other = await doctor(['--fix', '--yes', '--schema', 'not there'])
   expect(other.stderr).toBe(
     "This will fix:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 16 checks made.\n",
   )
 })
 
-test.runIf(process.platform === 'linux')('--fix tells on a terminal how far the server is', async () => {
+test.runIf(process.platform === 'linux')('doctor --fix shows the progress of the server on a terminal', async () => {
   await spoil()
   const writer = await sqlSession(database.url)
   await writer.query('begin; lock table holdfast.tick in row exclusive mode')
@@ -109,7 +112,7 @@ test.runIf(process.platform === 'linux')('--fix tells on a terminal how far the 
   expect(status).toBe(0)
 })
 
-test('its options are checked, and its way is told by the environment, too', async () => {
+test('doctor validates its options and also reads them from environment variables', async () => {
   const { status, stderr } = await doctor([], { HOLDFAST_PATIENCE: 'long' })
   expect({ status, stderr }).toEqual({
     status: 2,

@@ -1,4 +1,4 @@
-// Who waits for whom, over everything that can be waited for, as the command line tells it.
+// Tests the wait-for graph that the command line prints, for everything that can be waited for.
 import { expect, onTestFinished, test } from 'vitest'
 import { pause } from '../../src/base/index.js'
 import { DeadlockError, defineJob, type Holdfast } from '../../src/index.js'
@@ -17,12 +17,12 @@ function observe(url: string): () => Promise<WaitGraph> {
   return () => observer.graph()
 }
 
-/** Something that waits until its instance closes. */
+/** Starts a wait that ends when its instance closes. */
 function waits(promise: Promise<unknown>): void {
   promise.catch(() => {})
 }
 
-/** Resolves for all once it has been called by as many. */
+/** Returns a function whose calls all resolve after `count` calls. */
 function meetingOf(count: number): () => Promise<void> {
   const { opened, open } = gate()
   return () => {
@@ -31,13 +31,13 @@ function meetingOf(count: number): () => Promise<void> {
   }
 }
 
-/** Both take one name and want the other's; answers with how that ended. */
+/** Runs the sides at the same time. Each holds one name and waits for the name of the other. Returns how each side ended. */
 async function crossing(...sides: ((whenHeld: () => Promise<void>) => Promise<unknown>)[]) {
   const meet = meetingOf(sides.length)
   return Promise.allSettled(sides.map((side) => side(meet)))
 }
 
-/** Holds a name by lock or lease while it does some work, as every application does. */
+/** Holds a name with a lock or a lease while `what` runs. */
 const holding = (instance: Holdfast, room: 'locks' | 'leases', name: string, what: () => Promise<unknown>) =>
   room === 'locks' ? instance.locks.with(name, what) : instance.leases.with(name, what)
 
@@ -49,13 +49,16 @@ const nested =
       return holding(instance, inner, second, async () => 'went on')
     })
 
-function told({ names }: WaitGraph, { isCertain, sides }: Cycle): string {
+function describeCycle({ names }: WaitGraph, { isCertain, sides }: Cycle): string {
   const label = (id: string) => names.find((name) => name.id === id)!.label
   const steps = sides.map(({ holds, waitsFor }) => `${label(holds)} > ${label(waitsFor)}`)
   return `${isCertain ? 'deadlock' : 'possible'}: ${steps.sort().join(', ')}`
 }
 
-/** Each line is a node or an edge of what was made a node before, with nothing unquoted; no more of the language is used. */
+/**
+ * Checks that each line is a node or an edge between nodes of earlier lines, with all text quoted. The output uses no other DOT
+ * syntax.
+ */
 function expectDot(text: string): void {
   const lines = text.trimEnd().split('\n')
   expect([lines[0], lines[1], lines.at(-1)]).toEqual(['digraph holdfast {', '  rankdir=LR', '}'])
@@ -71,7 +74,7 @@ function expectDot(text: string): void {
   }
 }
 
-test('a deadlock is named while it lasts: over a lease and a lock, over leases, over connections of one instance', async () => {
+test('graph shows a deadlock while it lasts: between a lease and a lock, between leases, and between connections of one instance', async () => {
   const url = await databaseUrl()
   const graph = observe(url)
   const [a, b] = [await open({ url }), await open({ url })]
@@ -88,9 +91,9 @@ test('a deadlock is named while it lasts: over a lease and a lock, over leases, 
   void ended.then(() => {
     isOver = true
   })
-  await until('each is named', async () => {
+  await until('the graph has shown each deadlock', async () => {
     const found = await graph()
-    for (const cycle of found.cycles) named.add(told(found, cycle))
+    for (const cycle of found.cycles) named.add(describeCycle(found, cycle))
     return named.size === 3 || isOver
   })
   console.info(`Named after ${Math.round(performance.now() - begin)} ms`)
@@ -99,52 +102,54 @@ test('a deadlock is named while it lasts: over a lease and a lock, over leases, 
     'deadlock: left > right, right > left',
     'deadlock: x > y, y > x',
   ])
-  // And the library ends it: one side fails, the other goes on.
+  // The library then ends each deadlock: one side fails and the other side continues.
   for (const outcomes of await ended) {
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected')
     expect(failed.map(({ reason }) => reason)).toEqual([expect.any(DeadlockError)])
   }
-  await until('nothing is left of it', async () => (await graph()).names.length === 0)
+  await until('the graph is empty', async () => (await graph()).names.length === 0)
 })
 
-test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
+test('graph shows who waits for whom, for every kind of name and in every format', { timeout: 120_000 }, async () => {
   const url = await databaseUrl()
   const graph = observe(url)
   const [a, b, c] = [await open({ url }), await open({ url }), await open({ url })]
 
-  // Two connections of one instance: one has what the other waits for, or different calls do.
+  // One instance holds two names and waits for both. One call may wait for itself, or different calls may hold and wait.
   await c.locks.acquire(['left', 'right'])
   for (const name of ['left', 'right']) waits(c.locks.acquire(name))
 
-  // In a queue behind another who waits.
+  // c waits in a queue behind another waiter.
   await b.locks.with('report', () => {})
   const psql = await sqlSession(url, { application_name: 'psql' })
   await psql.query("select pg_advisory_lock_shared(holdfast.lock_key('default', 'report'))")
   const writer = await sqlSession(url, { application_name: 'psql' })
   waits(writer.query("select pg_advisory_lock(holdfast.lock_key('default', 'report'))"))
-  await until('the writer waits', async () => (await graph()).names.some(({ label }) => label === 'report'))
+  await until('the graph shows that the writer waits', async () =>
+    (await graph()).names.some(({ label }) => label === 'report'),
+  )
   waits(c.locks.acquire('report', { mode: 'shared' }))
 
   // Permits.
   await a.limits.acquire('gpu', { max: 2, weight: 2 })
   waits(b.limits.acquire('gpu', { max: 2, wait: '1m' }))
-  await until('it waits', async () => (await a.limits.usage('gpu')).waiters.length === 1)
+  await until('b waits for a permit', async () => (await a.limits.usage('gpu')).waiters.length === 1)
   waits(c.limits.acquire('gpu', { max: 2, weight: 2, wait: '1m' }))
 
-  // Lanes, and jobs that wait for jobs.
+  // Lanes, and jobs that wait for other jobs.
   const working = gate()
   onTestFinished(working.open)
   const job = defineJob('ship', { run: () => working.opened })
   work(a, [job])
   const first = await b.jobs.enqueue(job, null, { lane: 'shop:7' })
-  await until('it runs', async () => (await b.jobs.find(first.id))?.state === 'running')
+  await until('the first job runs', async () => (await b.jobs.find(first.id))?.state === 'running')
   const workflow = await b.jobs.enqueueWorkflow((flow) => {
-    const parked = flow.add(job, null, { lane: 'shop:7' })
-    flow.add(job, null, { after: [parked] })
+    const blocked = flow.add(job, null, { lane: 'shop:7' })
+    flow.add(job, null, { after: [blocked] })
   })
-  const [parked, after] = workflow.jobs.map(({ id }) => id)
+  const [blocked, after] = workflow.jobs.map(({ id }) => id)
 
-  // A name that is kept by nobody, and an election.
+  // A lease that its minimum hold keeps after the release, a lease with a holder, and an election.
   const kept = await a.leases.tryAcquire("o'clock", { minHold: '10m' })
   await kept!.release()
   waits(b.leases.acquire("o'clock"))
@@ -152,12 +157,12 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   waits(b.leases.acquire('etl'))
   for (const instance of [a, b, c]) instance.elections.campaign('indexer', ({ signal }) => pause(600_000, signal))
 
-  // Many behind one name, of whom only some are shown.
+  // Twelve sessions wait for one name. The tree shows only some of them.
   const crowd = await Promise.all(Array.from({ length: 12 }, () => sqlSession(url)))
   await a.locks.acquire('crowd')
   for (const one of crowd) waits(one.query('select pg_advisory_lock($1::bigint)', [a.locks.key('crowd')]))
 
-  const seen = await until('all is seen, and has lasted', async () => {
+  const seen = await until('the graph shows every name, every waiter and a cycle', async () => {
     const now = await graph()
     const isCrowded = now.names.some(({ label, waits }) => label === 'crowd' && waits.length === 12)
     return isCrowded && now.names.length === 10 && now.cycles.length > 0 && now
@@ -175,8 +180,8 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
     return `${kind} ${label}: ${has} < ${waitsFor}${waiting === waits.length ? '' : ' …'}`
   })
   expect(sketch.filter((line) => !/^election|^lock crowd/.test(line)).sort()).toEqual([
-    `job ship: job ${parked} < job ${after}`,
-    'lane shop:7: a < job '.concat(String(parked)),
+    `job ship: job ${blocked} < job ${after}`,
+    'lane shop:7: a < job '.concat(String(blocked)),
     'lease etl: a < b',
     "lease o'clock: nobody < b",
     'limit gpu: a < b c',
@@ -188,7 +193,7 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
     { behind: null, mode: 'exclusive' },
     { behind: report.waits[0]!.participant, mode: 'shared' },
   ])
-  expect(seen.cycles.map((cycle) => told(seen, cycle))).toEqual(['possible: left > right, right > left'])
+  expect(seen.cycles.map((cycle) => describeCycle(seen, cycle))).toEqual(['possible: left > right, right > left'])
 
   const env = { DATABASE_URL: url }
   const { stdout: tree, status } = await run(['graph'], env)
@@ -208,7 +213,7 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   expect(tree).toMatch(/^[ │]*└─ 2 candidates$/m)
   expect(tree).toMatch(/^[ │]*└─ and 2 more waiting$/m)
   expect(tree).toMatch(
-    new RegExp(`job ${parked} \\(ship\\) waits for .*\\n.*its end\\n.*job ${after} \\(ship\\) waits for `),
+    new RegExp(`job ${blocked} \\(ship\\) waits for .*\\n.*its end\\n.*job ${after} \\(ship\\) waits for `),
   )
 
   const narrow = startOnTerminal(['graph'], env)
@@ -234,8 +239,8 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   const { stdout: dot } = await run(['graph', '--format', 'dot'], env)
   expectDot(dot)
   expect(dot).toContain('[color="red", style="dashed"]')
-  // A job that is waited for and does not run is one node, without an edge to itself.
-  expect(dot.match(new RegExp(`^  "job ${parked}" \\[`, 'gm'))).toHaveLength(1)
+  // A waiting job that another job waits for is one node, without an edge to itself.
+  expect(dot.match(new RegExp(`^  "job ${blocked}" \\[`, 'gm'))).toHaveLength(1)
   expect(dot).not.toMatch(/("[^"]+") -> \1/)
   const limit = seen.names.find(({ kind }) => kind === 'limit')!
   expect(dot).toContain(`"${limit.id}" -> "${a.id}"`)

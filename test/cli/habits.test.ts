@@ -1,4 +1,4 @@
-// The habits that every command has, whatever it does. A new command needs a line in the table.
+// Tests the rules that every command follows. A new command needs a line in the table.
 import { fileURLToPath } from 'node:url'
 import { type Command, CommanderError } from 'commander'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -9,10 +9,10 @@ import { Holdfast } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { typescript } from '../setup/typescript.js'
 import { verbs } from './commands.js'
-import { type Ended, run, runAlone, startProgram } from './program.js'
+import { type ExitResult, run, runAlone, startProgram } from './program.js'
 import { fits, fitsLine, hasRows, schemaOf } from './schemas.js'
 
-/** What to say to a command in a database where hardly anything is, and the exit code of that. */
+/** Arguments for each command in an almost empty database, and the expected exit code. */
 const table: Record<string, { args?: string[]; status: number; needsDatabase?: false }> = {
   'lock run': { args: ['habit', '--', 'true'], status: 0 },
   'lock ls': { status: 0 },
@@ -56,10 +56,10 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   bench: { args: ['--seconds', '0.1'], status: 0 },
   completion: { args: ['bash'], status: 0, needsDatabase: false },
 }
-/** They run until they are interrupted, and have tests of their own. */
+/** Commands that run until they are interrupted. They have their own tests. */
 const endless = ['dashboard', 'demo', 'dev']
 
-/** Some sixty processes: seconds where nothing else runs, more where much does. */
+/** The tests start about 60 processes, which takes seconds on an idle machine and longer on a busy one. */
 const patient = { timeout: 120_000 }
 
 const nowhere = 'postgres://app:s3cret@127.0.0.1:1/app'
@@ -79,11 +79,11 @@ afterAll(async () => {
 
 const named = verbs.map(({ words, command }) => ({ name: words.join(' '), words, command }))
 
-test('every command stands in the table, and has its habits tested', () => {
+test('every command has a line in the table of this test', () => {
   expect([...Object.keys(table), ...endless].sort()).toEqual(named.map(({ name }) => name).sort())
 })
 
-/** A few at a time. */
+/** Runs the checks, four at a time. */
 async function ofAll(cases: readonly string[], check: (name: string) => Promise<void>): Promise<void> {
   const left = [...cases]
   const next = async (): Promise<void> => {
@@ -92,56 +92,60 @@ async function ofAll(cases: readonly string[], check: (name: string) => Promise<
   await Promise.all([next(), next(), next(), next()])
 }
 
-function say(name: string, env: NodeJS.ProcessEnv, ...options: string[]): Promise<Ended> {
+function runCommand(name: string, env: NodeJS.ProcessEnv, ...options: string[]): Promise<ExitResult> {
   const { args = [] } = table[name]!
   return run([...name.split(' '), ...options, ...args], env)
 }
 
-/** What these print is no data of ours. */
+/** Commands whose stdout comes from other programs or is not JSON. */
 const printOthers = ['lock run', 'work', 'completion']
 
-test('with --json and --jsonl, each prints what its schema says, and ends with its code', patient, async () => {
-  const env = { DATABASE_URL: database.url }
-  const failures: unknown[] = []
-  await ofAll(Object.keys(table), async (name) => {
-    const document = await say(name, env, '--json')
-    // To measure takes seconds; its rows go the way of all.
-    const lines = name === 'bench' ? undefined : await say(name, env, '--jsonl')
-    for (const { status, stdout, stderr } of [document, lines ?? document]) {
-      const hasColour = `${stdout}${stderr}`.includes('\x1b')
-      if (status !== table[name]!.status || hasColour) failures.push({ name, status, stdout, stderr })
-    }
-    if (printOthers.includes(name)) return
-    const schema = schemaOf(name.split(' '))
-    if (document.stdout !== '') fits(schema, JSON.parse(document.stdout))
-    if (!lines) return
-    const documents = lines.stdout.split('\n').slice(0, -1)
-    for (const line of documents) fitsLine(schema, JSON.parse(line))
-    // One document, or none, is the same in either form.
-    if (!hasRows(schema))
-      expect({ name, documents: documents.length }).toEqual({ name, documents: document.stdout === '' ? 0 : 1 })
-  })
-  expect(failures).toEqual([])
-})
-
 test(
-  'without a database each ends with 4, blames the database, and keeps the password to itself',
+  'every command prints what its schema describes with --json and --jsonl, and exits with the expected code',
   patient,
   async () => {
-    const cases = Object.keys(table).filter((name) => table[name]!.needsDatabase !== false)
+    const env = { DATABASE_URL: database.url }
     const failures: unknown[] = []
-    await ofAll(cases, async (name) => {
-      const { status, stdout, stderr } = await say(name, { DATABASE_URL: nowhere })
-      const isTold = stderr.startsWith('holdfast: The database cannot be reached') && !stderr.includes('s3cret')
-      // The command that it runs has the codes from 0 up.
-      const code = name === 'lock run' ? 125 : 4
-      if (status !== code || stdout !== '' || !isTold) failures.push({ name, status, stdout, stderr })
+    await ofAll(Object.keys(table), async (name) => {
+      const document = await runCommand(name, env, '--json')
+      // A benchmark takes seconds, so it runs only once.
+      const lines = name === 'bench' ? undefined : await runCommand(name, env, '--jsonl')
+      for (const { status, stdout, stderr } of [document, lines ?? document]) {
+        const hasColour = `${stdout}${stderr}`.includes('\x1b')
+        if (status !== table[name]!.status || hasColour) failures.push({ name, status, stdout, stderr })
+      }
+      if (printOthers.includes(name)) return
+      const schema = schemaOf(name.split(' '))
+      if (document.stdout !== '') fits(schema, JSON.parse(document.stdout))
+      if (!lines) return
+      const documents = lines.stdout.split('\n').slice(0, -1)
+      for (const line of documents) fitsLine(schema, JSON.parse(line))
+      // A command without rows prints the same document, or none, in both formats.
+      if (!hasRows(schema))
+        expect({ name, documents: documents.length }).toEqual({ name, documents: document.stdout === '' ? 0 : 1 })
     })
     expect(failures).toEqual([])
   },
 )
 
-test('what lists prints fields between tabs where it is piped', patient, async () => {
+test(
+  'every command exits with 4 if the database is unreachable, and does not print the password',
+  patient,
+  async () => {
+    const cases = Object.keys(table).filter((name) => table[name]!.needsDatabase !== false)
+    const failures: unknown[] = []
+    await ofAll(cases, async (name) => {
+      const { status, stdout, stderr } = await runCommand(name, { DATABASE_URL: nowhere })
+      const isReported = stderr.startsWith('holdfast: The database cannot be reached') && !stderr.includes('s3cret')
+      // `lock run` exits with 125, because the command that it runs uses the low codes.
+      const code = name === 'lock run' ? 125 : 4
+      if (status !== code || stdout !== '' || !isReported) failures.push({ name, status, stdout, stderr })
+    })
+    expect(failures).toEqual([])
+  },
+)
+
+test('every ls command prints tab-separated fields if stdout is piped', patient, async () => {
   const lists = named.filter(({ name }) => name.endsWith(' ls'))
   await ofAll(
     lists.map(({ name }) => name),
@@ -157,7 +161,7 @@ test('what lists prints fields between tabs where it is piped', patient, async (
 })
 
 describe.each(named)('$name', ({ words, command }) => {
-  test('has examples of itself, which its help starts with, and tells the variable of each option', () => {
+  test(`${words.join(' ')} has examples of itself, and its help shows the variable of each option`, () => {
     const examples = examplesOf(command)
     expect(examples.length).toBeGreaterThan(0)
     for (const example of examples) expect(example).toContain(`holdfast ${words.join(' ')}`)
@@ -170,7 +174,7 @@ describe.each(named)('$name', ({ words, command }) => {
     expect(`${command.summary()}${command.description()}`).not.toBe('')
   })
 
-  test('refuses an option that it does not know, and tells which may have been meant', async () => {
+  test(`${words.join(' ')} refuses an unknown option and suggests a similar one`, async () => {
     const program = makeProgram()
     const complaint = await program.parseAsync([...words, '--jsno'], { from: 'user' }).catch((error) => error)
     expect(complaint).toBeInstanceOf(CommanderError)
@@ -186,7 +190,7 @@ const choices = named.flatMap(({ words, command }) =>
   }),
 )
 
-test('where an option is one of a few words, others are refused, and what was meant is told', patient, async () => {
+test('every option with a fixed set of values refuses other values and lists the valid ones', patient, async () => {
   await ofAll(
     choices.map((_, at) => String(at)),
     async (at) => {
@@ -200,22 +204,24 @@ test('where an option is one of a few words, others are refused, and what was me
   )
 })
 
-/** A command whose every action does nothing: words are only taken apart. */
+/** Replaces every action with a function that does nothing, so that words are only parsed. */
 function inert(command: Command): Command {
   for (const inner of command.commands) inert(inner)
   return command.commands.length > 0 ? command : command.action(() => {})
 }
 
-/** The words of a line as a shell would give them, up to a pipe or a redirection. */
+/** Returns the words of a line as a shell splits them, up to a pipe or a redirection. */
 function wordsOf(line: string): string[] {
-  const ours = /(?:^|\| |<\()holdfast (.*?)(?: \| | >>? |\)$|$)/.exec(line)![1]!
-  return [...ours.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, bare]) => single ?? double ?? bare!)
+  const ownWords = /(?:^|\| |<\()holdfast (.*?)(?: \| | >>? |\)$|$)/.exec(line)![1]!
+  return [...ownWords.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+    ([, single, double, bare]) => single ?? double ?? bare!,
+  )
 }
 
 const lines = [...named.map(({ command }) => command), makeProgram(), ...makeProgram().commands].flatMap(examplesOf)
 
-test.each([...new Set(lines)])('the example makes a command: %s', async (line) => {
-  // The words after -- are asked for in those of the process.
+test.each([...new Set(lines)])('the example is a valid command line: %s', async (line) => {
+  // `lock run` looks for the words after -- in process.argv.
   const argv = process.argv
   process.argv = [...argv, ...wordsOf(line)]
   try {
@@ -225,9 +231,9 @@ test.each([...new Set(lines)])('the example makes a command: %s', async (line) =
   }
 })
 
-test('the reference is what the definitions say', { timeout: 90_000 }, async () => {
+test('the generated reference matches the definitions of the commands', { timeout: 90_000 }, async () => {
   const script = fileURLToPath(new URL('../../scripts/reference/index.ts', import.meta.url))
-  // It compiles everything.
+  // The check compiles the whole project.
   const checking = startProgram(process.execPath, [...typescript, script, '--check'], {}, undefined, 80_000)
   expect(await checking.ended).toEqual({ status: 0, stdout: '', stderr: '' })
 })

@@ -40,7 +40,7 @@ async function json(args: readonly string[]) {
   return JSON.parse(stdout)
 }
 
-test('instance show tells what it holds and runs', { timeout: 60_000 }, async () => {
+test('instance show prints what the instance holds and runs', { timeout: 60_000 }, async () => {
   const ends = gate()
   const lock = await holder.locks.acquire('held')
   const lease = await holder.leases.acquire('leased')
@@ -48,14 +48,14 @@ test('instance show tells what it holds and runs', { timeout: 60_000 }, async ()
   const permit = await holder.limits.acquire('export', { max: 3, weight: 2 })
   const campaign = holder.elections.campaign('indexer', () => ends.opened)
   const schedule = holder.schedules.add('invoices', { every: '7d' }, () => ends.opened)
-  await until('it can be run', async () => await holder.schedules.run('invoices').catch(() => null))
-  await until('it runs', async () => (await sql(database.url, 'select from holdfast.delivery')).length === 1)
-  await until('it leads', async () => (await holder.elections.leader('indexer')) !== null)
+  await until('the schedule accepts a run', async () => await holder.schedules.run('invoices').catch(() => null))
+  await until('the delivery runs', async () => (await sql(database.url, 'select from holdfast.delivery')).length === 1)
+  await until('the instance leads', async () => (await holder.elections.leader('indexer')) !== null)
   await until(
     'a tick runs',
     async () => (await sql(database.url, "select from holdfast.tick where state = 'running'")).length === 1,
   )
-  const [shown, told, listed] = await Promise.all([
+  const [shown, printed, listed] = await Promise.all([
     json(['instance', 'show', holder.id]),
     run(['instance', 'show', holder.id], env),
     json(['instance', 'ls']),
@@ -72,27 +72,27 @@ test('instance show tells what it holds and runs', { timeout: 60_000 }, async ()
     runs: [{ name: 'invoices', extra: true }],
     jobs: [],
   })
-  expect(told.stdout).toContain(`process\t${process.pid} on `)
+  expect(printed.stdout).toContain(`process\t${process.pid} on `)
   for (const fact of [
     'holds\t2 permits of export',
     'leads\tindexer',
     'runs\tinvoices, its tick \\S+Z',
     'runs\tdelivery key',
   ]) {
-    expect(told.stdout).toMatch(new RegExp(`^${fact}, for `, 'm'))
+    expect(printed.stdout).toMatch(new RegExp(`^${fact}, for `, 'm'))
   }
   expect(fits('instance-ls', listed)).toMatchObject([{ id: holder.id, alive: true, state: 'open' }])
   ends.open()
   await Promise.all([delivery, lock.release(), lease.release(), permit.release(), campaign.close(), schedule.close()])
 })
 
-test('instance drain: holdfast work ends with 0 when what it runs has ended, and the rest goes to others', {
+test('instance drain lets holdfast work finish its job and exit with 0, and another worker runs the next job', {
   timeout: 60_000,
 }, async () => {
   const slow = defineJob('slow', { run: (_: string) => 'elsewhere' })
   const working = start(['work', join(directory, 'jobs.mjs'), '--concurrency', '1'], env)
   const first = await holder.jobs.enqueue(slow, join(directory, 'end'))
-  await until('it runs', async () => (await holder.jobs.find(first.id))?.state === 'running', 30_000)
+  await until('the first job runs', async () => (await holder.jobs.find(first.id))?.state === 'running', 30_000)
   const { instance } = (await holder.jobs.find(first.id))!
   const next = await holder.jobs.enqueue(slow, join(directory, 'end'))
   const [busy, idle] = await Promise.all([instance!, holder.id].map((id) => json(['instance', 'show', id])))
@@ -102,7 +102,7 @@ test('instance drain: holdfast work ends with 0 when what it runs has ended, and
   const draining = start(['instance', 'drain', instance!, '--wait', '--within', '1m', '--json'], env)
   draining.process.stdin!.end()
   await until(
-    'it drains',
+    'the instance drains',
     async () => {
       const [row] = await sql<{ state: string }>(database.url, 'select state from holdfast.instance where id = $1', [
         instance,
@@ -120,11 +120,11 @@ test('instance drain: holdfast work ends with 0 when what it runs has ended, and
   expect(await holder.jobs.find(first.id)).toMatchObject({ state: 'done', result: 'done', failed: 0 })
   expect((await holder.jobs.find(next.id))!.state).toBe('ready')
   const worker = holder.jobs.work([slow])
-  await until('another runs it', async () => (await holder.jobs.find(next.id))?.result === 'elsewhere')
+  await until('another worker runs the next job', async () => (await holder.jobs.find(next.id))?.result === 'elsewhere')
   await worker.close()
 })
 
-test('instance drain of one that was drained, of one that is gone, and of none', { timeout: 60_000 }, async () => {
+test('instance drain reports that an instance is drained, gone or unknown', { timeout: 60_000 }, async () => {
   const other = await Holdfast.open({ url: database.url })
   const dead = await Holdfast.open({ url: database.url, expiry: '2s' })
   await dead.close()
@@ -134,7 +134,7 @@ test('instance drain of one that was drained, of one that is gone, and of none',
      select 'dead', 'default', -7, 'far', 1, '0.0.1', 2000, 'none', generation, 1 from holdfast.server_generation`,
   )
   expect(await other.drain()).toBe(true)
-  // One whose session vouches for it until it ends, and who does not hear that it is asked.
+  // An instance whose session proves that it is alive until the session ends. It does not receive the drain request.
   const session = await sqlSession(database.url)
   await session.query('select pg_advisory_lock(holdfast.session_class(), -8)')
   await sql(
@@ -145,7 +145,7 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   )
   const waiting = run(['instance', 'drain', 'mortal', '--wait', '--json'], env)
   await until(
-    'it is asked',
+    'the drain is requested',
     async () =>
       (await sql(database.url, "select from holdfast.instance where id = 'mortal' and state = 'drain-requested'"))
         .length,
@@ -163,12 +163,12 @@ test('instance drain of one that was drained, of one that is gone, and of none',
     run(['instance', 'drain', 'never'], env),
     run(['instance', 'ls'], env),
   ])
-  const [tooLong, halfAMoment] = await Promise.all([
+  const [tooLong, halfAMillisecond] = await Promise.all([
     run(['instance', 'drain', other.id, '--within', '30d'], env),
     run(['instance', 'drain', other.id, '--within', '0.5ms'], env),
   ])
   expect(tooLong).toMatchObject({ status: 2, stderr: expect.stringContaining('at most 24d') })
-  expect(halfAMoment).toMatchObject({ status: 0, stderr: expect.stringContaining('is already drained.') })
+  expect(halfAMillisecond).toMatchObject({ status: 0, stderr: expect.stringContaining('is already drained.') })
   expect(again).toMatchObject({
     status: 0,
     stderr: expect.stringContaining('is already drained.\nThe instance is drained.\n'),
@@ -178,12 +178,12 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   expect(none).toMatchObject({ status: 3, stderr: expect.stringContaining('There is no instance "never"') })
   expect(listed.stdout).toContain(`${other.id}\tdrained\t`)
   expect(listed.stdout).toContain('dead\tgone\t')
-  // Another version that is gone takes no part.
+  // A dead instance of another version causes no warning.
   expect(listed.stderr).toBe('')
   await other.close()
 })
 
-test('instance drain --wait of one that is killed, and whose row another sweeps meanwhile', {
+test('instance drain --wait reports an instance that is killed and whose row another process deletes meanwhile', {
   timeout: 60_000,
 }, async () => {
   const session = await sqlSession(database.url)
@@ -194,15 +194,15 @@ test('instance drain --wait of one that is killed, and whose row another sweeps 
      select 'killed', 'default', -9, 'far', 1, '0.0.1', 60000, 'none', generation, 1 from holdfast.server_generation`,
   )
   const waiting = run(['instance', 'drain', 'killed', '--wait'], env)
-  const isAsked = "select from holdfast.instance where id = 'killed' and state = 'drain-requested'"
-  await until('it is asked', async () => (await sql(database.url, isAsked)).length)
+  const drainRequested = "select from holdfast.instance where id = 'killed' and state = 'drain-requested'"
+  await until('the drain is requested', async () => (await sql(database.url, drainRequested)).length)
   await session.query('select pg_advisory_unlock_all()')
   const [killed] = await sql<{ at: Date }>(database.url, 'select clock_timestamp() as at')
-  await until('its end was seen', async () => {
-    const looks = `select from pg_stat_activity
+  await until('the command has queried the instance after its end', async () => {
+    const finishedQueries = `select from pg_stat_activity
       where datname = current_database() and application_name = 'holdfast command line'
         and query_start > $1 and state = 'idle'`
-    return (await sql(database.url, looks, [killed!.at])).length
+    return (await sql(database.url, finishedQueries, [killed!.at])).length
   })
   await sql(database.url, "delete from holdfast.instance where id = 'killed'")
   expect(await waiting).toMatchObject({

@@ -42,7 +42,7 @@ const hold = defineJob('hold', {
 })
 
 describe('job ls', () => {
-  test('lists what runs, what is ready in its order, what waits and what has ended', async () => {
+  test('job ls lists running jobs, ready jobs in their order, waiting jobs and ended jobs', async () => {
     const ended = await holdfast.jobs.enqueue(mail, { to: 'done' })
     const buried = await holdfast.jobs.enqueue(fail, null)
     await drain(holdfast, [mail, fail])
@@ -77,7 +77,7 @@ describe('job ls', () => {
     expect(await ids('--namespace', 'nobody')).toEqual([])
   })
 
-  test('gives lines of JSON, or fields between tabs; says on stderr when there are more', async () => {
+  test('job ls prints JSON lines or tab-separated fields, and reports on stderr that more jobs exist', async () => {
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     const { stdout: lines } = await run(['job', 'ls', '--jsonl'], env)
     expect(fitsRow('job-ls', JSON.parse(lines))).toMatchObject({ id, kind: 'mail' })
@@ -94,7 +94,7 @@ describe('job ls', () => {
     })
   })
 
-  test.runIf(process.platform === 'linux')('is a table on a terminal, which fits', async () => {
+  test.runIf(process.platform === 'linux')('job ls prints a table that fits the terminal', async () => {
     await holdfast.jobs.enqueue(fail, null)
     await drain(holdfast, [fail])
     await holdfast.jobs.enqueue(defineJob('a-rather-long-name/'.repeat(9), { run: () => {} }), null)
@@ -111,7 +111,7 @@ describe('job ls', () => {
     [['--state', 'redy'], 'Expected --state to be "ready" or "running" or', 'Did you mean ready?'],
     [['--limit', '0'], 'Expected --limit to be a whole number between 1 and 10000, got "0"'],
     [['--stat', 'ready'], "unknown option '--stat'", 'Did you mean --state?'],
-  ])('%j is a usage error', async (options, ...complaint) => {
+  ])('job ls with %j is a usage error', async (options, ...complaint) => {
     const { status, stdout, stderr } = await run(['job', 'ls', ...options], env)
     expect(stderr.startsWith(`holdfast: ${complaint[0]}`)).toBe(true)
     if (complaint[1]) expect(stderr.split('\n')[1]).toBe(complaint[1])
@@ -120,7 +120,7 @@ describe('job ls', () => {
 })
 
 describe('job show', () => {
-  test('tells all about a job that failed', async () => {
+  test('job show prints all details of a failed job', async () => {
     const { id } = await holdfast.jobs.enqueue(fail, { some: 'input' }, { priority: -1 })
     await drain(holdfast, [fail])
     expect(await json(['job', 'show', String(id)])).toMatchObject({
@@ -148,7 +148,7 @@ describe('job show', () => {
     expect(status).toBe(0)
   })
 
-  test('tells why one waits, and what came of one', async () => {
+  test('job show prints why a job waits, and the result of a job', async () => {
     const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
     const shown = await run(['job', 'show', String(waiting.id)], env)
     expect(shown.stdout).toMatch(/^state\twaiting: the job is waiting for its time, until 20.*Z$/m)
@@ -163,7 +163,7 @@ describe('job show', () => {
     )
   })
 
-  test('tells that no worker has the kind of a job, as the list does; and which jobs have to end before', async () => {
+  test('job show and job ls report that no worker handles the kind of a job, and which jobs must end first', async () => {
     const first = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     const second = await holdfast.jobs.enqueue(mail, { to: 'bob' }, { after: [first] })
     const stateOf = async () => {
@@ -187,7 +187,7 @@ describe('job show', () => {
     ])
   })
 
-  test('of a job that is not there is exit code 3; of what is no id, 2', async () => {
+  test('job show exits with 3 for a missing job and with 2 for an invalid id', async () => {
     expect(await run(['job', 'show', '999999999'], env)).toEqual({
       status: 3,
       stdout: '',
@@ -201,7 +201,7 @@ describe('job show', () => {
 })
 
 describe('job add', () => {
-  test('enqueues, and prints the id', async () => {
+  test('job add enqueues a job and prints its id', async () => {
     const { stdout, stderr, status } = await run(['job', 'add', 'post', 'mail', '{"to": "ada"}'], env)
     expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
     expect(await holdfast.jobs.find(Number(stdout))).toMatchObject({
@@ -214,7 +214,7 @@ describe('job add', () => {
     expect(await drain(holdfast, [mail])).toMatchObject([{ result: { sent: 'ada' } }])
   })
 
-  test('takes a delay or a moment, a priority, and JSON from stdin', async () => {
+  test('job add accepts a delay or a time, a priority, and JSON from stdin', async () => {
     const { id } = (await json(['job', 'add', 'post', 'mail', '--delay', '10m', '--priority', '-3'])) as { id: number }
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'waiting', input: null, priority: -3 })
     const dated = await run(['job', 'add', 'post', 'mail', '1', '--run-at', '2099-12-24T18:00+01:00'], env)
@@ -230,7 +230,7 @@ describe('job add', () => {
     [['1', '--run-at', 'tomorrow'], 'Expected --run-at to be a time with a time zone, such as 2030-01-31T18:00Z'],
     [['1', '--run-at', '2030-01-31T18:00'], 'Expected --run-at to be a time with a time zone'],
     [['1', '--delay', '1h', '--run-at', '2030-01-31T18:00Z'], 'Expected --delay or --run-at, got both'],
-  ])('%j is a usage error', async (words: string[], ...complaint: string[]) => {
+  ])('job add with %j is a usage error', async (words: string[], ...complaint: string[]) => {
     const { status, stdout, stderr } = await run(['job', 'add', 'post', 'mail', ...words], env)
     expect(stderr.startsWith(`holdfast: ${complaint[0]}`)).toBe(true)
     if (complaint[1]) expect(stderr.split('\n')[1]!.startsWith(complaint[1])).toBe(true)
@@ -240,7 +240,7 @@ describe('job add', () => {
 })
 
 describe('job retry and job cancel', () => {
-  test('retry lets run what has failed, or waits; the rest is exit code 3', async () => {
+  test('job retry makes buried and waiting jobs ready, and exits with 3 for other jobs', async () => {
     const buried = await holdfast.jobs.enqueue(fail, null)
     const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
     await drain(holdfast, [fail])
@@ -256,7 +256,7 @@ describe('job retry and job cancel', () => {
     expect(again.status).toBe(3)
   })
 
-  test('retry says so where another job has the unique key', async () => {
+  test('job retry reports that another job has the same unique key', async () => {
     const { id } = await holdfast.jobs.enqueue(fail, 1, { unique: 'a' })
     await drain(holdfast, [fail])
     await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
@@ -267,7 +267,7 @@ describe('job retry and job cancel', () => {
     })
   })
 
-  test('cancel ends what waits, and tells what runs', async () => {
+  test('job cancel ends a waiting job and stops a running job', async () => {
     const worker = work(holdfast, [hold])
     const running = await holdfast.jobs.enqueue(hold, null)
     const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
@@ -287,7 +287,7 @@ describe('job retry and job cancel', () => {
     })
   })
 
-  test('a mistake in one id is found before anything is done', async () => {
+  test('job cancel validates all ids before it cancels a job', async () => {
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     expect((await run(['job', 'cancel', String(id), 'x'], env)).status).toBe(2)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready' })
@@ -295,7 +295,7 @@ describe('job retry and job cancel', () => {
 })
 
 describe('job import', () => {
-  test('says what it would do; without a terminal and without --yes refuses; with it moves them', async () => {
+  test('job import shows its plan, refuses without --yes or a terminal, and moves the jobs with --yes', async () => {
     const boss = await bossOf(database.url)
     await boss.createQueue('send-email')
     await boss.insert('send-email', [{ data: { to: 'ada' } }, { data: { to: 'bob' } }, { data: { to: 'cy' } }])
@@ -314,14 +314,14 @@ describe('job import', () => {
     expect(await json(['job', 'ls'])).toEqual([])
     expect(await json(['job', 'import', 'pg-boss', '--into', 'post', '--yes'])).toEqual({ ...plan, dryRun: false })
     expect(await json(['job', 'ls', '--queue', 'post'])).toMatchObject([{ kind: 'send-email' }, { kind: 'send-email' }])
-    const { stderr: said } = await run(['job', 'import', 'pg-boss', '--kind', 'send-email'], env)
-    expect(said).toBe(
+    const { stderr: report } = await run(['job', 'import', 'pg-boss', '--kind', 'send-email'], env)
+    expect(report).toBe(
       'No job can be moved from pg-boss.\n' +
         '1 job not moved: they are running; jobs that fail and wait for a retry can be imported later.\n',
     )
   })
 
-  test('knows what it can import from', async () => {
+  test('job import refuses an unknown source and a schema without tables', async () => {
     const mistyped = await run(['job', 'import', 'pgboss'], env)
     expect(mistyped.stderr).toBe(
       'holdfast: Expected "pg-boss" or "graphile-worker", got "pgboss"\nDid you mean "pg-boss"?\n',

@@ -35,7 +35,7 @@ async function json(args: string[]): Promise<unknown> {
 const script = (source: string) => ['--', process.execPath, '-e', source]
 
 describe('lease ls', () => {
-  test('gives one document, lines of JSON, or fields between tabs', async () => {
+  test('lease ls prints one document, JSON lines or tab-separated fields', async () => {
     const one = await holder.leases.acquire('one', { ttl: '1m' })
     const other = await open('billing', 'none')
     await other.leases.acquire('two')
@@ -66,19 +66,19 @@ describe('lease ls', () => {
     expect(Number(fields[4])).toBeGreaterThan(30_000)
   })
 
-  test('tells what a hold keeps taken, and no more when it was given back', async () => {
+  test('lease ls lists a name while its minimum hold lasts, but not a released name', async () => {
     await holder.leases.with('kept', { minHold: '1h' }, () => {})
     await holder.leases.with('given back', () => {})
     expect(await json(['lease', 'ls'])).toMatchObject([{ label: 'kept', held: false }])
     await run(['lease', 'expire', 'kept', '--yes'], env)
   })
 
-  test('says on stderr that there is nothing, and nothing on stdout', async () => {
+  test('lease ls reports on stderr that no name is leased, and prints nothing on stdout', async () => {
     expect(await run(['lease', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No name is leased.\n' })
     expect(await json(['lease', 'ls'])).toEqual([])
   })
 
-  test.runIf(process.platform === 'linux')('is a table on a terminal, which fits', async () => {
+  test.runIf(process.platform === 'linux')('lease ls prints a table that fits the terminal', async () => {
     await holder.leases.acquire('a-name-that-is-rather-long/'.repeat(5))
     const { stdout } = await startOnTerminal(['lease', 'ls'], { ...env, NO_COLOR: '1' }).ended
     const plain = stdout.replaceAll('\r', '')
@@ -88,7 +88,7 @@ describe('lease ls', () => {
 })
 
 describe('lease show', () => {
-  test('tells the holder, until when, and that somebody waits', async () => {
+  test('lease show prints the holder, the expiry, and that another instance waits', async () => {
     const waiter = await open()
     const lease = await holder.leases.acquire('shown', { ttl: '1m' })
     waiter.leases.acquire('shown').catch(() => {})
@@ -108,7 +108,7 @@ describe('lease show', () => {
     expect(status).toBe(0)
   })
 
-  test('also tells that a name is free, locked or kept', async () => {
+  test('lease show also reports that a name is free, locked, or blocked by its minimum hold', async () => {
     expect((await run(['lease', 'show', 'nobody'], env)).stdout).toContain('state\tfree\n')
     await using _lock = await holder.locks.acquire('locked')
     expect((await run(['lease', 'show', 'locked'], env)).stdout).toContain('state\tlocked: `holdfast lock show`')
@@ -121,7 +121,7 @@ describe('lease show', () => {
 })
 
 describe('lease expire', () => {
-  test('without a terminal and without --yes says what it would do, and refuses', async () => {
+  test('lease expire without a terminal and without --yes shows its plan and refuses', async () => {
     const lease = await holder.leases.acquire('precious')
     const { status, stdout, stderr } = await run(['lease', 'expire', 'precious'], env)
     expect(stderr).toContain(`  Instance: ${holder.id}`)
@@ -131,7 +131,7 @@ describe('lease expire', () => {
     await lease.extend()
   })
 
-  test('with --yes takes it: the holder hears at once, is fenced, and who waits has it', async () => {
+  test('lease expire --yes notifies the holder, fences it, and lets the waiter acquire the name', async () => {
     const waiter = await open()
     const lease = await holder.leases.acquire('taken', { ttl: '1h' })
     const next = waiter.leases.acquire('taken')
@@ -144,7 +144,7 @@ describe('lease expire', () => {
     expect((await next).fence).toBeGreaterThan(lease.fence)
   })
 
-  test('ends a hold', async () => {
+  test('lease expire ends a minimum hold', async () => {
     await holder.leases.with('kept', { minHold: '1h' }, () => {})
     const { status, stderr } = await run(['lease', 'expire', 'kept', '--yes'], env)
     expect(stderr).toContain('Ends the minimum hold on "kept"')
@@ -152,7 +152,7 @@ describe('lease expire', () => {
     await using _next = await holder.leases.acquire('kept', { wait: 0 })
   })
 
-  test('of a free name is exit code 3', async () => {
+  test('lease expire of a free name exits with 3', async () => {
     expect(await run(['lease', 'expire', '--yes', 'free'], env)).toEqual({
       status: 3,
       stdout: '',
@@ -160,7 +160,7 @@ describe('lease expire', () => {
     })
   })
 
-  test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
+  test.runIf(process.platform === 'linux')('lease expire asks for confirmation on a terminal', async () => {
     const lease = await holder.leases.acquire('asked')
     const refused = startOnTerminal(['lease', 'expire', 'asked'], env)
     await refused.says(/Expire this lease\? \[y\/N\]/)
@@ -174,8 +174,8 @@ describe('lease expire', () => {
   })
 })
 
-describe('the verbs of locks', () => {
-  test('lock show and lock ls tell that a name is leased, and by whom', async () => {
+describe('other verbs', () => {
+  test('lock show and lock ls report that a name is leased, and lock show prints its holder', async () => {
     const lease = await holder.leases.acquire('leased')
     expect(await json(['lock', 'show', 'leased'])).toMatchObject({
       name: 'leased',
@@ -199,7 +199,7 @@ describe('the verbs of locks', () => {
 })
 
 describe('lock run --lease', () => {
-  test('runs while the name is leased, with the fence, and gives it back', async () => {
+  test('lock run --lease runs the command with a fence while the name is leased, and releases the name afterwards', async () => {
     const running = start(['lock', 'run', '--lease', '--ttl', '5s', 'job', ...script(waits)], env)
     await running.says(/fence \d+/)
     expect(await json(['lease', 'show', 'job'])).toMatchObject({ state: 'leased', lease: { ttlMs: 5_000 } })
@@ -211,7 +211,7 @@ describe('lock run --lease', () => {
     expect(await json(['lease', 'show', 'job'])).toMatchObject({ state: 'free' })
   })
 
-  test('with --min-hold the name stays taken after a quick run', async () => {
+  test('lock run --lease --min-hold keeps the name taken after a quick run', async () => {
     expect((await run(['lock', 'run', '--lease', '--min-hold', '1h', 'quick', '--', 'true'], env)).status).toBe(0)
     expect(await run(['lock', 'run', '--lease', '--no-wait', 'quick', '--', 'true'], env)).toMatchObject({
       status: 124,
@@ -219,7 +219,7 @@ describe('lock run --lease', () => {
     await run(['lease', 'expire', 'quick', '--yes'], env)
   })
 
-  test('stops the command when the lease is expired', async () => {
+  test('lock run --lease stops the command when an operator expires the lease', async () => {
     const running = start(['lock', 'run', '--lease', '--ttl', '1s', 'stopped', ...script(waits)], env)
     await running.says(/fence \d+/)
     await run(['lease', 'expire', 'stopped', '--yes'], env)
@@ -235,7 +235,7 @@ describe('lock run --lease', () => {
     [['--min-hold', '5s'], 'Expected --lease together with --min-hold: locks do not support --min-hold'],
     [['--lease', '--shared'], 'Expected --lease or --shared, got both: a lease has only one holder'],
     [['--lease', '--ttl', '5ms'], 'Expected --ttl to be a duration of at least 1s, such as 30s or 5m, got "5ms"'],
-  ])('%j is a usage error', async (options, complaint) => {
+  ])('lock run with %j is a usage error', async (options, complaint) => {
     const { status, stderr } = await run(['lock', 'run', ...options, 'name', '--', 'true'], env)
     expect(stderr.split('\n')[0]).toBe(`holdfast: ${complaint}`)
     expect(status).toBe(125)

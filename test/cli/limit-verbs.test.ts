@@ -8,7 +8,7 @@ import { fits } from './schemas.js'
 let database: FreshDatabase
 let env: NodeJS.ProcessEnv
 let holder: Holdfast
-/** Nobody can notify it. */
+/** An instance without an anchor. It receives no notifications. */
 let apart: Holdfast
 let permit: Permit
 let heavy: Permit
@@ -22,7 +22,10 @@ beforeAll(async () => {
   heavy = await apart.limits.acquire('gpu', { max: 8, weight: 3 })
   next = holder.limits.acquire('export:42', { max: 1, wait: '10m' })
   next.catch(() => {})
-  await until('one waits', async () => (await holder.limits.usage('export:42')).waiters.length === 1)
+  await until(
+    'the holder waits for a second permit',
+    async () => (await holder.limits.usage('export:42')).waiters.length === 1,
+  )
   for (let i = 0; i < 5; i++) await holder.limits.consume('api:ann', { rate: '5/h' })
   await holder.limits.with('idle', { max: 1 }, () => {})
 })
@@ -39,7 +42,7 @@ async function json(args: readonly string[]) {
 }
 
 describe('limit ls', () => {
-  test('lists who waits first, then what is in use, then what is spent', async () => {
+  test('limit ls lists limits with waiters first, then limits in use, then spent rates', async () => {
     const limits = fits('limit-ls', await json(['limit', 'ls']))
     expect(limits).toMatchObject([
       { name: 'export:42', kind: 'permits', state: 'full', inUse: 1, max: 1, holders: 1, waiting: 1 },
@@ -50,7 +53,7 @@ describe('limit ls', () => {
     expect(stdout.split('\t').slice(0, 8)).toEqual(['export:42', 'default', 'permits', 'full', '1', '1', '1', '1'])
   })
 
-  test('by state and by prefix; what to say where there is none', async () => {
+  test('limit ls filters by state and by prefix, and reports an empty result', async () => {
     const [free, none, few, wrong] = await Promise.all([
       json(['limit', 'ls', '--state', 'free']),
       run(['limit', 'ls', '--prefix', 'none'], env),
@@ -63,7 +66,7 @@ describe('limit ls', () => {
     expect(wrong).toMatchObject({ status: 2, stderr: expect.stringContaining('Did you mean full?') })
   })
 
-  test('does not count those who are gone', async () => {
+  test('limit ls does not count permits of dead instances', async () => {
     await sql(
       database.url,
       `insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
@@ -73,8 +76,8 @@ describe('limit ls', () => {
   })
 })
 
-test('limit show tells who holds, who waits, and when a rate has rested', async () => {
-  const [permits, rate, told] = await Promise.all([
+test('limit show prints the holders, the waiters, and when a rate is refilled', async () => {
+  const [permits, rate, shown] = await Promise.all([
     json(['limit', 'show', 'export:42']),
     json(['limit', 'show', 'api:ann']),
     run(['limit', 'show', 'gpu'], env),
@@ -93,8 +96,8 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
     permits: { inUse: 0, max: null, holders: [] },
     rate: { refilledInMs: expect.any(Number) },
   })
-  expect(told.stdout).toContain('in use\t3 of 8\n')
-  expect(told.stdout).toContain(`instance ${apart.id}`)
+  expect(shown.stdout).toContain('in use\t3 of 8\n')
+  expect(shown.stdout).toContain(`instance ${apart.id}`)
   const second = await holder.limits.acquire('gpu', { max: 8 })
   const { stdout } = await run(['limit', 'show', 'gpu', '--limit', '1'], env)
   expect(stdout).toContain('held by\t… and 1 more (use --limit to show more)\n')
@@ -102,19 +105,19 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
 })
 
 describe('limit reset', () => {
-  test('must be confirmed', async () => {
+  test('limit reset must be confirmed', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'export:42'], env)
     expect(stderr).toContain('Revokes 1 permit of "export:42".')
     expect(stderr).toContain('Nothing was done: resetting a limit must be confirmed')
     expect(status).toBe(2)
-    const asked = startOnTerminal(['limit', 'reset', 'export:42'], env)
-    await asked.says(/Reset this limit\? \[y\/N\]/)
-    asked.type('\r')
-    expect(await asked.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
+    const prompt = startOnTerminal(['limit', 'reset', 'export:42'], env)
+    await prompt.says(/Reset this limit\? \[y\/N\]/)
+    prompt.type('\r')
+    expect(await prompt.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
     expect(permit.held).toBe(true)
   })
 
-  test('takes the permits from their holders, who are told, and lets in who waits', async () => {
+  test('limit reset revokes the permits, notifies their holders, and lets the waiter acquire one', async () => {
     const { status, stdout } = await run(['limit', 'reset', 'export:42', '--yes', '--json'], env)
     expect(status).toBe(0)
     expect(fits('limit-reset', JSON.parse(stdout))).toEqual({
@@ -125,12 +128,12 @@ describe('limit reset', () => {
     expect(permit.signal.reason).toBeInstanceOf(PermitLostError)
     expect(permit.signal.reason.message).toContain('an operator has reset the limit')
     expect((await next).fence).toBeGreaterThan(permit.fence)
-    // What was taken is not given back a second time.
+    // The release of a revoked permit does not release the permit of the next holder.
     await permit.release()
     expect((await holder.limits.usage('export:42')).inUse).toBe(1)
   })
 
-  test('a holder without an anchor hears of it by its presence', async () => {
+  test('limit reset reaches a holder without an anchor through its presence', async () => {
     expect((await run(['limit', 'reset', 'gpu', '--yes'], env)).status).toBe(0)
     await eventually(() => heavy.held).toBe(false)
     expect(heavy.signal.reason).toBeInstanceOf(PermitLostError)
@@ -139,7 +142,7 @@ describe('limit reset', () => {
     await after.release()
   })
 
-  test('refills a rate', async () => {
+  test('limit reset refills a rate', async () => {
     expect(await holder.limits.consume('api:ann', { rate: '5/h' })).toMatchObject({ allowed: false })
     expect(fits('limit-reset', await json(['limit', 'reset', 'api:ann', '--yes']))).toEqual({
       ended: [],
@@ -148,7 +151,7 @@ describe('limit reset', () => {
     expect(await holder.limits.consume('api:ann', { rate: '5/h' })).toEqual({ allowed: true, remaining: 4 })
   })
 
-  test('of what is not in use is exit code 3', async () => {
+  test('limit reset of an unused limit exits with 3', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'idle', '--yes'], env)
     expect(stderr).toBe('No permit of "idle" is held, and its rate limit is unused: there is nothing to reset.\n')
     expect(status).toBe(3)

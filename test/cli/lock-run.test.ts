@@ -33,10 +33,10 @@ async function openHoldfast(): Promise<Holdfast> {
   return holdfast
 }
 
-/** A command in JavaScript. */
+/** Returns the arguments that run this JavaScript as the command. */
 const script = (source: string) => ['--', process.execPath, '-e', source]
 
-/** Says its pid, and then does nothing until it is told to. */
+/** JavaScript that prints its pid and then idles. */
 const idle = 'console.log("pid", process.pid); setInterval(() => {}, 1e6);'
 
 async function pidOf(running: Running): Promise<number> {
@@ -64,8 +64,8 @@ const terminateHolders = (name: string) =>
     [name],
   )
 
-describe('the command', () => {
-  test('runs while the name is held, and the name is free after it', async () => {
+describe('the command of lock run', () => {
+  test('the command runs while the name is held, and the name is free afterwards', async () => {
     const running = start(['lock', 'run', 'held', '--', 'cat'], env)
     await eventually(() => holding('held')).toBe(1)
     running.process.stdin!.end('done')
@@ -73,7 +73,7 @@ describe('the command', () => {
     expect(await holding('held')).toBe(0)
   })
 
-  test('has stdin, stdout, stderr, its words as they are, the name and the fence', async () => {
+  test('the command receives stdin, stdout, stderr, its arguments unchanged, the name and the fence', async () => {
     const source = `
       process.stdin.pipe(process.stdout)
       console.error(JSON.stringify([process.argv.slice(1), process.env.HOLDFAST_NAME, process.env.HOLDFAST_FENCE]))`
@@ -84,25 +84,25 @@ describe('the command', () => {
     expect(JSON.parse(stderr)).toEqual([['--json', 'a b'], 'city:london', expect.stringMatching(/^\d+$/)])
   })
 
-  test('gets a larger fence each time', async () => {
+  test('the command receives a larger fence on each run', async () => {
     const fence = async () =>
       Number((await run(['lock', 'run', 'f', '--', 'sh', '-c', 'echo $HOLDFAST_FENCE'], env)).stdout)
     const first = await fence()
     expect(await fence()).toBeGreaterThan(first)
   })
 
-  test('gives us its status', async () => {
+  test('the exit status of the command becomes the exit status of lock run', async () => {
     expect((await run(['lock', 'run', 'x', '--', 'sh', '-c', 'exit 41'], env)).status).toBe(41)
   })
 
-  test('ended by a signal makes 128 + n', async () => {
+  test('a command that a signal ends makes lock run exit with 128 + n', async () => {
     expect((await run(['lock', 'run', 'x', '--', 'sh', '-c', 'kill -KILL $$'], env)).status).toBe(137)
   })
 
-  test('that is not found is 127 also with a directory in PATH that may not be searched; one that is found there is run', async ({
+  test('a missing command exits with 127 even if PATH has a directory without search permission; commands in other directories run', async ({
     skip,
   }) => {
-    // Root may search everything, so there `lock run` runs as nobody.
+    // Root can search every directory. If root runs this test, `lock run` therefore runs as user 65534.
     const asOrdinaryUser =
       process.getuid!() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
     const [program, ...args] = [...asOrdinaryUser, process.execPath]
@@ -129,7 +129,7 @@ describe('the command', () => {
     expect(await lockRun('plain')).toEqual({ status: 126, stdout: '', stderr: forbidden })
   })
 
-  test('that is not found is 127, that cannot be executed 126; neither keeps the name', async () => {
+  test('a missing command exits with 127, a command that cannot be executed with 126, and neither keeps the name', async () => {
     const missing = await run(['lock', 'run', 'x', '--', '/no/such/command'], env)
     expect(missing).toEqual({ status: 127, stdout: '', stderr: 'holdfast: "/no/such/command" was not found\n' })
     const forbidden = await run(['lock', 'run', 'x', '--', '/'], env)
@@ -137,7 +137,7 @@ describe('the command', () => {
     expect(await holding('x')).toBe(0)
   })
 
-  test('is not started when something is wrong before: 125', async () => {
+  test('the command does not start after an invalid argument or a failed connection, and lock run exits with 125', async () => {
     const wrong = [
       ['lock', 'run'],
       ['lock', 'run', 'x'],
@@ -159,19 +159,19 @@ describe('the command', () => {
   })
 })
 
-test('what it was told is looked at before the database', async () => {
+test('lock run checks its arguments before it looks for a database', async () => {
   const wrong = [
-    { words: ['--'], says: 'Expected a command after --' },
-    { words: ['--expiry', '1s', '--', 'true'], says: 'Expected --expiry to be a duration of at least 2s' },
+    { words: ['--'], message: 'Expected a command after --' },
+    { words: ['--expiry', '1s', '--', 'true'], message: 'Expected --expiry to be a duration of at least 2s' },
   ]
-  for (const { words, says } of wrong) {
+  for (const { words, message } of wrong) {
     const { status, stderr } = await run(['lock', 'run', 'x', ...words], { DATABASE_URL: undefined })
-    expect({ status, stderr }).toEqual({ status: 125, stderr: expect.stringContaining(says) })
+    expect({ status, stderr }).toEqual({ status: 125, stderr: expect.stringContaining(message) })
   }
 })
 
-describe('a name that is taken', () => {
-  test('is 124 with --no-wait and when the wait is over, or what --busy-exit says', async () => {
+describe('a taken name', () => {
+  test('a taken name exits with 124 after --no-wait or after the wait has timed out, or with the status of --busy-exit', async () => {
     const holdfast = await openHoldfast()
     await holdfast.locks.acquire('taken')
     const busy = async (...options: string[]) => run(['lock', 'run', 'taken', ...options, '--', 'echo', 'started'], env)
@@ -191,7 +191,7 @@ describe('a name that is taken', () => {
     expect(viaEnv).toMatchObject({ status: 75, stdout: '' })
   })
 
-  test('is waited for without limit unless told otherwise', async () => {
+  test('a taken name is waited for without limit by default', async () => {
     const holdfast = await openHoldfast()
     const lock = await holdfast.locks.acquire('later')
     const running = start(['lock', 'run', 'later', '--', 'echo', 'started'], env)
@@ -201,7 +201,7 @@ describe('a name that is taken', () => {
     expect(await running.ended).toEqual({ status: 0, stdout: 'started\n', stderr: '' })
   })
 
-  test.runIf(process.platform === 'linux')('is said to be waited for on a terminal', async () => {
+  test.runIf(process.platform === 'linux')('lock run shows on a terminal that it waits for a taken name', async () => {
     const holdfast = await openHoldfast()
     const lock = await holdfast.locks.acquire('watched')
     const running = startOnTerminal(['lock', 'run', 'watched', '--', 'echo', 'started'], env)
@@ -210,7 +210,7 @@ describe('a name that is taken', () => {
     expect((await running.ended).status).toBe(0)
   })
 
-  test('may be shared', async () => {
+  test('a shared hold admits other shared holds but no exclusive hold', async () => {
     const first = start(['lock', 'run', '--shared', 'read', '--', 'cat'], env)
     await eventually(() => holding('read')).toBe(1)
     expect((await run(['lock', 'run', '--shared', '--no-wait', 'read', '--', 'true'], env)).status).toBe(0)
@@ -219,7 +219,7 @@ describe('a name that is taken', () => {
     expect((await first.ended).status).toBe(0)
   })
 
-  test('belongs to its namespace', async () => {
+  test('a name that is taken in one namespace is free in another', async () => {
     const holdfast = await openHoldfast()
     await holdfast.locks.acquire('spaced')
     const args = ['lock', 'run', '--no-wait', 'spaced', '--namespace', 'other', '--', 'true']
@@ -229,7 +229,7 @@ describe('a name that is taken', () => {
   test.each([
     ['SIGINT', 130],
     ['SIGTERM', 143],
-  ] as const)('is given up on %s, and nobody waits any more', async (signal, status) => {
+  ] as const)('lock run stops waiting on %s and leaves no waiter in the database', async (signal, status) => {
     const holdfast = await openHoldfast()
     await holdfast.locks.acquire('given-up')
     const running = start(['lock', 'run', 'given-up', '--', 'echo', 'started'], env)
@@ -241,15 +241,18 @@ describe('a name that is taken', () => {
 })
 
 describe('signals', () => {
-  test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'])('%s is passed on', async (signal) => {
-    // Listens before it says that it is there.
-    const source = `process.on('${signal}', () => { console.log('got it'); process.exit(42) }); ${idle}`
-    const running = start(['lock', 'run', signal, ...script(source)], env)
-    await pidOf(running)
-    running.process.kill(signal as NodeJS.Signals)
-    const { status, stdout } = await running.ended
-    expect({ status, got: stdout.includes('got it') }).toEqual({ status: 42, got: true })
-  })
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'])(
+    '%s is passed on to the command',
+    async (signal) => {
+      // The command listens for the signal before it prints its pid.
+      const source = `process.on('${signal}', () => { console.log('got it'); process.exit(42) }); ${idle}`
+      const running = start(['lock', 'run', signal, ...script(source)], env)
+      await pidOf(running)
+      running.process.kill(signal as NodeJS.Signals)
+      const { status, stdout } = await running.ended
+      expect({ status, got: stdout.includes('got it') }).toEqual({ status: 42, got: true })
+    },
+  )
 
   test.runIf(process.platform === 'linux')('Ctrl-C in a terminal reaches the command once', async () => {
     const source = `
@@ -259,12 +262,12 @@ describe('signals', () => {
       console.log('wrapped by ' + process.ppid)`
     const running = startOnTerminal(['lock', 'run', 'terminal', ...script(source)], env)
     const wrapper = Number((await running.says(/wrapped by (\d+)/))[1])
-    // Stopped meanwhile: two signals that arrive at once would count as one.
+    // `lock run` is stopped meanwhile. Two SIGINT that arrive at the same time would count as one.
     process.kill(wrapper, 'SIGSTOP')
     running.type('\x03')
     await running.says(/interrupted/)
     process.kill(wrapper, 'SIGCONT')
-    // Passed on after anything that was passed on because of the Ctrl-C.
+    // `lock run` passes on SIGUSR1 after any signal that it passes on because of Ctrl-C.
     process.kill(wrapper, 'SIGUSR1')
     const { status, stdout } = await running.ended
     expect(stdout.match(/interrupted/g)).toHaveLength(1)
@@ -272,8 +275,8 @@ describe('signals', () => {
   })
 })
 
-describe('a lock that is lost', () => {
-  test('stops the command and is 123', async () => {
+describe('a lost lock', () => {
+  test('a lost lock stops the command and exits with 123', async () => {
     const running = start(['lock', 'run', 'lost', ...script(idle)], env)
     const pid = await pidOf(running)
     await terminateHolders('lost')
@@ -283,7 +286,7 @@ describe('a lock that is lost', () => {
     expect(isAlive(pid)).toBe(false)
   })
 
-  test('kills a command that will not stop', async () => {
+  test('a lost lock kills a command that does not stop after SIGTERM', async () => {
     const source = `process.on('SIGTERM', () => console.log('asked to stop')); ${idle}`
     const running = start(['lock', 'run', 'stubborn', '--kill-after', '200ms', ...script(source)], env)
     const pid = await pidOf(running)
@@ -293,7 +296,7 @@ describe('a lock that is lost', () => {
     expect(isAlive(pid)).toBe(false)
   })
 
-  test('kills it also when nobody reads any more what we say', async () => {
+  test('a lost lock kills the command even if the stderr of lock run has no reader', async () => {
     const running = start(
       ['lock', 'run', 'unheard', '--kill-after', '200ms', ...script(`process.on('SIGTERM', () => {}); ${idle}`)],
       env,
@@ -305,7 +308,7 @@ describe('a lock that is lost', () => {
     expect(isAlive(pid)).toBe(false)
   })
 
-  test('stops what the command has started, too', async () => {
+  test('a lost lock also stops the processes that the command has started', async () => {
     const shell = `${process.execPath} -e 'process.on("SIGTERM", () => {}); ${idle}' & wait`
     const running = start(['lock', 'run', 'family', '--kill-after', '200ms', '--', 'sh', '-c', shell], env)
     const grandchild = await pidOf(running)
@@ -314,10 +317,11 @@ describe('a lock that is lost', () => {
     await eventually(() => isAlive(grandchild)).toBe(false)
   })
 
-  test('is noticed although we were frozen meanwhile', async () => {
-    const untilTold = 'console.log("pid", process.pid); process.stdin.resume()'
-    const running = start(['lock', 'run', 'frozen', '--expiry', '2s', ...script(untilTold)], env)
-    // Not before it runs: a grant that we slept through would be given back, and asked for again.
+  test('a lock that is lost while lock run is frozen exits with 123', async () => {
+    const untilStdinEnds = 'console.log("pid", process.pid); process.stdin.resume()'
+    const running = start(['lock', 'run', 'frozen', '--expiry', '2s', ...script(untilStdinEnds)], env)
+    // Freeze `lock run` only after the command runs. `lock run` would release a grant that it receives while frozen, and
+    // request the name again.
     await pidOf(running)
     running.process.kill('SIGSTOP')
     await eventually(() => holding('frozen')).toBe(0)
@@ -327,8 +331,8 @@ describe('a lock that is lost', () => {
   })
 })
 
-describe('a release that is asked for', () => {
-  test('stops the command, whose own status counts', async () => {
+describe('a release request', () => {
+  test('a release request stops the command, and lock run exits with the status of the command', async () => {
     const source = `process.on('SIGTERM', () => process.exit(9)); ${idle}`
     const running = start(['lock', 'run', 'asked', ...script(source)], env)
     await pidOf(running)

@@ -28,7 +28,7 @@ async function open(namespace = 'default'): Promise<Holdfast> {
   return holdfast
 }
 
-/** Waits for a name, until the instance closes. */
+/** Waits for a name until the instance closes. */
 function waitFor(holdfast: Holdfast, name: string): void {
   holdfast.locks.acquire(name).catch(() => {})
 }
@@ -47,7 +47,7 @@ async function stranger(name: string): Promise<pg.Client> {
 }
 
 describe('lock ls', () => {
-  test('gives one document, lines of JSON, or fields between tabs', async () => {
+  test('lock ls prints one document, JSON lines or tab-separated fields', async () => {
     await holder.locks.acquire('one')
     const other = await open('billing')
     await other.locks.acquire('two', { mode: 'shared' })
@@ -66,19 +66,19 @@ describe('lock ls', () => {
     expect(piped).toBe(`${fields.join('\t').trimEnd()}\n`)
   })
 
-  test('says on stderr that there is nothing, and nothing on stdout', async () => {
+  test('lock ls reports on stderr that no name is locked, and prints nothing on stdout', async () => {
     expect(await run(['lock', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No name is locked.\n' })
     expect(await json(['lock', 'ls'])).toEqual([])
   })
 
-  test('spells out what would break a line', async () => {
+  test('lock ls escapes characters that would break a line', async () => {
     await holder.locks.acquire('tab\there\nand \x1b[31mred')
     const { stdout } = await run(['lock', 'ls'], env)
     expect(stdout.split('\t')[0]).toBe('tab\\there\\nand \\u001b[31mred')
   })
 
   test.runIf(process.platform === 'linux')(
-    'is a table on a terminal, which fits, coloured unless unwanted',
+    'lock ls prints a table that fits the terminal, with colours unless NO_COLOR is set',
     async () => {
       await holder.locks.acquire('a-name-that-is-rather-long/'.repeat(5))
       const onTerminal = async (extra: NodeJS.ProcessEnv) => {
@@ -90,19 +90,19 @@ describe('lock ls', () => {
       expect(plain).toContain('…')
       for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
       expect(plain).not.toContain('\x1b')
-      // Node takes the output of a CI for one without colours.
+      // Node.js assumes that a terminal in CI has no colours.
       expect(await onTerminal({ CI: undefined, TERM: 'xterm-256color' })).toContain('\x1b[32mholds\x1b[0m')
     },
   )
 })
 
 describe('lock show', () => {
-  test('tells the holder and who waits', async () => {
+  test('lock show prints the holder and the waiters', async () => {
     const waiter = await open()
     const lock = await holder.locks.acquire('shown')
     waitFor(waiter, 'shown')
     await eventually(async () => ((await json(['lock', 'show', 'shown'])) as { waiters: [] }).waiters.length).toBe(1)
-    // The fence is noted after some seconds.
+    // The database records the fence after some seconds.
     await eventually(async () => json(['lock', 'show', 'shown'])).toMatchObject({
       name: 'shown',
       namespace: 'default',
@@ -118,13 +118,13 @@ describe('lock show', () => {
     expect(stdout).toMatch(/^waits\t/m)
   })
 
-  test('also tells that a name is free', async () => {
+  test('lock show also reports that a name is free', async () => {
     const { status, stdout } = await run(['lock', 'show', 'nobody'], env)
     expect(stdout).toContain('state\tfree\n')
     expect(status).toBe(0)
   })
 
-  test('finds a lock without a name by its key', async () => {
+  test('lock show finds a lock without a name by its key', async () => {
     await holder.locks.acquire(holder.locks.pair(-7, 5))
     const { stdout } = await run(['lock', 'show', '--key', '-30064771067'], env)
     expect(stdout).toContain('name\t-7/5\n')
@@ -133,7 +133,7 @@ describe('lock show', () => {
 })
 
 describe('lock release', () => {
-  test('asks the holder, whose signal aborts, and takes nothing away', async () => {
+  test('lock release aborts the signal of the holder, but does not release the lock', async () => {
     const lock = await holder.locks.acquire('asked')
     const { status, stderr } = await run(['lock', 'release', 'asked'], env)
     expect(stderr).toContain(`process ${process.pid} to release "asked"`)
@@ -143,7 +143,7 @@ describe('lock release', () => {
     expect(lock.held).toBe(true)
   })
 
-  test('of a free name, or of one that only strangers hold, is exit code 3', async () => {
+  test('lock release of a free name, or of a name that only other programs hold, exits with 3', async () => {
     expect(await run(['lock', 'release', 'free'], env)).toEqual({
       status: 3,
       stdout: '',
@@ -158,7 +158,7 @@ describe('lock release', () => {
 })
 
 describe('lock break', () => {
-  test('without a terminal and without --yes says what it would do, and refuses', async () => {
+  test('lock break without a terminal and without --yes shows its plan and refuses', async () => {
     const lock = await holder.locks.acquire('precious')
     await holder.locks.acquire('other')
     const { status, stdout, stderr } = await run(['lock', 'break', 'precious'], env)
@@ -169,7 +169,7 @@ describe('lock break', () => {
     expect(lock.held).toBe(true)
   })
 
-  test('with --yes ends the session, and the holder is told', async () => {
+  test('lock break --yes ends the session, and the holder loses the lock', async () => {
     const lock = await holder.locks.acquire('broken')
     const lost = new Promise((resolve) => lock.signal.addEventListener('abort', () => resolve(lock.signal.reason)))
     const { status, stdout } = await run(['lock', 'break', 'broken', '--yes', '--json'], env)
@@ -178,7 +178,7 @@ describe('lock break', () => {
     expect(await lost).toBeInstanceOf(LockLostError)
   })
 
-  test('also ends the session of a stranger', async () => {
+  test('lock break also ends a session that does not use Holdfast', async () => {
     const client = await stranger('strange')
     const ended = new Promise((resolve) => client.once('end', resolve))
     const { status, stderr } = await run(['lock', 'break', '--yes', 'strange'], env)
@@ -187,11 +187,11 @@ describe('lock break', () => {
     await ended
   })
 
-  test('of a free name is exit code 3', async () => {
+  test('lock break of a free name exits with 3', async () => {
     expect(await run(['lock', 'break', '--yes', 'free'], env)).toMatchObject({ status: 3, stdout: '' })
   })
 
-  test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
+  test.runIf(process.platform === 'linux')('lock break asks for confirmation on a terminal', async () => {
     const lock = await holder.locks.acquire('asked')
     const refused = startOnTerminal(['lock', 'break', 'asked'], env)
     await refused.says(/End every session that holds this lock\? \[y\/N\]/)
@@ -208,12 +208,12 @@ describe('lock break', () => {
 })
 
 describe('graph', () => {
-  test('is empty when nobody waits', async () => {
+  test('graph is empty if nothing waits', async () => {
     await holder.locks.acquire('alone')
     expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nothing is waiting.\n' })
   })
 
-  test('shows who waits for whom, the root holder first', async () => {
+  test('graph shows who waits for whom, starting with the root holder', async () => {
     const [second, third] = [await open(), await open()]
     await holder.locks.acquire('report')
     await second.locks.acquire('invoice')
@@ -249,7 +249,7 @@ describe('graph', () => {
   })
 })
 
-test('instance ls tells who is there and what they hold', async () => {
+test('instance ls lists the instances and the number of names that they hold', async () => {
   await holder.locks.acquire('held')
   const { stdout } = await run(['instance', 'ls'], env)
   const fields = stdout

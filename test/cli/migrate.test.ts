@@ -30,7 +30,7 @@ async function schemaExists(schema: string): Promise<boolean> {
   return (await client.query('select to_regnamespace($1) is not null as it', [schema])).rows[0].it
 }
 
-test('--check is 3 while something is pending and 0 after; --dry-run and --check change nothing', async () => {
+test('migrate --check exits with 3 while a migration is pending and with 0 afterwards; --check and --dry-run change nothing', async () => {
   const migrate = (...options: string[]) => run(['migrate', '--schema', 'coordination', ...options], env)
   expect(await migrate('--check')).toMatchObject({ status: 3, stdout: listed })
   expect(await migrate('--dry-run')).toMatchObject({ status: 0, stdout: listed })
@@ -51,7 +51,7 @@ test('--check is 3 while something is pending and 0 after; --dry-run and --check
   expect(running.status).toBe(0)
 })
 
-test('with only functions pending, --check is 3, and migrate applies those of the rooms that differ', async () => {
+test('migrate --check exits with 3 if only functions are pending, and migrate applies only the functions that differ', async () => {
   const migrate = (...options: string[]) => run(['migrate', '--schema', 'functions', ...options], env)
   await migrate()
   await client.query("update functions.applied_functions set hash = 'another' where room = 'jobs'")
@@ -67,7 +67,7 @@ test('with only functions pending, --check is 3, and migrate applies those of th
   expect(await migrate('--check')).toMatchObject({ status: 0, stdout: '' })
 })
 
-test('--show-sql prints SQL that does the same by other means', async () => {
+test('migrate --show-sql prints SQL that installs the same schema by hand', async () => {
   const schema = { HOLDFAST_SCHEMA: 'By hand' }
   const { status, stdout } = await run(['migrate', '--show-sql'], { ...env, ...schema })
   expect(status).toBe(0)
@@ -76,7 +76,7 @@ test('--show-sql prints SQL that does the same by other means', async () => {
   expect((await run(['migrate', '--check'], { ...env, ...schema })).status).toBe(0)
 })
 
-test('a schema that is too new is an error, not something to migrate', async () => {
+test('migrate fails if the schema is newer than this version supports', async () => {
   await run(['migrate'], { ...env, HOLDFAST_SCHEMA: 'future' })
   await client.query("insert into future.migration (version, name, works_from) values (9999, 'later', 9999)")
   for (const options of [[], ['--check'], ['--dry-run']]) {
@@ -86,7 +86,7 @@ test('a schema that is too new is an error, not something to migrate', async () 
   }
 })
 
-test('a refused login is exit code 4, and names where and as whom', async () => {
+test('migrate exits with 4 after a refused login, and names the server, the user and the database but not the password', async () => {
   const url = new URL(database.url)
   url.password = 'open-sesame'
   const { status, stderr } = await run(['migrate', '--check'], { DATABASE_URL: url.href })
@@ -98,21 +98,24 @@ test('a refused login is exit code 4, and names where and as whom', async () => 
   expect(stderr).not.toContain('open-sesame')
 })
 
-test('an unreachable database is exit code 4', async () => {
+test('migrate exits with 4 if the database is unreachable', async () => {
   const { status } = await run(['migrate', '--check', '--url', 'postgres://127.0.0.1:1/x'])
   expect(status).toBe(4)
 })
 
-test.runIf(process.platform === 'linux')('tells people which migration it is at, and nobody else', async () => {
-  const progress = `1 of ${all.length + 1}: 1 ${all[0]!.name}`
-  const onTerminal = async (schema: string, extra: NodeJS.ProcessEnv) =>
-    (await startOnTerminal(['migrate', '--schema', schema], { ...env, CI: undefined, ...extra }).ended).stdout
-  const [seen, building, plain] = await Promise.all([
-    onTerminal('seen', {}),
-    onTerminal('building', { CI: 'true' }),
-    onTerminal('plain', { NO_COLOR: '1' }),
-  ])
-  expect(seen).toContain(`\r\x1b[K${progress}`)
-  expect(building).not.toContain(progress)
-  expect(plain).not.toContain(progress)
-})
+test.runIf(process.platform === 'linux')(
+  'migrate shows its progress on a terminal, but not in CI or with NO_COLOR',
+  async () => {
+    const progress = `1 of ${all.length + 1}: 1 ${all[0]!.name}`
+    const onTerminal = async (schema: string, extra: NodeJS.ProcessEnv) =>
+      (await startOnTerminal(['migrate', '--schema', schema], { ...env, CI: undefined, ...extra }).ended).stdout
+    const [seen, building, plain] = await Promise.all([
+      onTerminal('seen', {}),
+      onTerminal('building', { CI: 'true' }),
+      onTerminal('plain', { NO_COLOR: '1' }),
+    ])
+    expect(seen).toContain(`\r\x1b[K${progress}`)
+    expect(building).not.toContain(progress)
+    expect(plain).not.toContain(progress)
+  },
+)

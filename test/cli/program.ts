@@ -1,4 +1,4 @@
-// Runs the built command line as its users do: from outside.
+// Runs the built command line as users do: in a separate process.
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect } from 'vitest'
@@ -8,8 +8,8 @@ export const bin = fileURLToPath(new URL('../../dist/cli/bin.js', import.meta.ur
 
 const longestMs = 20_000
 
-export interface Ended {
-  /** Null when a signal ended it. */
+export interface ExitResult {
+  /** Null if a signal ended the process. */
   status: number | null
   stdout: string
   stderr: string
@@ -17,12 +17,12 @@ export interface Ended {
 
 export class Running {
   readonly process: ChildProcess
-  readonly ended: Promise<Ended>
+  readonly ended: Promise<ExitResult>
   stdout = ''
   stderr = ''
 
   constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv, cwd?: string, withinMs = longestMs) {
-    // In a session of its own: the terminal of whoever runs the tests must not play a part.
+    // In its own session, so that the terminal that runs the tests has no effect.
     this.process = spawn(command, args, { env: { ...cleanEnv(), ...env }, cwd, detached: true })
     this.process.stdout!.on('data', (chunk) => {
       this.stdout += chunk
@@ -31,12 +31,12 @@ export class Running {
       this.stderr += chunk
     })
     this.process.stdin!.on('error', () => {})
-    // Its end is the end of all that writes to its stdout, so nothing it started may linger either.
+    // `close` waits until every process that writes to stdout has ended. No child process may outlive the command.
     this.ended = new Promise((resolve, reject) => {
       const tooLong = setTimeout(() => {
         this.killGroup()
         const line = [command, ...args].join(' ')
-        reject(new Error(`Still running after ${withinMs} ms: ${line}, having said:\n${this.stdout}${this.stderr}`))
+        reject(new Error(`Still running after ${withinMs} ms: ${line}. Output:\n${this.stdout}${this.stderr}`))
       }, withinMs)
       this.process.once('close', (status) => {
         clearTimeout(tooLong)
@@ -54,7 +54,7 @@ export class Running {
     this.process.stdin!.write(text)
   }
 
-  /** Waits until it has said something on stdout, and answers with the match. */
+  /** Waits until stdout matches the pattern and returns the match. */
   async says(pattern: RegExp): Promise<RegExpExecArray> {
     await expect.poll(() => this.stdout, { timeout: 20_000, interval: 20 }).toMatch(pattern)
     return pattern.exec(this.stdout)!
@@ -64,7 +64,7 @@ export class Running {
     try {
       process.kill(-this.pid, 'SIGKILL')
     } catch {
-      // Gone already.
+      // The process has already ended.
     }
   }
 }
@@ -74,15 +74,16 @@ afterEach(() => {
   for (const running of started.splice(0)) running.killGroup()
 })
 
-/** Starts `holdfast` with these words. It may take so long. */
+/** Starts `holdfast` with these arguments. `withinMs` limits the time of the whole run. */
 export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}, withinMs?: number): Running {
   return startProgram(process.execPath, [bin, ...args], env, undefined, withinMs)
 }
 
-/** The same on a terminal of 80 by 24, made by script(1); what is typed arrives as if from a keyboard. */
+/** Starts `holdfast` on a terminal of 80 by 24 that script(1) creates. Typed text arrives as if from a keyboard. */
 export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}, withinMs?: number): Running {
   const words = [process.execPath, bin, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
-  // A shell stands between, because script(1) resumes its own child when that is stopped; Ctrl-C must not end the shell.
+  // A shell runs between script(1) and the command: script(1) resumes its own child when that child is stopped. Ctrl-C must not
+  // end the shell.
   const script = `trap : INT; stty cols 80 rows 24; ${words}; exit $?`
   const terminal = { TERM: 'xterm-256color', SHELL: '/bin/sh', ...env }
   return startProgram('script', ['-qec', script, '/dev/null'], terminal, undefined, withinMs)
@@ -100,21 +101,21 @@ export function startProgram(
   return running
 }
 
-/** Runs `holdfast` to its end, with nothing on stdin, in a process of its own. */
-export function runAlone(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+/** Runs `holdfast` in its own process until it ends, with an empty stdin. */
+export function runAlone(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<ExitResult> {
   const running = start(args, env)
   running.process.stdin!.end()
   return running.ended
 }
 
-/** What has a say in its own process: it starts programs that take over its stdout, or listens for signals. */
-function needsItsOwn(args: readonly string[]): boolean {
+/** Returns true for a command that needs its own process: it starts programs that inherit stdout, or it handles signals. */
+function needsOwnProcess(args: readonly string[]): boolean {
   return args.includes('--') || ['bench', 'demo', 'dev', 'work'].includes(args[0]!)
 }
 
-/** Runs `holdfast` to its end, with nothing on stdin, in a process that has run others where it can; see host.ts. */
-export async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-  if (needsItsOwn(args)) return runAlone(args, env)
+/** Runs `holdfast` until it ends, with an empty stdin, in a reused process where possible. See host.ts. */
+export async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<ExitResult> {
+  if (needsOwnProcess(args)) return runAlone(args, env)
   const host = idle.pop() ?? new Host()
   const ended = await host.run(args, { ...cleanEnv(), ...env })
   idle.push(host)
@@ -131,28 +132,28 @@ class Host {
   })
 
   constructor() {
-    // Whoever comes next would find it dead.
+    // A later call must not get a dead host.
     this.#process.once('exit', () => {
       if (idle.includes(this)) idle.splice(idle.indexOf(this), 1)
     })
-    // It must not keep the process of the tests, and goes with it.
+    // The host does not keep the test process alive, and ends with the test process.
     this.#process.unref()
     this.#process.channel!.unref()
   }
 
-  run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
+  run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<ExitResult> {
     this.#process.channel?.ref()
-    return new Promise<Ended>((resolve, reject) => {
+    return new Promise<ExitResult>((resolve, reject) => {
       const end = () => {
         clearTimeout(tooLong)
-        this.#process.off('message', heard).off('exit', gone)
+        this.#process.off('message', onMessage).off('exit', onExit)
         this.#process.channel?.unref()
       }
-      const heard = (ended: unknown) => {
+      const onMessage = (ended: unknown) => {
         end()
-        resolve(ended as Ended)
+        resolve(ended as ExitResult)
       }
-      const gone = (code: number | null, signal: string | null) => {
+      const onExit = (code: number | null, signal: string | null) => {
         end()
         reject(new Error(`The host ended with ${code ?? signal} while it ran holdfast ${args.join(' ')}`))
       }
@@ -161,13 +162,15 @@ class Host {
         end()
         reject(new Error(`Still running after ${longestMs} ms: holdfast ${args.join(' ')}`))
       }, longestMs)
-      this.#process.once('message', heard).once('exit', gone)
+      this.#process.once('message', onMessage).once('exit', onExit)
       this.#process.send({ args, env }, () => {})
     })
   }
 }
 
-/** What the person who runs the tests has set must not matter; nor that it is CI, of whose terminals Node thinks they have no colours. */
+/**
+ * Removes the settings of the person who runs the tests. Also removes CI: Node.js assumes that a terminal in CI has no colours.
+ */
 function cleanEnv(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(CI|DATABASE_URL|HOLDFAST_.*|PG.*|NO_COLOR|FORCE_COLOR|NODE_OPTIONS|VITEST.*)$/.test(name),
@@ -184,7 +187,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** A wait for a fact. */
+/** Polls a fact until it matches the expectation. */
 export function eventually<T>(fact: () => T | Promise<T>) {
   return expect.poll(fact, { timeout: 20_000, interval: 25 })
 }

@@ -42,7 +42,7 @@ const hold = defineJob('hold', {
 })
 
 describe('queue ls', () => {
-  test('counts what is where, and who works', async () => {
+  test('queue ls counts the jobs of each state, and the workers', async () => {
     await holdfast.jobs.enqueueMany(fail, [1, 2])
     await drain(holdfast, [fail])
     const worker = work(holdfast, [hold])
@@ -59,17 +59,17 @@ describe('queue ls', () => {
     expect(stdout.split('\n')[1]).toBe(`post\t${holdfast.namespace}\t3\t1\t1\t2\t1\t`)
   })
 
-  test('counts ten thousand, and no more', async () => {
+  test('queue ls counts at most 10,000 jobs', async () => {
     await holdfast.jobs.enqueueMany(mail, Array(10_000).fill({ to: 'ada' }))
     expect((await run(['queue', 'ls'], env)).stdout).toContain('\t10000\t0\t0\t0\t0\t')
     await holdfast.jobs.enqueue(mail, { to: 'one more' })
     expect((await run(['queue', 'ls'], env)).stdout).toContain('\t10000+\t0\t0\t0\t0\t')
   })
 
-  test('does not count workers that died', async () => {
+  test('queue ls does not count dead workers', async () => {
     work(holdfast, [mail])
     await eventually(() => json(['queue', 'ls'])).toMatchObject([{ workers: 1 }])
-    // As a dead one leaves it, where nobody is left to take it away.
+    // The row of a dead worker, before another process has deleted it.
     await sql(
       database.url,
       `insert into holdfast.worker (session, number, instance, queues)
@@ -79,11 +79,11 @@ describe('queue ls', () => {
     expect(await json(['queue', 'ls'])).toMatchObject([{ workers: 1 }])
   })
 
-  test('says on stderr that there is nothing', async () => {
+  test('queue ls reports on stderr that no queue has been used', async () => {
     expect(await run(['queue', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No queue has been used yet.\n' })
   })
 
-  test.runIf(process.platform === 'linux')('is a table on a terminal', async () => {
+  test.runIf(process.platform === 'linux')('queue ls prints a table on a terminal', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
     await holdfast.jobs.pause('post')
     const { stdout } = await startOnTerminal(['queue', 'ls'], { ...env, NO_COLOR: '1' }).ended
@@ -93,7 +93,7 @@ describe('queue ls', () => {
 })
 
 describe('queue pause and queue resume', () => {
-  test('stop claims, and let them go on', async () => {
+  test('queue pause stops claims, and queue resume allows them again', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
     expect(await run(['queue', 'pause', 'post'], env)).toEqual({
       status: 0,
@@ -112,7 +112,7 @@ describe('queue pause and queue resume', () => {
     })
   })
 
-  test('a name that nobody has used may be a slip', async () => {
+  test('queue resume and queue pause suggest a similar name for an unused queue', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
     const slip = 'The queue "psot" has never been used. Did you mean "post"?\n'
     expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
@@ -123,7 +123,7 @@ describe('queue pause and queue resume', () => {
 })
 
 describe('queue redrive', () => {
-  test('without a terminal and without --yes says what it would do, and refuses', async () => {
+  test('queue redrive without a terminal and without --yes shows its plan and refuses', async () => {
     await holdfast.jobs.enqueueMany(fail, [1, 2])
     await drain(holdfast, [fail])
     const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
@@ -135,7 +135,7 @@ describe('queue redrive', () => {
     expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 0, buried: 2 }])
   })
 
-  test('with --yes lets them run again; with none is exit code 3', async () => {
+  test('queue redrive --yes makes buried jobs ready, and exits with 3 if there are none', async () => {
     await holdfast.jobs.enqueueMany(fail, [1, 2])
     await drain(holdfast, [fail])
     expect(await json(['queue', 'redrive', 'post', '--yes'])).toEqual({ redriven: 2 })
@@ -147,7 +147,7 @@ describe('queue redrive', () => {
     })
   })
 
-  test('says so where others have the unique keys of all that are buried', async () => {
+  test('queue redrive reports that other jobs have the unique keys of all buried jobs', async () => {
     await holdfast.jobs.enqueue(fail, 1, { unique: 'a' })
     await drain(holdfast, [fail])
     await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
@@ -159,7 +159,7 @@ describe('queue redrive', () => {
     })
   })
 
-  test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
+  test.runIf(process.platform === 'linux')('queue redrive asks for confirmation on a terminal', async () => {
     await holdfast.jobs.enqueue(fail, 1)
     await drain(holdfast, [fail])
     const refused = startOnTerminal(['queue', 'redrive', 'post'], env)

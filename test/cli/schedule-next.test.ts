@@ -5,7 +5,7 @@ import { fits, fitsRow } from './schemas.js'
 const forward = ['schedule', 'next', '30 2 * * *', '--timezone', 'America/New_York', '--from', '2026-03-07']
 
 describe('schedule next', () => {
-  test('gives one document, lines of JSON, or fields between tabs, and asks no database', async () => {
+  test('schedule next prints one document, JSON lines or tab-separated fields, and needs no database', async () => {
     const args = [...forward, '--count', '2']
     const nowhere = { DATABASE_URL: 'postgres://app@127.0.0.1:1/app' }
     const ticks = [
@@ -44,7 +44,7 @@ describe('schedule next', () => {
     ])
   })
 
-  test('is a table on a terminal, which has room for the note', async () => {
+  test('schedule next prints a table on a terminal, with room for the note', async () => {
     const { stdout } = await startOnTerminal([...forward, '--no-color']).ended
     const lines = stdout.trimEnd().split(/\r?\n/)
     expect(lines[0]).toMatch(/^LOCAL TIME +OFFSET +UTC +NOTE$/)
@@ -52,7 +52,7 @@ describe('schedule next', () => {
     expect(lines).toHaveLength(11)
   })
 
-  test('begins now, in UTC, whatever zone the machine is in', async () => {
+  test('schedule next starts at the current time and in UTC, regardless of the time zone of the machine', async () => {
     const before = Date.now()
     const { stdout } = await run(['schedule', 'next', '@hourly', '--count', '1', '--json'], { TZ: 'Asia/Kathmandu' })
     const [tick] = JSON.parse(stdout)
@@ -61,7 +61,7 @@ describe('schedule next', () => {
     expect(Date.parse(tick.at) - before).toBeLessThanOrEqual(3_600_000)
   })
 
-  test('takes an interval', async () => {
+  test('schedule next accepts an interval', async () => {
     const { stdout } = await run(['schedule', 'next', '--every', '15m', '--from', '2026-01-01T00:07Z', '--count', '2'])
     expect(stdout).toBe(
       '2026-01-01 00:15:00\t+00:00\tUTC\t2026-01-01T00:15:00.000Z\t\n' +
@@ -69,7 +69,7 @@ describe('schedule next', () => {
     )
   })
 
-  test('says on stderr that there is nothing, and nothing on stdout', async () => {
+  test('schedule next reports on stderr that no ticks are left, and prints nothing on stdout', async () => {
     expect(await run(['schedule', 'next', '@daily', '--from', '9999-12-31'])).toEqual({
       status: 0,
       stdout: '',
@@ -89,14 +89,14 @@ describe('schedule next', () => {
     [['@daily', '--count', '0'], 'Expected --count to be a whole number between 1 and 1000, got "0"'],
     [['@daily', '--from', '2026-03-29T00:00'], 'Expected --from to be a time with a time zone, such as'],
     [['@daily', '--from', '2026-13-01'], 'Expected --from to be a time'],
-  ])('%j is refused', async (args, message, hint = '') => {
+  ])('schedule next refuses %j', async (args, message, hint = '') => {
     const { status, stdout, stderr } = await run(['schedule', 'next', ...args])
     expect(stderr).toContain(`holdfast: ${message}`)
     expect(stderr.split('\n')[1]).toContain(hint)
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
   })
 
-  test('its help starts with examples', async () => {
+  test('the help of schedule next starts with examples', async () => {
     const { status, stdout } = await run(['schedule', 'next', '--help'])
     expect(stdout).toMatch(/^Examples:\n {2}holdfast schedule next /)
     expect(status).toBe(0)

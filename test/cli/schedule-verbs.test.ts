@@ -22,7 +22,7 @@ beforeEach(async () => {
   holdfast = await open({ url: database.url, namespace })
 })
 
-test('ls and show tell rules, members, and what is unusual', async () => {
+test('schedule ls and schedule show print rules, members and unusual states', async () => {
   expect(await run(['schedule', 'ls'], env)).toEqual({
     status: 0,
     stdout: '',
@@ -56,7 +56,7 @@ test('ls and show tell rules, members, and what is unusual', async () => {
   expect(json).toMatchObject({ name: 'once', history: [{ kind: 'run', extra: true, state: 'done' }] })
 })
 
-test('a rule that a newer version has written is called so', async () => {
+test('schedule ls, schedule show and top mark a rule that a newer version has written', async () => {
   add(holdfast, 'moons', { every: '7d' })
   await untilMember(holdfast, 'moons')
   await sql(database.url, `update holdfast.schedule set rule = '{"moon":"full"}' where namespace = $1`, [
@@ -71,7 +71,7 @@ test('a rule that a newer version has written is called so', async () => {
   expect(fits('top', JSON.parse(json!.stdout))).toMatchObject({ schedules: [{ name: 'moons', rule: null }] })
 })
 
-test('run asks for a run, and says when there can be none', async () => {
+test('schedule run requests a run, and reports when no run is allowed', async () => {
   const end = gate()
   add(holdfast, 'asked', { every: '7d' }, () => end.opened)
   await untilMember(holdfast, 'asked')
@@ -88,16 +88,16 @@ test('run asks for a run, and says when there can be none', async () => {
   end.open()
 })
 
-test('pause and resume', async () => {
+test('schedule pause and schedule resume change the state of a schedule and report it', async () => {
   add(holdfast, 'paused', { every: '7d' })
   await untilMember(holdfast, 'paused')
-  const said = async (verb: string) => (await run(['schedule', verb, 'paused'], env)).stderr
-  expect(await said('pause')).toBe('Paused "paused". Its ticks do not run until the schedule is resumed.\n')
-  expect(await said('pause')).toBe('"paused" was already paused.\n')
+  const stderrOf = async (verb: string) => (await run(['schedule', verb, 'paused'], env)).stderr
+  expect(await stderrOf('pause')).toBe('Paused "paused". Its ticks do not run until the schedule is resumed.\n')
+  expect(await stderrOf('pause')).toBe('"paused" was already paused.\n')
   expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
   const { stdout } = await run(['schedule', 'show', 'paused'], env)
   expect(stdout).toContain('\nstate\tpaused: ticks do not run until the schedule is resumed\n')
-  expect(await said('resume')).toMatch(/^Resumed "paused": its next tick is at \S+ \S+ UTC\.\n$/)
+  expect(await stderrOf('resume')).toMatch(/^Resumed "paused": its next tick is at \S+ \S+ UTC\.\n$/)
   expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
     status: 3,
     stdout: '',
@@ -105,7 +105,7 @@ test('pause and resume', async () => {
   })
 })
 
-test('override gives another rule, which deployments leave alone, until it is cleared', async () => {
+test('schedule override replaces the rule across deployments until the override is cleared', async () => {
   const deployed = add(holdfast, 'invoices', { every: '15m' })
   await untilMember(holdfast, 'invoices')
   const override = (...words: string[]) => run(['schedule', 'override', 'invoices', ...words], env)
@@ -114,7 +114,10 @@ test('override gives another rule, which deployments leave alone, until it is cl
   )
   await deployed.close()
   add(holdfast, 'invoices', { every: '30m' })
-  await until('it is deployed', async () => (await holdfast.schedules.find('invoices'))!.codeRule.every === 1_800_000)
+  await until(
+    'the new rule is deployed',
+    async () => (await holdfast.schedules.find('invoices'))!.codeRule.every === 1_800_000,
+  )
   await holdfast.schedules.pause('invoices')
   const { stdout } = await run(['schedule', 'ls'], env)
   expect(stdout).toMatch(/^invoices\t0 6 \* \* MON Europe\/London\t\t1\tpaused, overridden\n$/)
@@ -135,12 +138,15 @@ test('override gives another rule, which deployments leave alone, until it is cl
   expect((await override('--cron', '99 * * * *')).status).toBe(2)
 })
 
-test.each(['show', 'run', 'pause', 'resume'])('%s of what is not there says what may have been meant', async (verb) => {
-  add(holdfast, 'nightly', { every: '7d' })
-  await untilMember(holdfast, 'nightly')
-  expect(await run(['schedule', verb, 'nigthly'], env)).toEqual({
-    status: 3,
-    stdout: '',
-    stderr: 'There is no schedule "nigthly". Did you mean "nightly"?\n',
-  })
-})
+test.each(['show', 'run', 'pause', 'resume'])(
+  'schedule %s of an unknown name suggests a similar name',
+  async (verb) => {
+    add(holdfast, 'nightly', { every: '7d' })
+    await untilMember(holdfast, 'nightly')
+    expect(await run(['schedule', verb, 'nigthly'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: 'There is no schedule "nigthly". Did you mean "nightly"?\n',
+    })
+  },
+)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { verbs } from './commands.js'
 import { fits, fitsRow, schemas } from './schemas.js'
 
-/** What these print is no data of ours. */
+/** Commands whose stdout comes from other programs or is not JSON. */
 const withoutJson = ['lock-run', 'work', 'completion']
 
 test('every command has a schema, and every schema has a command', () => {
@@ -20,7 +20,7 @@ test.each([...schemas])('the schema of %s is closed, and describes each property
 })
 
 interface Schema {
-  /** What it points to says what it is. */
+  /** The definition that this refers to has the description. */
   readonly $ref?: string
   readonly type?: string | string[]
   readonly description?: string
@@ -31,7 +31,7 @@ interface Schema {
   readonly $defs?: Record<string, Schema>
 }
 
-/** Where a schema lets through what it does not name, or leaves a property unexplained. */
+/** Returns the places where a schema accepts unnamed properties or does not describe a property. */
 function faultsOf(schema: Schema, at: string): string[] {
   const { properties = {}, additionalProperties, items, anyOf = [], $defs = {} } = schema
   const isOpen = schema.type === 'object' && additionalProperties === undefined
@@ -50,7 +50,7 @@ function faultsOf(schema: Schema, at: string): string[] {
   ]
 }
 
-test('what does not fit is told', () => {
+test('fits and fitsRow throw for a value that does not match its schema', () => {
   expect(() => fits('queue-redrive', { redriven: 1 })).not.toThrow()
   expect(() => fits('queue-redrive', { redriven: '1' })).toThrow('must be integer')
   expect(() => fits('queue-redrive', { redriven: 1, more: 2 })).toThrow('must NOT have additional properties')
@@ -64,7 +64,7 @@ test('a date is a string with a format, and a number is an integer unless its ty
   expect(runAt).toMatchObject({ type: ['string', 'null'], format: 'date-time' })
   expect(priority).toMatchObject({ type: 'integer' })
   expect(progress).toMatchObject({ type: ['number', 'null'] })
-  // The type of this document is made with `Omit`.
+  // The type of this document uses `Omit`.
   expect(schemas.get('job-show').$defs.JobShow.properties.enqueuedAt).toMatchObject({
     type: 'string',
     format: 'date-time',

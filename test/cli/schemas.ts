@@ -1,4 +1,4 @@
-// The published schemas of what `--json` and `--jsonl` print: holdfast/schemas/<noun>-<verb>.schema.json.
+// Loads the published schemas of `--json` and `--jsonl` output: holdfast/schemas/<noun>-<verb>.schema.json.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -10,27 +10,30 @@ const ajv = new Ajv2020({
   strict: true,
   allowUnionTypes: true,
   allErrors: true,
-  // The one way in which moments are printed.
+  // The only format in which the command line prints times.
   formats: { 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ },
 })
 
-/** By what they describe, such as `lock-ls`. */
+/** Schemas by command, for example `lock-ls`. */
 export const schemas = new Map(
   readdirSync(directory).map((file) => [file.replace(ending, ''), JSON.parse(readFileSync(directory + file, 'utf8'))]),
 )
 for (const [name, schema] of schemas) ajv.addSchema(schema, name + ending)
 
-/** Expects what `holdfast <noun> <verb> --json` printed to be as its schema says, and answers with it. */
+/** Checks the output of `holdfast <noun> <verb> --json` against its schema and returns the output. */
 export function fits<T>(name: string, value: T): T {
   return fitsTo(`${name}${ending}`, value)
 }
 
-/** The same for one line of `--jsonl`. */
+/** Checks one row of `--jsonl` output against its schema and returns the row. */
 export function fitsRow<T>(name: string, value: T): T {
   return fitsTo(`${name}${ending}#/$defs/row`, value)
 }
 
-/** The same for whatever verb: what lists prints a row a line, what answers with one document prints that in a line. */
+/**
+ * Checks one line of `--jsonl` output of any verb. A list prints one row per line. Any other verb prints its document on one
+ * line.
+ */
 export function fitsLine<T>(name: string, value: T): T {
   return hasRows(name) ? fitsRow(name, value) : fits(name, value)
 }
@@ -39,7 +42,7 @@ export function hasRows(name: string): boolean {
   return schemas.get(name).$defs?.row !== undefined
 }
 
-/** The name of the schema of these words. */
+/** Returns the schema name for the words of a command. */
 export function schemaOf(words: readonly string[]): string {
   const [noun, verb] = words
   const both = `${noun}-${verb}`

@@ -1,4 +1,4 @@
-// What stands on the screen, without a terminal or a database.
+// Tests what the screen shows, without a terminal or a database.
 import { describe, expect, test } from 'vitest'
 import { displayWidth } from '../../src/cli/table.js'
 import { layOut, type Size, textOf } from '../../src/cli/top/layout.js'
@@ -96,12 +96,12 @@ const look = (more: Partial<Overview> = {}): View => firstView(overview(more), '
 const lines = (view: View, size: Size) => layOut(view, size).map(textOf)
 const type = (view: View, ...keys: (string | Key)[]): View =>
   keys.reduce((before: View, key) => press(before, typeof key === 'string' ? keyOf(key) : key).view, view)
-/** As readline tells a key. */
+/** Returns the key as readline reports it. */
 const keyOf = (word: string): Key =>
   [...word].length > 1 ? { name: word } : { name: word.toLowerCase(), text: word, shift: word !== word.toLowerCase() }
 
 describe('80 by 24', () => {
-  test('every panel has its title, the first one the keys', () => {
+  test('every panel shows its title, and the first panel has the focus', () => {
     const screen = lines(look({ locks: [lock('report', 2)], trouble: [trouble] }), small)
     expect(screen[0]).toBe('holdfast top  03:04:05 UTC  every 2s  app@db:5432/shop  PostgreSQL 18.4')
     expect(screen.slice(1, 9).map((line) => line.trimEnd())).toEqual([
@@ -118,13 +118,13 @@ describe('80 by 24', () => {
     expect(screen.at(-1)).toMatch(/^\? help {2}q quit/)
   })
 
-  test('a long list leaves room for the others, and says what it shows', () => {
+  test('a long list leaves room for the other panels and shows which rows are visible', () => {
     const locks = Array.from({ length: 150 }, (_, at) => lock(`name ${at}`))
     const view = look({ locks, trouble: [trouble, trouble, trouble] })
     const screen = lines(view, small)
     expect(screen.find((line) => line.startsWith('2 LOCKS'))).toMatch(/^2 LOCKS 1-12\/150 /)
     expect(screen.filter((line) => line.includes('job buried'))).toHaveLength(3)
-    // The keys lead through all of it.
+    // The keys reach every row.
     const last = lines(type(view, 'tab', 'end'), small)
     expect(last.find((line) => line.startsWith('>'))).toContain('name 149')
     expect(last.find((line) => line.startsWith('2 LOCKS'))).toContain('-150/150 ')
@@ -132,14 +132,14 @@ describe('80 by 24', () => {
 })
 
 describe('160 by 50', () => {
-  test('what is held stands beside what is done', () => {
+  test('a wide screen shows held names on the left and work on the right', () => {
     const screen = lines(look({ locks: [lock('report')], queues: [queue('mail')] }), wide)
     expect(screen[1]).toMatch(/^1 INSTANCES 1 .* │ 4 SCHEDULES none/)
     expect(screen[2]!.indexOf(' │ ')).toBe(78)
     expect(screen[2]).toContain(' │ 5 QUEUES 1 ')
   })
 
-  test('a panel alone has more columns', () => {
+  test('a panel that fills the screen shows more columns', () => {
     const view = look({ queues: [queue('mail', { took: { p50Ms: 12, p99Ms: 1_500 } })] })
     expect(lines(type(view, '5'), small).join()).not.toContain('WORKERS    STATE')
     const alone = lines(type(view, '5', 'z'), wide)
@@ -157,7 +157,7 @@ const names = {
   hostile: '\x1b[2J\n\u202e\0',
 }
 
-test.each(Object.entries(names))('a name that is %s stays in its line, and its columns in theirs', (_, name) => {
+test.each(Object.entries(names))('a name that is %s stays in its line, and the columns stay aligned', (_, name) => {
   const more = {
     instances: [{ ...instance, host: name }],
     locks: [lock(name, 1), lock('plain')],
@@ -171,7 +171,7 @@ test.each(Object.entries(names))('a name that is %s stays in its line, and its c
       // Details break between words, and the terminal cuts a word that is longer than a line.
       if (view.shows === 'panels')
         for (const line of screen) expect(displayWidth(line)).toBeLessThanOrEqual(size.columns)
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: that there are none
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the test checks that there are none
       for (const line of screen) expect(line).not.toMatch(/[\x00-\x1f\u202e]/)
     }
   }
@@ -186,7 +186,7 @@ test.each([
   [20, 3],
   [80, 7],
   [300, 100],
-])('%i by %i is filled and no more', (columns, rows) => {
+])('a screen of %i by %i is filled exactly', (columns, rows) => {
   const locks = Array.from({ length: 30 }, (_, at) => lock(`name ${at}`))
   for (const view of [look({ locks }), type(look({ locks }), '2'), type(look({ locks }), '?')]) {
     const screen = lines(view, { columns, rows })
@@ -195,7 +195,7 @@ test.each([
   }
 })
 
-test('too low for all panels: the one that the keys are for', () => {
+test('a screen that is too low for all panels shows the panel that has the focus', () => {
   expect(lines(type(look({ queues: [queue('mail')] }), '5'), { columns: 80, rows: 6 })[1]).toMatch(/^5 QUEUES/)
 })
 
@@ -206,7 +206,7 @@ describe('keys', () => {
       .slice(2, 5)
       .map((line) => line.slice(0, 3))
 
-  test('lead from panel to panel, and round', () => {
+  test('tab, the arrows and the digits move the focus between panels and wrap around', () => {
     expect(type(look(), 'tab', 'tab').focus).toBe(2)
     expect(type(look(), { name: 'tab', shift: true }).focus).toBe(5)
     expect(type(look(), 'left').focus).toBe(5)
@@ -214,18 +214,18 @@ describe('keys', () => {
     expect(type(look(), '9').focus).toBe(0)
   })
 
-  test('sort, turn round, and go back to the order in which it came', () => {
+  test('the sort keys sort by a column, reverse the order, and restore the original order', () => {
     const view = type(look(rows), '2')
     expect(order(view)).toEqual(['> b', '  a', '  c'])
     expect(order(type(view, 's'))).toEqual(['> a', '  b', '  c'])
     expect(order(type(view, 's', 'S'))).toEqual(['> c', '  b', '  a'])
-    // By waiters: the most first. Who went to a row stays with it.
+    // Sorted by waiters, the largest number first. The cursor stays on its row.
     expect(order(type(view, 'down', 'up', 's', 's', 's', 's', 's', 's'))).toEqual(['  a', '> b', '  c'])
     expect(lines(type(view, 's', 's', 's', 's', 's', 's'), small).join()).toContain('WAITERS↓')
     expect(order(type(view, ...Array(10).fill('s')))).toEqual(['> b', '  a', '  c'])
   })
 
-  test('filter, in words and letters that are keys elsewhere', () => {
+  test('the filter accepts letters that are keys elsewhere', () => {
     const view = type(look({ locks: [lock('Quick'), lock('slow')] }), '2', '/', 'q', 'U')
     expect(lines(view, small).at(-1)).toBe('filter locks: qU_  enter applies, esc clears')
     const kept = type(view, 'return')
@@ -235,7 +235,7 @@ describe('keys', () => {
     expect(lines(type(view, 'backspace', 'backspace'), small).join()).toContain('slow')
   })
 
-  test('stay with a row while it moves, and near its place when it goes', () => {
+  test('the cursor follows its row, and stays near its place when the row disappears', () => {
     const view = type(look(rows), '2', 'down', 'down')
     const here = (now: Partial<Overview>) =>
       lines({ ...view, overview: overview(now) }, small).find((line) => line.startsWith('>'))
@@ -244,7 +244,7 @@ describe('keys', () => {
     expect(here({ locks: [] })).toBeUndefined()
   })
 
-  test('show all about a row, also when it goes', () => {
+  test('return shows all details of a row, even after the row has disappeared', () => {
     const view = type(look(rows), '2', 'return')
     expect(lines(view, small)).toContain('  more            holdfast lock show --namespace shop b')
     expect(lines(type(view, 'down'), small)).toContain('  name            a')
@@ -254,7 +254,7 @@ describe('keys', () => {
     expect(type(look(), '3', 'return').shows).toBe('panels')
   })
 
-  test('the command that shows more means the same row, whatever it is called and wherever it is', () => {
+  test('the command that shows more identifies the same row for any label, namespace and schema', () => {
     const more = (one: Partial<Overview>, panel: string, schema?: string) => {
       const view = look(one)
       return lines(type(schema === undefined ? view : { ...view, schema }, panel, 'return'), { columns: 200, rows: 50 })
@@ -279,7 +279,7 @@ describe('keys', () => {
     expect(more({ trouble: [trouble] }, '6')).toBe('holdfast job show 7')
   })
 
-  test('pause, look at other intervals, help, and leave', () => {
+  test('the keys pause, change the interval, show the help, and quit', () => {
     expect(lines(type(look(), 'p'), small)[0]).toContain('UTC  paused')
     expect(type(look(), 'p', 'space').isPaused).toBe(false)
     expect(type(look(), '+').intervalMs).toBe(5_000)
@@ -296,14 +296,14 @@ describe('keys', () => {
   })
 })
 
-test('says for how long there was no answer, and keeps what it knew', () => {
+test('an outage shows how long the database has not responded, and keeps the last data', () => {
   const view = { ...look({ locks: [lock('report')] }), outage: { reason: 'connection refused', forMs: 12_900 } }
   const screen = lines(view, small)
   expect(screen.at(-1)).toBe(' No response for 12s, still trying: connection refused ')
   expect(screen.join()).toContain('report')
 })
 
-test('tells what is counted from what is estimated', () => {
+test('the queue panel marks counted and estimated numbers differently', () => {
   const queues = [
     queue('a', { ready: 1_000, workers: 0 }),
     queue('b', { ready: 1_001, readyIs: 'at least', waiting: 1_001, pausedMs: 5 }),

@@ -21,16 +21,16 @@ afterAll(() => database.drop())
 
 const sees = (running: Running) => eventually(() => new Vt(running.stdout).text)
 
-/** The process of ours, behind script(1) and a shell. */
+/** Returns the pid of the Holdfast process, which runs under script(1) and a shell. */
 function pidOf(running: Running): number {
-  const ours = descendantsOf(running.pid).find(({ pid }) =>
+  const own = descendantsOf(running.pid).find(({ pid }) =>
     readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(`${process.execPath}\0${bin}`),
   )
-  return ours!.pid
+  return own!.pid
 }
 
 describe('without a screen', () => {
-  test('one report, as text or as one document', async () => {
+  test('top prints one report, as text or as one document', async () => {
     const holdfast = await open({ url: database.url, namespace: 'top' })
     await holdfast.locks.acquire('nightly report')
     const { status, stdout, stderr } = await run(['top'], env)
@@ -46,28 +46,31 @@ describe('without a screen', () => {
     expect(fitsRow('top', JSON.parse(other.stdout))).toMatchObject({ locks: [], instances: [] })
   })
 
-  test.runIf(process.platform === 'linux')('neither does a terminal that cannot move about get one', async () => {
-    for (const [args, term] of [
-      [[], 'dumb'],
-      [['--once'], 'xterm'],
-    ] as const) {
-      const { status, stdout } = await startOnTerminal(['top', ...args], { ...env, TERM: term, NO_COLOR: '1' }).ended
-      expect(stdout).not.toContain('\x1b')
-      expect(stdout).toContain('\r\nLEASES none\r\n')
-      expect(status).toBe(0)
-    }
-  })
+  test.runIf(process.platform === 'linux')(
+    'top shows no screen on a terminal that cannot move the cursor, nor with --once',
+    async () => {
+      for (const [args, term] of [
+        [[], 'dumb'],
+        [['--once'], 'xterm'],
+      ] as const) {
+        const { status, stdout } = await startOnTerminal(['top', ...args], { ...env, TERM: term, NO_COLOR: '1' }).ended
+        expect(stdout).not.toContain('\x1b')
+        expect(stdout).toContain('\r\nLEASES none\r\n')
+        expect(status).toBe(0)
+      }
+    },
+  )
 
-  test('refuses to ask all the time', async () => {
+  test('top refuses an interval below 250ms', async () => {
     const { status, stderr } = await run(['top', '--interval', '10ms'], env)
     expect(stderr).toContain('Expected --interval to be a duration of at least 250ms')
     expect(status).toBe(2)
   })
 })
 
-// What has no script(1) of util-linux cannot make the terminal.
+// Only script(1) of util-linux can create the terminal.
 describe.runIf(process.platform === 'linux')('on a terminal', () => {
-  test('keys, another size, little to send, the background, and the end', { timeout: 60_000 }, async () => {
+  test('top handles keys, another size, small updates, suspension and the end', { timeout: 60_000 }, async () => {
     const holdfast = await open({ url: database.url, namespace: 'live' })
     await holdfast.locks.acquire('nightly report')
     const top = startOnTerminal(['top', '--namespace', 'live'], env)
@@ -92,7 +95,7 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
     top.type('p')
     await sees(top).toMatch(/^holdfast top .*paused/)
     const weekly = await holdfast.locks.acquire('weekly report')
-    await stays('nothing new is shown', () => !new Vt(top.stdout).text.includes('weekly'), 800)
+    await stays('a paused screen shows nothing new', () => !new Vt(top.stdout).text.includes('weekly'), 800)
     top.type('p')
     await sees(top).toContain('weekly report')
     await weekly.release()
@@ -109,13 +112,13 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
     size('80', '24')
     await eventually(() => new Vt(top.stdout).lines.length).toBe(24)
 
-    // Looks at a fleet where nothing happens send less than one screen.
-    const moment = () => new Vt(top.stdout).lines[0]!.slice(14, 22)
+    // Two updates of a fleet without changes send less than one screen.
+    const shownTime = () => new Vt(top.stdout).lines[0]!.slice(14, 22)
     const [whole, before] = [Buffer.byteLength(new Vt(top.stdout).text), Buffer.byteLength(top.stdout)]
-    const first = moment()
-    await eventually(() => moment() !== first).toBe(true)
-    const second = moment()
-    await eventually(() => moment() !== second).toBe(true)
+    const first = shownTime()
+    await eventually(() => shownTime() !== first).toBe(true)
+    const second = shownTime()
+    await eventually(() => shownTime() !== second).toBe(true)
     expect(Buffer.byteLength(top.stdout) - before).toBeLessThan(whole)
 
     top.type('\x1a')
@@ -134,7 +137,7 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
   test.each([
     ['SIGTERM', 143],
     ['SIGHUP', 129],
-  ] as const)('%s ends it, and the terminal is as it was', async (signal, code) => {
+  ] as const)('%s ends top and restores the terminal', async (signal, code) => {
     const top = startOnTerminal(['top'], env)
     await sees(top).toContain('1 INSTANCES')
     process.kill(pidOf(top), signal)
@@ -142,7 +145,7 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
     expect(new Vt(top.stdout)).toMatchObject({ isAlternate: false, isCursorShown: true, text: '' })
   })
 
-  test('a database that goes away: it says so, and goes on', async () => {
+  test('top reports that the database does not respond, and continues after a restart', async () => {
     const server = await ownServer()
     const url = await ownDatabase(server)
     const top = startOnTerminal(['top'], { ...env, DATABASE_URL: url })
@@ -158,8 +161,8 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
     onTestFinished(() => again.stop('immediate'))
     await sees(top).toContain('? help  q quit')
     await eventually(() => lines.stderr).toMatch(/trying again\nThe database responds again\.\n$/)
-    const told = lines.stdout.length
-    await eventually(() => lines.stdout.length).toBeGreaterThan(told)
+    const printed = lines.stdout.length
+    await eventually(() => lines.stdout.length).toBeGreaterThan(printed)
     for (const line of lines.stdout.split('\n').slice(0, -1)) fitsRow('top', JSON.parse(line))
     top.type('q')
     expect((await top.ended).status).toBe(0)

@@ -1,4 +1,7 @@
-/** What a terminal shows that was sent these bytes: the few sequences that we use, and nothing else is forgiven. */
+/**
+ * Shows the screen of a terminal that received these bytes. Knows only the few sequences that Holdfast uses and throws on any
+ * other.
+ */
 export class Vt {
   #rows: string[][] = []
   #row = 0
@@ -8,20 +11,20 @@ export class Vt {
   isCursorShown = true
 
   constructor(bytes: string) {
-    // biome-ignore-start lint/suspicious/noControlCharactersInRegex: they are what this is about
-    // What has not arrived whole says nothing yet.
+    // biome-ignore-start lint/suspicious/noControlCharactersInRegex: this class parses control characters
+    // Ignore an incomplete sequence at the end.
     const whole = bytes.replace(/\x1b(\[[?\d;]*)?$/, '')
     for (const [token, parameters, letter] of whole.matchAll(/\x1b\[([?\d;]*)([A-Za-z])|[\s\S]/gu)) {
-      // biome-ignore-end lint/suspicious/noControlCharactersInRegex: they are what this is about
+      // biome-ignore-end lint/suspicious/noControlCharactersInRegex: this class parses control characters
       if (letter === undefined) this.#write(token)
-      else this.#obey(parameters!, letter)
+      else this.#execute(parameters!, letter)
     }
   }
 
-  /** Without the blanks behind them. */
+  /** Lines without trailing blanks. */
   get lines(): string[] {
     return Array.from(this.#rows, (row) =>
-      Array.from(row ?? [], (sign) => sign ?? ' ')
+      Array.from(row ?? [], (character) => character ?? ' ')
         .join('')
         .trimEnd(),
     )
@@ -31,17 +34,17 @@ export class Vt {
     return this.lines.join('\n')
   }
 
-  #write(sign: string): void {
-    if (sign === '\x1b') throw new Error('A sequence that is not known')
-    if (sign === '\r') this.#column = 0
-    else if (sign === '\n') this.#row++
+  #write(character: string): void {
+    if (character === '\x1b') throw new Error('Unknown sequence')
+    if (character === '\r') this.#column = 0
+    else if (character === '\n') this.#row++
     else {
       this.#rows[this.#row] ??= []
-      this.#rows[this.#row]![this.#column++] = sign
+      this.#rows[this.#row]![this.#column++] = character
     }
   }
 
-  #obey(parameters: string, letter: string): void {
+  #execute(parameters: string, letter: string): void {
     const command = `${parameters}${letter}`
     if (letter === 'H') {
       const [row, column] = parameters.split(';').map(Number)
@@ -57,6 +60,6 @@ export class Vt {
     } else if (command === '?1049l') {
       this.isAlternate = false
       this.#rows = this.#saved
-    } else if (letter !== 'm' && !['?7l', '?7h'].includes(command)) throw new Error(`What is ${command}?`)
+    } else if (letter !== 'm' && !['?7l', '?7h'].includes(command)) throw new Error(`Unknown sequence ${command}`)
   }
 }

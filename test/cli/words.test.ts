@@ -24,13 +24,13 @@ describe('help', () => {
     [['queue', 'redrive', '--help']],
     [['migrate', '--help']],
     [['help', 'graph']],
-  ])('%j starts with examples, on stdout', async (args) => {
+  ])('%j prints help that starts with examples to stdout', async (args) => {
     const { status, stdout, stderr } = await run(args)
     expect(stdout).toMatch(/^Examples:\n {2}holdfast /)
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   })
 
-  test('a noun without a verb shows its verbs, on stderr, and is a usage error', async () => {
+  test('a noun without a verb prints its verbs to stderr and is a usage error', async () => {
     const { status, stdout, stderr } = await run(['lock'])
     expect(stderr).toContain('release')
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
@@ -42,14 +42,14 @@ describe('help', () => {
     expect(status).toBe(0)
   })
 
-  test('does not load the driver, so that it is fast', async () => {
+  test('the help does not load the driver, so that it is fast', async () => {
     const { stderr } = await runAlone(['lock', 'run', '--help'], { NODE_DEBUG: 'esm,module' })
     expect(stderr).toContain('commander')
     expect(stderr).not.toContain('node_modules/pg/')
   })
 })
 
-describe('words that make no command', () => {
+describe('invalid arguments', () => {
   test.each([
     [['lok', 'ls'], "unknown command 'lok'", 'Did you mean lock?'],
     [['lock', 'brake', 'x'], "unknown command 'brake'", 'Did you mean break?'],
@@ -69,20 +69,20 @@ describe('words that make no command', () => {
     [['lock', 'show', ''], 'Expected name to be a string of 1 to 500 characters'],
     [['lock', 'show', '--key', '99999999999999999999'], 'Expected a 64-bit key in decimal'],
     [['lock', 'ls', '--url', 'mysql://h/d'], 'Expected --url to be a URL like'],
-  ])('%j', async (args, ...complaint) => {
+  ])('%j is a usage error with a helpful message', async (args, ...complaint) => {
     const { status, stdout, stderr } = await run(args, { DATABASE_URL: database.url })
     expect(stderr.startsWith(`holdfast: ${complaint[0]}`)).toBe(true)
     if (complaint[1]) expect(stderr.split('\n')[1]).toBe(complaint[1])
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
   })
 
-  test('a bad value is blamed on the variable that it came from', async () => {
+  test('the error for an invalid value names the variable that the value came from', async () => {
     const { status, stderr } = await run(['graph'], { DATABASE_URL: database.url, HOLDFAST_FORMAT: 'svg' })
     expect(stderr).toContain('Expected HOLDFAST_FORMAT to be')
     expect(status).toBe(2)
   })
 
-  test('no database at all says how to give one', async () => {
+  test('a command without a database shows how to give one', async () => {
     const { status, stderr } = await run(['lock', 'ls'], { DATABASE_URL: '' })
     expect(stderr).toBe('holdfast: No database was given\nSet DATABASE_URL or PGHOST, or give --url.\n')
     expect(status).toBe(2)
@@ -90,19 +90,19 @@ describe('words that make no command', () => {
 })
 
 describe('a database', () => {
-  test('that cannot be reached is exit code 4', async () => {
+  test('a database that cannot be reached makes the command exit with 4', async () => {
     const { status, stderr, stdout } = await run(['lock', 'ls', '--url', nowhere])
     expect(stderr).toContain('holdfast: The database cannot be reached')
     expect({ status, stdout }).toEqual({ status: 4, stdout: '' })
   })
 
-  test('where Holdfast is not installed says so', async () => {
+  test('a database without Holdfast makes the command suggest holdfast migrate', async () => {
     const { status, stderr } = await run(['lock', 'ls', '--schema', 'nowhere'], { DATABASE_URL: database.url })
     expect(stderr).toContain('Run `holdfast migrate`')
     expect(status).toBe(1)
   })
 
-  test('may be given by PG* variables', async () => {
+  test('a database can be given by PG* variables', async () => {
     const { hostname, port, username, password, pathname } = new URL(database.url)
     const { status, stdout } = await run(['lock', 'ls', '--json'], {
       PGHOST: hostname,
@@ -114,13 +114,13 @@ describe('a database', () => {
     expect({ status, stdout }).toEqual({ status: 0, stdout: '[]\n' })
   })
 
-  test('on the command line wins over the environment', async () => {
+  test('a database on the command line takes precedence over the environment', async () => {
     const { status } = await run(['--url', database.url, 'lock', 'ls'], { DATABASE_URL: nowhere })
     expect(status).toBe(0)
   })
 })
 
-test('with --json errors are JSON, too', async () => {
+test('errors are JSON if --json is given', async () => {
   const { stderr } = await run(['lock', 'ls', '--json', '--url', nowhere])
   expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'DATABASE_UNREACHABLE', retryable: true } })
 })

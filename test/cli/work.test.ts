@@ -14,7 +14,7 @@ let database: FreshDatabase
 let directory: string
 beforeAll(async () => {
   database = await freshDatabase()
-  // Where the files are, `holdfast` is the built package.
+  // In this directory, `holdfast` is the built package.
   directory = mkdtempSync(join(tmpdir(), 'holdfast-work-'))
   const home = fileURLToPath(new URL('../..', import.meta.url))
   writeFileSync(join(directory, 'package.json'), '{ "type": "module" }')
@@ -92,15 +92,15 @@ const never = '/nowhere/never'
 
 const file = (name: keyof typeof files) => join(directory, name)
 
-/** Waits until it has said something on stderr. */
-async function tells(running: Running, pattern: RegExp): Promise<void> {
+/** Waits until stderr matches the pattern. */
+async function untilStderr(running: Running, pattern: RegExp): Promise<void> {
   await eventually(() => running.stderr).toMatch(pattern)
 }
 
-describe('what it works on', () => {
-  test('all that the files export: alone, in lists, by default and by module.exports', async () => {
+describe('the jobs of holdfast work', () => {
+  test('work runs every definition that the files export: alone, in lists, by default and by module.exports', async () => {
     const running = start(['work', file('jobs.js'), file('jobs.cjs'), '--concurrency', '7'], env)
-    await tells(
+    await untilStderr(
       running,
       /^holdfast: working on the queues "numbers", "default", up to 7 jobs at a time: double, slow, fail, triple \(instance \w+\)\n/,
     )
@@ -116,21 +116,21 @@ describe('what it works on', () => {
     expect({ status, stdout }).toEqual({ status: 0, stdout: '' })
   })
 
-  test('only the queues that it is told to', async () => {
+  test('work claims only from the queues given by --queue', async () => {
     const words = ['work', '--queue', 'numbers', '--queue', 'more', file('jobs.js')]
     const running = start(words, env)
-    await tells(running, /^holdfast: working on the queues "numbers", "more", up to 10 jobs at a time: /)
+    await untilStderr(running, /^holdfast: working on the queues "numbers", "more", up to 10 jobs at a time: /)
     const passedOver = await holdfast.jobs.enqueue(slow, { until: directory })
     const { id } = await holdfast.jobs.enqueue(double, 1)
     expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done' })
     expect(await holdfast.jobs.find(passedOver.id)).toMatchObject({ state: 'ready' })
   })
 
-  test('each attempt that fails is told, with what becomes of the job', async () => {
+  test('work reports each failed attempt and the next state of the job', async () => {
     const running = start(['work', file('jobs.js')], env)
     const { id } = await holdfast.jobs.enqueue(fail, null)
     await jobEnded(holdfast, id)
-    await tells(
+    await untilStderr(
       running,
       new RegExp(
         `holdfast: fail ${id}: attempt 1 failed, the job will be retried: TypeError: broken 1\n` +
@@ -141,18 +141,18 @@ describe('what it works on', () => {
   })
 })
 
-test('schedules tick, enqueue, fail and are drained', async () => {
+test('work runs schedules that enqueue jobs or fail, and returns a run to the queue after the drain has timed out', async () => {
   const running = start(['work', file('schedules.js'), '--drain', '200ms'], env)
-  await tells(running, /^holdfast: running the schedules counts, long, fails \(instance \w+\)\n$/)
+  await untilStderr(running, /^holdfast: running the schedules counts, long, fails \(instance \w+\)\n$/)
   const { schedules } = holdfast
   const isMember = async (name: string) => ((await schedules.find(name))?.members.length ?? 0) > 0
   for (const name of ['fails', 'counts', 'long']) await eventually(() => isMember(name)).toBe(true)
   const tick = await schedules.run('counts')
   await eventually(() => enqueued(holdfast)).toMatchObject([{ input: tick!.getTime() }])
   await schedules.run('fails')
-  await tells(running, /\nholdfast: fails \S+Z failed: TypeError: broken\n/)
+  await untilStderr(running, /\nholdfast: fails \S+Z failed: TypeError: broken\n/)
   await schedules.run('long')
-  await tells(running, /began in/)
+  await untilStderr(running, /began in/)
   running.process.kill('SIGTERM')
   const { status, stderr } = await running.ended
   expect(stderr).toContain(
@@ -165,7 +165,7 @@ test('schedules tick, enqueue, fail and are drained', async () => {
   expect(await schedules.runs('long')).toMatchObject([{ state: 'waiting', attempt: 1 }])
 })
 
-describe('what it refuses', () => {
+describe('what holdfast work refuses', () => {
   test.each([
     [
       ['throws.js'],
@@ -186,7 +186,7 @@ describe('what it refuses', () => {
       /^holdfast: Two definitions are named "double": one in \S*jobs\.js, one in \S*twice\.js\n/,
     ],
     [[], 2, /^holdfast: missing required argument 'file'\n/],
-  ])('%j', async (names, code, complaint) => {
+  ])('work refuses the files %j', async (names, code, complaint) => {
     const { status, stdout, stderr } = await run(['work', ...names.map((name) => join(directory, name))], env)
     expect(stderr).toMatch(complaint)
     expect({ status, stdout }).toEqual({ status: code, stdout: '' })
@@ -198,23 +198,23 @@ describe('what it refuses', () => {
       'Expected --drain to be a duration of at least 0ms and at most 24d, such as 30s or 5m, got "soon"',
     ],
     [['--concurrency', '0'], 'Expected --concurrency to be a whole number between 1 and 10000, got "0"'],
-  ])('%j', async (options, complaint) => {
+  ])('work refuses the options %j', async (options, complaint) => {
     const { status, stderr } = await run(['work', file('jobs.js'), ...options], env)
     expect(stderr).toBe(`holdfast: ${complaint}\n`)
     expect(status).toBe(2)
   })
 
-  test('a database that cannot be reached is exit code 4', async () => {
+  test('work exits with 4 if the database cannot be reached', async () => {
     const { status } = await run(['work', file('jobs.js'), '--url', 'postgres://app:s3cret@127.0.0.1:1/app'], env)
     expect(status).toBe(4)
   })
 
   const readsTypeScript = Boolean((process.features as { typescript?: unknown }).typescript)
-  test.runIf(readsTypeScript)('TypeScript works where Node.js reads it', async () => {
+  test.runIf(readsTypeScript)('work imports TypeScript if Node.js supports it', async () => {
     const running = start(['work', file('typed.ts')], env)
-    await tells(running, /at a time: typed /)
+    await untilStderr(running, /at a time: typed /)
   })
-  test.skipIf(readsTypeScript)('TypeScript where Node.js does not read it, with the way out', async () => {
+  test.skipIf(readsTypeScript)('work explains how to use TypeScript if Node.js does not support it', async () => {
     const { status, stderr } = await run(['work', file('typed.ts')], env)
     expect(stderr).toMatch(
       /typed\.ts cannot be imported: Node\.js v\d+\S* does not support TypeScript files\nUse Node\.js 22\.18 /,
@@ -223,14 +223,14 @@ describe('what it refuses', () => {
   })
 })
 
-describe('how it ends', () => {
-  test('SIGTERM lets a running job come to its end, and takes no other', async () => {
+describe('the end of holdfast work', () => {
+  test('SIGTERM lets a running job finish, and work claims no other job', async () => {
     const running = start(['work', file('jobs.js')], env)
     const until = join(directory, 'first')
     const { id } = await holdfast.jobs.enqueue(slow, { until })
-    await tells(running, new RegExp(`began ${id} `))
+    await untilStderr(running, new RegExp(`began ${id} `))
     running.process.kill('SIGTERM')
-    await tells(running, /received SIGTERM: claiming no more jobs; 1 job may take up to 20s to finish/)
+    await untilStderr(running, /received SIGTERM: claiming no more jobs; 1 job may take up to 20s to finish/)
     const late = await holdfast.jobs.enqueue(slow, { until: directory })
     writeFileSync(until, '')
     const { status, stderr } = await running.ended
@@ -240,10 +240,10 @@ describe('how it ends', () => {
     expect(await holdfast.jobs.find(late.id)).toMatchObject({ state: 'ready' })
   })
 
-  test('what takes longer than --drain is told to stop and given back, and runs elsewhere', async () => {
+  test('a job that takes longer than --drain is stopped and returned to the queue', async () => {
     const running = start(['work', file('jobs.js'), '--drain', '200ms'], env)
     const { id } = await holdfast.jobs.enqueue(slow, { until: never })
-    await tells(running, new RegExp(`began ${id} `))
+    await untilStderr(running, new RegExp(`began ${id} `))
     running.process.kill('SIGINT')
     const { status, stderr } = await running.ended
     expect(stderr).toContain('received SIGINT: claiming no more jobs; 1 job may take up to 200ms to finish\n')
@@ -255,32 +255,32 @@ describe('how it ends', () => {
   test.each([
     ['SIGTERM', 143],
     ['SIGINT', 130],
-  ] as const)('a second %s ends it at once', async (signal, code) => {
+  ] as const)('a second %s ends work immediately', async (signal, code) => {
     const running = start(['work', file('jobs.js')], env)
     const { id } = await holdfast.jobs.enqueue(slow, { until: never })
-    await tells(running, new RegExp(`began ${id} `))
+    await untilStderr(running, new RegExp(`began ${id} `))
     running.process.kill(signal)
-    await tells(running, /1 job may take up to 20s to finish/)
+    await untilStderr(running, /1 job may take up to 20s to finish/)
     running.process.kill(signal)
     const { status, stderr } = await running.ended
     expect(stderr).toContain(`received ${signal} again, exiting now`)
     expect(status).toBe(code)
   })
 
-  test('kill -9, and the job runs in another one', async () => {
+  test('a job of a process that kill -9 has ended runs in another process', async () => {
     const first = start(['work', file('jobs.js')], env)
     const until = join(directory, 'second')
     const { id } = await holdfast.jobs.enqueue(slow, { until })
-    await tells(first, new RegExp(`began ${id} attempt 1`))
+    await untilStderr(first, new RegExp(`began ${id} attempt 1`))
     const second = start(['work', file('jobs.js')], env)
-    await tells(second, /working on the queues/)
+    await untilStderr(second, /working on the queues/)
     first.process.kill('SIGKILL')
-    await tells(second, new RegExp(`began ${id} attempt 2 in ${second.pid}`))
+    await untilStderr(second, new RegExp(`began ${id} attempt 2 in ${second.pid}`))
     writeFileSync(until, '')
     expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', result: 2, crashes: 1 })
   })
 
-  test.runIf(process.platform === 'linux')('Ctrl-C on a terminal', async () => {
+  test.runIf(process.platform === 'linux')('Ctrl-C on a terminal stops work', async () => {
     const running = startOnTerminal(['work', file('jobs.js')], env)
     await running.says(/working on the queues/)
     running.type('\x03')

@@ -14,7 +14,7 @@ afterAll(() => fresh.drop())
 const start = (namespace: string) => open({ url: fresh.url, namespace })
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 
-test('a handler gets many at once, and each has its result', async () => {
+test('a batch handler receives many jobs in one call, and each job has its own result', async () => {
   const holdfast = await start('many')
   const sizes: number[] = []
   const double = defineJob('double', {
@@ -29,12 +29,12 @@ test('a handler gets many at once, and each has its result', async () => {
   for (const [n, { id }] of refs.entries()) {
     if (n % 50 === 0) expect(await holdfast.jobs.result(id)).toBe(n * 2)
   }
-  await until('all have run', () => sizes.reduce((sum, size) => sum + size, 0) === 950)
+  await until('all jobs have run', () => sizes.reduce((sum, size) => sum + size, 0) === 950)
   expect(Math.max(...sizes)).toBe(100)
   expect(sizes.length).toBeLessThan(20)
 })
 
-test('no more batches run at once than the concurrency, and a worker brings enough jobs for them', async () => {
+test('a worker runs at most as many batches as its concurrency, and claims enough jobs to fill them', async () => {
   const holdfast = await start('places')
   const opening = gate()
   const running: number[] = []
@@ -47,13 +47,13 @@ test('no more batches run at once than the concurrency, and a worker brings enou
   })
   await holdfast.jobs.enqueueMany(hold, numbers(30))
   const worker = work(holdfast, [hold], { concurrency: 3 })
-  await until('three run', () => running.length === 3 && worker.running === 15)
+  await until('three batches run', () => running.length === 3 && worker.running === 15)
   expect(running).toEqual([5, 5, 5])
   opening.open()
-  await until('all have run', () => running.length === 6)
+  await until('all batches have run', () => running.length === 6)
 })
 
-test('a batch waits for more, but not for ever', async () => {
+test('a batch waits for more jobs, but no longer than its wait time', async () => {
   const holdfast = await start('waits')
   const sizes: number[] = []
   const note = defineJob('note', { batch: { size: 3, wait: '300ms' }, run: (jobs) => void sizes.push(jobs.length) })
@@ -63,13 +63,13 @@ test('a batch waits for more, but not for ever', async () => {
     if (n < 2) await untilState(holdfast, (await holdfast.jobs.enqueue(note, n)).id, 'running')
     if (n === 0) expect(sizes).toEqual([])
   }
-  await until('a full one, and the rest', () => sizes.length === 2)
+  await until('a full batch and a smaller batch have run', () => sizes.length === 2)
   expect(sizes).toEqual([3, 2])
 })
 
-test('each ends by itself: results, outcomes and errors', async () => {
+test('each job of a batch ends on its own, with a result, an outcome or an error', async () => {
   const holdfast = await start('each')
-  const told: [number, string][] = []
+  const reported: [number, string][] = []
   const mixed = defineJob('mixed', {
     batch: { size: 10 },
     retry: { attempts: 2, backoff: 10 },
@@ -77,7 +77,7 @@ test('each ends by itself: results, outcomes and errors', async () => {
       jobs.map(({ input, attempt, progress, log }) => {
         log(`attempt ${attempt}`)
         progress(attempt)
-        if (input === 'later') return attempt === 1 && told.length < 2 ? JobOutcome.retryAfter(30) : 'at last'
+        if (input === 'later') return attempt === 1 && reported.length < 2 ? JobOutcome.retryAfter(30) : 'at last'
         if (input === 'fails') return new Error(`no ${attempt}`)
         if (input === 'fails once') return attempt === 1 ? new TypeError('once') : 'then'
         if (input === 'no JSON') return 1n
@@ -90,7 +90,7 @@ test('each ends by itself: results, outcomes and errors', async () => {
   })
   const inputs = ['value', 'later', 'fails', 'fails once', 'no JSON', 'cancel', 'discard']
   const refs = await holdfast.jobs.enqueueMany(mixed, inputs)
-  holdfast.on('job.failed', ({ attempt, state }) => told.push([attempt, state]))
+  holdfast.on('job.failed', ({ attempt, state }) => reported.push([attempt, state]))
   work(holdfast, [mixed])
   const state = async (at: number, wanted: string) => untilState(holdfast, refs[at]!.id, wanted)
   expect(await state(0, 'done')).toMatchObject({ result: 'value', progress: 1, log: ['attempt 1'] })
@@ -100,7 +100,7 @@ test('each ends by itself: results, outcomes and errors', async () => {
   expect((await state(4, 'buried')).error!.message).toContain('Expected a result that JSON can represent')
   expect((await state(5, 'cancelled')).error!.message).toBe('unwanted')
   expect((await state(6, 'discarded')).error!.message).toBe('gone')
-  expect(told.sort()).toEqual([
+  expect(reported.sort()).toEqual([
     [1, 'buried'],
     [1, 'retried'],
     [1, 'retried'],
@@ -108,7 +108,7 @@ test('each ends by itself: results, outcomes and errors', async () => {
   ])
 })
 
-test('what the handler throws, all have failed of; what it answers must fit', async () => {
+test('an error that a batch handler throws fails all jobs of the batch, and so does a wrong number of results', async () => {
   const holdfast = await start('throws')
   const throws = defineJob('throws', {
     batch: { size: 10 },
@@ -129,27 +129,27 @@ test('what the handler throws, all have failed of; what it answers must fit', as
   }
 })
 
-test('an input that does not fit is buried alone', async () => {
+test('a job whose input does not match its schema is buried without the rest of the batch', async () => {
   const holdfast = await start('schema')
-  const schema = (most: number) => ({
+  const schema = (max: number) => ({
     '~standard': {
       version: 1 as const,
       vendor: 'test',
       validate: (value: unknown) =>
-        typeof value === 'number' && value <= most ? { value: `${value}` } : { issues: [{ message: 'too much' }] },
+        typeof value === 'number' && value <= max ? { value: `${value}` } : { issues: [{ message: 'too much' }] },
       types: undefined as { input: number; output: string } | undefined,
     },
   })
   const sizes: number[] = []
-  const options = (most: number) => ({
-    input: schema(most),
+  const options = (max: number) => ({
+    input: schema(max),
     batch: { size: 10 },
     run: (jobs: readonly BatchJob<string>[]) => {
       sizes.push(jobs.length)
       return jobs.map(({ input }) => input.padStart(3, '0'))
     },
   })
-  // Its type comes from the schema.
+  // The type of the input comes from the schema.
   defineJob('typed', { input: schema(1), batch: { size: 2 }, run: (jobs) => jobs.map(({ input }) => input.length) })
   const refs = await holdfast.jobs.enqueueMany(defineJob('checked', options(10)), [1, 9, 3])
   work(holdfast, [defineJob('checked', options(5))], { concurrency: 1 })
@@ -159,7 +159,7 @@ test('an input that does not fit is buried alone', async () => {
   expect(sizes).toEqual([2])
 })
 
-test('one of a batch is cancelled, another lost: the others do not hear of it', async () => {
+test('a job of a batch that is cancelled or lost does not affect the other jobs of the batch', async () => {
   const holdfast = await start('cancelled')
   const opening = gate()
   const jobsSeen: BatchJob<number>[] = []
@@ -173,26 +173,26 @@ test('one of a batch is cancelled, another lost: the others do not hear of it', 
     },
   })
   const worker = work(holdfast, [hold])
-  // In a claim of its own, because claims are taken over as a whole.
+  // The lost job has its own claim, because claims are taken over as a whole.
   const lost = await holdfast.jobs.enqueue(hold, 2)
   await untilState(holdfast, lost.id, 'running')
   const refs = await holdfast.jobs.enqueueMany(hold, [0, 1, 3])
-  await until('they run', () => jobsSeen.length === 4)
+  await until('all four jobs run', () => jobsSeen.length === 4)
   await holdfast.jobs.cancel(refs[1]!.id, 'not this one')
   await giveClaimAway(fresh.url, lost.id)
   const [zero, one, two, three] = numbers(4).map((n) => jobsSeen.find(({ input }) => input === n)!)
-  await until('it is told', () => one!.signal.aborted && two!.signal.aborted)
+  await until('the cancelled job and the lost job are aborted', () => one!.signal.aborted && two!.signal.aborted)
   expect(one!.signal.reason).toBeInstanceOf(JobCancelledError)
   expect([zero, three].map((job) => job!.signal.aborted)).toEqual([false, false])
   opening.open()
   expect(await holdfast.jobs.result(refs[0]!.id)).toBe(0)
   expect(await holdfast.jobs.result(refs[2]!.id)).toBe(3)
   await expect(holdfast.jobs.result(refs[1]!.id)).rejects.toThrow('was cancelled: not this one')
-  await until('nothing runs', () => worker.running === 0)
+  await until('no job runs', () => worker.running === 0)
   expect((await holdfast.jobs.find(lost.id))!.state).toBe('running')
 })
 
-test('a batch takes too long: all have failed, and its place is free', async () => {
+test('a batch that exceeds its timeout fails all its jobs and frees its slot', async () => {
   const holdfast = await start('timeout')
   let calls = 0
   const slow = defineJob('slow', {
@@ -212,7 +212,7 @@ test('a batch takes too long: all have failed, and its place is free', async () 
   expect(calls).toBe(2)
 })
 
-test('jobs that were with dead workers are charged, and one with its last chance runs alone', async () => {
+test('jobs with an earlier crash are recorded as started, and a job with one crash left runs alone', async () => {
   const holdfast = await start('crashed')
   const batches: number[][] = []
   const opening = gate()
@@ -227,7 +227,7 @@ test('jobs that were with dead workers are charged, and one with its last chance
   await sql(fresh.url, 'update holdfast.job set crashes = 1 where id = $1', [refs[1]!.id])
   await sql(fresh.url, 'update holdfast.job set crashes = 2 where id = any($1)', [[refs[2]!.id, refs[3]!.id]])
   work(holdfast, [note])
-  await until('all but one of the last chances have begun', () => batches.length === 2)
+  await until('two batches have begun', () => batches.length === 2)
   const started = await sql<{ id: string }>(fresh.url, 'select id from holdfast.job_running where started order by id')
   expect(started.map(({ id }) => Number(id))).toEqual([refs[1]!.id, refs[2]!.id])
   expect(batches.sort((a, b) => b.length - a.length)).toEqual([[0, 1, 4], [2]])
@@ -236,7 +236,7 @@ test('jobs that were with dead workers are charged, and one with its last chance
   expect(batches).toContainEqual([3])
 })
 
-test('closing gives back what waits for its batch, and tells what runs', async () => {
+test('worker.close returns a job that waits for its batch, and aborts a running batch', async () => {
   const holdfast = await start('closing')
   const reasons: unknown[] = []
   const hold = defineJob('hold', {
@@ -249,14 +249,14 @@ test('closing gives back what waits for its batch, and tells what runs', async (
   })
   const refs = await holdfast.jobs.enqueueMany(hold, numbers(3))
   const worker = work(holdfast, [hold])
-  await until('two run', () => worker.running === 2)
+  await until('two jobs run', () => worker.running === 2)
   await untilState(holdfast, refs[2]!.id, 'running')
   await worker.close({ within: 50 })
   expect(reasons[0]).toBeInstanceOf(DrainingError)
   for (const { id } of refs) expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', failed: 0 })
 })
 
-test('mistakes are refused', async () => {
+test('invalid batch options throw a UsageError', async () => {
   const refused = async (message: string, call: () => unknown) =>
     expect((await caught(UsageError, async () => call())).message).toContain(message)
   const run = () => {}

@@ -1,14 +1,14 @@
-// Something goes wrong in a worker itself: not in a handler, and not in the database.
+// Tests errors in the worker itself, not in a handler and not in the database.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { anchorModes, rowsOf, work } from './fixture.js'
 
-type Answer = (rows: Record<string, unknown>[]) => Record<string, unknown>[] | Promise<never>
+type ChangeRows = (rows: Record<string, unknown>[]) => Record<string, unknown>[] | Promise<never>
 
-/** Changes the answers of the statement that claims jobs, as a bug would. */
-function spoil(holdfast: Holdfast, change: Answer) {
+/** Changes the result of the statement that claims jobs, as a bug would. */
+function spoil(holdfast: Holdfast, change: ChangeRows) {
   const { database } = holdfast.context
   const { query } = database
   onTestFinished(() => void Object.assign(database, { query }))
@@ -21,7 +21,7 @@ function spoil(holdfast: Holdfast, change: Answer) {
 }
 
 describe.each(anchorModes)('$name', ({ name, ...options }) => {
-  test('a worker that cannot read a job of its claim gives the claim back, says so, and does all jobs later', async () => {
+  test('a worker that cannot read a job of its claim returns the claim, reports the error, and runs all jobs later', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url, ...options })
     const run: number[] = []
@@ -36,24 +36,24 @@ describe.each(anchorModes)('$name', ({ name, ...options }) => {
         const jobs = JSON.parse(row.jobs)
         if (jobs.length < 2) return row
         spoilt++
-        // A kind that this worker does not have.
+        // This worker does not know the kind.
         jobs[1][1] = 99
         return { ...row, jobs: JSON.stringify(jobs) }
       }),
     )
     work(holdfast, [good], { concurrency: 5 })
-    await until('all are done', async () => (await rowsOf(url)).history === 20)
+    await until('all jobs are done', async () => (await rowsOf(url)).history === 20)
     expect(spoilt).toBe(3)
     expect(failures.length).toBeGreaterThanOrEqual(3)
     expect(failures[0]).toBeInstanceOf(TypeError)
-    // What never began counts as no attempt.
+    // A job that never began does not count as an attempt.
     expect(run).toEqual(Array(20).fill(1))
     await until('no claim is left', async () => (await rowsOf(url)).claim === 0)
-    await until('it is up', async () => (await holdfast.health()).status === 'up')
+    await until('the instance is up', async () => (await holdfast.health()).status === 'up')
     expect((await holdfast.jobs.find(ids[0]!.id))?.state).toBe('done')
   })
 
-  test('a worker whose loop stands still is WORKER_STALLED', { timeout: 60_000 }, async () => {
+  test('a worker whose loop hangs is reported as WORKER_STALLED', { timeout: 60_000 }, async () => {
     const holdfast = await open({ url: await databaseUrl(), expiry: '2s', ...options })
     const good = defineJob('good', { run: () => {} })
     const worker = holdfast.jobs.work([good])
@@ -65,7 +65,7 @@ describe.each(anchorModes)('$name', ({ name, ...options }) => {
     hung.catch(() => {})
     spoil(holdfast, () => hung)
     const { reasons } = await until(
-      'it is degraded',
+      'the instance is degraded',
       async () => {
         const health = await holdfast.health()
         return health.status === 'degraded' && health

@@ -15,13 +15,13 @@ const child = defineJob('child', { queue: 'children', run: (n: number) => n * 2 
 const start = (namespace: string) => open({ url: fresh.url, namespace })
 const found = (holdfast: Holdfast, refs: JobRef[]) => Promise.all(refs.map(({ id }) => holdfast.jobs.find(id)))
 
-test('children are there when the end of their parent is recorded, and not before', async () => {
+test('children exist after the end of their parent is recorded, and not before', async () => {
   const holdfast = await start('there')
   const refs: JobRef[] = []
   const begun = gate()
   const opening = gate()
   const parent = defineJob('parent', {
-    // Taken apart, as handlers do.
+    // Destructured, as in many handlers.
     run: async (_: null, { enqueue }) => {
       refs.push(await enqueue(child, 1), await enqueue(child, 2, { delay: '1h', priority: 3 }))
       begun.open()
@@ -33,7 +33,7 @@ test('children are there when the end of their parent is recorded, and not befor
   const { id } = await holdfast.jobs.enqueue(parent, null)
   await begun.opened
   expect(await found(holdfast, refs)).toEqual([null, null])
-  // Also while the worker closes.
+  // The parent ends while the worker closes.
   const closing = worker.close()
   opening.open()
   await closing
@@ -46,7 +46,7 @@ test('children are there when the end of their parent is recorded, and not befor
   expect(await holdfast.jobs.result(refs[0]!.id)).toBe(2)
 })
 
-test('children of an attempt that failed, or was lost, never were; those of one that comes back are', async () => {
+test('children of a failed or lost attempt do not exist, but children of an attempt that returns retryAfter do', async () => {
   const holdfast = await start('failed')
   const refs: JobRef[] = []
   const opening = gate()
@@ -63,16 +63,16 @@ test('children of an attempt that failed, or was lost, never were; those of one 
   const failed = await holdfast.jobs.enqueue(parent, 'fails')
   await untilState(holdfast, failed.id, 'buried')
   const lost = await holdfast.jobs.enqueue(parent, 'is lost')
-  await until('it has a child', () => refs.length === 2)
+  await until('the lost parent has enqueued a child', () => refs.length === 2)
   await giveClaimAway(fresh.url, lost.id)
   opening.open()
-  await until('its attempt is over', () => worker.running === 0)
+  await until('the lost attempt has ended', () => worker.running === 0)
   const back = await holdfast.jobs.enqueue(parent, 'comes back')
   await holdfast.jobs.result(back.id)
   expect((await found(holdfast, refs)).map((status) => status?.state)).toEqual([undefined, undefined, 'ready', 'ready'])
 })
 
-test('mistakes are refused, and the attempt fails of them', async () => {
+test('invalid arguments of job.enqueue fail the attempt, and job.enqueue fails after the run has ended', async () => {
   const holdfast = await start('mistakes')
   const calls: Record<string, (enqueue: (...given: never[]) => Promise<JobRef>) => Promise<JobRef>> = {
     'Expected a definition made by defineJob': (enqueue) => enqueue('child' as never, 1 as never),
@@ -102,5 +102,7 @@ test('mistakes are refused, and the attempt fails of them', async () => {
   work(holdfast, [forgetful])
   const { id } = await holdfast.jobs.enqueue(forgetful, null)
   await holdfast.jobs.result(id)
-  await expect(until('it was late', () => late)).rejects.toThrow('The transaction of this run has ended')
+  await expect(until('job.enqueue was called after the run', () => late)).rejects.toThrow(
+    'The transaction of this run has ended',
+  )
 })

@@ -27,8 +27,8 @@ test('a claim that fails in the database claims nothing, and its jobs run later'
   const before = await failures()
   await until('claims have failed', async () => (await failures()) > before)
   await sql(url, 'drop trigger refuse on holdfast.claim')
-  await until('both have run', () => ran.length === 2)
-  await within(5_000, 'Closing', worker.close())
+  await until('both jobs have run', () => ran.length === 2)
+  await within(5_000, 'Closing the worker', worker.close())
   expect(await rowsOf(url)).toEqual({ job: 0, waiting: 0, claim: 0, worker: 0, history: 2 })
 })
 
@@ -56,7 +56,7 @@ test('a cancelled job of a dead worker ends as cancelled', async () => {
   await closing
 })
 
-test('whoever looks sees that a job runs, also beside others: of its workflow, of its lane, in its queue', async () => {
+test('find and workflow show that a job runs, also for jobs that wait in its workflow, lane or queue', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const { jobs } = holdfast
   const opening = gate()
@@ -67,8 +67,8 @@ test('whoever looks sees that a job runs, also beside others: of its workflow, o
     flow.add(job, 2, { after: [flow.add(job, 1)] })
   })
   const [first, second] = workflow.jobs.map(({ id }) => id)
-  const [placed, parked] = await jobs.enqueueMany(job, [1, 2], { lane: 'a' })
-  await until('two run', () => worker.running === 2)
+  const [placed, inLane] = await jobs.enqueueMany(job, [1, 2], { lane: 'a' })
+  await until('two jobs run', () => worker.running === 2)
   const { id: ready } = await jobs.enqueue(job, 3)
   expect((await jobs.workflow(first!))!.jobs).toMatchObject([
     { state: 'running', attempts: 1, claimedAt: expect.any(Date) },
@@ -77,6 +77,6 @@ test('whoever looks sees that a job runs, also beside others: of its workflow, o
   const waitsFor = async (id: number) => (await jobs.find(id))!.waitsFor
   expect(await waitsFor(second!)).toMatchObject({ reason: 'jobs', jobs: [{ id: first, state: 'running' }] })
   const running = [{ id: placed!.id, instance: holdfast.id }]
-  expect(await waitsFor(parked!.id)).toMatchObject({ reason: 'lane', running })
+  expect(await waitsFor(inLane!.id)).toMatchObject({ reason: 'lane', running })
   expect(await waitsFor(ready)).toMatchObject({ reason: 'turn', ahead: 0 })
 })

@@ -8,7 +8,7 @@ import { caught, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate, rowsOf } from './fixture.js'
 
-test('close takes a duration, in words as well', async () => {
+test('worker.close accepts a duration as text, and refuses text that is no duration or too long', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
   const endless = defineJob('endless', {
     run: (_, { signal }) =>
@@ -16,43 +16,43 @@ test('close takes a duration, in words as well', async () => {
   })
   const worker = jobs.work([endless])
   const { id } = await jobs.enqueue(endless, null)
-  await until('it runs', () => worker.running === 1)
+  await until('the job runs', () => worker.running === 1)
   const refused = async (within: string) => (await caught(UsageError, () => worker.close({ within }))).message
   const expected = 'Expected within to be a duration of at least 0ms and at most 24d'
   expect(await refused('soon')).toBe(`${expected}, got "soon" (string)`)
-  // No timer waits for longer.
+  // 24 days is the longest time that a timer can wait.
   expect(await refused('30d')).toBe(`${expected}, got "30d" (string)`)
   await worker.close({ within: '10ms' })
   expect(await jobs.find(id)).toMatchObject({ state: 'ready', failed: 0 })
 })
 
-test('what a handler logs just before its end, while the worker closes, keeps nothing from being recorded', async () => {
+test('a handler that logs just before its end, while the worker closes, is recorded together with its log', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
   const opening = gate()
   const job = defineJob('job', {
     run: async (isEndless: boolean, { log, signal }) => {
       if (isEndless) await new Promise((resolve) => signal.addEventListener('abort', resolve))
       else await opening.opened
-      log('the last word')
+      log('last line')
       signal.throwIfAborted()
     },
   })
   const worker = jobs.work([job])
   const [short, endless] = await jobs.enqueueMany(job, [false, true])
-  await until('both run', () => worker.running === 2)
+  await until('both jobs run', () => worker.running === 2)
   const closed = worker.close({ within: 50 })
   opening.open()
   await closed
-  const log = ['the last word']
+  const log = ['last line']
   expect(await jobs.find(short!.id)).toMatchObject({ state: 'done', log })
   expect(await jobs.find(endless!.id)).toMatchObject({ state: 'ready', crashes: 0, log })
 })
 
-test('what a claim still brings while the worker closes is given back', async () => {
+test('jobs that a claim returns while the worker closes go back to the queue', async () => {
   const url = await databaseUrl()
   const { jobs } = await open({ url })
   const holder = await sqlSession(url)
-  // Claims wait for the session that has the lock, and the claims that have waited are noted.
+  // A claim waits while the session holds lock 7. Each claim that has waited is recorded.
   await holder.query(`
     create schema held;
     create table held.claim (fence bigint);
@@ -78,7 +78,7 @@ test('what a claim still brings while the worker closes is given back', async ()
   const short = defineJob('short', { run: () => new Promise<void>((resolve) => setTimeout(resolve, 2)) })
   await jobs.enqueueMany(short, new Array(10_000).fill(null))
   const worker = jobs.work([short], { concurrency: 2 })
-  await until('some have run', async () => (await rowsOf(url)).history! > 100)
+  await until('more than 100 jobs have run', async () => (await rowsOf(url)).history! > 100)
   await holder.query('select pg_advisory_lock(7)')
   const waits = "select from pg_locks where locktype = 'advisory' and objid = 7 and not granted"
   await until('a claim waits', async () => (await holder.query(waits)).rowCount === 1)
@@ -86,13 +86,13 @@ test('what a claim still brings while the worker closes is given back', async ()
   await holder.query('select pg_advisory_unlock(7)')
   await closed
   const running = async () => (await holder.query('select from holdfast.job_running')).rowCount
-  await stays('nothing is claimed for nobody', async () => (await running()) === 0, 300)
+  await stays('no job is claimed', async () => (await running()) === 0, 300)
   expect((await holder.query('select from held.claim where fence is not null')).rowCount).toBe(1)
   const { job, history, claim } = await rowsOf(url)
   expect([job! + history!, claim]).toEqual([10_000, 0])
 })
 
-test('a worker that was closed is forgotten', async () => {
+test('a closed worker can be garbage-collected', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
   const job = defineJob('job', { run: () => {} })
   const closed = await (async () => {
@@ -103,13 +103,13 @@ test('a worker that was closed is forgotten', async () => {
   })()
   setFlagsFromString('--expose-gc')
   const collect: () => void = runInNewContext('gc')
-  await until('nothing leads to it', () => {
+  await until('the worker is garbage-collected', () => {
     collect()
     return closed.deref() === undefined
   })
 })
 
-test('a process whose worker was closed ends', async () => {
+test('a process ends after its worker and its instance have closed', async () => {
   const url = await databaseUrl()
   const home = fileURLToPath(new URL('../..', import.meta.url))
   const running = startProgram(process.execPath, ['--input-type=module', '-'], {}, home)
@@ -125,5 +125,5 @@ test('a process whose worker was closed ends', async () => {
     console.log('closed')
   `)
   await running.says(/closed/)
-  expect(await within(10_000, 'Ending', running.ended)).toMatchObject({ status: 0, stderr: '' })
+  expect(await within(10_000, 'The end of the process', running.ended)).toMatchObject({ status: 0, stderr: '' })
 })

@@ -14,7 +14,7 @@ afterAll(() => fresh.drop())
 
 const job = defineJob('job', { queue: 'in transactions', run: (n: number) => n * 2 })
 
-test('inside a transaction of pg: there when it commits, and only then', async () => {
+test('a job that is enqueued in a transaction of pg exists after the commit, and only then', async () => {
   const { jobs } = await open({ url: fresh.url })
   const client = await sqlSession(fresh.url)
   await client.query('begin')
@@ -28,7 +28,7 @@ test('inside a transaction of pg: there when it commits, and only then', async (
   expect(await jobs.find(id)).toBeNull()
 })
 
-test('inside a transaction of postgres.js', async () => {
+test('a job that is enqueued in a transaction of postgres.js exists after the commit', async () => {
   const client = postgres(fresh.url, { max: 2, onnotice: () => {} })
   onTestFinished(() => client.end())
   const { jobs } = await open({ sql: client })
@@ -36,10 +36,10 @@ test('inside a transaction of postgres.js', async () => {
   expect(await jobs.find(id)).toMatchObject({ state: 'ready' })
 })
 
-test('the last connection of the pool in the hand of the caller is enough', async () => {
+test('an enqueue with tx needs no other connection than that of the caller', async () => {
   const pool = sqlPool({ connectionString: fresh.url, max: 1 })
   const { jobs } = await open({ pool })
-  const fromNowhere = defineJob('job', { queue: 'never heard of', run: () => {} })
+  const fromNowhere = defineJob('job', { queue: 'unused', run: () => {} })
   const client = await pool.connect()
   try {
     await client.query('begin')
@@ -50,7 +50,7 @@ test('the last connection of the pool in the hand of the caller is enough', asyn
   }
 })
 
-test('without a delay, with none that is worth the name, or after its time, a job is ready at once', async () => {
+test('a job without a delay, with a delay of zero or with a time in the past is ready immediately', async () => {
   const { jobs } = await open({ url: fresh.url })
   const past = new Date(Date.now() - 3_600_000)
   for (const options of [{}, { delay: 0 }, { delay: '0s' }, { runAt: past }] as const) {
@@ -66,16 +66,16 @@ test('without a delay, with none that is worth the name, or after its time, a jo
   }
 })
 
-test('more than a round takes, due for longer than a month because nobody worked: all run', async () => {
+test('overdue jobs all run, even more than one maintenance round moves and after more than a month', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   await holdfast.jobs.enqueueMany(job, new Array(501).fill(1), { delay: '1h' })
   await sql(url, "update holdfast.waiting set run_at = run_at - interval '30 days'")
   work(holdfast, [job])
-  await until('all have run', async () => (await rowsOf(url)).history === 501)
+  await until('all jobs have run', async () => (await rowsOf(url)).history === 501)
 })
 
-test('single enqueues of one turn keep their ids apart, whatever their options', async () => {
+test('single enqueues in one turn of the event loop get different ids, with any options', async () => {
   const { jobs } = await open({ url: fresh.url })
   const refs = await Promise.all(
     Array.from({ length: 60 }, (_, n) =>
@@ -92,7 +92,7 @@ test('single enqueues of one turn keep their ids apart, whatever their options',
   }
 })
 
-test('more than one statement takes are enqueued in their order; none at all are none', async () => {
+test('enqueueMany keeps the order of more jobs than one statement takes, and accepts an empty list', async () => {
   const url = await databaseUrl()
   const { jobs } = await open({ url })
   const refs = await jobs.enqueueMany(
@@ -105,7 +105,7 @@ test('more than one statement takes are enqueued in their order; none at all are
   expect(await jobs.enqueueMany(job, [])).toEqual([])
 })
 
-test('from SQL, at once and later', async () => {
+test('holdfast.enqueue in SQL enqueues a job for now or for later', async () => {
   const holdfast = await open({ url: fresh.url, namespace: 'sql' })
   const mail = defineJob('send-email', { run: ({ to }: { to: string }) => `sent to ${to}` })
   work(holdfast, [mail])
@@ -123,7 +123,7 @@ test('from SQL, at once and later', async () => {
   expect(queues).toEqual([{ name: 'default' }])
 })
 
-test('from SQL, the payload may be json, jsonb, text, or a literal or parameter without a type', async () => {
+test('holdfast.enqueue in SQL accepts a payload as json, jsonb, text, or a literal or parameter without a type', async () => {
   const { jobs } = await open({ url: fresh.url, namespace: 'payloads' })
   const enqueued = async (payload: string, ...values: unknown[]) => {
     const client = await sqlSession(fresh.url)
@@ -143,7 +143,7 @@ test('from SQL, the payload may be json, jsonb, text, or a literal or parameter 
   expect(await enqueued('$1::jsonb', text)).toEqual(input)
   expect(await enqueued("'null'")).toBeNull()
   await expect(enqueued("'{'")).rejects.toThrow('invalid input syntax for type json')
-  // As a trigger gives it.
+  // As a trigger passes the payload.
   await sql(
     fresh.url,
     `create table made (id integer);
@@ -180,7 +180,7 @@ test.each([
   ["queue => 'q', kind => 'k', payload => '1', priority => 9", 'Expected a priority from -5 to 5, got 9'],
   ["queue => 'q', kind => 'k', payload => '1', lane => ''", 'Expected a lane with at least one character'],
   ["queue => 'q', kind => 'k', payload => '1', unique_key => ''", 'Expected unique_key to have 1 to 500 characters'],
-])('from SQL, %s is refused in a sentence', async (given, message) => {
+])('holdfast.enqueue in SQL refuses %s with a clear message', async (given, message) => {
   await open({ url: fresh.url })
   const refused = sql(fresh.url, `select holdfast.enqueue(${given})`)
   await expect(refused).rejects.toMatchObject({ code: '22023', message: expect.stringContaining(message) })
@@ -199,7 +199,7 @@ test('jobs of another namespace are not claimed', async () => {
   expect((await other.jobs.find(id))!.state).toBe('ready')
 })
 
-test('jobs of kinds that a worker does not know are left to others', async () => {
+test('jobs of kinds that a worker does not know are left to other workers', async () => {
   const holdfast = await open({ url: fresh.url, namespace: 'kinds' })
   const [known, unknown] = ['known', 'unknown'].map((kind) => defineJob(kind, { run: () => kind }))
   const refs = [await holdfast.jobs.enqueue(unknown!, 1), await holdfast.jobs.enqueue(known!, 1)]
@@ -210,7 +210,7 @@ test('jobs of kinds that a worker does not know are left to others', async () =>
   expect(await holdfast.jobs.result(refs[0]!.id)).toBe('unknown')
 })
 
-test('what commits late, with a lower number, is found', async () => {
+test('a job that commits late with a lower id is found', async () => {
   const holdfast = await open({ url: fresh.url, namespace: 'late' })
   const seen: number[] = []
   const note = defineJob('late', { run: (n: number) => void seen.push(n) })

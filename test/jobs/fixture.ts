@@ -10,7 +10,7 @@ export const anchorModes = [
   { name: 'without an anchor', anchor: 'none' },
 ] as const
 
-/** A worker that is closed when the test has finished. */
+/** Starts a worker and closes it when the test has finished. */
 // biome-ignore lint/suspicious/noExplicitAny: definitions of all types
 export function work(holdfast: Holdfast, definitions: JobDefinition<any, any, any>[], options?: WorkOptions): Worker {
   const worker = holdfast.jobs.work(definitions, options)
@@ -18,18 +18,18 @@ export function work(holdfast: Holdfast, definitions: JobDefinition<any, any, an
   return worker
 }
 
-/** Waits until the job has ended, or is in the state. */
+/** Waits until the job is in the state and returns the job. */
 export async function untilState(holdfast: Holdfast, id: number, state: string) {
   await until(`job ${id} is ${state}`, async () => (await holdfast.jobs.find(id))?.state === state)
   return (await holdfast.jobs.find(id))!
 }
 
-/** Gives the whole claim that contains the job to another epoch, as if that epoch had taken the jobs over and claimed them. */
+/** Gives the whole claim that contains the job to another epoch, as if that epoch had taken over and claimed its jobs. */
 export function giveClaimAway(url: string, id: number) {
   return sql(url, "update holdfast.claim set fence = nextval('holdfast.fence'), session = 0 where $1 = any(ids)", [id])
 }
 
-/** How many rows there are, wherever jobs may be; of one job, or all. */
+/** Returns the number of rows in each table that can contain jobs, of one job or of all jobs. */
 export async function rowsOf(url: string, id?: number): Promise<Record<string, number>> {
   const [row] = await sql<Record<string, number>>(
     url,

@@ -9,7 +9,9 @@ const today = "(now() at time zone 'UTC')::date"
 const clocks = { job: 'entered_at', job_end: 'ended_at', job_stopped: 'ended_at' } as const
 type Table = keyof typeof clocks
 
-/** Moves the rows of the job to the last second of a new partition, which begins and ends this number of days ago. */
+/**
+ * Moves the rows of the job to the last second of a new partition. The partition covers the days from `from` to `to` days ago.
+ */
 async function moveToPast(url: string, table: Table, id: number, from: number, to: number): Promise<string> {
   const [row] = await sql<{ name: string; from: string; to: string; count: string }>(
     url,
@@ -43,10 +45,10 @@ const retentions = [
 ] as const
 
 test.each(retentions)(
-  'with keep: %s, partitions go when they are older than %i days, and those of entries and ends cover %i days',
+  'keep: %s drops partitions that are older than %i days, and partitions of entries and ends cover %i days',
   async (keep, days, width) => {
     const url = await databaseUrl()
-    // The installation has made the first partitions for a retention time of seven days.
+    // The installation has created the first partitions for a retention time of seven days.
     await sql(
       url,
       `do $$ declare partition text; begin
@@ -66,7 +68,7 @@ test.each(retentions)(
       },
     })
     const worker = work(ended, [job])
-    // Jobs that are enqueued earlier go to the default partition.
+    // Jobs that are enqueued before the worker is ready go to the default partition.
     await worker.ready()
     const refs = await ended.jobs.enqueueMany(job, [true, true, false, false])
     const [oldStopped, stopped, oldDone, done] = refs.map(({ id }) => id) as [number, number, number, number]
@@ -110,7 +112,7 @@ test.each(retentions)(
 
     const holdfast = await open({ url, jobs: { keep } })
     work(holdfast, [defineJob('other', { run: () => {} })])
-    // A read of the history would keep its partitions from being dropped, so the test looks at their names.
+    // A read of the history would prevent its partitions from being dropped, so the test only checks their names.
     await until('the old partitions are dropped', async () => {
       const left = await Promise.all(old.map((name) => hasTable(url, name)))
       return !left.includes(true)
@@ -123,7 +125,7 @@ test.each(retentions)(
   },
 )
 
-test('the partition of a running job is kept, and ready jobs get another entry before theirs is dropped', async () => {
+test('the partition of a running job is kept, and ready jobs get a new entry before their partition is dropped', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const opening = gate()
@@ -133,10 +135,10 @@ test('the partition of a running job is kept, and ready jobs get another entry b
   const idle = defineJob('idle', { queue: 'idle', run: (n: number) => void ran.push(n) })
   const running = await holdfast.jobs.enqueue(hold, null)
   const worker = work(holdfast, [hold])
-  await until('one runs', () => worker.running === 1)
+  await until('one job runs', () => worker.running === 1)
   // The worker does not know this kind, so its claims skip these jobs.
   const skipped = await holdfast.jobs.enqueueMany(note, [1, 2])
-  await until('they are skipped', async () => (await sql(url, 'select from holdfast.job_skipped')).length === 2)
+  await until('both jobs are skipped', async () => (await sql(url, 'select from holdfast.job_skipped')).length === 2)
   const ready = await holdfast.jobs.enqueueMany(idle, [3, 4, 5])
   await holdfast.jobs.cancel(ready[2]!.id)
   const waiting = [...skipped, ...ready.slice(0, 2)]
@@ -156,7 +158,7 @@ test('the partition of a running job is kept, and ready jobs get another entry b
   ])
   opening.open()
   await untilState(holdfast, running.id, 'done')
-  await until('its claim is deleted', async () => (await sql(url, 'select from holdfast.claim')).length === 0)
+  await until('the claim is deleted', async () => (await sql(url, 'select from holdfast.claim')).length === 0)
 
   await until('the partition is dropped', async () => !(await roll()))
   expect(await find(waiting)).toEqual(before)
@@ -165,18 +167,18 @@ test('the partition of a running job is kept, and ready jobs get another entry b
     `select entry > id as is_again, entered_at > now() - interval '1 min' as is_new from holdfast.job_ready`,
   )
   expect(entered).toEqual(waiting.map(() => ({ is_again: true, is_new: true })))
-  // A second time changes nothing.
+  // A second call changes nothing.
   await roll()
   expect(await sql(url, 'select from holdfast.job')).toHaveLength(4)
   expect((await holdfast.jobs.find(ready[2]!.id))?.state).toBe('cancelled')
   work(holdfast, [note, idle])
-  await until('all have run', async () => {
+  await until('all jobs have run', async () => {
     return (await find(waiting)).every((found) => found?.state === 'done')
   })
   expect(ran.sort()).toEqual([1, 2, 3, 4])
 })
 
-test('less than a day is refused', async () => {
+test('jobs.keep refuses less than a day, and jobs refuses unknown options', async () => {
   const url = await databaseUrl()
   const error = await caught(UsageError, open({ url, jobs: { keep: '1h' } }))
   expect(error.message).toBe('Expected keep to be a duration of at least 1d and at most 3650d, got "1h" (string)')

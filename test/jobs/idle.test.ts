@@ -40,13 +40,13 @@ async function count(url: string): Promise<() => Promise<{ claims: number; maint
   }
 }
 
-async function restingWorker(url: string) {
+async function idleWorker(url: string) {
   const holdfast = await open({ url })
   const done: number[] = []
   const job = defineJob('job', { run: (n: number) => void done.push(n) })
   await work(holdfast, [job]).ready()
   await until(
-    'the worker rests',
+    'the worker sleeps',
     async () => (await sql(url, 'select from holdfast.worker where sleeping')).length === 1,
   )
   return { holdfast, job, done }
@@ -54,28 +54,29 @@ async function restingWorker(url: string) {
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-test('jobs that arrive one by one cost a worker hardly more than a claim each, and no maintenance', async () => {
+test('jobs that arrive one by one cost a worker little more than one claim each, and no maintenance per job', async () => {
   const url = await databaseUrl()
   const counts = await count(url)
-  const { holdfast, job, done } = await restingWorker(url)
+  const { holdfast, job, done } = await idleWorker(url)
   const jobs = 30
   const [before, from] = [await counts(), performance.now()]
   for (let n = 0; n < jobs; n++) {
     await holdfast.jobs.enqueue(job, n)
     await until('the job is done', () => done.length === n + 1)
-    // The time in which a worker that is not woken up would poll.
+    // A worker that is not woken up would poll within this time.
     await pause(40)
   }
   const [after, seconds] = [await counts(), (performance.now() - from) / 1_000]
-  // The first polls after the worker asked for wake-ups, and one more claim where a claim found nothing.
+  // The limit includes the first polls after the worker asked for wake-ups, and one more claim after a claim that found
+  // nothing.
   expect(after.claims - before.claims).toBeLessThan(1.5 * jobs + 12)
-  // At least once per job before: each wake-up started it.
+  // Earlier, each wake-up started maintenance, so that it ran at least once per job.
   expect(after.maintenance - before.maintenance).toBeLessThan(3 + 4 * seconds)
 })
 
 test('a delayed job starts maintenance on time, although all instances are idle', async () => {
   const url = await databaseUrl()
-  const { holdfast, job, done } = await restingWorker(url)
+  const { holdfast, job, done } = await idleWorker(url)
   // Maintenance runs rarely after five seconds without work.
   await pause(6_000)
   const from = performance.now()
@@ -85,9 +86,9 @@ test('a delayed job starts maintenance on time, although all instances are idle'
   expect(performance.now() - from).toBeLessThan(2_500)
 }, 20_000)
 
-test('a worker finds the first job of a priority that nobody has used before', async () => {
+test('a worker finds the first job of a priority that was never used before', async () => {
   const url = await databaseUrl()
-  const { holdfast, job, done } = await restingWorker(url)
+  const { holdfast, job, done } = await idleWorker(url)
   for (const [n, priority] of [0, 3, -2, 5].entries()) {
     const from = performance.now()
     await holdfast.jobs.enqueue(job, n, { priority })

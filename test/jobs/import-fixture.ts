@@ -1,4 +1,4 @@
-// The libraries that jobs are imported from, as their users run them.
+// Starts the libraries that jobs are imported from, as their users do.
 import { Logger, makeWorkerUtils, type Runner, run, type TaskList, type WorkerUtils } from 'graphile-worker'
 import { PgBoss } from 'pg-boss'
 import { onTestFinished } from 'vitest'
@@ -6,7 +6,7 @@ import { sql } from '../setup/facts.js'
 
 const quiet = new Logger(() => () => {})
 
-/** Started, without what it does beside: nothing here has to be looked after. Stopped when the test has finished. */
+/** Starts pg-boss without its schedules and maintenance, which the tests do not need. Stops it when the test has finished. */
 export async function bossOf(url: string, schema = 'pgboss'): Promise<PgBoss> {
   const boss = new PgBoss({ connectionString: url, schema, schedule: false, supervise: false })
   boss.on('error', () => {})
@@ -15,7 +15,7 @@ export async function bossOf(url: string, schema = 'pgboss'): Promise<PgBoss> {
   return boss
 }
 
-/** Migrated, ready to add jobs. */
+/** Migrates the schema of graphile-worker and returns an object that can add jobs. */
 export async function graphileOf(url: string): Promise<WorkerUtils> {
   const utils = await makeWorkerUtils({ connectionString: url, logger: quiet })
   onTestFinished(() => utils.release())
@@ -23,7 +23,7 @@ export async function graphileOf(url: string): Promise<WorkerUtils> {
   return utils
 }
 
-/** A worker of graphile-worker. */
+/** Starts a worker of graphile-worker and stops it when the test has finished. */
 export async function graphileWorker(url: string, taskList: TaskList, concurrency = 1): Promise<Runner> {
   const runner = await run({
     connectionString: url,
@@ -37,7 +37,7 @@ export async function graphileWorker(url: string, taskList: TaskList, concurrenc
   return runner
 }
 
-/** The jobs here, in the order in which they came. */
+/** Returns the imported jobs in the order in which they were imported. */
 export function importedJobs(url: string): Promise<Record<string, unknown>[]> {
   return sql(
     url,

@@ -1,4 +1,4 @@
-// Jobs of pg-boss and graphile-worker, enqueued and worked by those libraries themselves, moved here.
+// Tests moving jobs to Holdfast that pg-boss and graphile-worker themselves have enqueued and run.
 import { fork } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast, UnknownSourceError, UsageError } from '../../src/index.js'
@@ -10,7 +10,7 @@ import { databaseUrl, open, roleUrl } from '../setup/instances.js'
 import { gate, work } from './fixture.js'
 import { bossOf, graphileOf, graphileWorker, importedJobs } from './import-fixture.js'
 
-async function opened(): Promise<{ url: string; holdfast: Holdfast }> {
+async function openFresh(): Promise<{ url: string; holdfast: Holdfast }> {
   const url = await databaseUrl()
   return { url, holdfast: await open({ url }) }
 }
@@ -24,8 +24,8 @@ async function leftIn(url: string, table: string): Promise<number> {
 }
 
 describe('pg-boss', () => {
-  test('what a job is there it is here: kind, input, priority, time, failures, keys and lines', async () => {
-    const { url, holdfast } = await opened()
+  test('a job imported from pg-boss keeps its kind, input, priority, time, failures, keys and lane', async () => {
+    const { url, holdfast } = await openFresh()
     const boss = await bossOf(url)
     await boss.createQueue('mail')
     await boss.createQueue('short', { policy: 'short' })
@@ -62,8 +62,8 @@ describe('pg-boss', () => {
     expect(by({ n: 4 })).toMatchObject({ kind: 'singleton', lane: 'singleton' })
   })
 
-  test('attempts that have failed count here, and the last one buries', async () => {
-    const { url, holdfast } = await opened()
+  test('attempts that have failed in pg-boss count in Holdfast, and the last attempt buries the job', async () => {
+    const { url, holdfast } = await openFresh()
     const boss = await bossOf(url)
     await boss.createQueue('fail')
     const id = await boss.send('fail', {}, { retryLimit: 5 })
@@ -87,8 +87,8 @@ describe('pg-boss', () => {
     expect(await holdfast.jobs.find(Number(job!.id))).toMatchObject({ state: 'buried' })
   })
 
-  test('what stays is told with its reason, and a second import brings nothing twice', async () => {
-    const { url, holdfast } = await opened()
+  test('jobs that are not imported are reported with a reason, and a second import moves no job twice', async () => {
+    const { url, holdfast } = await openFresh()
     const boss = await bossOf(url)
     await boss.createQueue('mail')
     await boss.createQueue('short', { policy: 'short' })
@@ -125,14 +125,14 @@ describe('pg-boss', () => {
     expect([counts(two.imported), counts(two.skipped)]).toEqual([{}, left])
     expect(await leftIn(url, 'pgboss.job')).toBe(before - 1)
     await rival.query('rollback')
-    // Whoever had it there ends it there.
+    // A job that a pg-boss worker has is ended in pg-boss.
     await boss.complete('mail', held!.id)
     const three = await holdfast.jobs.importFrom('pg-boss', { kind: 'mail' })
     expect([counts(three.imported), counts(three.skipped)]).toEqual([{ mail: 1 }, { linked: 2, large: 1, ended: 2 }])
   })
 
-  test('with workers on both sides, each job runs once', async () => {
-    const { url, holdfast } = await opened()
+  test('each job runs once if workers of pg-boss and of Holdfast run during the import', async () => {
+    const { url, holdfast } = await openFresh()
     const boss = await bossOf(url)
     await boss.createQueue('count')
     const all = Array.from({ length: 2_000 }, (_, n) => n)
@@ -151,14 +151,14 @@ describe('pg-boss', () => {
     })
     await begun
     await holdfast.jobs.importFrom('pg-boss')
-    await until('all ran', () => ran.there.length + ran.here.length >= all.length)
+    await until('all jobs have run', () => ran.there.length + ran.here.length >= all.length)
     expect(ran.there.length).toBeGreaterThan(0)
     expect(ran.here.length).toBeGreaterThan(0)
     expect([...ran.there, ...ran.here].sort((a, b) => a - b)).toEqual(all)
   })
 
-  test('large inputs come a few at a time', async () => {
-    const { url, holdfast } = await opened()
+  test('jobs with large inputs are all imported', async () => {
+    const { url, holdfast } = await openFresh()
     const boss = await bossOf(url)
     const graphile = await graphileOf(url)
     await boss.createQueue('large')
@@ -176,8 +176,8 @@ describe('pg-boss', () => {
     expect(ids.map(({ n }) => n)).toEqual([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
   })
 
-  test('a batch that cannot be removed there is not enqueued here', async () => {
-    const { url, holdfast } = await opened()
+  test('a batch that cannot be removed from pg-boss is not enqueued in Holdfast', async () => {
+    const { url, holdfast } = await openFresh()
     const boss = await bossOf(url)
     await boss.createQueue('mail')
     await boss.insert('mail', [{ data: { n: 1 } }, { data: { n: 2 } }])
@@ -190,15 +190,15 @@ describe('pg-boss', () => {
     expect([await leftIn(url, 'pgboss.job'), await leftIn(url, 'holdfast.job_live')]).toEqual([2, 0])
   })
 
-  test('a command that is killed in the middle of a batch leaves each job in one place', async () => {
-    const { url, holdfast } = await opened()
+  test('an import that is killed in the middle of a batch leaves each job in exactly one system', async () => {
+    const { url, holdfast } = await openFresh()
     const boss = await bossOf(url)
     await boss.createQueue('mail')
     await boss.insert(
       'mail',
       Array.from({ length: 1_010 }, (_, n) => ({ data: { n } })),
     )
-    // The second batch waits before it removes anything, with everything enqueued.
+    // The second batch enqueues its jobs, and then waits before it removes them from pg-boss.
     await sql(
       url,
       `create function wait() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock_shared(4711); return old; end $$;
@@ -211,14 +211,14 @@ describe('pg-boss', () => {
       silent: true,
     })
     const ended = new Promise((resolve) => command.once('exit', resolve))
-    await until('it is in the second batch', async () => {
+    await until('the second batch waits for the lock', async () => {
       const found = await sql(url, `select from pg_locks where locktype = 'advisory' and not granted and objid = 4711`)
       return found.length > 0
     })
     command.kill('SIGKILL')
     await ended
     await gatekeeper.query('select pg_advisory_unlock(4711)')
-    await until('its transaction is over', async () => {
+    await until('the transaction of the command has ended', async () => {
       return (
         (
           await sql(
@@ -237,15 +237,15 @@ describe('pg-boss', () => {
 })
 
 describe('graphile-worker', () => {
-  test('what a job is there it is here: kind, input, priority, time, key and line', async () => {
-    const { url, holdfast } = await opened()
+  test('a job imported from graphile-worker keeps its kind, input, priority, time, key and lane', async () => {
+    const { url, holdfast } = await openFresh()
     const graphile = await graphileOf(url)
     const plain = await graphile.addJob('mail', { to: 'ada' })
     await graphile.addJob('mail', { to: 'urgent' }, { priority: -3 })
     await graphile.addJob('mail', { to: 'idle' }, { priority: 50 })
     await graphile.addJob('mail', { to: 'later' }, { runAt: new Date(Date.now() + 3_600_000) })
     await graphile.addJob('mail', { to: 'key' }, { jobKey: 'one' })
-    // In one line, with keys and without, in an order that is not that of the keys.
+    // Jobs of one queue name, with and without keys. The order of the jobs is not the order of the keys.
     await graphile.addJob('create', { n: 1 }, { queueName: 'shop:7', jobKey: 'z' })
     await graphile.addJob('update', { n: 2 }, { queueName: 'shop:7' })
     await graphile.addJob('create', { n: 3 }, { queueName: 'shop:7', jobKey: 'a' })
@@ -269,12 +269,12 @@ describe('graphile-worker', () => {
     const run = ({ n }: { n: number }) => void ran.push(n)
     const definitions = ['create', 'update'].map((kind) => defineJob(kind, { queue: 'post', run }))
     work(holdfast, definitions)
-    await until('all of the line ran', () => ran.length === 3)
+    await until('all jobs of the lane have run', () => ran.length === 3)
     expect(ran).toEqual([1, 2, 3])
   })
 
-  test('what an old worker has stays, and is run there; so is what its line waits for', async () => {
-    const { url, holdfast } = await opened()
+  test('a job that a graphile worker runs stays there, and so does a job behind it in the same queue', async () => {
+    const { url, holdfast } = await openFresh()
     const graphile = await graphileOf(url)
     const [here, there] = [[] as number[], [] as number[]]
     const { opened: mayEnd, open: letEnd } = gate()
@@ -285,7 +285,7 @@ describe('graphile-worker', () => {
         there.push((payload as { n: number }).n)
       },
     })
-    await until('the old worker has it', async () => {
+    await until('the graphile worker has locked the first job', async () => {
       return (await sql(url, 'select from graphile_worker._private_jobs where locked_at is not null')).length === 1
     })
     await graphile.addJob('slow', { n: 2 }, { queueName: 'line' })
@@ -298,14 +298,14 @@ describe('graphile-worker', () => {
     const { imported, skipped } = await holdfast.jobs.importFrom('graphile-worker')
     expect([counts(imported), counts(skipped)]).toEqual([{ slow: 1 }, { busy: 1, flags: 1, running: 1, ended: 1 }])
     letEnd()
-    await until('all ran', () => here.length + there.length === 4)
+    await until('all jobs have run', () => here.length + there.length === 4)
     expect([here, there.sort()]).toEqual([[3], [1, 2, 4]])
   })
 })
 
-describe('what is not known is refused', () => {
-  test('a library that is not there, or of another version', async () => {
-    const { url, holdfast } = await opened()
+describe('sources that are refused', () => {
+  test('importFrom refuses a library that is missing, unknown or of an unsupported version', async () => {
+    const { url, holdfast } = await openFresh()
     const absent = await caught(UnknownSourceError, holdfast.jobs.importFrom('pg-boss'))
     expect(absent).toMatchObject({
       code: 'UNKNOWN_SOURCE',
@@ -324,8 +324,8 @@ describe('what is not known is refused', () => {
     await expect(holdfast.jobs.importFrom('bull' as never)).rejects.toThrow(UsageError)
   })
 
-  test('rows that policies hide from the role are not taken for none', async () => {
-    const { url } = await opened()
+  test('importFrom fails if row-level security hides the jobs from its role', async () => {
+    const { url } = await openFresh()
     const graphile = await graphileOf(url)
     await graphile.addJob('mail', {})
     const { url: theirs, role } = await roleUrl(url)

@@ -9,13 +9,13 @@ import { gate, rowsOf, untilState, work } from './fixture.js'
 
 const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
 
-/** Nothing is left of lanes when none of their jobs is left. */
+/** Waits until no lane is left. A lane is deleted after its last job has ended. */
 async function untilGone(url: string): Promise<void> {
   await until('no lane is left', async () => (await sql(url, 'select from holdfast.lane')).length === 0)
   expect(await sql(url, 'select from holdfast.follow_up')).toEqual([])
 }
 
-test('one at a time in the order in which they came, larger priorities first; other lanes and jobs beside it', async () => {
+test('jobs of a lane run one at a time, larger priorities first and then in order, while other lanes and jobs run', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const order: string[] = []
@@ -28,32 +28,32 @@ test('one at a time in the order in which they came, larger priorities first; ot
   })
   work(holdfast, [job])
   const { id } = await holdfast.jobs.enqueue(job, 'first', { lane: 'shop:7' })
-  await until('it runs', () => order.length === 1)
+  await until('the first job runs', () => order.length === 1)
   for (const priority of [0, -5, 5]) {
     await holdfast.jobs.enqueueMany(job, [`${priority} a`, `${priority} b`], { lane: 'shop:7', priority })
   }
   await holdfast.jobs.result((await holdfast.jobs.enqueue(job, 'other lane', { lane: 'shop:8' })).id)
   await holdfast.jobs.result((await holdfast.jobs.enqueue(job, 'no lane')).id)
-  await until('they are parked', async () => {
+  await until('six jobs wait in the lane', async () => {
     const [row] = await sql<{ n: number }>(url, "select count(*)::int as n from holdfast.waiting where stage = 'lane'")
     return row!.n === 6
   })
   expect(order).toEqual(['first', 'other lane', 'no lane'])
   const [last] = await sql<{ id: number }>(url, 'select max(id)::int as id from holdfast.waiting')
   const why = (await holdfast.jobs.find(last!.id))!.waitsFor
-  // It came last, with the largest priority, behind one of the same.
+  // The job was enqueued last with the largest priority, so only one job of the same priority is ahead.
   const running = [{ id, instance: holdfast.id }]
   expect(why).toMatchObject({ reason: 'lane', lane: 'shop:7', max: 1, running, ahead: 1 })
   expect(why!.text).toBe(`its lane shop:7: 1 of 1 slots are in use (by ${id}), behind 1 other`)
   expect(await faultsOf(url)).toEqual([])
   opening.open()
   await holdfast.jobs.result(id)
-  await until('all have run', () => order.length === 9)
+  await until('all jobs have run', () => order.length === 9)
   expect(order.slice(3)).toEqual(['5 a', '5 b', '0 a', '0 b', '-5 a', '-5 b'])
   await untilGone(url)
 })
 
-test('inside a transaction: let in when it commits, without delay, and nobody waits for it', async () => {
+test('jobs of a lane that a transaction enqueues are admitted after the commit without delay, and other jobs do not wait for them', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const job = defineJob('job', { run: (n: number) => n })
@@ -71,7 +71,7 @@ test('inside a transaction: let in when it commits, without delay, and nobody wa
   await untilGone(url)
 })
 
-test('a job that comes back gives its place away, and queues again', async () => {
+test('a job of a lane that will run again releases its slot and queues again', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const order: string[] = []
@@ -95,26 +95,29 @@ test('a job that comes back gives its place away, and queues again', async () =>
   }
   expect(order.slice(0, 2)).toEqual(['fails 1', 'later 1'])
   expect(order).toContain('fails 2')
-  // By hand, the buried one comes to its lane again.
+  // A buried job that is retried by hand goes through its lane again.
   expect(await holdfast.jobs.retry(refs[2]!.id)).toBe(true)
-  await until('it ran again', () => order.filter((one) => one.startsWith('buried')).length === 2)
+  await until(
+    'the buried job has run a second time',
+    () => order.filter((one) => one.startsWith('buried')).length === 2,
+  )
   await untilState(holdfast, refs[2]!.id, 'buried')
   expect(await holdfast.jobs.redrive('default')).toBe(1)
-  await until('and again', () => order.filter((one) => one.startsWith('buried')).length === 3)
+  await until('the buried job has run a third time', () => order.filter((one) => one.startsWith('buried')).length === 3)
   await untilGone(url)
 })
 
-test('jobs that are parked, ready or running are cancelled, and the next takes the place', async () => {
+test('a job of a lane that is cancelled while it waits, is ready or runs makes room for the next job', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const opening = gate()
   const job = defineJob('job', { run: (n: number) => (n === 3 ? opening.opened : undefined) })
   const refs = await holdfast.jobs.enqueueMany(job, [0, 1, 2, 3, 4], { lane: 'a' })
-  await until('four are parked', async () => {
+  await until('four jobs wait in the lane', async () => {
     const [row] = await sql<{ n: number }>(url, "select count(*)::int as n from holdfast.waiting where stage = 'lane'")
     return row!.n === 4
   })
-  // The first stands in the table job, the others are parked.
+  // The first job is in the table job. The others wait in the lane.
   for (const at of [1, 0, 2]) expect(await holdfast.jobs.cancel(refs[at]!.id)).toBe(true)
   await untilState(holdfast, refs[3]!.id, 'ready')
   expect(await faultsOf(url)).toEqual([])
@@ -126,7 +129,7 @@ test('jobs that are parked, ready or running are cancelled, and the next takes t
   await untilGone(url)
 })
 
-test('the max that was said last holds: raised at once, lowered as jobs end', async () => {
+test('the max of the latest enqueue applies to the lane: a larger max immediately, a smaller max as jobs end', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const open_ = new Map<number, () => void>()
@@ -137,24 +140,27 @@ test('the max that was said last holds: raised at once, lowered as jobs end', as
     })
   work(holdfast, [define(1)], { concurrency: 20 })
   await holdfast.jobs.enqueueMany(define(2), [0, 1, 2, 3, 4, 5], { lane: 'a' })
-  await until('two run', () => open_.size === 2)
+  await until('two jobs run', () => open_.size === 2)
   await holdfast.jobs.enqueue(define(4), 6, { lane: 'a' })
-  await until('four run', () => open_.size === 4)
+  await until('four jobs run', () => open_.size === 4)
   await holdfast.jobs.enqueue(define(1), 7, { lane: 'a' })
-  await until('it is parked', async () => (await sql(url, 'select from holdfast.lane where max = 1')).length === 1)
+  await until(
+    'the lane has a max of 1',
+    async () => (await sql(url, 'select from holdfast.lane where max = 1')).length === 1,
+  )
   for (const n of [0, 1, 2]) open_.get(n)!()
-  await until('three have ended', async () => (await rowsOf(url)).history === 3)
-  await until('they are followed up', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
+  await until('three jobs have ended', async () => (await rowsOf(url)).history === 3)
+  await until('no follow-up is left', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
   expect(open_.size).toBe(4)
   open_.get(3)!()
   for (const n of [4, 5, 6, 7]) {
-    await until(`${n} runs`, () => open_.has(n))
+    await until(`job ${n} runs`, () => open_.has(n))
     open_.get(n)!()
   }
   await untilGone(url)
 })
 
-test('a rate: so many at once after a rest, then one after the other', async () => {
+test('a rate admits a burst of jobs immediately, and then one job after the other', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   let done = 0
@@ -164,19 +170,20 @@ test('a rate: so many at once after a rest, then one after the other', async () 
   })
   work(holdfast, [job])
   await holdfast.jobs.enqueueMany(job, new Array(9).fill(null), { lane: 'a' })
-  await until('all have run', () => done === 9)
-  // Three at once, six more of a tenth of a second each. The lane admits a job by an entry in the table job; a busy machine may start it late.
+  await until('all jobs have run', () => done === 9)
+  // The lane admits three jobs immediately, and six more at intervals of a tenth of a second. It admits a job by an entry in
+  // the table job. A busy machine may start the job later.
   const [admitted] = await sql<{ ms: number }>(
     url,
     'select (extract(epoch from max(entered_at) - min(entered_at)) * 1000)::float8 as ms from holdfast.job',
   )
   expect(admitted!.ms).toBeGreaterThan(500)
   expect(admitted!.ms).toBeLessThan(5_000)
-  // It is remembered until it has rested, and forgotten then.
+  // The lane exists until its rate is refilled.
   await untilGone(url)
 })
 
-test('a rate whose next is due in a month keeps nothing else from going on', async () => {
+test('a rate whose next job is due in a month does not delay other jobs', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const lanes = { max: 2, rate: { count: 1, per: '30d' } } as const
@@ -185,16 +192,19 @@ test('a rate whose next is due in a month keeps nothing else from going on', asy
   work(holdfast, [monthly, job])
   const [first, second] = await holdfast.jobs.enqueueMany(monthly, [1, 2], { lane: 'a' })
   expect(await holdfast.jobs.result(first!.id)).toBe('ran')
-  await until('the next is parked', async () => (await holdfast.jobs.find(second!.id))?.waitsFor?.reason === 'rate')
-  // One of another lane is let in, and what is due is found by a round.
+  await until(
+    'the second job waits for the rate',
+    async () => (await holdfast.jobs.find(second!.id))?.waitsFor?.reason === 'rate',
+  )
+  // Another lane admits its jobs, and maintenance finds the delayed job.
   const others = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'b' })
   const delayed = await holdfast.jobs.enqueue(job, 3, { delay: 10 })
   for (const { id } of [...others, delayed]) expect(await holdfast.jobs.result(id, { wait: '10s' })).toBe('ran')
-  // Nobody has to look for the sake of the month.
+  // The rate that is due in a month does not make any worker poll.
   expect(await sql(url, "select due_ms from holdfast.job_run_follow_ups('{}', '{}', null)")).toEqual([{ due_ms: null }])
 })
 
-test('from SQL; a lane belongs to its queue', async () => {
+test('a lane of jobs that are enqueued with SQL belongs to its queue', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const opening = gate()
@@ -213,9 +223,9 @@ test('from SQL; a lane belongs to its queue', async () => {
   for (const queue of ['one', 'one', 'other']) {
     await sql(url, `select holdfast.enqueue('${queue}', 'job', '1', lane => 'a')`)
   }
-  await until('one of each queue runs', () => running.length === 2)
+  await until('one job of each queue runs', () => running.length === 2)
   expect(running.sort()).toEqual(['one', 'other'])
-  await until('the other is parked', async () => {
+  await until('the other job waits in its lane', async () => {
     return (await sql(url, "select from holdfast.waiting where stage = 'lane'")).length === 1
   })
   opening.open()
@@ -223,16 +233,16 @@ test('from SQL; a lane belongs to its queue', async () => {
   expect(running).toHaveLength(3)
 })
 
-test('a hundred thousand that are parked cost others nothing, and the next is found without walking over the dead', async () => {
+test('a lane with 100,000 waiting jobs reads few blocks per admitted job, even while an old snapshot is open', async () => {
   const url = await databaseUrl()
   const { jobs } = await open({ url })
   const job = defineJob('job', { run: () => {} })
-  // A snapshot that somebody forgot.
-  const forgotten = await sqlSession(url)
-  await forgotten.query('begin isolation level repeatable read')
-  await forgotten.query('select count(*) from holdfast.job_live')
+  // A session keeps an old snapshot open.
+  const snapshotHolder = await sqlSession(url)
+  await snapshotHolder.query('begin isolation level repeatable read')
+  await snapshotHolder.query('select count(*) from holdfast.job_live')
   await jobs.enqueue(job, null, { lane: 'hot' })
-  await until('it is in', async () => (await rowsOf(url)).job === 1)
+  await until('the first job is admitted', async () => (await rowsOf(url)).job === 1)
   const [lane] = await sql<{ key: string; queue: string; updated_by_job: string }>(url, 'select * from holdfast.lane')
   await sql(
     url,
@@ -261,7 +271,7 @@ test('a hundred thousand that are parked cost others nothing, and the next is fo
     )
     return row!.blocks
   }
-  // As a worker ends and claims them, without a worker of its own rhythm in between.
+  // Runs the statements of a worker directly, because the polling of a real worker would read blocks too.
   const before = await blocks()
   const rounds = 300
   for (let n = 0; n < rounds; n++) {
@@ -274,13 +284,13 @@ test('a hundred thousand that are parked cost others nothing, and the next is fo
   }
   expect((await rowsOf(url)).waiting).toBe(100_000 - rounds)
   expect(await faultsOf(url)).toEqual([])
-  // Reading the parked ones from the head, or all versions of the lane, would take hundreds at the end.
+  // A scan of all waiting jobs, or of all versions of the row of the lane, would read hundreds of blocks at the end.
   const each = ((await blocks()) - before) / rounds
-  console.log(`${each.toFixed(0)} blocks for each that is let in`)
+  console.log(`${each.toFixed(0)} blocks per admitted job`)
   expect(each).toBeLessThan(200)
 })
 
-/** Random jobs with random ends, watched all the while: never more of a lane than its max, and counted rightly. */
+/** Runs random jobs with random ends, and checks all the time that no lane exceeds its max and that its counts are correct. */
 async function walk(
   url: string,
   fleet: Holdfast[],
@@ -300,11 +310,11 @@ async function walk(
       { tx, attempt, signal },
     ) => {
       if (byTx) await tx.query('select 1')
-      // Work, beside which one too many of its lane would be seen.
+      // The job takes some time, so that the test can see a job too many of the lane next to it.
       await new Promise((resolve) => setTimeout(resolve, ms))
       signal.throwIfAborted()
-      if (end === 'throw' && attempt < 3) throw new Error('as asked')
-      if (end === 'bury') throw new NonRetryableError('as asked')
+      if (end === 'throw' && attempt < 3) throw new Error('as requested')
+      if (end === 'bury') throw new NonRetryableError('as requested')
       if (end === 'later' && random() < 0.5) return JobOutcome.retryAfter(10)
       return end === 'cancel' ? JobOutcome.cancel() : 'done'
     },
@@ -313,14 +323,14 @@ async function walk(
   const ids: number[] = []
   const ends = ['done', 'done', 'done', 'throw', 'bury', 'later', 'cancel']
   let isOver = false
-  let most = 0
+  let maxSeen = 0
   const watching = (async () => {
     while (!isOver) {
-      // One snapshot: whoever has a session runs, or is about to.
+      // One snapshot. Each of these jobs runs or is about to run.
       const rows = await witness.query<{ n: number }>(
         "select count(*)::int as n from holdfast.job_live where links ? 'lane' group by links->'lane'->>'name'",
       )
-      for (const { n } of rows) most = Math.max(most, n)
+      for (const { n } of rows) maxSeen = Math.max(maxSeen, n)
       expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
     }
   })()
@@ -351,23 +361,26 @@ async function walk(
     const { job, waiting } = await rowsOf(url)
     return job! + waiting!
   }
-  await until('all have ended', async () => (await left()) === 0, 60_000)
+  await until('all jobs have ended', async () => (await left()) === 0, 60_000)
   isOver = true
   await watching
   expect((await rowsOf(url)).history).toBe(ids.length)
-  expect(most).toBe(max)
+  expect(maxSeen).toBe(max)
   await untilGone(url)
 }
 
-test.each(['required', 'none'] as const)('never more than max, and all end; with anchor: %s', async (anchor) => {
-  const seed = seedOf()
-  console.log(`lanes: HOLDFAST_SEED=${seed}`)
-  const url = await databaseUrl()
-  const fleet = await openFleet(url, 3, { anchor })
-  await walk(url, fleet, { jobs: 120, faults: async () => {} }, seed)
-})
+test.each(['required', 'none'] as const)(
+  'no lane exceeds its max, and all jobs end, with anchor: %s',
+  async (anchor) => {
+    const seed = seedOf()
+    console.log(`lanes: HOLDFAST_SEED=${seed}`)
+    const url = await databaseUrl()
+    const fleet = await openFleet(url, 3, { anchor })
+    await walk(url, fleet, { jobs: 120, faults: async () => {} }, seed)
+  },
+)
 
-test('never more than max while sessions are terminated', { timeout: 120_000 }, async () => {
+test('no lane exceeds its max while sessions are terminated', { timeout: 120_000 }, async () => {
   const seed = seedOf()
   console.log(`lanes: HOLDFAST_SEED=${seed}`)
   const url = await databaseUrl()
@@ -383,7 +396,7 @@ test('never more than max while sessions are terminated', { timeout: 120_000 }, 
   await walk(url, fleet, { jobs: 150, faults }, seed)
 })
 
-test.skipIf(withoutPgBouncer)('never more than max, through PgBouncer in transaction mode', async () => {
+test.skipIf(withoutPgBouncer)('no lane exceeds its max through PgBouncer in transaction mode', async () => {
   const seed = seedOf()
   console.log(`lanes: HOLDFAST_SEED=${seed}`)
   const direct = await databaseUrl()
@@ -392,7 +405,7 @@ test.skipIf(withoutPgBouncer)('never more than max, through PgBouncer in transac
   await walk(direct, fleet, { jobs: 100, faults: async () => {} }, seed)
 })
 
-test('what follows from an end is done by others when who ended it dies before', async () => {
+test('another worker admits the next job of a lane if a worker dies after it has recorded an end', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const opening = gate()
@@ -400,7 +413,7 @@ test('what follows from an end is done by others when who ended it dies before',
   const worker = work(holdfast, [job])
   const [first, second] = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a' })
   await untilState(holdfast, first!.id, 'running')
-  // As if a worker had recorded the end and died: the end is in the history, and nobody has been told.
+  // As if a worker had recorded the end and then died: the end is in the history, but its follow-up has not run.
   await sql(url, `select holdfast.job_done(array[id], array[fence], null, '{}') from holdfast.job_live where id = $1`, [
     first!.id,
   ])
@@ -409,15 +422,15 @@ test('what follows from an end is done by others when who ended it dies before',
   expect((await sql(url, 'select from holdfast.follow_up')).length).toBe(1)
   expect(await faultsOf(url)).toEqual([])
   await worker.close()
-  // The row of its life stays until this is done, so that a round finds it.
+  // The row of the epoch stays until the follow-up has run, so that maintenance finds the follow-up.
   const other = await open({ url })
   work(other, [job])
   await holdfast.close()
-  expect(await within(20_000, 'The second', other.jobs.result(second!.id))).toBeUndefined()
+  expect(await within(20_000, 'The second job', other.jobs.result(second!.id))).toBeUndefined()
   await untilGone(url)
 })
 
-test('mistakes are refused', async () => {
+test('invalid lane options throw a UsageError', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
   const refused = async (message: string, call: () => unknown) =>
     expect((await caught(UsageError, async () => call())).message).toContain(message)
@@ -437,7 +450,7 @@ test('mistakes are refused', async () => {
   )
 })
 
-test('a unique job that is parked is replaced where it stands, and moves when its priority or its time does', async () => {
+test('a unique job that waits in its lane is replaced in place, and moves if its priority or its time changes', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const opening = gate()
@@ -450,16 +463,16 @@ test('a unique job that is parked is replaced where it stands, and moves when it
   })
   work(holdfast, [job])
   await holdfast.jobs.enqueue(job, 'first', { lane: 'a' })
-  await until('the first runs', () => ran.length === 1)
+  await until('the first job runs', () => ran.length === 1)
   const before = await holdfast.jobs.enqueue(job, 'before', { lane: 'a' })
   const options = { lane: 'a', unique: { key: 'k', existing: 'replace' } } as const
   const { id } = await holdfast.jobs.enqueue(job, 'old', options)
-  await until('both are parked', async () => {
+  await until('both jobs wait in the lane', async () => {
     return (await sql(url, "select from holdfast.waiting where stage = 'lane'")).length === 2
   })
   expect(await holdfast.jobs.enqueue(job, 'new', options)).toEqual({ id, isNew: false })
   expect(await holdfast.jobs.enqueue(job, 'urgent', { ...options, priority: 1 })).toEqual({ id, isNew: false })
-  await until('it goes before the other', async () => {
+  await until('the replaced job is ahead of the other job', async () => {
     const [next] = await sql<{ id: string }>(
       url,
       "select id from holdfast.waiting where stage = 'lane' order by rank, seq limit 1",

@@ -5,7 +5,7 @@ import { databaseUrl, open } from '../setup/instances.js'
 import { work } from './fixture.js'
 
 test.each(['asleep', 'awake'])(
-  'a queue that another instance resumes, without an anchor, goes on at once: %s',
+  'a queue that another instance resumes continues immediately without an anchor, with a worker that is %s',
   async (how) => {
     const url = await databaseUrl()
     const holdfast = await open({ url, anchor: 'none' })
@@ -23,14 +23,14 @@ test.each(['asleep', 'awake'])(
     await runOthers(500)
     await elsewhere.jobs.pause('paused')
     await elsewhere.jobs.enqueueMany(note, [1, 2, 3])
-    // They are passed over by every kind of look.
+    // Every kind of claim skips these jobs.
     await runOthers(2_500)
     await elsewhere.jobs.enqueue(note, 4)
     if (how === 'awake') await runOthers(300)
     expect(ran).toEqual([])
     await elsewhere.jobs.resume('paused')
     if (how === 'awake') await runOthers(10_000, () => ran.length === 4)
-    // Whoever did not hear of it would look again after half a minute.
-    await until('all have run', () => ran.length === 4)
+    // A worker that misses the change would check the queue again only after 30 seconds.
+    await until('all jobs have run', () => ran.length === 4)
   },
 )

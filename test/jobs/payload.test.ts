@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-test('text that no column of text may hold comes through all ways: zero bytes, halves of characters', async () => {
+test('inputs and results with zero bytes and lone surrogates are stored unchanged, and error messages replace them', async () => {
   const holdfast = await open({ url: fresh.url, namespace: 'text' })
   const odd = { text: 'a\u0000b', key: { 'c\u0000d': 'e\ud800f' } }
   const echo = defineJob('echo', {
@@ -45,7 +45,7 @@ test('text that no column of text may hold comes through all ways: zero bytes, h
   }
 })
 
-test('an input, and a result, have a limit', async () => {
+test('an input or a result of more than 1,000,000 bytes is refused', async () => {
   const holdfast = await open({ url: fresh.url, namespace: 'limit' })
   const grow = defineJob('grow', { run: (text: string) => text + text })
   const refused = async (message: string, call: () => unknown) =>

@@ -24,7 +24,10 @@ const tables = [
   'lane',
 ]
 
-/** How many rows and index entries a statement reads. In one transaction, where they are counted exactly. */
+/**
+ * Counts the rows and index entries that a statement reads. The statement runs in its own transaction, where the counts are
+ * exact.
+ */
 async function readsOf(client: Client, text: string, values: unknown[]) {
   const counted = () => client.query<{ name: string; reads: number }>(countReads, [tables])
   await client.query('begin')
@@ -43,7 +46,8 @@ async function readsOf(client: Client, text: string, values: unknown[]) {
   }
 }
 
-// A table counts the rows that walks over it returned, and those that bitmaps led to; an index counts the entries that it returned.
+// A table counts the rows that sequential scans returned, and the rows that bitmap scans fetched. An index counts the entries
+// that it returned.
 const countReads = `
   with named as (
     select ('holdfast.' || name)::regclass as table from unnest($1::text[]) as name
@@ -63,13 +67,13 @@ const countReads = `
   ) as relation
   join pg_class c on c.oid = relation.oid`
 
-test(`with ${many} jobs ready, ${many} delayed and ${manyEnded} ended, and ${many} keys and lanes, statements read by index, and no more than they need`, {
+test(`statements read few rows, through indexes, with ${many} ready, ${many} delayed and ${manyEnded} ended jobs, ${many} keys and ${many} lanes`, {
   timeout: 120_000,
 }, async () => {
   const url = await databaseUrl()
   const client = await sqlSession(url)
   const holdfast = await open({ url })
-  // Its epoch claims; no worker serves the queue of the jobs.
+  // The test claims with the epoch of this worker. No worker serves the queue of the jobs.
   const worker = work(holdfast, [defineJob('other', { queue: 'other', run() {} })])
   await worker.ready()
   const [{ session }] = (await sql<{ session: number }>(url, 'select session from holdfast.worker')) as [
@@ -77,7 +81,7 @@ test(`with ${many} jobs ready, ${many} delayed and ${manyEnded} ended, and ${man
   ]
   const first = await holdfast.jobs.enqueue(defineJob('filed', { queue: 'filed', run() {} }), null)
   const { queue } = (await client.query<{ queue: string }>('select queue from holdfast.job')).rows[0]!
-  // The plans are made without knowledge of these rows.
+  // Without autovacuum, PostgreSQL plans without statistics about these rows.
   await client.query(`
     do $$ declare quiet text; begin
       for quiet in
@@ -160,15 +164,15 @@ test(`with ${many} jobs ready, ${many} delayed and ${manyEnded} ended, and ${man
     )
     expect(plain.row.answer).toBeNull()
     expectReads('ends', plain, 1_000)
-    const told = ids.slice(100, 150)
+    const finished = ids.slice(100, 150)
     const withResults = await readsOf(
       client,
       "select recorded as answer from holdfast.job_done($1::bigint[], $2::bigint[], $3::text::json, '{}')",
-      [told, fences(told), JSON.stringify(told.map((id) => [id]))],
+      [finished, fences(finished), JSON.stringify(finished.map((id) => [id]))],
     )
     expect(withResults.row.answer).toBeNull()
     expectReads('results', withResults, 1_000)
-    const asked = ids.slice(150).map((id, at) => ({
+    const endings = ids.slice(150).map((id, at) => ({
       id: Number(id),
       fence: Number(fence),
       state: ['buried', 'retried', 'returned'][at % 3],
@@ -179,7 +183,7 @@ test(`with ${many} jobs ready, ${many} delayed and ${manyEnded} ended, and ${man
     const others = await readsOf(
       client,
       'select recorded as answer from holdfast.job_end($1::text::json, $2::bigint[])',
-      [JSON.stringify(asked), [fence]],
+      [JSON.stringify(endings), [fence]],
     )
     expect(others.row.answer).toHaveLength(50)
     expectReads('other ends', others, 1_000)
@@ -211,7 +215,7 @@ test(`with ${many} jobs ready, ${many} delayed and ${manyEnded} ended, and ${man
   }
 })
 
-test('four idle workers cost little', { timeout: 60_000 }, async () => {
+test('four idle workers run fewer than 30 transactions in two seconds', { timeout: 60_000 }, async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 4)
   const noop = defineJob('noop', { run() {} })
@@ -225,12 +229,12 @@ test('four idle workers cost little', { timeout: 60_000 }, async () => {
     )
     return row!.count
   }
-  // They look less and less often; whoever had work says so for some seconds.
+  // Idle workers poll less and less often. A worker that has run a job announces this for some seconds.
   await until(
-    'fewer than thirty statements in two seconds',
+    'fewer than 30 transactions in two seconds',
     async () => {
       const before = await transactions()
-      await stays('idle', () => true, 2_000)
+      await stays('the workers are idle', () => true, 2_000)
       return (await transactions()) - before < 30
     },
     30_000,

@@ -30,7 +30,7 @@ const effects = async (name: string) => {
   return row!.count
 }
 
-/** Lets the session acquire lock 7. Calls of job_done that end the job wait for the lock before they lock its claim. */
+/** Makes the session acquire lock 7. Calls of job_done that end the job wait for the lock before they lock its claim. */
 async function holdEndOf(client: Client, id: number) {
   await client.query(`
     create schema held;
@@ -54,7 +54,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     open({ url: fresh.url, anchor, namespace: `run ${way}`, ...more })
   const wait = { wait: '15s' }
 
-  test('a job runs with its input, and its result is kept', async () => {
+  test('a job runs with its input, and its result is stored', async () => {
     const holdfast = await start()
     const add = defineJob('add', { run: ({ a, b }: { a: number; b: number }) => a + b })
     work(holdfast, [add])
@@ -74,7 +74,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     })
   })
 
-  test('results of nothing, of null and of every kind of JSON are told apart', async () => {
+  test('results of undefined, null and every type of JSON are distinguished', async () => {
     const holdfast = await start()
     const values = [undefined, null, 0, '', false, [], {}, 'a"b\u0000c', { deep: [null] }]
     const give = defineJob('give', { run: (at: number) => values[at] })
@@ -86,10 +86,10 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     for (const [at, { id }] of jobs.entries()) expect(await holdfast.jobs.result(id, wait)).toEqual(values[at])
   })
 
-  test('a failing job is tried again after a pause, then buried with what its attempts failed of', async () => {
+  test('a failing job is retried after a pause, and then buried with the errors of its attempts', async () => {
     const holdfast = await start()
     const attempts: number[] = []
-    const told: unknown[] = []
+    const reported: unknown[] = []
     const fail = defineJob('fail', {
       retry: { attempts: 3, backoff: 20 },
       run: (_: null, job) => {
@@ -98,7 +98,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       },
     })
     holdfast.on('job.failed', ({ kind, attempt, state, error }) => {
-      if (kind === 'fail') told.push([(error as Error).message, attempt, state])
+      if (kind === 'fail') reported.push([(error as Error).message, attempt, state])
     })
     work(holdfast, [fail])
     const { id } = await holdfast.jobs.enqueue(fail, null)
@@ -117,20 +117,20 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       expect(instance).toBe(holdfast.id)
       expect(Date.parse(claimedAt)).toBeLessThanOrEqual(Date.parse(at))
     }
-    expect(told).toEqual([
+    expect(reported).toEqual([
       ['no 1', 1, 'retried'],
       ['no 2', 2, 'retried'],
       ['no 3', 3, 'buried'],
     ])
-    // By hand it gets all of its attempts again.
+    // A retry by hand gives the job all of its attempts again.
     expect(await holdfast.jobs.retry(id)).toBe(true)
-    await until('it was tried three times more', () => attempts.length === 6)
+    await until('the retried job was tried three times', () => attempts.length === 6)
     await untilState(holdfast, id, 'buried')
     expect(await holdfast.jobs.redrive('default')).toBe(1)
-    await until('and again', () => attempts.length === 9)
+    await until('the redriven job was tried three times', () => attempts.length === 9)
   })
 
-  test('a redrive ends, though what it brings back fails again at once', async () => {
+  test('a redrive ends even if the redriven job immediately fails again', async () => {
     const holdfast = await start()
     const fail = defineJob('fail', {
       queue: 'hopeless',
@@ -151,7 +151,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(await holdfast.jobs.redrive('hopeless')).toBe(1)
   })
 
-  test('NonRetryableError buries at once; so does a result that JSON cannot carry', async () => {
+  test('a NonRetryableError, or a result that JSON cannot represent, buries the job without a retry', async () => {
     const holdfast = await start()
     let runs = 0
     const never = defineJob('never', {
@@ -170,7 +170,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(runs).toBe(2)
   })
 
-  test('what a handler may return in the place of a result', async () => {
+  test('a handler can return an outcome instead of a result: retryAfter, cancel or discard', async () => {
     const holdfast = await start()
     let tries = 0
     const say = defineJob('say', {
@@ -188,17 +188,17 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     await expect(holdfast.jobs.result(discarded!.id, wait)).rejects.toThrow('was discarded: gone')
   })
 
-  test('a schema is asked before enqueueing and before the run', async () => {
+  test('a schema validates the input before the enqueue and before the run', async () => {
     const holdfast = await start()
-    const schema = (most: number, isAsync: boolean) => ({
+    const schema = (max: number, isAsync: boolean) => ({
       '~standard': {
         version: 1 as const,
         vendor: 'test',
         validate: (value: unknown) => {
           const verdict =
-            typeof value === 'number' && value <= most
+            typeof value === 'number' && value <= max
               ? { value: `number ${value}` }
-              : { issues: [{ message: `more than ${most}`, path: [{ key: 'n' }] }] }
+              : { issues: [{ message: `more than ${max}`, path: [{ key: 'n' }] }] }
           return isAsync ? Promise.resolve(verdict) : verdict
         },
         types: undefined as { input: number; output: string } | undefined,
@@ -215,12 +215,12 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect((await holdfast.jobs.find(tooMuch!.id))!.state).toBe('buried')
   })
 
-  test('whatever can be awaited is: promises of libraries, and queries that begin only then', async () => {
+  test('schemas and handlers can return any thenable, including a query that starts only when it is awaited', async () => {
     const holdfast = await start()
     const begun: string[] = []
     const lazy = <T>(what: string, value: T): Promise<T> => {
       const query: PromiseLike<T> = {
-        // biome-ignore lint/suspicious/noThenProperty: what this is about
+        // biome-ignore lint/suspicious/noThenProperty: the test needs a thenable
         then(...given) {
           begun.push(what)
           return Promise.resolve(value).then(...given)
@@ -242,7 +242,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(begun).toEqual(['schema', 'schema', 'handler'])
   })
 
-  test('what a handler writes by tx commits with the end of the job, once', async () => {
+  test('the writes of a handler through tx commit once, together with the end of the job', async () => {
     const holdfast = await start()
     const name = `${way} tx`
     let tries = 0
@@ -261,7 +261,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(await effects(name)).toBe(1)
   })
 
-  test('a handler is told when it takes too long, and the attempt has failed', async () => {
+  test('a handler that exceeds its timeout receives the abort signal, and the attempt fails', async () => {
     const holdfast = await start()
     const reasons: unknown[] = []
     const slow = defineJob('slow', {
@@ -279,7 +279,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(reasons[0]).toBeInstanceOf(JobTimeoutError)
   })
 
-  test('a running job is cancelled from elsewhere, and hears it within a second or so', async () => {
+  test('a running job that another instance cancels is aborted within seconds', async () => {
     const [holdfast, other] = [await start(), await start()]
     const begun = gate()
     let reason: unknown
@@ -302,7 +302,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(await other.jobs.cancel(id)).toBe(false)
   })
 
-  test('what was cancelled does not come back, although its worker has not heard of it', async () => {
+  test('a cancelled job does not run again, even if its worker has not been notified', async () => {
     const holdfast = await start()
     const jobs = holdfast.jobs
     const tries: string[] = []
@@ -311,7 +311,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       run: async (how: string, { id, signal }) => {
         tries.push(how)
         if (how === 'given back') await new Promise((resolve) => signal.addEventListener('abort', resolve))
-        // As jobs.cancel does, but without its notification.
+        // Cancels the job as jobs.cancel does, but without the notification.
         await sql(
           fresh.url,
           `insert into holdfast.job_note (id, fence, cancelled) select id, fence, $2 from holdfast.job_running where id = $1`,
@@ -324,16 +324,16 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     const worker = work(holdfast, [job])
     const all = ['throws', 'never', 'later', 'given back']
     const refs = await jobs.enqueueMany(job, all)
-    await until('only the last runs', () => tries.length === 4 && worker.running === 1)
+    await until('only the last job runs', () => tries.length === 4 && worker.running === 1)
     await worker.close({ within: 10 })
     work(holdfast, [job])
     for (const { id } of refs) await expect(jobs.result(id, wait)).rejects.toThrow('was cancelled: not wanted')
     expect(tries.sort()).toEqual(all.sort())
-    // What it threw is told beside.
+    // The error of the handler is recorded too.
     expect((await jobs.find(refs[0]!.id))!.failures).toMatchObject([{ message: 'its own' }])
   })
 
-  test('one that is given back while somebody cancels it does not come back', async () => {
+  test('a job whose cancellation commits while its worker returns it does not run again', async () => {
     const holdfast = await start()
     const job = defineJob('job', {
       run: (_, { signal }) =>
@@ -341,12 +341,12 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     })
     const worker = work(holdfast, [job])
     const { id } = await holdfast.jobs.enqueue(job, null)
-    await until('it runs', () => worker.running === 1)
+    await until('the job runs', () => worker.running === 1)
     const client = await sqlSession(fresh.url)
     await client.query('begin')
     await client.query("select holdfast.job_cancel($1, 'not wanted')", [id])
     const closed = worker.close({ within: 0 })
-    await until('it waits for the claim', async () => {
+    await until('job_end waits for the transaction that cancels the job', async () => {
       const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%job_end(%'"
       return (await sql(fresh.url, waiting)).length === 1
     })
@@ -355,9 +355,9 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'cancelled', error: { message: 'not wanted' } })
   })
 
-  test('jobs that wait are cancelled where they are', async () => {
+  test('a ready or delayed job is cancelled without a worker', async () => {
     const holdfast = await start()
-    const idle = defineJob('idle', { queue: 'nobody works here', run: () => {} })
+    const idle = defineJob('idle', { queue: 'without workers', run: () => {} })
     const { id: ready } = await holdfast.jobs.enqueue(idle, null)
     const { id: delayed } = await holdfast.jobs.enqueue(idle, null, { delay: '1h' })
     expect(await holdfast.jobs.find(delayed)).toMatchObject({ state: 'waiting', waitsFor: { reason: 'time' } })
@@ -367,7 +367,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     }
   })
 
-  test('delay and runAt are kept', async () => {
+  test('a delayed job does not run before its delay or its runAt, and runs soon afterwards', async () => {
     const holdfast = await start()
     const ranAt = new Map<string, number>()
     const note = defineJob('note', { run: (name: string) => void ranAt.set(name, performance.now()) })
@@ -376,14 +376,14 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     await holdfast.jobs.enqueue(note, 'delay', { delay: 400 })
     await holdfast.jobs.enqueue(note, 'runAt', { runAt: new Date(Date.now() + 300) })
     await holdfast.jobs.enqueue(note, 'now')
-    await until('all have run', () => ranAt.size === 3)
+    await until('all jobs have run', () => ranAt.size === 3)
     expect([...ranAt.keys()][0]).toBe('now')
     expect(ranAt.get('delay')! - from).toBeGreaterThan(395)
-    // A round of the maintenance is at hand when one is due.
+    // Maintenance runs soon after a job is due.
     expect(ranAt.get('delay')! - from).toBeLessThan(5_000)
   })
 
-  test('larger priorities go first, and one after the other within each', async () => {
+  test('jobs with larger priorities run first, and jobs with the same priority run in order', async () => {
     const holdfast = await start()
     const order: string[] = []
     const note = defineJob('in order', { queue: 'in order', run: (name: string) => void order.push(name) })
@@ -391,11 +391,11 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       await holdfast.jobs.enqueueMany(note, [`${priority} a`, `${priority} b`], { priority })
     }
     work(holdfast, [note], { concurrency: 1 })
-    await until('all have run', () => order.length === 8)
+    await until('all jobs have run', () => order.length === 8)
     expect(order).toEqual(['5 a', '5 b', '1 a', '1 b', '0 a', '0 b', '-5 a', '-5 b'])
   })
 
-  test('a paused queue rests until it is resumed', async () => {
+  test('a paused queue runs no job until it is resumed', async () => {
     const holdfast = await start()
     let ran = false
     const job = defineJob('paused', {
@@ -407,7 +407,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     await holdfast.jobs.pause('paused')
     work(holdfast, [job])
     const { id } = await holdfast.jobs.enqueue(job, null)
-    const other = defineJob('beside', { run: () => 1 })
+    const other = defineJob('other', { run: () => 1 })
     work(holdfast, [other])
     await holdfast.jobs.result((await holdfast.jobs.enqueue(other, null)).id, wait)
     expect(ran).toBe(false)
@@ -418,14 +418,14 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
   })
 
   test.each(['alone', 'in the transaction of its handler'])(
-    'an end waits for what is just written down: %s',
+    'the end of a job waits until its log is written: %s',
     async (how) => {
       const holdfast = await start()
       const [talking, ending] = [gate(), gate()]
       const log = defineJob('log', {
         run: async (isFirst: boolean, job) => {
           await talking.opened
-          job.log('said')
+          job.log('line')
           if (how !== 'alone') await job.tx.query('select')
           if (!isFirst) await ending.opened
           else await new Promise<void>((resolve) => job.signal.addEventListener('abort', () => resolve()))
@@ -433,7 +433,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       })
       const worker = work(holdfast, [log])
       const [first, second] = await holdfast.jobs.enqueueMany(log, [true, false])
-      await until('both run', () => worker.running === 2)
+      await until('both jobs run', () => worker.running === 2)
       const client = await sqlSession(fresh.url)
       await client.query('begin')
       await client.query(
@@ -441,20 +441,20 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
         [first!.id],
       )
       talking.open()
-      await until('the notes of both wait for the row of the first', async () => {
+      await until('the notes of both jobs wait for the row of the first job', async () => {
         const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%n.progress%'"
         return (await sql(fresh.url, waiting)).length === 1
       })
       ending.open()
-      // What would be recorded too early is so before the notes go on.
-      await stays('the second has not ended', async () => (await rowsOf(fresh.url, second!.id)).history === 0, 50)
+      // An end that does not wait would be recorded before the notes are written.
+      await stays('the second job has not ended', async () => (await rowsOf(fresh.url, second!.id)).history === 0, 50)
       await client.query('commit')
       expect(await holdfast.jobs.result(second!.id, wait)).toBeUndefined()
-      expect((await holdfast.jobs.find(second!.id))!.log).toEqual(['said'])
+      expect((await holdfast.jobs.find(second!.id))!.log).toEqual(['line'])
     },
   )
 
-  test('progress and log are seen while it runs, and kept', async () => {
+  test('progress and log are visible while the job runs, and are kept afterwards', async () => {
     const holdfast = await start()
     const opening = gate()
     const talk = defineJob('talk', {
@@ -468,14 +468,14 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     })
     work(holdfast, [talk])
     const { id } = await holdfast.jobs.enqueue(talk, null)
-    await until('the progress is seen', async () => (await holdfast.jobs.find(id))!.progress === 0.5)
+    await until('the progress is visible', async () => (await holdfast.jobs.find(id))!.progress === 0.5)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'running', log: ['half'], instance: holdfast.id })
     opening.open()
     await holdfast.jobs.result(id, wait)
     expect(await holdfast.jobs.find(id)).toMatchObject({ progress: 1, log: ['half', 'all'] })
   })
 
-  test('closing lets jobs come to their end, gives back the others, and leaves nothing', async () => {
+  test('worker.close lets jobs finish within its time limit, and returns the other jobs to the queue', async () => {
     const holdfast = await start({ namespace: `closing ${way}` })
     const opening = gate()
     const running: number[] = []
@@ -493,19 +493,24 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     })
     const worker = work(holdfast, [hold], { concurrency: 2 })
     const jobs = await holdfast.jobs.enqueueMany(hold, [0, 1, 2, 3])
-    await until('two run', () => running.length === 2)
+    await until('two jobs run', () => running.length === 2)
     const closing = worker.close({ within: 100 })
     opening.open()
     await closing
     expect(reasons[0]).toBeInstanceOf(DrainingError)
     const states = await Promise.all(jobs.map(async ({ id }) => (await holdfast.jobs.find(id))!))
     expect(states.map(({ state }) => state)).toEqual(['done', 'ready', 'ready', 'ready'])
-    // What was given back does not count as an attempt.
+    // A returned job does not count as an attempt.
     expect(states.map(({ failed, crashes }) => failed + crashes)).toEqual([0, 0, 0, 0])
     await holdfast.close()
   })
 
-  const cases = { returns: 'return', throws: 'throw', 'asks for another time': 'later', 'has written by tx': 'tx' }
+  const cases = {
+    returns: 'return',
+    throws: 'throw',
+    'requests a retry': 'later',
+    'commits its writes through tx': 'tx',
+  }
 
   test.each(Object.entries(cases))(
     'a job that was taken over cannot be ended by an attempt that %s late',
@@ -525,11 +530,11 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       const worker = work(holdfast, [job])
       const { id } = await holdfast.jobs.enqueue(job, null)
       await begun.opened
-      // Nobody is to run it again meanwhile.
+      // No worker may run the job again meanwhile.
       await holdfast.jobs.pause('default')
       await giveClaimAway(fresh.url, id)
       opening.open()
-      await until('the record was refused, or the loss seen', () => worker.running === 0)
+      await until('the record was refused, or the worker has noticed the loss', () => worker.running === 0)
       await worker.close()
       expect((await holdfast.jobs.find(id))!).toMatchObject({ failed: 0, result: undefined })
       expect(await rowsOf(fresh.url, id)).toMatchObject({ job: 1, waiting: 0, history: 0 })
@@ -537,7 +542,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     },
   )
 
-  test('a job with its last chance runs when the end of the one before it is recorded', async () => {
+  test('a job with one crash left starts only after the end of the previous job is recorded', async () => {
     const url = await databaseUrl()
     const holdfast = await start({ url })
     const begun: number[] = []
@@ -547,13 +552,13 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     await holdEndOf(client, first!.id)
     await client.query('update holdfast.job set crashes = 2')
     work(holdfast, [job])
-    await until('the first has begun', () => begun.length === 1)
-    await stays('the other waits', () => begun.length === 1, 300)
+    await until('the first job has begun', () => begun.length === 1)
+    await stays('the other job waits', () => begun.length === 1, 300)
     await client.query('select pg_advisory_unlock(7)')
-    await until('the other has begun', () => begun.length === 2)
+    await until('the other job has begun', () => begun.length === 2)
   })
 
-  test('nothing is left of claims and workers when all is done', async () => {
+  test('no claim and no worker row is left after all jobs are done and the worker has closed', async () => {
     const url = await databaseUrl()
     const holdfast = await start({ url })
     const noop = defineJob('noop', { run: () => {} })
@@ -562,19 +567,19 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       noop,
       Array.from({ length: 2_000 }, (_, at) => at),
     )
-    await until('all have ended', async () => (await rowsOf(url)).history === 2_000)
-    await within(5_000, 'Closing', worker.close())
+    await until('all jobs have ended', async () => (await rowsOf(url)).history === 2_000)
+    await within(5_000, 'Closing the worker', worker.close())
     expect(await rowsOf(url)).toEqual({ job: 0, waiting: 0, claim: 0, worker: 0, history: 2_000 })
     expect(worker.refusedEnds).toBe(0)
   })
 
-  test('no more run at once than the concurrency', async () => {
+  test('a worker runs at most as many jobs at the same time as its concurrency', async () => {
     const holdfast = await start({ namespace: `concurrency ${way}` })
     let now = 0
-    let most = 0
+    let max = 0
     const job = defineJob('counted', {
       run: async () => {
-        most = Math.max(most, ++now)
+        max = Math.max(max, ++now)
         await new Promise((resolve) => setImmediate(resolve))
         now--
       },
@@ -582,11 +587,11 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     work(holdfast, [job], { concurrency: 7 })
     const jobs = await holdfast.jobs.enqueueMany(job, new Array(500).fill(null))
     for (const { id } of jobs.slice(-5)) await holdfast.jobs.result(id)
-    await until('all have ended', () => now === 0)
-    expect(most).toBe(7)
+    await until('all jobs have ended', () => now === 0)
+    expect(max).toBe(7)
   })
 
-  test('a claim is not forgotten while the end of one of its jobs is still to be recorded', async () => {
+  test('a claim is kept while the end of one of its jobs is not recorded', async () => {
     const url = await databaseUrl()
     const holdfast = await start({ url })
     const job = defineJob('job', {
@@ -594,7 +599,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
         if (fails) throw new NonRetryableError('for good')
       },
     })
-    // The first claim takes one, the second the other two.
+    // The first claim takes one job. The second claim takes the other two.
     const [, done, failed] = await holdfast.jobs.enqueueMany(job, [false, false, true])
     const client = await sqlSession(url)
     await holdEndOf(client, done!.id)
@@ -604,27 +609,27 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     expect(await claims()).toEqual([{ ids: [String(done!.id), String(failed!.id)] }])
     await client.query('select pg_advisory_unlock(7)')
     await holdfast.jobs.result(done!.id)
-    await until('it is forgotten with the last of them', async () => (await rowsOf(url)).claim === 0)
+    await until('the claim is deleted', async () => (await rowsOf(url)).claim === 0)
   })
 
-  test('a job whose end a failover has lost runs again, although its worker knows of it', async () => {
+  test('a job whose recorded end a failover has lost runs again, although its worker has recorded the end', async () => {
     const url = await databaseUrl()
     const [holdfast, other] = [await start({ url }), await start({ url })]
     const gates = [gate(), gate(), gate()]
     const job = defineJob('job', { run: (at: number) => gates[at]!.opened })
-    // The first claim takes one, the second the other two.
+    // The first claim takes one job. The second claim takes the other two.
     const [first, lost, last] = await holdfast.jobs.enqueueMany(job, [0, 1, 2])
     const worker = work(holdfast, [job])
-    await until('all run', () => worker.running === 3)
+    await until('all jobs run', () => worker.running === 3)
     for (const [at, { id }] of [first!, lost!].entries()) {
       gates[at]!.open()
       await untilState(holdfast, id, 'done')
     }
-    // Another server, which has not heard of it.
+    // As if a new primary had not received the end.
     await sql(url, 'delete from holdfast.job_end where $1 = any(ids)', [lost!.id])
     gates[2]!.open()
     await untilState(holdfast, last!.id, 'done')
-    await stays('its claim leads to it', async () => (await rowsOf(url)).claim === 1, 300)
+    await stays('the claim of the lost job is kept', async () => (await rowsOf(url)).claim === 1, 300)
     await holdfast.close()
     work(other, [job])
     await untilState(other, lost!.id, 'done')
@@ -632,11 +637,11 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       const { job, claim } = await rowsOf(url)
       return job! + claim!
     }
-    await until('nothing is left', async () => (await left()) === 0)
+    await until('no job and no claim is left', async () => (await left()) === 0)
   })
 })
 
-test('mistakes are refused at the door', async () => {
+test('invalid definitions and arguments throw a UsageError', async () => {
   const { jobs } = await open({ url: fresh.url })
   const job = defineJob('job', { run: (_: unknown) => {} })
   const refused = async (message: string, call: () => unknown) =>
@@ -666,16 +671,16 @@ test('mistakes are refused at the door', async () => {
   await refused('Expected the delay of JobOutcome.retryAfter to be a duration', () => JobOutcome.retryAfter('soon'))
 })
 
-test('a worker that is busy for long takes nothing that it cannot run', async () => {
+test('a worker whose jobs take long claims no job that it cannot run', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const opening = gate()
   const long = defineJob('long', { run: () => opening.opened })
   const jobs = await holdfast.jobs.enqueueMany(long, new Array(20).fill(null))
   const worker = work(holdfast, [long], { concurrency: 2 })
-  await until('two run', () => worker.running === 2)
-  // Longer than it takes until the worker looks at all priorities again.
+  await until('two jobs run', () => worker.running === 2)
+  // This is longer than the interval at which the worker checks all priorities.
   await stays(
-    'two are claimed',
+    'exactly two jobs are claimed',
     async () => {
       const states = await Promise.all(jobs.map(async ({ id }) => (await holdfast.jobs.find(id))!.state))
       return states.filter((state) => state === 'running').length === 2

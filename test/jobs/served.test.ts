@@ -1,4 +1,4 @@
-// Which jobs no worker claims, as everything that shows jobs tells it: `jobs.find`, the lists, and the doctor.
+// Tests which jobs are shown as jobs that no worker claims, by `jobs.find`, the lists and the doctor.
 import { describe, expect, test } from 'vitest'
 import { examine } from '../../src/doctor/index.js'
 import { defineJob, type Holdfast } from '../../src/index.js'
@@ -16,7 +16,7 @@ function whyOf(holdfast: Holdfast, id: number) {
 }
 
 describe.each(anchorModes)('$name', ({ anchor }) => {
-  test('a job waits for a worker until one that has its kind serves its queue, and again when that worker closes', {
+  test('a job waits for a worker until one that knows its kind serves its queue, and again after that worker has closed', {
     timeout: 60_000,
   }, async () => {
     const holdfast = await open({ url: await databaseUrl(), anchor })
@@ -32,7 +32,7 @@ describe.each(anchorModes)('$name', ({ anchor }) => {
       text: 'a worker, because no worker serves its queue',
     })
 
-    // The kind in another queue is no help, nor is another kind in the queue.
+    // A worker for the kind in another queue does not help, nor does a worker for another kind in the queue.
     await work(holdfast, [elsewhere]).ready()
     expect(await why()).toMatchObject({ reason: 'worker', unserved: 'queue' })
     await work(holdfast, [other]).ready()
@@ -46,7 +46,7 @@ describe.each(anchorModes)('$name', ({ anchor }) => {
     await until('the first job runs', () => worker.running === 1)
     expect(await why()).toMatchObject({ reason: 'turn', ahead: 0 })
 
-    // From then on it claims nothing, though it still runs a job.
+    // The closing worker claims nothing, although it still runs a job.
     const closed = worker.close()
     await until('the job waits for a worker', async () => (await why())?.reason === 'worker')
     expect(worker.running).toBe(1)
@@ -59,7 +59,7 @@ describe.each(anchorModes)('$name', ({ anchor }) => {
   })
 })
 
-test('a worker that died, or is closing and runs its last job, serves no queue', async () => {
+test('a dead worker, and a closing worker that runs its last job, serve no queue', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const send = defineJob('send', { queue: 'mail', run: () => {} })
@@ -98,11 +98,11 @@ test('find, the lists and the doctor agree on which jobs no worker claims', asyn
   const database = openPgPool({ connectionString: url })
   try {
     const observer = new Observer(database)
-    const says = (rows: readonly { id: number; waitReason: string | null }[]) =>
+    const waitReasons = (rows: readonly { id: number; waitReason: string | null }[]) =>
       ids.map((id) => rows.find((row) => row.id === id)!.waitReason)
     const expected = ['no worker of the queue handles jobs of this kind', "no worker serves the job's queue", null]
-    expect(says((await observer.jobs.search({})).rows)).toEqual(expected)
-    expect(says((await observer.jobs.search(readJobSearch(''))).rows)).toEqual(expected)
+    expect(waitReasons((await observer.jobs.search({})).rows)).toEqual(expected)
+    expect(waitReasons((await observer.jobs.search(readJobSearch(''))).rows)).toEqual(expected)
     const { findings } = await examine({ database, toleranceMs: 0 })
     expect(findings.filter(({ id }) => /^(queue|kind)-un/.test(id)).map(({ id, subject }) => [id, subject])).toEqual([
       ['queue-unattended', 'post'],

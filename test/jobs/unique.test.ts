@@ -27,11 +27,11 @@ const held = async (url = fresh.url) => {
   return row!.count
 }
 
-/** Enqueues the same once more: whose it is, and whether it is new. */
+/** Enqueues a job and returns its id, and whether it is new. */
 const again = (holdfast: Holdfast, options: EnqueueOptions, n = 0) => holdfast.jobs.enqueue(job, n, options)
 
-describe('a key is held', () => {
-  test('until its job has ended, through retries, by default', async () => {
+describe('a unique key', () => {
+  test('a unique key is held by default until its job has ended, including its retries', async () => {
     const holdfast = await start('ended')
     const opening = gate()
     const tries: number[] = []
@@ -48,7 +48,7 @@ describe('a key is held', () => {
     const other = { id: first.id, isNew: false }
     expect(await holdfast.jobs.enqueue(failing, null, { unique: 'invoice:42' })).toEqual(other)
     work(holdfast, [failing])
-    await until('it runs again', () => tries.length === 2)
+    await until('the job runs a second time', () => tries.length === 2)
     expect(await holdfast.jobs.enqueue(failing, null, { unique: { key: 'invoice:42' } })).toEqual(other)
     expect((await holdfast.jobs.enqueue(failing, null, { unique: 'invoice:43', delay: '1h' })).isNew).toBe(true)
     opening.open()
@@ -56,7 +56,7 @@ describe('a key is held', () => {
     expect((await holdfast.jobs.enqueue(failing, null, { unique: 'invoice:42' })).isNew).toBe(true)
   })
 
-  test('only while it waits, when it is unique until it is started', async () => {
+  test('a unique key with until "started" is held only while its job waits', async () => {
     const holdfast = await start('started')
     const unique = { key: 'a', until: 'started' } as const
     const opening = gate()
@@ -70,7 +70,7 @@ describe('a key is held', () => {
     const first = await holdfast.jobs.enqueue(slow, 1, { unique })
     expect(await holdfast.jobs.enqueue(slow, 2, { unique })).toEqual({ id: first.id, isNew: false })
     work(holdfast, [slow], { concurrency: 1 })
-    await until('the first runs', () => ran.length === 1)
+    await until('the first job runs', () => ran.length === 1)
     const second = await holdfast.jobs.enqueue(slow, 3, { unique })
     expect(second.isNew).toBe(true)
     expect(await holdfast.jobs.enqueue(slow, 4, { unique })).toEqual({ id: second.id, isNew: false })
@@ -79,7 +79,7 @@ describe('a key is held', () => {
     expect(ran).toEqual([1, 3])
   })
 
-  test('for a time, whatever becomes of its job, unless that is cancelled', async () => {
+  test('a unique key with a duration is held for that time after its job has ended, unless the job is cancelled', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url })
     work(holdfast, [job])
@@ -90,14 +90,14 @@ describe('a key is held', () => {
     const cancelled = await again(holdfast, { unique: { key: 'b', for: '1h' }, delay: '1h' })
     await holdfast.jobs.cancel(cancelled.id)
     expect((await again(holdfast, { unique: { key: 'b', for: '1h' } })).isNew).toBe(true)
-    // When it is over, another takes the key; and what nobody takes is swept.
+    // After that time, another job takes the key, or maintenance deletes the key.
     await sql(url, "update holdfast.unique_job set expires_at = clock_timestamp() where key = 'a'")
     expect((await again(holdfast, { unique })).isNew).toBe(true)
     for (let n = 0; n < 5; n++) await again(holdfast, { unique: { key: `c${n}`, for: 1 } })
-    await until('what is over is swept', async () => (await held(url)) === 2)
+    await until('the expired keys are deleted', async () => (await held(url)) === 2)
   })
 
-  test('in its queue and kind, and in no other', async () => {
+  test('a unique key is held only in its queue and for its kind', async () => {
     const holdfast = await start('scope')
     const kinds = [
       defineJob('one', { queue: 'one', run: () => {} }),
@@ -108,7 +108,7 @@ describe('a key is held', () => {
     for (const kind of kinds) expect((await holdfast.jobs.enqueue(kind, null, { unique: 'a' })).isNew).toBe(false)
   })
 
-  test('and is freed by every end', async () => {
+  test('a unique key is released by every kind of end', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url })
     const end = defineJob('end', {
@@ -140,8 +140,8 @@ describe('a key is held', () => {
   })
 })
 
-describe('when another job has the key', () => {
-  test('replace gives one that waits the new input and priority; its time stays, unless a new one is given', async () => {
+describe('an enqueue whose unique key another job holds', () => {
+  test('replace gives a waiting job the new input and priority, and keeps its time unless a new time is given', async () => {
     const holdfast = await start('replace')
     const unique = { key: 'a', existing: 'replace' } as const
     const first = await again(holdfast, { unique, delay: '1h' }, 1)
@@ -151,7 +151,7 @@ describe('when another job has the key', () => {
     await again(holdfast, { unique, delay: '2h' }, 3)
     const after = (await holdfast.jobs.find(first.id))!
     expect(after.runAt!.getTime() - before.runAt!.getTime()).toBeGreaterThan(3_500_000)
-    // One that is ready, too: in its place, in another order, and put off.
+    // A ready job can be replaced too: in place, with another priority, and with a delay.
     const ready = { key: 'b', existing: 'replace' } as const
     const second = await again(holdfast, { unique: ready }, 1)
     await again(holdfast, { unique: ready }, 2)
@@ -164,7 +164,7 @@ describe('when another job has the key', () => {
     expect(await holdfast.jobs.result(second.id)).toBe(4)
   })
 
-  test('one in retry begins anew with the new input, at its time; one that runs is kept', async () => {
+  test('replace restarts a job that waits for a retry with the new input at its time, and keeps a running job', async () => {
     const holdfast = await start('replace in retry')
     const seen: [number, number][] = []
     const opening = gate()
@@ -183,7 +183,7 @@ describe('when another job has the key', () => {
     await holdfast.jobs.enqueue(fail, 2, { unique })
     expect(await holdfast.jobs.find(id)).toMatchObject({ input: 2, failed: 0, runAt })
     expect(await holdfast.jobs.retry(id)).toBe(true)
-    await until('it runs again', () => seen.length === 2)
+    await until('the job runs a second time', () => seen.length === 2)
     expect(await holdfast.jobs.enqueue(fail, 3, { unique })).toEqual({ id, isNew: false })
     opening.open()
     await holdfast.jobs.result(id)
@@ -193,7 +193,7 @@ describe('when another job has the key', () => {
     ])
   })
 
-  test('debounce puts it off with each further enqueue', async () => {
+  test('debounce delays the job again with each further enqueue', async () => {
     const holdfast = await start('debounce')
     const ran: number[] = []
     const note = defineJob('note', { run: (n: number) => void ran.push(n) })
@@ -206,7 +206,7 @@ describe('when another job has the key', () => {
     while (performance.now() - from < 900) {
       await holdfast.jobs.enqueue(note, ++last, options)
       lastAt = performance.now()
-      // Somebody who comes again and again: nothing happens meanwhile that could be waited for.
+      // A caller that enqueues repeatedly. Nothing happens meanwhile that the test could wait for.
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
     await holdfast.jobs.result(first.id)
@@ -214,7 +214,7 @@ describe('when another job has the key', () => {
     expect(performance.now() - lastAt).toBeGreaterThan(390)
   })
 
-  test('many are enqueued together, and each input has its key', async () => {
+  test('enqueueMany uses a separate unique key for each input', async () => {
     const holdfast = await start('many')
     const inputs = Array.from({ length: 6_000 }, (_, n) => n)
     const unique = (n: number) => `${n % 5_500}`
@@ -227,25 +227,25 @@ describe('when another job has the key', () => {
   })
 })
 
-describe('an open transaction', () => {
-  test('keeps those waiting who want its keys, and nobody else', async () => {
+describe('a transaction with a unique key', () => {
+  test('an open transaction delays only the enqueues that want its unique keys', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url })
     const client = await sqlSession(url)
     await client.query('begin')
     const mine = await again(holdfast, { unique: 'a', tx: client }, 1)
-    const answers: unknown[] = []
+    const results: unknown[] = []
     const waiting = Array.from({ length: 30 }, () =>
-      again(holdfast, { unique: 'a' }, 2).then((answer) => answers.push(answer)),
+      again(holdfast, { unique: 'a' }, 2).then((result) => results.push(result)),
     )
     const free = Array.from({ length: 30 }, (_, n) => again(holdfast, { unique: `free ${n}` }, 3))
     await within(5_000, 'Enqueueing other keys', Promise.all(free))
     await within(5_000, 'Enqueueing plain jobs', holdfast.jobs.enqueueMany(job, [1, 2, 3]))
-    expect(answers).toEqual([])
+    expect(results).toEqual([])
     await client.query('commit')
     await within(10_000, 'Enqueueing the key', Promise.all(waiting))
-    expect(answers).toEqual(Array.from({ length: 30 }, () => ({ id: mine.id, isNew: false })))
-    // When it is rolled back, the key is free.
+    expect(results).toEqual(Array.from({ length: 30 }, () => ({ id: mine.id, isNew: false })))
+    // After a rollback, the key is free.
     await client.query('begin')
     await again(holdfast, { unique: 'b', tx: client }, 1)
     const next = again(holdfast, { unique: 'b' }, 2)
@@ -253,7 +253,7 @@ describe('an open transaction', () => {
     expect((await next).isNew).toBe(true)
   })
 
-  test('that finds a job keeps it from starting before it has ended, and it is found then', async () => {
+  test('a transaction that finds an existing job prevents the job from starting until the transaction has ended', async () => {
     const holdfast = await start('keeping')
     const elsewhere = await start('keeping')
     const ran: number[] = []
@@ -269,7 +269,7 @@ describe('an open transaction', () => {
     const unique = { key: 'a', until: 'started' } as const
     await elsewhere.jobs.pause('noted')
     const { id } = await holdfast.jobs.enqueue(note, 1, { unique })
-    // The worker reads past it, and learns that nothing can appear below any more.
+    // The worker skips the job, and learns that no entry can appear below its position.
     await runOthers(1_500)
     const client = await sqlSession(fresh.url)
     await client.query('begin')
@@ -278,11 +278,11 @@ describe('an open transaction', () => {
     await runOthers(2_500)
     expect(ran).toEqual([])
     await client.query('commit')
-    await until('it runs', () => ran.length === 1)
+    await until('the job runs', () => ran.length === 1)
   })
 })
 
-test('retry and redrive bring a job back only if its key is free', async () => {
+test('retry and redrive make a job ready only if its unique key is free', async () => {
   const holdfast = await start('back')
   let isBroken = true
   const fail = defineJob('fail', {
@@ -301,7 +301,7 @@ test('retry and redrive bring a job back only if its key is free', async () => {
   const ids = [await bury(1, 'a'), await bury(2, 'a'), await bury(3, 'b'), await bury(4, 'c')]
   await first.close()
   const now = await holdfast.jobs.enqueue(fail, 5, { unique: 'c' })
-  // Two have the same key, another has the third.
+  // Jobs 1 and 2 have the same key. A fifth job holds the key of job 4.
   expect(await holdfast.jobs.redrive('back')).toBe(2)
   expect(await holdfast.jobs.redrive('back')).toBe(0)
   const states = async () => Promise.all(ids.map(async (id) => (await holdfast.jobs.find(id))!.state))
@@ -315,7 +315,7 @@ test('retry and redrive bring a job back only if its key is free', async () => {
   await holdfast.jobs.result(ids[3]!)
 })
 
-test('also where snapshots are kept for whole transactions, and with postgres.js', async () => {
+test('unique keys work with the isolation level repeatable read, and with postgres.js', async () => {
   const url = await databaseUrl()
   const database = new URL(url).pathname.slice(1)
   await sql(url, `alter database "${database}" set default_transaction_isolation to 'repeatable read'`)
@@ -325,20 +325,20 @@ test('also where snapshots are kept for whole transactions, and with postgres.js
   const ran: number[] = []
   const note = defineJob('note', { queue: 'unique', run: (n: number) => void ran.push(n) })
   for (const existing of ['keep', 'replace'] as const) {
-    const answers = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 60 }, (_, n) =>
         fleet[n % 2]!.jobs.enqueue(note, n, { unique: { key: existing, until: 'started', existing } }),
       ),
     )
-    expect(answers.filter(({ isNew }) => isNew)).toHaveLength(1)
-    expect(new Set(answers.map(({ id }) => id)).size).toBe(1)
+    expect(results.filter(({ isNew }) => isNew)).toHaveLength(1)
+    expect(new Set(results.map(({ id }) => id)).size).toBe(1)
   }
   for (const holdfast of fleet) work(holdfast, [note])
-  await until('both have run', () => ran.length === 2)
+  await until('both jobs have run', () => ran.length === 2)
   expect(await held(url)).toBe(0)
 })
 
-test('from SQL', async () => {
+test('holdfast.enqueue in SQL accepts a unique key', async () => {
   const holdfast = await start('sql')
   const enqueue = async (key: string) => {
     const [row] = await sql<{ id: string }>(
@@ -357,14 +357,14 @@ test('from SQL', async () => {
   expect(await enqueue('x')).not.toBe(id)
 })
 
-test('a job that was removed by hand leaves nobody without its key', async () => {
+test('a unique key is free after its job was deleted by hand', async () => {
   const holdfast = await start('by hand')
   const { id } = await again(holdfast, { unique: 'a' })
   await sql(fresh.url, 'delete from holdfast.job where id = $1', [id])
   expect((await again(holdfast, { unique: 'a' })).isNew).toBe(true)
 })
 
-test('mistakes are refused', async () => {
+test('invalid unique options throw a UsageError', async () => {
   const holdfast = await start('mistakes')
   const refused = async (message: string, options: object) =>
     expect((await caught(UsageError, again(holdfast, options))).message).toContain(message)
@@ -384,7 +384,7 @@ test('mistakes are refused', async () => {
   expect(error.message).toBe('Expected unique.key to be a function that returns the key for an input, got "a" (string)')
 })
 
-test('an error says who stands in the way', () => {
+test('UniqueKeyBusyError shows that another transaction holds the key', () => {
   const error = new UniqueKeyBusyError(30)
   expect(error.message).toBe('Another transaction has been holding the same unique key for more than 30 s')
   expect(error).toMatchObject({ code: 'UNIQUE_KEY_BUSY', retryable: true })

@@ -1,4 +1,4 @@
-// The schema is upgraded by a newer version of Holdfast while workers of this one are at work.
+// Tests what workers of this version do after a newer version of Holdfast has upgraded the schema.
 import { expect, test } from 'vitest'
 import { defineJob, type Holdfast, SchemaVersionError } from '../../src/index.js'
 import { caught, sql, stays, until } from '../setup/facts.js'
@@ -17,29 +17,29 @@ async function start() {
 
 const state = async (holdfast: Holdfast, id: number) => (await holdfast.jobs.find(id))?.state
 
-test('where only newer code can go on, a worker takes no more; what it runs comes to its end', async () => {
+test('a worker stops claiming after an upgrade that only newer versions support, and lets its running job finish', async () => {
   const { url, known, upgrade, holdfast } = await start()
   const opening = gate()
   const hold = defineJob('hold', { run: () => opening.opened })
   const worker = work(holdfast, [hold], { concurrency: 1 })
   await worker.ready()
   const first = await holdfast.jobs.enqueue(hold, null)
-  await until('it runs', () => worker.running === 1)
+  await until('the first job runs', () => worker.running === 1)
   await upgrade(known + 1)
   opening.open()
   const refusal = () => worker.ready().then(() => undefined)
-  const error = await caught(SchemaVersionError, until('it refuses', refusal))
+  const error = await caught(SchemaVersionError, until('the worker refuses', refusal))
   expect(error).toMatchObject({ code: 'SCHEMA_TOO_NEW', found: known + 1, expected: known })
-  await until('the first is done', async () => (await state(holdfast, first.id)) === 'done')
+  await until('the first job is done', async () => (await state(holdfast, first.id)) === 'done')
   const second = await holdfast.jobs.enqueue(hold, null)
-  await stays('what it has not taken waits', async () => (await state(holdfast, second.id)) === 'ready', 500)
-  // Somebody goes back to the version before.
+  await stays('the second job stays ready', async () => (await state(holdfast, second.id)) === 'ready', 500)
+  // An operator goes back to the previous version.
   await sql(url, `delete from holdfast.migration where version = ${known + 1}`)
-  await until('it runs again', async () => (await state(holdfast, second.id)) === 'done')
+  await until('the second job is done', async () => (await state(holdfast, second.id)) === 'done')
   await worker.ready()
 })
 
-test('where this code can go on, it does', async () => {
+test('a worker continues after an upgrade that this version supports', async () => {
   const { known, upgrade, holdfast } = await start()
   const quick = defineJob('quick', { run: () => 'done' })
   const worker = work(holdfast, [quick])

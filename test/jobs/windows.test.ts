@@ -1,5 +1,6 @@
-// Claims at the level of SQL, by several sessions at the same time: each committed entry of a job is claimed exactly once, whatever the
-// transactions do that make the entries. A run prints its seed. The seed repeats the decisions of each session, but not their timing.
+// Tests claims in SQL by several sessions at the same time: each committed entry of a job is claimed exactly once, no matter
+// how the transactions create the entries. A run prints its seed. The seed repeats the decisions of each session, but not their
+// timing.
 import type pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { type Random, randomFrom } from '../property/random.ts'
@@ -17,11 +18,11 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 interface Fixture {
   readonly url: string
   readonly canPrepare: boolean
-  /** Returns a stream of numbers of its own for a session. */
+  /** Returns a separate stream of random numbers for a session. */
   random(): Random
-  /** The ids of the jobs whose transactions have committed. */
+  /** Ids of the jobs whose transactions have committed. */
   readonly committed: Set<number>
-  /** The ids that claims have returned. A job that was returned to its queue is here several times. */
+  /** Ids that claims have returned. A job that was returned to its queue is in this list several times. */
   readonly claimed: number[]
   /** Prepared transactions and the ids of their jobs. */
   readonly prepared: Map<string, number[]>
@@ -72,7 +73,7 @@ async function fill(client: pg.Client, random: Random, fixture: Fixture): Promis
       const isUndone = random.chance(0.5)
       await client.query(`${isUndone ? 'rollback to' : 'release'} s${savepoints.length}`)
       if (isUndone) {
-        // The savepoint itself is still there.
+        // The savepoint itself still exists.
         savepoints.push(before)
         ids = before
       }
@@ -126,7 +127,7 @@ async function write(fixture: Fixture, transactions: number): Promise<void> {
   }
 }
 
-/** A worker with a session number of its own, which knows some of the kinds. */
+/** A worker with its own session number that knows some of the kinds. */
 class Claimer {
   readonly #fixture: Fixture
   readonly #client: pg.Client
@@ -153,7 +154,7 @@ class Claimer {
     return new Claimer(fixture, client, session, knownKinds, served)
   }
 
-  /** Returns whether the claim found a job. */
+  /** Returns true if the claim found a job. */
   async claim(isThorough = this.#random.chance(0.3)): Promise<boolean> {
     const random = this.#random
     const isOpen = random.chance(0.2)
@@ -173,7 +174,7 @@ class Claimer {
     expect(state).toBe('claimed')
     if (isOpen) {
       if (random.chance(0.3)) await pause(random.below(5))
-      // The worker loses its connection: nothing is claimed.
+      // The worker loses its connection, so nothing is claimed.
       const isLost = random.chance(0.3)
       await this.#client.query(isLost ? 'rollback' : 'commit')
       if (isLost) return jobs !== null
@@ -191,13 +192,13 @@ class Claimer {
   async #end(ids: number[], fence: string): Promise<void> {
     const random = this.#random
     const isReturned = this.#fixture.isWriting && random.chance(0.15)
-    // Some jobs run on.
+    // Some jobs continue to run.
     const ended = random.chance(0.2) ? ids.filter(() => random.chance(0.5)) : ids
     if (ended.length === 0) return
     const emptied = ended.length === ids.length ? [fence] : []
     if (isReturned) {
-      const asked = ended.map((id) => ({ id, fence, state: 'returned' }))
-      await this.#client.query('select holdfast.job_end($1, $2)', [JSON.stringify(asked), emptied])
+      const endings = ended.map((id) => ({ id, fence, state: 'returned' }))
+      await this.#client.query('select holdfast.job_end($1, $2)', [JSON.stringify(endings), emptied])
     } else {
       await this.#client.query('select holdfast.job_done($1, $2, null, $3)', [ended, ended.map(() => fence), emptied])
     }
@@ -210,7 +211,7 @@ class Claimer {
   }
 }
 
-/** Cancels jobs, changes whether queues are paused, and looks for lost jobs, while others write and claim. */
+/** Cancels jobs, pauses and resumes queues, and looks for lost jobs while other sessions write and claim. */
 async function disturb(fixture: Fixture): Promise<void> {
   const random = fixture.random()
   const client = await sqlSession(fixture.url)
@@ -230,7 +231,7 @@ async function disturb(fixture: Fixture): Promise<void> {
   await client.query('update holdfast.queue set paused_at = null')
 }
 
-/** Compares the tables with what the sessions know. No session may be writing or claiming. */
+/** Compares the tables with the records of the sessions. No session may write or claim meanwhile. */
 async function check(fixture: Fixture): Promise<void> {
   const { url, committed, claimed } = fixture
   const entries = await sql<{ id: string; entries: number; removed: number; ready: number }>(
@@ -247,11 +248,11 @@ async function check(fixture: Fixture): Promise<void> {
   for (const id of claimed) claims.set(id, (claims.get(id) ?? 0) + 1)
   const expected = entries.map(({ id, entries, removed, ready }) => ({ id, claims: entries - removed - ready }))
   expect(entries.map(({ id }) => ({ id, claims: claims.get(Number(id)) ?? 0 }))).toEqual(expected)
-  // An entry is in job_ready only once.
+  // job_ready contains an entry only once.
   const ready = await sql(url, 'select entry from holdfast.job_ready group by entry having count(*) > 1')
   expect(ready).toEqual([])
   expect(await sql(url, 'select * from holdfast.job_lost()')).toEqual([])
-  // Both readers agree.
+  // job_live and job_find agree with job_ready.
   const states = await sql<{ ready: string; live: string; found: string }>(
     url,
     `select
@@ -282,7 +283,7 @@ async function run(url: string, canPrepare: boolean, seed: number): Promise<void
   const claimers: Claimer[] = []
   const count = 1 + random.below(8)
   for (let n = 0; n < count; n++) {
-    // The first one knows all kinds and queues, so that every job can run.
+    // The first worker knows all kinds and queues, so that every job can run.
     const known = n === 0 ? kinds : random.some(kinds, 1 + random.below(kinds.length))
     const served = n === 0 ? queues : random.some(queues, 1 + random.below(queues.length))
     claimers.push(await Claimer.start(fixture, 1000 + n, known, served))
@@ -291,7 +292,7 @@ async function run(url: string, canPrepare: boolean, seed: number): Promise<void
     fixture.isWriting = true
     const busy = [disturb(fixture), ...claimers.map((claimer) => claimer.claimWhileWriting())]
     const writers = Array.from({ length: 1 + random.below(6) }, () => write(fixture, 12))
-    // Without a failed session, the others would go on for ever.
+    // If a session fails, the other sessions must stop too. They would otherwise continue forever.
     try {
       await Promise.race([Promise.all(writers), Promise.all([...writers, ...busy])])
     } finally {
@@ -307,7 +308,7 @@ async function run(url: string, canPrepare: boolean, seed: number): Promise<void
   }
   for (const name of [...fixture.prepared.keys()]) await decide(last, name, true, fixture)
   await check(fixture)
-  await until('nothing is left', async () => {
+  await until('no job is left', async () => {
     const found = await Promise.all(claimers.map((claimer) => claimer.claim(true)))
     return !found.includes(true) && (await sql(url, 'select from holdfast.job_ready limit 1')).length === 0
   })
@@ -321,12 +322,15 @@ describe('claims by 1 to 8 sessions at the same time find each committed entry e
   const seed = seedOf('windows of claims')
   const { below } = randomFrom(seed)
 
-  test.each(Array.from({ length: countOf(3) }, () => below(2 ** 31)))('with seed %i', async (one) => {
-    await run(await databaseUrl(), false, one)
-  })
+  test.each(Array.from({ length: countOf(3) }, () => below(2 ** 31)))(
+    'claims find each committed entry exactly once, with seed %i',
+    async (one) => {
+      await run(await databaseUrl(), false, one)
+    },
+  )
 
   test.each(Array.from({ length: countOf(1) }, () => below(2 ** 31)))(
-    'and also those of prepared transactions, with seed %i',
+    'claims find each committed entry of prepared transactions exactly once, with seed %i',
     async (one) => {
       const server = await ownServer({ fsync: 'off', max_prepared_transactions: '100' })
       await run(await ownDatabase(server), true, one)

@@ -9,12 +9,12 @@ import { gate, rowsOf, untilState, work } from './fixture.js'
 const wait = { wait: '15s' }
 
 async function nothingLeft(url: string): Promise<void> {
-  await until('nothing follows any more', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
+  await until('no follow-up is left', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
   expect(await sql(url, 'select from holdfast.dependency')).toEqual([])
 }
 
 describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
-  test('a job runs when those before it are done, and sees what came of them', async () => {
+  test('a job runs after its parents are done, and reads their results', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url, anchor })
     const order: string[] = []
@@ -57,7 +57,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     await nothingLeft(url)
   })
 
-  test('after jobs that were enqueued before, wherever they are; with delay, and in a lane', async () => {
+  test('a job waits for parents that are done, running or delayed, also with its own delay and lane', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url, anchor })
     const opening = gate()
@@ -81,12 +81,12 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect((await holdfast.jobs.find(last.id))!.state).toBe('waiting')
     opening.open()
     await holdfast.jobs.result(last.id, wait)
-    // On a slow machine the delay may be over before the one that need not wait has run.
+    // On a slow machine the delay may end before the job that does not wait for it has run.
     expect(ran.filter((name) => name !== 'free')).toEqual(['done', 'delayed', 'running', 'last'])
     await nothingLeft(url)
   })
 
-  test('in a transaction all or none; an end does not wait for one that is open', async () => {
+  test('a transaction enqueues a whole workflow or nothing, and the end of a parent does not wait for an open transaction', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url, anchor })
     const opening = gate()
@@ -105,7 +105,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     )
     expect(await holdfast.jobs.workflow(id)).toBeNull()
     opening.open()
-    await within(5_000, 'The end', holdfast.jobs.result(first.id, wait))
+    await within(5_000, 'The end of the first job', holdfast.jobs.result(first.id, wait))
     await client.query('commit')
     expect(await holdfast.jobs.result(jobs[1]!.id, wait)).toBe(2)
     await client.query('begin')
@@ -116,7 +116,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
   })
 })
 
-test('when one fails: cancelled, and so on down; run all the same; or wait until it was retried', async () => {
+test('children of a failed job are cancelled with their descendants, run anyway, or wait for a retry, depending on ifFailed', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   let isBroken = true
@@ -140,7 +140,7 @@ test('when one fails: cancelled, and so on down; run all the same; or wait until
   work(holdfast, [job])
   const states = async () => (await holdfast.jobs.workflow(jobs[0]!.id))!.jobs.map(({ state }) => state)
   const expected = ['buried', 'discarded', 'cancelled', 'cancelled', 'done', 'done', 'waiting', 'waiting', 'done']
-  await until('all that can end have ended', async () => String(await states()) === String(expected))
+  await until('all jobs that can end have ended', async () => String(await states()) === String(expected))
   const [fails, , cancelled, below] = jobs
   const waits = (await holdfast.jobs.find(jobs[6]!.id))!.waitsFor
   expect(waits).toMatchObject({ reason: 'jobs', text: `other jobs: ${fails!.id} (buried)` })
@@ -156,7 +156,7 @@ test('when one fails: cancelled, and so on down; run all the same; or wait until
   expect(whole.isOver).toBe(false)
   expect(whole.counts).toEqual({ buried: 1, discarded: 1, cancelled: 2, done: 3, waiting: 2 })
   expect(whole.jobs[6]!.waitsFor).toEqual([fails!.id])
-  // What comes later, and waits for what has failed.
+  // Jobs that are enqueued later and wait for the failed job.
   const late = await holdfast.jobs.enqueue(job, 'late', { after: [fails!] })
   await untilState(holdfast, late.id, 'cancelled')
   const patient = await holdfast.jobs.enqueue(job, 'patient', { after: [fails!], ifFailed: 'wait' })
@@ -165,13 +165,13 @@ test('when one fails: cancelled, and so on down; run all the same; or wait until
   await holdfast.jobs.redrive('default')
   expect(await holdfast.jobs.result(jobs[7]!.id, wait)).toBe('waits for it')
   expect(await holdfast.jobs.result(patient.id, wait)).toBe('patient')
-  // One that was cancelled waits again when it is retried: now all is well.
+  // A cancelled job that is retried waits for its parents again. Now all of them have succeeded.
   expect(await holdfast.jobs.retry(cancelled!.id)).toBe(true)
   expect(await holdfast.jobs.result(cancelled!.id, wait)).toBe('cancelled')
   await nothingLeft(url)
 })
 
-test('a buried job that somebody just looks at is redriven nevertheless, and holds up nobody else', async () => {
+test('a buried job whose row a session has locked is redriven after the lock is released, and other jobs do not wait', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   let isBroken = true
@@ -190,7 +190,7 @@ test('a buried job that somebody just looks at is redriven nevertheless, and hol
   await client.query('select from holdfast.job_stopped where id = $1 for update', [fails.id])
   const redriven = holdfast.jobs.redrive('default')
   const blocked = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-  await until('the redrive waits for the one who looks', async () => (await sql(url, blocked)).length > 0)
+  await until('the redrive waits for the row lock', async () => (await sql(url, blocked)).length > 0)
   const patient = await holdfast.jobs.enqueue(job, 'patient', { after: [fails], ifFailed: 'wait' })
   const first = await holdfast.jobs.enqueue(job, 'first')
   const second = await holdfast.jobs.enqueue(job, 'second', { after: [first] })
@@ -201,7 +201,7 @@ test('a buried job that somebody just looks at is redriven nevertheless, and hol
   await nothingLeft(url)
 })
 
-test('children belong to the workflow of their parent, and others can wait for them', async () => {
+test('children belong to the workflow of their parent, and other jobs can wait for them', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const part = defineJob('part', { run: (n: number) => n * 2 })
@@ -223,7 +223,7 @@ test('children belong to the workflow of their parent, and others can wait for t
   await nothingLeft(url)
 })
 
-test('a thousand wait for one, and one for a thousand', async () => {
+test('3,000 jobs can wait for one job, and one job can wait for 3,000 jobs', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const job = defineJob('job', { run: (n: number) => n })
@@ -246,7 +246,7 @@ interface Node {
   readonly after: readonly number[]
 }
 
-/** What must become of each, whatever the order in which they run. */
+/** Returns the expected final state of each job. The order of the runs does not affect it. */
 function judge(nodes: readonly Node[]): string[] {
   const states: string[] = []
   const ends = { done: 'done', bury: 'buried', cancel: 'cancelled', discard: 'discarded' }
@@ -269,10 +269,10 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
     lanes: { max: 2 },
     run: async ({ end, byTx, ms, fails }: Node & { byTx: boolean; ms: number; fails: boolean }, { tx, attempt }) => {
       if (byTx) await tx.query('select 1')
-      // Work, which may be cut short by what disturbs the walk.
+      // The job takes some time, and a disturbance may interrupt it.
       await new Promise((resolve) => setTimeout(resolve, ms))
       if (fails && attempt === 1) throw new Error('the first time')
-      if (end === 'bury') throw new NonRetryableError('as asked')
+      if (end === 'bury') throw new NonRetryableError('as requested')
       return end === 'cancel' ? JobOutcome.cancel() : end === 'discard' ? JobOutcome.discard() : 'done'
     },
   })
@@ -282,7 +282,8 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
     ifFailed: (['cancel', 'run', 'wait'] as const)[below(3)]!,
     after: at === 0 ? [] : [...new Set(Array.from({ length: below(4) }, () => Math.max(0, at - 1 - below(12))))],
   }))
-  // Some in one workflow, then single ones that wait for what is running by then, ended, or not even let in.
+  // One half is a workflow. The other jobs are enqueued one by one, and wait for jobs that are running, ended or not yet
+  // admitted.
   const inputOf = (node: Node) => ({ ...node, byTx: below(3) === 0, ms: below(6), fails: below(5) === 0 })
   const optionsOf = ({ ifFailed }: Node) => ({ ifFailed, ...(below(4) === 0 ? { lane: 'a' } : {}) })
   const half = size >> 1
@@ -314,7 +315,7 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
   }
   let last: (string | undefined)[] = []
   await until(
-    'all are as the policies say',
+    'all jobs are in the states that their policies require',
     async () => {
       last = await states()
       return String(last) === String(expected)
@@ -322,13 +323,15 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
     40_000,
   ).catch(() => {
     const wrong = ids.flatMap((id, at) => (last[at] === expected[at] ? [] : [{ id, is: last[at], not: expected[at] }]))
-    throw new Error(`Not as the policies say: ${JSON.stringify(wrong)}`)
+    throw new Error(`Jobs in other states than their policies require: ${JSON.stringify(wrong)}`)
   })
   expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
   expect((await rowsOf(url)).job).toBe(0)
 }
 
-test('random graphs under random failures end as the policies say', { timeout: 120_000 }, async () => {
+test('random graphs with random failures end in the states that their policies require', {
+  timeout: 120_000,
+}, async () => {
   const seed = seedOf()
   console.log(`workflows: HOLDFAST_SEED=${seed}`)
   for (let round = 0; round < 3; round++) {
@@ -337,7 +340,9 @@ test('random graphs under random failures end as the policies say', { timeout: 1
   }
 })
 
-test('random graphs while sessions are terminated', { timeout: 120_000 }, async () => {
+test('random graphs end in the states that their policies require while sessions are terminated', {
+  timeout: 120_000,
+}, async () => {
   const seed = seedOf()
   console.log(`workflows: HOLDFAST_SEED=${seed}`)
   const url = await databaseUrl()
@@ -350,15 +355,18 @@ test('random graphs while sessions are terminated', { timeout: 120_000 }, async 
   })
 })
 
-test.skipIf(withoutPgBouncer)('random graphs through PgBouncer in transaction mode', async () => {
-  const seed = seedOf()
-  console.log(`workflows: HOLDFAST_SEED=${seed}`)
-  const direct = await databaseUrl()
-  const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
-  await walk(direct, await openFleet(pooler.through(direct), 2, { anchor: 'none' }), seed, 80)
-})
+test.skipIf(withoutPgBouncer)(
+  'random graphs end in the states that their policies require through PgBouncer in transaction mode',
+  async () => {
+    const seed = seedOf()
+    console.log(`workflows: HOLDFAST_SEED=${seed}`)
+    const direct = await databaseUrl()
+    const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
+    await walk(direct, await openFleet(pooler.through(direct), 2, { anchor: 'none' }), seed, 80)
+  },
+)
 
-test('mistakes are refused', async () => {
+test('invalid arguments of workflows throw a UsageError', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
   const job = defineJob('job', { run: (_: number) => {} })
   const refused = async (message: string, call: () => unknown) =>

@@ -1,5 +1,5 @@
-// The doctor reads what the migrations make from their text. That it reads all of it, and right, is told by the catalog of
-// a database that they have made.
+// The doctor derives the expected schema from the text of the migrations. These tests compare the expected schema with the
+// catalog of a database that the migrations have made.
 import { beforeAll, expect, test } from 'vitest'
 import { expectedSchema } from '../../src/doctor/expected-schema.js'
 import { latestVersion, migrate, openPgPool } from '../../src/postgres/index.js'
@@ -47,7 +47,7 @@ beforeAll(async () => {
 const catalog = (kind: string) => rows.filter((row) => row.kind === kind)
 const pairs = (map: ReadonlyMap<string, string>) => [...map].map((pair) => pair.join('=')).sort()
 
-test('the tables, and how they are stored', () => {
+test('the expected tables and their storage settings match the catalog', () => {
   // Each default partition is created by a statement of its own.
   const tables = [...expected.tables].filter(([name]) => !/^job(_end|_stopped)?_default$/.test(name))
   expect(new Map(tables.map(([name, { options }]) => [name, pairs(options)]))).toEqual(
@@ -55,7 +55,7 @@ test('the tables, and how they are stored', () => {
   )
 })
 
-test('the columns', () => {
+test('the expected columns match the catalog', () => {
   const columns = [...expected.tables].flatMap(([table, { columns }]) =>
     [...columns.keys()].map((column) => `${table}.${column}`),
   )
@@ -66,7 +66,7 @@ test('the columns', () => {
   )
 })
 
-test('the indexes, the sequences, the views, and the functions to the letter', () => {
+test('the expected indexes, sequences, views and function bodies match the catalog', () => {
   const indexes = [...expected.indexes].map(([name, { table }]) => `${table}.${name}`)
   expect(indexes.sort()).toEqual(
     catalog('index')

@@ -6,7 +6,7 @@ import { sql } from '../setup/facts.js'
 
 export type Options = Partial<Omit<ExamineOptions, 'database'>>
 
-/** What the doctor says of a database. */
+/** Returns the diagnosis of a database. */
 export async function examineDatabase(url: string, options: Options = {}): Promise<Diagnosis> {
   const database = openPgPool({ connectionString: url })
   try {
@@ -19,7 +19,7 @@ export async function examineDatabase(url: string, options: Options = {}): Promi
 type Ids = FindingId | readonly FindingId[]
 const among = (ids: Ids, { id }: Finding) => (typeof ids === 'string' ? ids === id : ids.includes(id))
 
-/** The findings of a kind, or of several, of each of which there must be some. */
+/** Returns the findings of one kind or of several kinds. Fails if a kind has no finding. */
 export async function found(url: string, ids: Ids, options: Options = {}): Promise<Finding[]> {
   const { findings } = await examineDatabase(url, options)
   const these = findings.filter((finding) => among(ids, finding))
@@ -32,9 +32,9 @@ export function idsOf(findings: readonly Finding[]): string[] {
   return findings.map(({ id, subject }) => (subject === null ? id : `${id}: ${subject}`))
 }
 
-/** Does what the doctor prints, as a reader would: SQL as it stands, a statement at a time, and commands in a shell. */
+/** Applies the printed fix as a reader would: SQL one statement at a time, and commands in a shell. */
 export async function applyFix(url: string, { fix }: Finding): Promise<void> {
-  expect(fix.sql.length + fix.commands.length, 'something to be run').toBeGreaterThan(0)
+  expect(fix.sql.length + fix.commands.length, 'the fix contains SQL or commands').toBeGreaterThan(0)
   for (const statement of fix.sql) await sql(url, statement)
   for (const command of fix.commands) {
     const words = command.replace(/^holdfast /, `'${process.execPath}' '${bin}' `)
@@ -43,13 +43,15 @@ export async function applyFix(url: string, { fix }: Finding): Promise<void> {
   }
 }
 
-/** That nothing of the kind is seen. */
+/** Expects that no finding of these kinds is left. */
 export async function isGone(url: string, ids: Ids, options: Options = {}): Promise<void> {
   const { findings } = await examineDatabase(url, options)
   expect(idsOf(findings.filter((finding) => among(ids, finding)))).toEqual([])
 }
 
-/** That they are seen, that what is printed fixes them, and that they are not seen any more. Answers with what was seen. */
+/**
+ * Expects findings of these kinds, applies their printed fixes, and expects that the findings are gone. Returns the findings.
+ */
 export async function fixes(url: string, ids: Ids, { as = url, ...options }: Options & { as?: string } = {}) {
   const these = await found(url, ids, options)
   for (const finding of these) await applyFix(as, finding)

@@ -1,4 +1,5 @@
-// Trouble with those who use the database: made for real, named, and fixed by what is printed.
+// Tests problems of programs that use the database. Each test creates a problem, expects the finding, and applies the printed
+// fix.
 
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
@@ -19,15 +20,15 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-/** Waits until it is found. */
+/** Waits until the doctor reports the finding. */
 function untilFound(...[at, id, options]: Parameters<typeof found>) {
-  return until(`the doctor sees ${id}`, async () => {
+  return until(`the doctor reports ${id}`, async () => {
     const these = (await examineDatabase(at, options)).findings.filter((finding) => finding.id === id)
     return these.length > 0 && these
   })
 }
 
-test('a transaction that is open for long', async () => {
+test('doctor finds and fixes a transaction that stays open for long', async () => {
   const client = await sqlSession(url, { application_name: 'forgotten' })
   await client.query('begin; select txid_current()')
   const { rows } = await client.query('select pg_backend_pid() as pid')
@@ -40,7 +41,7 @@ test('a transaction that is open for long', async () => {
   )
 })
 
-test('a role without rights: what it lacks, and what it cannot see', { timeout: 60_000 }, async () => {
+test('doctor reports which rights a role lacks and what it cannot check', { timeout: 60_000 }, async () => {
   const { url: poor, role } = await roleUrl(url)
   const { url: other } = await roleUrl(url)
   const [lacks, ...blind] = await found(poor, ['missing-rights', 'unchecked'])
@@ -69,8 +70,8 @@ test('a role without rights: what it lacks, and what it cannot see', { timeout: 
   }
 })
 
-test('settings of the database, of the role, of both, and of the connection', async () => {
-  const { url: ours, role } = await roleUrl(url, 'superuser')
+test('doctor finds settings of the database, of the role, of both, and of the connection', async () => {
+  const { url: ownUrl, role } = await roleUrl(url, 'superuser')
   const name = new URL(url).pathname.slice(1)
   await sql(
     url,
@@ -80,11 +81,11 @@ test('settings of the database, of the role, of both, and of the connection', as
      alter role ${role} set synchronous_commit = off;
      alter role ${role} set default_transaction_read_only = on`,
   )
-  const asked = new URL(ours)
-  asked.searchParams.set('options', '-c idle_session_timeout=4s')
-  const { findings } = await examineDatabase(asked.href)
-  const said = findings.filter(({ id }) => ['timeout-short', 'commits-not-flushed', 'read-only'].includes(id))
-  expect(said.map(({ text }) => text).sort()).toEqual([
+  const connectionUrl = new URL(ownUrl)
+  connectionUrl.searchParams.set('options', '-c idle_session_timeout=4s')
+  const { findings } = await examineDatabase(connectionUrl.href)
+  const reported = findings.filter(({ id }) => ['timeout-short', 'commits-not-flushed', 'read-only'].includes(id))
+  expect(reported.map(({ text }) => text).sort()).toEqual([
     'Transactions are read-only by default, set for the role',
     'idle_in_transaction_session_timeout is 3s, set for the role in this database',
     'idle_session_timeout is 4s, set by the connection',
@@ -92,25 +93,25 @@ test('settings of the database, of the role, of both, and of the connection', as
     'statement_timeout is 1s, set for the database',
     'synchronous_commit is off, set for the role',
   ])
-  expect(said[0]).toMatchObject({ id: 'read-only', severity: 'wrong' })
-  for (const finding of said) if (finding.subject !== 'idle_session_timeout') await applyFix(ours, finding)
-  expect(idsOf((await examineDatabase(ours)).findings.filter(({ id }) => said.some((one) => one.id === id)))).toEqual(
-    [],
-  )
+  expect(reported[0]).toMatchObject({ id: 'read-only', severity: 'wrong' })
+  for (const finding of reported) if (finding.subject !== 'idle_session_timeout') await applyFix(ownUrl, finding)
+  expect(
+    idsOf((await examineDatabase(ownUrl)).findings.filter(({ id }) => reported.some((one) => one.id === id))),
+  ).toEqual([])
 })
 
-test('a database, and a role, that take few connections more', async () => {
+test('doctor finds and fixes a database and a role with few connections left', async () => {
   const name = new URL(url).pathname.slice(1)
-  const { url: ours, role } = await roleUrl(url)
+  const { url: ownUrl, role } = await roleUrl(url)
   await sql(url, `alter role ${role} connection limit 2; alter database ${name} connection limit 4`)
-  for (const _ of [1, 2]) await sqlSession(ours, { application_name: 'holdfast of a test' })
+  for (const _ of [1, 2]) await sqlSession(ownUrl, { application_name: 'holdfast of a test' })
   await sqlSession(url)
   const these = await fixes(url, 'connections-short')
   expect(idsOf(these)).toEqual([`connections-short: ${name}`, `connections-short: ${role}`])
   expect(these[1]).toMatchObject({ severity: 'wrong', facts: { limited: 'role', used: 2, fleet: 2, most: 2 } })
 })
 
-test('locks of somebody who is gone, and of somebody who may be', async () => {
+test('doctor finds locks of an owner that is dead, and of an owner that may be dead', async () => {
   const holdfast = await open({ url })
   await (await holdfast.locks.acquire('invoice:42')).release()
   const lock = 'select pg_advisory_lock($1::bigint)'
@@ -120,11 +121,11 @@ test('locks of somebody who is gone, and of somebody who may be', async () => {
   await (await holdfast.locks.acquire('report')).release()
   const script = await sqlSession(url, { application_name: 'nightly.sh' })
   await script.query(lock, of('report'))
-  // A living instance rests, too, between two heartbeats.
+  // A living instance is idle too, between two heartbeats.
   const held = await holdfast.locks.acquire('held')
   const options = { expiryMs: 2_000, toleranceMs: 1 }
   await until(
-    'both have rested for long',
+    'both sessions have been idle for long enough',
     async () =>
       (await examineDatabase(url, options)).findings.filter(({ id }) => id === 'lock-of-dead-owner').length === 2,
   )
@@ -141,7 +142,9 @@ test('locks of somebody who is gone, and of somebody who may be', async () => {
   await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
 })
 
-test('instances of two versions, and settings that a server did not take', { timeout: 60_000 }, async () => {
+test('doctor finds instances of two versions, and settings that the server has not accepted', {
+  timeout: 60_000,
+}, async () => {
   const client = postgres(url, { onnotice: () => {} })
   onTestFinished(() => client.end())
   const one = await open({ sql: client })
@@ -162,7 +165,7 @@ test('instances of two versions, and settings that a server did not take', { tim
   await old.close()
   expect((await one.doctor({ patience: '1h' })).findings).toEqual([])
 
-  // As where something in between keeps the session from being set.
+  // As if something between the client and the server prevented the setting.
   const inPlaceOf = (signature: string, name: string, definition: string) =>
     sql(url, `alter function pg_catalog.${signature} rename to real_${name}; create function pg_catalog.${definition}`)
   const asBefore = (signature: string, name: string) =>
@@ -190,7 +193,7 @@ test('instances of two versions, and settings that a server did not take', { tim
   await asBefore('set_config(text, text, boolean)', 'set_config')
   await isGone(url, 'settings-refused')
 
-  // As where locks are there for the sake of compatibility, and keep nobody out.
+  // As on a server whose advisory locks exist only for compatibility and exclude no other session.
   await inPlaceOf(
     'pg_try_advisory_xact_lock(integer, integer)',
     'pg_try_advisory_xact_lock',
@@ -205,7 +208,7 @@ test('instances of two versions, and settings that a server did not take', { tim
   await isGone(url, 'session-locks')
 })
 
-test('a table that somebody keeps locked is no reason to hang', { timeout: 60_000 }, async () => {
+test('doctor does not hang if a session keeps a table locked', { timeout: 60_000 }, async () => {
   const migrating = await sqlSession(url)
   await migrating.query('begin; lock table holdfast.schedule')
   const unchecked = await found(url, 'unchecked')
@@ -215,7 +218,7 @@ test('a table that somebody keeps locked is no reason to hang', { timeout: 60_00
   await isGone(url, 'unchecked')
 })
 
-test('clocks that are wrong', async () => {
+test('doctor finds clocks that are wrong', async () => {
   const now = Date.now.bind(Date)
   vi.spyOn(Date, 'now').mockImplementation(() => now() - 90_000)
   const instance = await open({ url }).finally(() => vi.restoreAllMocks())
@@ -232,7 +235,7 @@ test('clocks that are wrong', async () => {
   await isGone(url, 'clock-offset')
 })
 
-test('jobs and ticks that nobody runs', { timeout: 60_000 }, async () => {
+test('doctor finds jobs and ticks that no process runs', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url, namespace: `it's ${randomBytes(3).toString('hex')}` })
   const { jobs, schedules } = holdfast
   const fails = defineJob('fails', {
@@ -266,7 +269,7 @@ test('jobs and ticks that nobody runs', { timeout: 60_000 }, async () => {
   )
 
   await fixes(url, 'paused-queue', patience)
-  await until('both are buried', async () =>
+  await until('both jobs are buried', async () =>
     (await examineDatabase(url)).findings.some(({ facts }) => facts.buried === 2),
   )
   await failing.close()

@@ -1,4 +1,4 @@
-// What stands between, told by what it does: poolers in both modes, and a direct URL that leads elsewhere.
+// Tests that the doctor detects poolers in both modes, and a direct URL to another server or database, by their behaviour.
 import { describe, expect, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
 import { fix } from '../../src/doctor/index.js'
@@ -11,13 +11,13 @@ import { examineDatabase, found, idsOf, isGone } from './fixture.js'
 const connection = (url: string) => ({ connectionString: url })
 
 describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
-  test('in transaction mode: the way past it is printed', { timeout: 60_000 }, async () => {
+  test('doctor prints the direct URL behind PgBouncer in transaction mode', { timeout: 60_000 }, async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 3 })
     const url = pooler.through(direct)
     const [finding] = await found(url, 'transaction-pooler')
     expect(finding).toMatchObject({ severity: 'wrong', facts: { direct_url_given: false } })
-    // It cannot know the password.
+    // The doctor cannot know the password.
     const [, printed] = /^export HOLDFAST_DIRECT_URL=(.*)$/.exec(finding!.fix.commands[0]!)!
     const past = new URL(printed!)
     expect(past).toMatchObject({ port: new URL(direct).port, pathname: new URL(direct).pathname, password: '' })
@@ -40,7 +40,9 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     await database.close()
   })
 
-  test('in transaction mode: a lock that a client has left behind', { timeout: 60_000 }, async () => {
+  test('doctor finds and fixes a lock that a client has left behind PgBouncer in transaction mode', {
+    timeout: 60_000,
+  }, async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 3 })
     const url = pooler.through(direct)
@@ -50,7 +52,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     await client.query('select pg_advisory_lock($1::bigint)', [holdfast.locks.key('invoice:42')])
     await client.end()
     expect(await holdfast.locks.tryAcquire('invoice:42')).toBeNull()
-    const left = await until('the doctor sees it', async () =>
+    const left = await until('the doctor finds the lock', async () =>
       (await examineDatabase(url, { toleranceMs: 1 })).findings.find(({ id }) => id === 'lock-of-dead-owner'),
     )
     expect(left).toMatchObject({ severity: 'wrong', facts: { labels: 'invoice:42' }, fix: { fixable: true } })
@@ -61,7 +63,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
   })
 
-  test('in session mode: nothing is wrong', async () => {
+  test('doctor finds nothing wrong behind PgBouncer in session mode', async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'session' })
     const { findings } = await examineDatabase(pooler.through(direct))

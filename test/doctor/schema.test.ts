@@ -1,4 +1,4 @@
-// Trouble with what is installed: made for real, named, and fixed by what is printed.
+// Tests problems of the installed schema. Each test creates a problem, expects the finding, and applies the printed fix.
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allMigrations, latestVersion, migrationScript } from '../../src/postgres/index.js'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test('tables, columns, sequences, functions, indexes and storage settings that differ', async () => {
+test('doctor finds and fixes tables, columns, sequences, functions, indexes and storage settings that differ', async () => {
   const before = await catalogOf(url, 'holdfast')
   await sql(
     url,
@@ -43,7 +43,7 @@ test('tables, columns, sequences, functions, indexes and storage settings that d
     'indexes-differ: missing on job_end',
     'storage-differs: frontier',
   ])
-  const said = ofSchema.map(({ text }) => text).join('\n')
+  const texts = ofSchema.map(({ text }) => text).join('\n')
   for (const word of [
     'tick_log',
     'schedule_member.since',
@@ -51,26 +51,26 @@ test('tables, columns, sequences, functions, indexes and storage settings that d
     'job_levels, job_ready, job_live and lane_faults are missing',
     'pair_key is changed',
   ]) {
-    expect(said).toContain(word)
+    expect(texts).toContain(word)
   }
-  expect(said).toContain('The index job_skipped_queue on job_skipped is missing')
-  expect(said).toContain('The index job_order on job is missing')
-  expect(said).toContain('The index job_end_bucket on job_end is missing')
-  expect(said).toContain('The index job_stopped_state on job_stopped is missing')
-  expect(said).toContain('autovacuum is off; autovacuum_vacuum_cost_delay is the default instead of 0')
+  expect(texts).toContain('The index job_skipped_queue on job_skipped is missing')
+  expect(texts).toContain('The index job_order on job is missing')
+  expect(texts).toContain('The index job_end_bucket on job_end is missing')
+  expect(texts).toContain('The index job_stopped_state on job_stopped is missing')
+  expect(texts).toContain('autovacuum is off; autovacuum_vacuum_cost_delay is the default instead of 0')
   expect(ofSchema.map(({ fix }) => fix.fixable)).toEqual([false, false, false, true, true, false, false, false, true])
 
   for (const finding of ofSchema) await applyFix(url, finding)
   expect(
     idsOf((await examineDatabase(url)).findings.filter(({ id }) => ofSchema.some((one) => one.id === id))),
   ).toEqual([])
-  // Comments are for people, and the order of settings is nobody's business.
+  // Comments and the order of settings do not matter.
   const plain = (line: string) =>
     line.replace(/ comment:.*/s, '').replace(/\{(.*)\}/, (_, options) => options.split(',').sort().join())
   expect((await catalogOf(url, 'holdfast')).map(plain).sort()).toEqual(before.map(plain).sort())
 })
 
-test('an index whose making was interrupted', async () => {
+test('doctor finds and fixes an index whose creation was interrupted', async () => {
   await sql(url, 'drop index holdfast.delivery_expires_at')
   const writer = await sqlSession(url)
   await writer.query('begin; lock table holdfast.delivery in row exclusive mode')
@@ -79,7 +79,7 @@ test('an index whose making was interrupted', async () => {
   await maker.connect()
   const making = maker.query('create index concurrently delivery_expires_at on holdfast.delivery (expires_at)')
   const ended = expect(making).rejects.toThrow('canceling')
-  await until('it waits for the writer', async () => {
+  await until('the creation waits for the writer and is cancelled', async () => {
     const [row] = await sql<{ done: boolean }>(
       url,
       `select pg_cancel_backend(pid) as done from pg_stat_activity
@@ -94,7 +94,7 @@ test('an index whose making was interrupted', async () => {
   expect(finding).toMatchObject({ severity: 'wrong', subject: 'invalid', facts: { indexes: 'delivery_expires_at' } })
 })
 
-test('a table full of dead rows', async () => {
+test('doctor finds and fixes a table full of dead rows', async () => {
   await sql(
     url,
     `alter table holdfast.fence_guard set (autovacuum_enabled = false);
@@ -108,7 +108,7 @@ test('a table full of dead rows', async () => {
   ])
 })
 
-test('a schema that is not there, or is of another time', { timeout: 60_000 }, async () => {
+test('doctor finds a schema that is missing, outdated or newer', { timeout: 60_000 }, async () => {
   const options = { schema: 'of another time' }
   expect(await found(url, 'not-installed', options)).toMatchObject([{ severity: 'wrong', fix: { fixable: true } }])
   const tables = { pending: allMigrations(options.schema), pendingFunctions: [], revision: 0 }
@@ -119,7 +119,7 @@ test('a schema that is not there, or is of another time', { timeout: 60_000 }, a
     'The functions of the schema of another time have revision 0, but this version of Holdfast needs revision 1. Modules whose functions differ: postgres, leases, limits, once, jobs, schedules and 1 more',
   )
 
-  // Functions of another version of Holdfast may differ from ours.
+  // Functions of another version of Holdfast may differ from those of this version.
   await sql(
     url,
     `update "of another time".applied_functions set revision = 999;
@@ -136,7 +136,7 @@ test('a schema that is not there, or is of another time', { timeout: 60_000 }, a
   expect(await found(url, 'schema-newer', options)).toMatchObject([{ severity: 'note' }])
   await sql(url, `update ${table} set works_from = 999 where version = 999`)
   expect(await found(url, 'schema-newer', options)).toMatchObject([{ severity: 'wrong' }])
-  // The version that knows it would not see it.
+  // A version of Holdfast that knows this migration would not report it.
   await sql(url, `delete from ${table} where version = 999`)
   await isGone(url, 'schema-newer', options)
 })

@@ -1,4 +1,5 @@
-// Trouble with a server: one of the test's own, whose settings are made bad, fixed by what is printed, and started anew.
+// Tests problems of a server. The test makes the settings of its own server bad, applies the printed fixes, and restarts the
+// server.
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { sql, sqlSession, until } from '../setup/facts.js'
@@ -6,7 +7,9 @@ import { open } from '../setup/instances.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { examineDatabase, fixes, found, idsOf, isGone } from './fixture.js'
 
-test('a server that is too small, does not vacuum and has much that nobody ends', { timeout: 120_000 }, async () => {
+test('doctor finds and fixes problems of a server: low limits, no autovacuum, a prepared transaction, and a standby', {
+  timeout: 120_000,
+}, async () => {
   const server = await ownServer()
   const url = await ownDatabase(server)
   const isNew = Number(server.version.split('.')[0]) >= 17
@@ -51,7 +54,7 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
   expect(of('autovacuum-off')!.severity).toBe('risky')
   if (isNew) expect(of('notifications-lost')!.text).toContain('could not be sent')
 
-  // These take effect when the server is started anew.
+  // These fixes take effect after a restart of the server.
   const restarted = ['lock-table-full', 'connections-short'] as const
   for (const finding of seen.filter(({ id }) => id === restarted[0] || id === restarted[1])) {
     for (const statement of finding.fix.sql) await sql(url, statement)
@@ -62,11 +65,11 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
     await isGone(url, 'notifications-lost')
   }
 
-  // A standby that goes leaves behind what it has asked to be kept.
+  // A standby that disconnects leaves its replication slot behind.
   await sql(url, 'alter system reset synchronous_standby_names')
   await sql(url, 'select pg_reload_conf()')
   standby.destroy()
-  await until('it is gone', async () => (await sql(url, 'select from pg_stat_replication')).length === 0)
+  await until('the standby is gone', async () => (await sql(url, 'select from pg_stat_replication')).length === 0)
   const [slot] = await fixes(url, 'replication-slot')
   expect(slot).toMatchObject({ severity: 'risky', subject: 'a_standby' })
 
@@ -75,7 +78,9 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
   expect(idsOf((await examineDatabase(url)).findings)).toEqual([])
 })
 
-/** Somebody listens, and sleeps in a transaction; nothing that is notified meanwhile can be forgotten. */
+/**
+ * Fills the queue of notifications. A session listens and sleeps in a transaction, so PostgreSQL can delete no notification.
+ */
 async function fillNotifications(url: string): Promise<void> {
   const sleeper = await sqlSession(url, { application_name: 'sleeper' })
   await sleeper.query('listen something')
@@ -87,7 +92,7 @@ async function fillNotifications(url: string): Promise<void> {
   await expect(full).rejects.toThrow('too many notifications')
 }
 
-/** What the server takes for a standby: it streams, confirms what it gets, and wants the past to be kept for it. */
+/** Connects as a standby: it streams, confirms what it receives, and requests that the server keeps old rows. */
 async function startStandby(url: string): Promise<{ destroy(): void }> {
   await sql(url, "select pg_create_physical_replication_slot('a_standby')")
   const [now] = await sql<{ lsn: string; xid: number }>(
@@ -124,11 +129,11 @@ async function startStandby(url: string): Promise<{ destroy(): void }> {
   })
   client.query(`START_REPLICATION SLOT a_standby PHYSICAL ${now!.lsn}`).catch(() => {})
   onTestFinished(() => connection.stream.destroy())
-  await until('it streams', async () => {
+  await until('the standby streams', async () => {
     const [row] = await sql<{ state: string }>(url, 'select state from pg_stat_replication')
     return row?.state === 'streaming'
   })
-  await until('it has said what to keep', async () => {
+  await until('the slot keeps old rows', async () => {
     const [row] = await sql<{ xmin: string | null }>(url, 'select xmin::text as xmin from pg_replication_slots')
     return row?.xmin != null
   })

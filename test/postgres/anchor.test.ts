@@ -1,4 +1,4 @@
-// The anchor's lives: what it sets, what it records, and how it comes back.
+// Tests the anchor of an instance: what it sets, what it records, and how it reconnects.
 
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -47,7 +47,7 @@ async function openSession(connection: { connectionString: string }, expiryMs: n
 const shown = { name: 'shown', text: 'select current_setting($1)' }
 
 describe('the settings of a session', () => {
-  test('took effect', async () => {
+  test('the settings of a session take effect', async () => {
     const session = await openSession({ connectionString: fresh.url }, 4_000)
     const show = async (name: string) => (await session.run(shown, [name]))[0]![0]
     expect(await show('idle_session_timeout')).toBe('4s')
@@ -62,7 +62,7 @@ describe('the settings of a session', () => {
     if (session.serverVersion >= 170_000) expect(session.refusedSettings).toEqual({})
   })
 
-  test('do not end a session whose client lives, though it asks for nothing', async () => {
+  test('the settings of a session do not end it while its client is alive but idle', async () => {
     const session = await openSession({ connectionString: fresh.url }, 2_000)
     let reason: unknown
     session.onLoss((loss) => {
@@ -74,8 +74,8 @@ describe('the settings of a session', () => {
     expect(session.trusted).toBe(true)
   })
 
-  test('that were refused are recorded', async () => {
-    // On a Unix socket there are no settings of TCP.
+  test('the refused settings of a session are recorded', async () => {
+    // A connection through a Unix socket has no TCP settings.
     const directory = mkdtempSync(join(tmpdir(), 'holdfast-socket-'))
     chmodSync(directory, 0o777)
     onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
@@ -89,10 +89,10 @@ describe('the settings of a session', () => {
   })
 })
 
-test('the row tells who the instance is', async () => {
-  const instance = await open({ url: fresh.url, namespace: 'told', expiry: '7s' })
+test('the instance row describes the instance', async () => {
+  const instance = await open({ url: fresh.url, namespace: 'described', expiry: '7s' })
   expect(await rowOf(fresh.url, instance.id)).toMatchObject({
-    namespace: 'told',
+    namespace: 'described',
     os_pid: process.pid,
     expiry_ms: 7_000,
     reconnects: 0,
@@ -101,7 +101,7 @@ test('the row tells who the instance is', async () => {
   })
 })
 
-test('PostgreSQL vouches for the session by a lock on its number, until it ends', async () => {
+test('a session holds a lock on its number, which PostgreSQL releases when the session ends', async () => {
   const instance = await open({ url: fresh.url })
   const { session } = await rowOf(fresh.url, instance.id)
   const free = async () => {
@@ -114,66 +114,66 @@ test('PostgreSQL vouches for the session by a lock on its number, until it ends'
   }
   expect(await free()).toBe(false)
   await instance.close()
-  await until('the number is free', free)
+  await until('the session number is not locked', free)
   expect(await sql(fresh.url, 'select from holdfast.instance where id = $1', [instance.id])).toEqual([])
 })
 
-describe('a new life', () => {
-  test('begins when the server ends the session, with a new number, and listens again', async () => {
+describe('a reconnect', () => {
+  test('a reconnect after the server has ended the session gets a new number and listens again', async () => {
     const instance = await open({ url: fresh.url })
     const before = await rowOf(fresh.url, instance.id)
     await sql(fresh.url, 'select pg_terminate_backend($1)', [before.backend_pid])
-    const after = await until('it lives again', async () => {
+    const after = await until('the instance has reconnected', async () => {
       const row = await rowOf(fresh.url, instance.id)
       return row.reconnects === 1 && row
     })
     expect(after.session).toBeGreaterThan(before.session)
     expect(after.backend_pid).not.toBe(before.backend_pid)
 
-    await using lock = await instance.locks.acquire('in the second life', { wait: '10s' })
+    await using lock = await instance.locks.acquire('after the reconnect', { wait: '10s' })
     const { signal } = lock
     await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
-    await until('the notification came', () => signal.aborted)
+    await until('the notification has arrived', () => signal.aborted)
     expect(signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
   })
 
-  test('begins again and again', async () => {
+  test('a reconnect works again and again', async () => {
     const instance = await open({ url: fresh.url })
     for (const reconnects of [1, 2, 3]) {
       await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
       await until(
-        `reconnect ${reconnects}`,
+        `reconnect ${reconnects} is recorded`,
         async () => (await rowOf(fresh.url, instance.id)).reconnects === reconnects,
       )
     }
-    await instance.locks.with('in the fourth life', { wait: '10s' }, () => {})
+    await instance.locks.with('after three reconnects', { wait: '10s' }, () => {})
   })
 
-  test('leaves one session, and none when it is closed in the middle of it', async () => {
+  test('a reconnect leaves one session, and none if the instance closes during the reconnect', async () => {
     const instance = await open({ url: fresh.url })
     const sessions = () =>
       sql(fresh.url, "select pid from pg_stat_activity where application_name = 'holdfast ' || $1", [instance.id])
     await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
-    await until('it lives again', async () => (await rowOf(fresh.url, instance.id)).reconnects === 1)
+    await until('the instance has reconnected', async () => (await rowOf(fresh.url, instance.id)).reconnects === 1)
     expect(await sessions()).toHaveLength(1)
     await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
     await instance.close()
     await until('no session is left', async () => (await sessions()).length === 0)
   })
 
-  test('is waited for by those who wait, and told to those who would not', async () => {
+  test('a reconnect delays a waiting acquire, and makes a tryAcquire throw', async () => {
     const url = fresh.url
     const instance = await open({ url })
-    const lock = await instance.locks.acquire('across lives')
+    const lock = await instance.locks.acquire('across reconnects')
     const { signal } = lock
     const lost = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
     await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, instance)])
-    // In the very turn in which the loss is told, there is no session yet.
+    // No session exists yet in the turn of the event loop in which the lock reports its loss.
     await lost
     expect(lock.held).toBe(false)
     const [tried, waited] = await Promise.allSettled([
-      instance.locks.tryAcquire('across lives'),
-      instance.locks.acquire('across lives', { wait: '10s' }),
+      instance.locks.tryAcquire('across reconnects'),
+      instance.locks.acquire('across reconnects', { wait: '10s' }),
     ])
     expect(tried).toMatchObject({ status: 'rejected', reason: { code: 'DATABASE_UNREACHABLE', retryable: true } })
     expect(waited).toMatchObject({ status: 'fulfilled', value: { held: true } })

@@ -1,4 +1,4 @@
-// One contract for all ways in: a URL, the user's pool of node-postgres, the user's postgres.js.
+// One contract for all ways to connect: a URL, a node-postgres pool of the user, and postgres.js of the user.
 import type pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -18,7 +18,7 @@ afterAll(() => fresh.drop())
 interface Driver {
   way: Pick<HoldfastOptions, 'url' | 'pool' | 'sql'>
   database: Database
-  /** Runs `work` in a transaction of the user's own, with the user's own client. */
+  /** Runs `work` in a transaction of the user, with the client of the user. */
   begin<T>(work: (tx: never) => Promise<T>): Promise<T>
 }
 
@@ -75,7 +75,7 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
   const driver = (url = fresh.url) => drivers[name]!(url)
   const notes = () => sql(fresh.url, 'select text from note where text like $1', [`${name}%`])
 
-  test('values go in and out alike', async () => {
+  test('values are returned as they were sent', async () => {
     const { database } = driver()
     const rows = await database.query(
       `select $1::text as text, $2::integer as number, $3::boolean as truth, $4::bigint as large, $5::text[] as list,
@@ -106,7 +106,7 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
     expect(await notes()).toEqual([{ text: `${name} committed` }])
   })
 
-  test('a transaction rolls back, and throws the very error, when its work throws', async () => {
+  test('a transaction rolls back, and throws the same error, when its work throws', async () => {
     const { database } = driver()
     const reason = new Error('no')
     const work = database.transaction(async (tx) => {
@@ -117,7 +117,7 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
     expect(await notes()).not.toContainEqual({ text: `${name} rolled back` })
   })
 
-  test('a commit that the server refuses is a typed error', async () => {
+  test('a commit that the server refuses throws a typed error', async () => {
     const { database } = driver()
     const twice = database.transaction(async (tx) => {
       await tx.query('insert into note values ($1), ($1)', [`${name} twice`])
@@ -126,7 +126,7 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
     expect(await notes()).not.toContainEqual({ text: `${name} twice` })
   })
 
-  test('a transaction whose statement failed does not pretend to have committed', async () => {
+  test('a transaction whose statement failed does not report a commit', async () => {
     const { database } = driver()
     const work = database.transaction(async (tx) => {
       await tx.query('insert into note values ($1)', [`${name} swallowed`])
@@ -136,14 +136,14 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
     expect(await notes()).not.toContainEqual({ text: `${name} swallowed` })
   })
 
-  test('what the server refuses is a typed error', async () => {
+  test('a statement that the server refuses throws a typed error', async () => {
     const { database } = driver()
     expect(await caught(DatabaseError, database.query('select 1 / 0'))).toMatchObject({ sqlstate: '22012' })
     const inside = database.transaction((tx) => tx.query('select 1 / 0'))
     expect(await caught(DatabaseError, inside)).toMatchObject({ sqlstate: '22012' })
   })
 
-  test('a server that is not there is a typed error, without the password', async () => {
+  test('a server that cannot be reached throws a typed error without the password', async () => {
     const { database } = driver('postgres://user:open-sesame@127.0.0.1:1/nowhere')
     for (const work of [() => database.query('select 1'), () => database.transaction((tx) => tx.query('select 1'))]) {
       const error = await caught(DatabaseUnreachableError, work)
@@ -177,7 +177,7 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
     expect(lock.fence).toBeGreaterThan(fence)
   })
 
-  test('a transaction of the user goes on, and commits, after a wait in it ran out', async () => {
+  test('a transaction of the user continues, and commits, after a wait in it has timed out', async () => {
     const { way, begin } = driver()
     const holdfast = await open(way)
     const other = await open({ url: fresh.url })
@@ -194,14 +194,14 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
   })
 })
 
-test('after its end no connection is made for a transaction', async () => {
+test('a closed database opens no connection for a transaction', async () => {
   const database = openPgPool({ connectionString: fresh.url })
   await database.close()
   await expect(database.transaction(async () => {})).rejects.toThrow('This instance is closed')
 })
 
 describe('a pool of the user', () => {
-  test('is untouched when Holdfast closes', async () => {
+  test('a pool of the user is untouched when Holdfast closes', async () => {
     const pool = newPool(fresh.url)
     const holdfast = await open({ pool })
     await holdfast.close()
@@ -210,18 +210,18 @@ describe('a pool of the user', () => {
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
   })
 
-  test('gathers no listeners, however often it is opened on', async () => {
+  test('a pool of the user collects no listeners when Holdfast opens on it repeatedly', async () => {
     const pool = newPool(fresh.url)
     const before = pool.listenerCount('error')
     for (let i = 0; i < 12; i++) await (await open({ pool })).close()
-    // One stays: the end of a pool does not wait for its connections.
+    // One listener stays, because the end of a pool does not wait for its connections.
     expect(pool.listenerCount('error')).toBe(before + 1)
   })
 
-  test('may lose a session in the moment in which it hands it out', async () => {
+  test('a pool of the user can lose a session at the moment when it hands the session out', async () => {
     const pool = newPool(fresh.url)
     const holdfast = await open({ pool })
-    // Before whoever asked for it can listen; without a listener the process would end.
+    // The error comes before the caller of connect() can listen. Without a listener, the process would end.
     pool.once('acquire', (client) => process.nextTick(() => client.emit('error', new Error('The server ended it'))))
     const client = await pool.connect()
     client.release(true)
@@ -229,13 +229,13 @@ describe('a pool of the user', () => {
     expect(pool.listenerCount('acquire')).toBe(0)
   })
 
-  test('serves even when it has a single connection', async () => {
+  test('a pool of the user is sufficient with a single connection', async () => {
     const pool = sqlPool({ connectionString: fresh.url, max: 1 })
     const holdfast = await open({ pool })
     await holdfast.locks.with('with one connection', () => {})
   })
 
-  test('of postgres.js is untouched too', async () => {
+  test('postgres.js of the user is untouched when Holdfast closes', async () => {
     const client = newPostgresJs(fresh.url)
     await (await open({ sql: client as never })).close()
     expect([...(await client`select 1 as one`)]).toEqual([{ one: 1 }])

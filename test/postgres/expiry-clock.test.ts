@@ -2,22 +2,25 @@ import { expect, test } from 'vitest'
 import { sql } from '../setup/facts.js'
 import { databaseUrl, open, roleUrl } from '../setup/instances.js'
 
-// What a statement sees is as old as its snapshot. A server that is busy, or frozen, may look at the clock so much later that what it
-// sees as over was renewed in between, and the holder told so. Whoever asks whether somebody is there must not take that for over.
+// A statement sees data that is as old as its snapshot. First, the statement takes its snapshot. Then the holder renews its
+// lease. Then the statement reads the clock, late, because the server is busy or frozen. In the snapshot, the lease seems to
+// have expired. A statement that checks whether a holder exists must not report the lease as expired.
 
-const lifeMs = 2_000
+const ttlMs = 2_000
 
-/** A database, and its address for a role that stalls between what it sees and the comparison, for longer than a life. */
-async function stage(): Promise<{ url: string; stalling: string }> {
+/**
+ * Creates a database, and a URL for a role that stalls between the snapshot and the comparison for longer than the lease lasts.
+ */
+async function fixture(): Promise<{ url: string; stalling: string }> {
   const url = await databaseUrl()
   const { url: stalling, role } = await roleUrl(url)
   await sql(
     url,
     `create function public.stalls() returns boolean
        language plpgsql
-       -- Cheap, so that it is asked first.
+       -- Cheap, so that PostgreSQL calls this function first.
        cost 0.0001
-       as $$ begin perform pg_sleep(${(1.2 * lifeMs) / 1_000}); return true; end $$;
+       as $$ begin perform pg_sleep(${(1.2 * ttlMs) / 1_000}); return true; end $$;
      grant usage on schema holdfast to ${role};
      grant select on holdfast.lease, holdfast.instance to ${role};
      alter table holdfast.lease enable row level security;
@@ -28,18 +31,18 @@ async function stage(): Promise<{ url: string; stalling: string }> {
   return { url, stalling }
 }
 
-test('a lease that is renewed meanwhile is somebody’s, for one lock and for many', async () => {
-  const { url, stalling } = await stage()
+test('a lease that is renewed meanwhile is reported as held, for one key and for many keys', async () => {
+  const { url, stalling } = await fixture()
   const a = await open({ url })
-  await using lease = await a.leases.acquire('renewed', { ttl: lifeMs })
+  await using lease = await a.leases.acquire('renewed', { ttl: ttlMs })
   expect(await sql(stalling, 'select holdfast.is_leased($1) as yes', [lease.key])).toEqual([{ yes: true }])
   expect(await sql(stalling, 'select holdfast.leased_keys($1) as keys', [[lease.key]])).toEqual([{ keys: [lease.key] }])
   expect(lease.held).toBe(true)
 })
 
-test('a presence without an anchor that is renewed meanwhile is one', async () => {
-  const { url, stalling } = await stage()
-  const a = await open({ url, anchor: 'none', expiry: lifeMs })
+test('a presence without an anchor that is renewed meanwhile is reported as present', async () => {
+  const { url, stalling } = await fixture()
+  const a = await open({ url, anchor: 'none', expiry: ttlMs })
   await using permit = await a.limits.acquire('anything that needs a presence', { max: 1 })
   const [row] = await sql(url, 'select session from holdfast.instance where id = $1', [a.id])
   expect(await sql(stalling, 'select holdfast.is_present($1) as yes', [row!.session])).toEqual([{ yes: true }])

@@ -1,12 +1,13 @@
-// Later fences are larger: across reconnects, changed timelines and systems, and whatever else the row of `fencing` shows.
-// Crashes and promotions: see restart.test.ts and standby.test.ts. Restored dumps and other copies: test/fault/restores.test.ts.
+// Tests that later fences are larger: across reconnects, changed timelines and systems, and all other differences that the row
+// of `server_generation` shows. Crashes and promotions: see restart.test.ts and standby.test.ts. Restored dumps and other
+// copies: test/fault/restores.test.ts.
 import { describe, expect, test } from 'vitest'
 import { DatabaseError } from '../../src/index.js'
 import { fixes, found } from '../doctor/fixture.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 
-/** What the clock adds to fences in a second, and how far ahead of it a generation begins. */
+/** Number that the clock adds to fences in a second, and number by which a generation begins ahead of the clock. */
 const [second, minute] = [2 ** 20, 2 ** 26]
 
 async function nextFence(url: string): Promise<number> {
@@ -17,7 +18,7 @@ async function nextFence(url: string): Promise<number> {
 const advance = (url: string) => sql(url, 'select holdfast.advance_fence()')
 const record = (url: string, change: string) => sql(url, `update holdfast.server_generation set ${change}`)
 
-test('grow with every grant, of any name and by anybody', async () => {
+test('fences grow with every grant, for any name and any instance', async () => {
   const url = await databaseUrl()
   const [a, b] = [await open({ url }), await open({ url })]
   const fences: number[] = []
@@ -41,19 +42,19 @@ async function generation(url: string): Promise<number> {
 const setBack = (url: string, sequence: string, to: number | string) =>
   sql(url, `select setval('holdfast.${sequence}', ${to})`)
 
-/** The row as advance_fence() would have written it on a server where it could tell nothing of a difference. */
+/** Writes the row as advance_fence() would, so that the server cannot detect that another server has written it. */
 const recordAsOurs = (url: string, change: string) =>
   sql(url, `update holdfast.server_generation set ${change}, written_by = pg_current_xact_id()::xid`)
 
-test('are above the floor of the clock after every opening and reconnection', async () => {
+test('fences are above the floor of the clock after every opening and reconnect', async () => {
   const url = await databaseUrl()
   const instance = await open({ url })
-  // As where a whole machine was set back, memory and all: nothing in the database shows it.
+  // As after a whole machine was set back, with its memory: nothing in the database shows it.
   await setBack(url, 'fence', 5)
   await recordAsOurs(url, 'fence_floor = 5')
   const before = await clock(url)
   await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, instance)])
-  await until('it lives again', async () => {
+  await until('the instance has reconnected', async () => {
     const [row] = await sql<{ reconnects: number }>(url, 'select reconnects from holdfast.instance')
     return row!.reconnects === 1
   })
@@ -65,14 +66,14 @@ test('are above the floor of the clock after every opening and reconnection', as
   expect(await generation(url)).toBe(1)
 })
 
-test('do not run ahead of the clock, however often instances open', async () => {
+test('fences do not run ahead of the clock, however often instances open', async () => {
   const url = await databaseUrl()
   await advance(url)
   await sql(url, 'select holdfast.advance_fence() from generate_series(1, 1000)')
   expect(await nextFence(url)).toBeLessThan((await clock(url)) + minute + 3 * second)
 })
 
-test('stay numbers that JavaScript can count until the year 2292', async () => {
+test('fences are safe integers of JavaScript until after the year 2290', async () => {
   const url = await databaseUrl()
   await open({ url })
   const years = (Number.MAX_SAFE_INTEGER - (await nextFence(url))) / second / (365.25 * 86_400)
@@ -85,7 +86,7 @@ test.each([
   ['another start, as after a restart', "started_at = started_at - interval '1 hour'"],
   ['another database, as of a copy', 'database = 1'],
   ['another writer of its row, as after a restore', 'written_by = written_by'],
-])('go a minute ahead of the clock on %s, once', async (_, change) => {
+])('fences jump a minute ahead of the clock, once, after a change: %s', async (_, change) => {
   const url = await databaseUrl()
   await advance(url)
   await (change.startsWith('written_by') ? record(url, change) : recordAsOurs(url, change))
@@ -97,7 +98,7 @@ test.each([
   expect(await generation(url)).toBe(2)
 })
 
-test('go far ahead where the clock was set back, and shows nothing', async () => {
+test('fences jump ahead if the clock was set back and the database does not show it', async () => {
   const url = await databaseUrl()
   await advance(url)
   const hour = 3_600 * second
@@ -108,7 +109,7 @@ test('go far ahead where the clock was set back, and shows nothing', async () =>
   expect(await nextFence(url)).toBeGreaterThan(before + minute)
 })
 
-test('one generation begins once, however many notice it', async () => {
+test('a generation begins once, however many sessions notice it', async () => {
   const url = await databaseUrl()
   await open({ url })
   await record(url, 'timeline = timeline + 1')
@@ -131,14 +132,14 @@ test.each([
   'vacuum full holdfast.server_generation',
   'vacuum freeze holdfast.server_generation',
   'cluster holdfast.server_generation using server_generation_pkey',
-])('what a DBA does to the table begins no generation: %s', async (statement) => {
+])('a DBA who rewrites the table begins no generation: %s', async (statement) => {
   const url = await databaseUrl()
   await advance(url)
   await sql(url, statement)
   expect(await sql(url, 'select holdfast.noticed_generation() as noticed')).toEqual([{ noticed: 1 }])
 })
 
-describe('where sequences were set back and tables were not, as by logical replication', () => {
+describe('sequences that were set back while the tables were not, as by logical replication', () => {
   test.each([
     ['lease', "insert into holdfast.lease values (1, '', '', $1, 1, 1, now(), now())"],
     ['claim', "insert into holdfast.claim (fence, session, token, ids) values ($1, 0, 0, '{}')"],
@@ -157,7 +158,7 @@ describe('where sequences were set back and tables were not, as by logical repli
   ])('fences continue above those in the tables: %s', async (_, write) => {
     const url = await databaseUrl()
     await advance(url)
-    // Beyond what the clock allows for: only the tables know it.
+    // The fence is beyond what the clock allows for, so that only the tables contain it.
     const largest = (await clock(url)) + 1_000 * minute
     await sql(url, write, [largest])
     await found(url, 'sequence-behind')
@@ -166,7 +167,7 @@ describe('where sequences were set back and tables were not, as by logical repli
     expect(await nextFence(url)).toBeGreaterThan(largest)
   })
 
-  test('job ids, session numbers and ids of the audit continue above those in the tables', async () => {
+  test('job ids, session numbers and audit ids continue above those in the tables', async () => {
     const url = await databaseUrl()
     await advance(url)
     await sql(
@@ -188,7 +189,7 @@ describe('where sequences were set back and tables were not, as by logical repli
     expect(Number(next!.audit)).toBeGreaterThan(70)
   })
 
-  test('doctor names each sequence that is behind, and moves it', async () => {
+  test('doctor names each sequence that is behind and moves it', async () => {
     const url = await databaseUrl()
     await open({ url })
     await sql(
@@ -205,7 +206,7 @@ describe('where sequences were set back and tables were not, as by logical repli
   })
 })
 
-test('job ids begin at 1, and go ahead of the clock after a restart that no instance has noticed', async () => {
+test('job ids begin at 1, and jump ahead of the clock after a restart that no instance has noticed', async () => {
   const url = await databaseUrl()
   const enqueue = async () => {
     const [row] = await sql<{ id: string }>(url, "select holdfast.enqueue('default', 'kind', '{}') as id")
@@ -218,14 +219,14 @@ test('job ids begin at 1, and go ahead of the clock after a restart that no inst
   const before = await clock(url)
   const first = await enqueue()
   expect(first).toBeGreaterThan(before)
-  // In a transaction of the user the generation is not begun, or everybody would wait for its end.
+  // A transaction of the user does not begin the generation, because all other sessions would wait for its end.
   expect(await sql(url, 'select holdfast.noticed_generation() as noticed')).toEqual([{ noticed: null }])
   await advance(url)
   expect(await enqueue()).toBeGreaterThan(first)
 })
 
-describe('without the row of server_generation', () => {
-  test('an opening writes it again as a new generation, and fences grow', async () => {
+describe('a missing row of server_generation', () => {
+  test('an opening writes a missing row of server_generation as a new generation, and fences grow', async () => {
     const url = await databaseUrl()
     const before = await (await open({ url })).locks.with('name', ({ fence }) => fence)
     await sql(url, 'truncate holdfast.server_generation')
@@ -234,7 +235,7 @@ describe('without the row of server_generation', () => {
     expect(await generation(url)).toBeGreaterThanOrEqual(2)
   })
 
-  test('a grant through a pool writes it again', async () => {
+  test('a grant through a pool writes a missing row of server_generation', async () => {
     const url = await databaseUrl()
     const instance = await open({ url, anchor: 'none', expiry: '2s' })
     const before = await instance.leases.acquire('name', { ttl: '1s' })
@@ -244,7 +245,7 @@ describe('without the row of server_generation', () => {
     expect(next.fence).toBeGreaterThan(before.fence)
   })
 
-  test('doctor sees it, and writes it again', async () => {
+  test('doctor reports a missing row of server_generation and writes it', async () => {
     const url = await databaseUrl()
     await advance(url)
     await sql(url, 'truncate holdfast.server_generation')
@@ -252,7 +253,7 @@ describe('without the row of server_generation', () => {
     expect(finding!.text).toBe('The table server_generation is empty')
   })
 
-  test('where the other tables are empty, too, as in the middle of a restore, nothing is written', async () => {
+  test('a grant writes no row of server_generation if the other tables are empty too, as during a restore', async () => {
     const url = await databaseUrl()
     const instance = await open({ url, anchor: 'none' })
     await sql(url, 'truncate holdfast.server_generation, holdfast.migration')
@@ -264,19 +265,19 @@ describe('without the row of server_generation', () => {
   })
 })
 
-test('a session number that another living session has is not taken', async () => {
+test('a session number of a living session is not used by another session', async () => {
   const url = await databaseUrl()
   const one = await open({ url })
   const numberOf = async (id: string) =>
     (await sql<{ session: number }>(url, 'select session from holdfast.instance where id = $1', [id]))[0]!.session
   const taken = await numberOf(one.id)
-  // As a restored dump does it.
+  // As after the restore of a dump.
   await sql(url, `select setval('holdfast.session', ${taken}, false)`)
   const other = await open({ url })
   expect(await numberOf(other.id)).toBe(taken + 1)
 })
 
-test('never go back, however many open at once', async () => {
+test('fences never decrease while many instances open at the same time', async () => {
   const url = await databaseUrl()
   const drawn: number[] = []
   let opening = true
@@ -292,13 +293,10 @@ test('never go back, however many open at once', async () => {
 test.each([
   ['off', 'on'],
   ['remote_apply', 'remote_apply'],
-])(
-  'the step is flushed at commit, and where commits wait for more than that they do: %s becomes %s',
-  async (given, during) => {
-    const client = await sqlSession(await databaseUrl())
-    await client.query(`set synchronous_commit = '${given}'`)
-    await client.query('begin')
-    await client.query('select holdfast.advance_fence()')
-    expect((await client.query('show synchronous_commit')).rows).toEqual([{ synchronous_commit: during }])
-  },
-)
+])('advance_fence raises synchronous_commit to on, but does not lower it: %s becomes %s', async (given, during) => {
+  const client = await sqlSession(await databaseUrl())
+  await client.query(`set synchronous_commit = '${given}'`)
+  await client.query('begin')
+  await client.query('select holdfast.advance_fence()')
+  expect((await client.query('show synchronous_commit')).rows).toEqual([{ synchronous_commit: during }])
+})

@@ -1,4 +1,4 @@
-// Functions of the schema: when they are applied again, by whom, and with which settings.
+// Tests the functions of the schema: when they are applied again, by which version, and with which settings.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -39,8 +39,10 @@ const applied = (url: string) =>
     'select room, hash, revision from holdfast.applied_functions order by room',
   )
 
-/** The functions of the room are another version's: with another text, recorded under its hash and revision. */
-async function pretend(url: string, room: string, revision: number) {
+/**
+ * Replaces the functions of the room with those of another version: with another text, recorded with its hash and revision.
+ */
+async function applyOtherVersion(url: string, room: string, revision: number) {
   await sql(
     url,
     `create or replace function holdfast.pair_key(class integer, object integer) returns bigint
@@ -54,7 +56,7 @@ const pairKey = async (url: string) =>
   (await sql<{ key: string }>(url, 'select holdfast.pair_key(0, 7) as key'))[0]!.key
 
 describe('functions in the database', () => {
-  test('are recorded with the hash of their text, and are not applied again', async () => {
+  test('functions are recorded with the hash of their text, and are not applied again', async () => {
     const url = await emptyDatabaseUrl()
     const database = databaseAt(url)
     expect((await migrate(database, 'holdfast')).functions.map(({ room }) => room)).toEqual(rooms)
@@ -67,16 +69,16 @@ describe('functions in the database', () => {
     expect(await migrate(database, 'holdfast')).toEqual({ migrations: [], functions: [] })
   })
 
-  test('have the same hash in every schema', () => {
+  test('functions have the same hash in every schema', () => {
     expect(roomFunctions('other').map(({ hash }) => hash)).toEqual(roomFunctions('holdfast').map(({ hash }) => hash))
   })
 
   test.each([functionsRevision, functionsRevision - 1])(
-    'are replaced if their text differs and their revision is %i',
+    'functions are replaced if their text differs and their revision is %i',
     async (revision) => {
       const url = await databaseUrl()
       const before = await catalogOf(url, 'holdfast')
-      await pretend(url, 'postgres', revision)
+      await applyOtherVersion(url, 'postgres', revision)
       const error = await caught(SchemaVersionError, open({ url, migrate: false }))
       expect(error).toMatchObject({ code: 'SCHEMA_OUTDATED', found: 1, expected: 1 })
       expect(error.message).toContain('The functions of the schema "holdfast" have revision')
@@ -87,9 +89,9 @@ describe('functions in the database', () => {
     },
   )
 
-  test('of a higher revision are left alone, and this version works with them', async () => {
+  test('functions of a higher revision are left alone, and this version works with them', async () => {
     const url = await databaseUrl()
-    await pretend(url, 'postgres', functionsRevision + 1)
+    await applyOtherVersion(url, 'postgres', functionsRevision + 1)
     const before = await applied(url)
     const instance = await open({ url })
     await instance.locks.with('name', () => {})
@@ -97,21 +99,21 @@ describe('functions in the database', () => {
     expect(await applied(url)).toEqual(before)
   })
 
-  test('take the number of this version, even if no text differs', async () => {
+  test('functions get the revision of this version, even if no text differs', async () => {
     const url = await databaseUrl()
     await sql(url, 'update holdfast.applied_functions set revision = revision - 1')
     await open({ url })
     expect(new Set((await applied(url)).map(({ revision }) => revision))).toEqual(new Set([functionsRevision]))
   })
 
-  test('are replaced once by many instances that open at the same time, and keep rights and days of the history', async () => {
+  test('functions are replaced once by many instances that open at the same time, and rights and partitions are kept', async () => {
     const url = await databaseUrl()
     await sql(
       url,
       `create table holdfast.job_stopped_20200101 (like holdfast.job_stopped including defaults);
       alter table holdfast.job_stopped attach partition holdfast.job_stopped_20200101 for values from ('2020-01-01Z') to ('2020-01-02Z')`,
     )
-    await pretend(url, 'postgres', functionsRevision)
+    await applyOtherVersion(url, 'postgres', functionsRevision)
     const counts = await Promise.all(
       Array.from({ length: 8 }, async () => (await migrate(databaseAt(url), 'holdfast')).functions.length),
     )
@@ -123,9 +125,9 @@ describe('functions in the database', () => {
     expect(await sql(url, may)).toEqual([{ it: false }])
   })
 
-  test('that are pending count as an outdated schema', async () => {
+  test('functions that are pending count as an outdated schema', async () => {
     const url = await databaseUrl()
-    await pretend(url, 'limits', functionsRevision - 1)
+    await applyOtherVersion(url, 'limits', functionsRevision - 1)
     const state = await schemaState(databaseAt(url), 'holdfast')
     expect(state).toMatchObject({ version: 1, pending: [], revision: functionsRevision - 1 })
     expect(state.pendingFunctions.map(({ room }) => room)).toEqual(['limits'])
@@ -134,7 +136,7 @@ describe('functions in the database', () => {
 })
 
 describe('the text of functions', () => {
-  test('stands in functions.sql with the views, each made with "create or replace", and tables stand in schema.sql', () => {
+  test('the text of functions and views is in functions.sql with "create or replace", and tables are in schema.sql', () => {
     for (const [file, text] of texts) {
       if (!file.endsWith('.sql') || file.startsWith('cli/')) continue
       if (file.endsWith('/functions.sql')) {
@@ -143,7 +145,7 @@ describe('the text of functions', () => {
     }
   })
 
-  test('has a name once in the whole schema, so that "alter function" finds it by its name alone', () => {
+  test('the name of a function is unique in the schema, so that "alter function" finds it by its name alone', () => {
     const names = rooms.flatMap((room) =>
       [...textOf(room).matchAll(/^create or replace function holdfast\.(\w+)\(/gm)].map(([, name]) => name!),
     )
@@ -152,13 +154,13 @@ describe('the text of functions', () => {
     expect(plannedFunctions.filter((name) => !names.includes(name))).toEqual([])
   })
 
-  test('has no planner settings outside planner-settings.ts', () => {
+  test('the text of functions has no planner settings outside planner-settings.ts', () => {
     for (const room of rooms) {
       expect(textOf(room), room).not.toMatch(/^\s*set (jit|enable_\w+|plan_cache_mode|\w+_cost|\w+_collapse_limit)\b/m)
     }
   })
 
-  test('names every class of advisory locks, and only classes that lock_class() knows', () => {
+  test('the text of functions names every class of advisory locks, and only classes that lock_class() knows', () => {
     const known = new Set(
       [...textOf('postgres').matchAll(/when purpose operator\(pg_catalog\.=\) '([^']+)'/g)].map(
         ([, purpose]) => purpose,
@@ -176,7 +178,7 @@ describe('the text of functions', () => {
     expect(used).toEqual(known)
   })
 
-  test('gives each class of advisory locks its own number', async () => {
+  test('each class of advisory locks has its own number', async () => {
     const url = await databaseUrl()
     const purposes = [...textOf('postgres').matchAll(/pg_catalog\.=\) '([^']+)' then/g)].map(([, purpose]) => purpose!)
     const rows = await sql<{ class: number }>(
@@ -185,7 +187,7 @@ describe('the text of functions', () => {
       [purposes],
     )
     expect(new Set(rows.map((row) => row.class)).size).toBe(purposes.length + 1)
-    // A constant when the statement is planned: it costs nothing when the statement runs.
+    // lock_class() is a constant when the statement is planned, so it costs nothing when the statement runs.
     const plan = await sql<{ 'QUERY PLAN': string }>(
       url,
       "explain (verbose, costs off) select holdfast.lock_class('queue')",

@@ -1,4 +1,4 @@
-// Several hosts, of which one is the primary: which of them is taken, by everything that connects, and which never again.
+// Tests which of several hosts is used as the primary, by everything that connects, and which host is never used again.
 import type pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => pair?.stop())
 
-const nobody = () => primaryUrl.replace(/:\d+\//, ':1/')
+const unusedPort = () => primaryUrl.replace(/:\d+\//, ':1/')
 
 async function silent(): Promise<string> {
   const proxy = await SilentProxy.before(primaryUrl)
@@ -43,14 +43,14 @@ async function connected(url: string): Promise<pg.Client> {
   return client
 }
 
-describe('the primary is found', () => {
+describe('the primary', () => {
   test.each<[string, () => string | Promise<string>]>([
     ['behind a standby', () => severalHosts(standbyUrl, primaryUrl)],
     ['before a standby', () => severalHosts(primaryUrl, standbyUrl)],
-    ['behind a host where nobody listens', () => severalHosts(nobody(), primaryUrl)],
-    ['behind a host that is silent', async () => severalHosts(await silent(), primaryUrl)],
-    ['where the URL asks for it', () => `${severalHosts(standbyUrl, primaryUrl)}?target_session_attrs=read-write`],
-  ])('%s', async (_, makeUrl) => {
+    ['behind a host without a server', () => severalHosts(unusedPort(), primaryUrl)],
+    ['behind a silent host', async () => severalHosts(await silent(), primaryUrl)],
+    ['if the URL requests read-write', () => `${severalHosts(standbyUrl, primaryUrl)}?target_session_attrs=read-write`],
+  ])('the primary is found %s', async (_, makeUrl) => {
     const url = await makeUrl()
     expect(await portOf(await connected(url))).toBe(pair.primary.port)
     const holdfast = await open({ url, expiry: '2s' })
@@ -60,14 +60,14 @@ describe('the primary is found', () => {
     )
   })
 
-  test('by a pool of the user, of node-postgres', async () => {
+  test('the primary is found by a node-postgres pool of the user', async () => {
     const pool = sqlPool({ connectionString: severalHosts(standbyUrl, primaryUrl), Client: HostsClient })
     const holdfast = await open({ pool })
     await holdfast.locks.with('x', () => {})
     expect((await pool.query('select pg_is_in_recovery() as replica')).rows).toEqual([{ replica: false }])
   })
 
-  test('by a pool whose fields say where, which hides its password from whoever copies them', async () => {
+  test('the primary is found by a pool whose fields contain several hosts', async () => {
     const { username, password, pathname } = new URL(primaryUrl)
     const pool = sqlPool({
       host: '127.0.0.1,127.0.0.1',
@@ -80,20 +80,20 @@ describe('the primary is found', () => {
     expect((await pool.query('select pg_is_in_recovery() as replica')).rows).toEqual([{ replica: false }])
   })
 
-  test('by postgres.js, which has to be told that a standby will not do', async () => {
+  test('the primary is found by postgres.js, which requires target_session_attrs for several hosts', async () => {
     const url = severalHosts(standbyUrl, primaryUrl)
-    const told = postgres(url, { target_session_attrs: 'primary' })
-    const untold = postgres(url)
-    onTestFinished(async () => void (await Promise.all([told.end(), untold.end()])))
-    const holdfast = await open({ sql: told as never })
+    const toPrimary = postgres(url, { target_session_attrs: 'primary' })
+    const toAnyHost = postgres(url)
+    onTestFinished(async () => void (await Promise.all([toPrimary.end(), toAnyHost.end()])))
+    const holdfast = await open({ sql: toPrimary as never })
     await holdfast.locks.with('x', () => {})
-    const error = await caught(UsageError, Holdfast.open({ sql: untold as never }))
+    const error = await caught(UsageError, Holdfast.open({ sql: toAnyHost as never }))
     expect(error.message).toBe(
       'Expected the postgres.js option target_session_attrs to be primary for several hosts, got undefined',
     )
   })
 
-  test('by the command line, from a URL and from the variables of libpq', async () => {
+  test('the primary is found by the command line, with a URL and with the variables of libpq', async () => {
     const { username, password } = new URL(primaryUrl)
     const byVariables = {
       PGHOST: '127.0.0.1,127.0.0.1',
@@ -110,62 +110,62 @@ describe('the primary is found', () => {
     }
   })
 
-  test('by the dashboard', async () => {
+  test('the primary is found by the dashboard', async () => {
     const base = await serve(board({ url: severalHosts(standbyUrl, primaryUrl), auth: () => ({ name: 'ann' }) }), '')
     const { status, text } = await raw(`${base}/api/views/now`)
     expect({ status, text }).toMatchObject({ status: 200 })
   })
 })
 
-describe('no primary is found', () => {
-  test('where there are only a standby and a host that nobody listens at', async () => {
-    const error = await caught(DatabaseUnreachableError, connected(severalHosts(standbyUrl, nobody())))
+describe('a missing primary', () => {
+  test('no primary is found among a standby and a host without a server', async () => {
+    const error = await caught(DatabaseUnreachableError, connected(severalHosts(standbyUrl, unusedPort())))
     expect(error.message).toBe(
       `None of the hosts is a reachable primary: 127.0.0.1:${pair.standby.port} (a standby, or read-only), ` +
         '127.0.0.1:1 (connect ECONNREFUSED 127.0.0.1:1)',
     )
     expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', retryable: true })
-    await caught(DatabaseUnreachableError, Holdfast.open({ url: severalHosts(standbyUrl, nobody()) }))
+    await caught(DatabaseUnreachableError, Holdfast.open({ url: severalHosts(standbyUrl, unusedPort()) }))
   })
 
-  test('where all are silent, within the time that there is to connect', async () => {
+  test('no primary is found among silent hosts, and the attempt ends within the connection timeout', async () => {
     const url = severalHosts(await silent(), await silent())
     const askedAt = performance.now()
     await caught(DatabaseUnreachableError, Holdfast.open({ url, expiry: '2s' }))
-    // Two seconds for both, and not for each of them.
+    // Two seconds for both hosts together, not for each of them.
     expect(performance.now() - askedAt).toBeLessThan(4_000)
   })
 
-  test('by a role that may only read', async () => {
+  test('no primary is found for a role that can only read', async () => {
     await sql(primaryUrl, "create role reader login password 'secret'")
     await sql(primaryUrl, 'alter role reader set default_transaction_read_only = on')
     const url = new URL(primaryUrl)
     Object.assign(url, { username: 'reader', password: 'secret' })
-    const error = await caught(DatabaseUnreachableError, connected(severalHosts(url.href, nobody())))
+    const error = await caught(DatabaseUnreachableError, connected(severalHosts(url.href, unusedPort())))
     expect(error.message).toContain(`${pair.primary.port} (a standby, or read-only)`)
   })
 
-  test('with a wrong password: that is what is said', async () => {
+  test('a wrong password is reported instead of a missing primary', async () => {
     const url = new URL(primaryUrl)
     url.password = 'wrong'
-    const error = await caught(DatabaseError, connected(severalHosts(url.href, nobody())))
+    const error = await caught(DatabaseError, connected(severalHosts(url.href, unusedPort())))
     expect(error).toMatchObject({ sqlstate: '28P01', retryable: false })
   })
 
-  test('by a URL that asks for something else', async () => {
+  test('a URL that requests another kind of host is refused', async () => {
     const url = `${severalHosts(standbyUrl, primaryUrl)}?target_session_attrs=any`
     expect((await caught(UsageError, Holdfast.open({ url }))).hint).toContain('connects to the primary')
   })
 })
 
-test('of two that write the later one is the primary, and whoever has seen it never goes back', async () => {
+test('the later of two writable servers is the primary, and a process that has seen it never goes back to the earlier one', async () => {
   const url = severalHosts(primaryUrl, standbyUrl)
   const before = await connected(url)
   const ended = new Promise((resolve) => before.once('end', resolve))
   expect(await portOf(before)).toBe(pair.primary.port)
   await promote(pair)
-  // The old one is the first in the list, and answers.
-  await until('the new one is found', async () => {
+  // The old primary is the first host in the list and accepts connections.
+  await until('the new primary is found', async () => {
     const client = await connected(url).catch(() => undefined)
     return client && (await portOf(client).catch(() => 0)) === pair.standby.port
   })

@@ -1,4 +1,4 @@
-// An idle instance costs the database fewer than one statement every two seconds, as the database itself counts them.
+// Tests that an idle instance runs fewer than one statement every two seconds, as counted by the database.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, test } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
@@ -9,17 +9,17 @@ import { ownServer } from '../setup/own-server.js'
 
 const watchMs = 21_000
 
-interface Spent {
+interface StatementCost {
   statement: string
   calls: number
   ms: number
-  /** Pages looked at: what a statement asks of the database, however slow the machine is. */
+  /** Pages that the statement has accessed. This number does not depend on the speed of the machine. */
   pages: number
 }
 
-/** What has been run in this database, but for our own looking. */
-async function spent(url: string): Promise<Map<string, Spent>> {
-  const rows = await sql<Spent>(
+/** Returns the cost of each statement that was run in this database, except the queries of this test. */
+async function statementCosts(url: string): Promise<Map<string, StatementCost>> {
+  const rows = await sql<StatementCost>(
     url,
     `select queryid::text as statement, sum(calls)::integer as calls, sum(total_exec_time) as ms,
             sum(shared_blks_hit + shared_blks_read)::integer as pages
@@ -31,8 +31,8 @@ async function spent(url: string): Promise<Map<string, Spent>> {
   return new Map(rows.map((row) => [row.statement, row]))
 }
 
-/** What was run between two looks. */
-function between(before: Map<string, Spent>, after: Map<string, Spent>): Spent[] {
+/** Returns the cost of the statements between two readings. */
+function between(before: Map<string, StatementCost>, after: Map<string, StatementCost>): StatementCost[] {
   const none = { calls: 0, ms: 0, pages: 0 }
   return [...after.values()].map((now) => {
     const then = before.get(now.statement) ?? none
@@ -40,12 +40,12 @@ function between(before: Map<string, Spent>, after: Map<string, Spent>): Spent[]
   })
 }
 
-function sumOf(all: Spent[], what: 'calls' | 'ms' | 'pages'): number {
-  return all.reduce((sum, spent) => sum + spent[what], 0)
+function sumOf(all: StatementCost[], what: 'calls' | 'ms' | 'pages'): number {
+  return all.reduce((sum, one) => sum + one[what], 0)
 }
 
 const idlers: Record<string, (instance: Holdfast) => Promise<unknown>> = {
-  'never asked for anything': async () => {},
+  'has never done anything': async () => {},
   'has done its work': (instance) => instance.locks.with(['one', 'two'], () => {}),
   'holds locks': (instance) => instance.locks.acquire(['one', 'two']),
 }
@@ -57,14 +57,14 @@ async function watch(
 ): Promise<{ perSecond: number; meanMs: number; meanPages: number }> {
   const url = await server.createDatabase(name, { template: inject('preparedServer').templateName })
   await use(await open({ url }))
-  // What opening and using set going is not idling: the sweep, the note of a lock that is held for long.
+  // Work that the opening and the use have started is not idling: the sweep, and the record of a lock that is held for long.
   await sleep(5_000)
-  const before = await spent(url)
+  const before = await statementCosts(url)
   const from = performance.now()
-  // The time itself is what is measured here.
+  // The test measures this time itself.
   await sleep(watchMs)
-  const all = between(before, await spent(url))
-  // A statement that comes for the first time reads the catalogs first.
+  const all = between(before, await statementCosts(url))
+  // A statement that runs for the first time also reads the catalogs, so it is not counted.
   const again = all.filter(({ calls }) => calls > 1)
   return {
     perSecond: (sumOf(all, 'calls') / (performance.now() - from)) * 1_000,
@@ -74,7 +74,7 @@ async function watch(
 }
 
 test('an idle instance costs fewer than one statement every two seconds', { timeout: 60_000 }, async () => {
-  // A server of its own: where other tests make and drop databases all the time, every session reads its catalogs again.
+  // A separate server: other tests create and drop databases all the time, which makes every session read its catalogs again.
   const server = await ownServer({ fsync: 'off', shared_preload_libraries: 'pg_stat_statements' })
   const costs = await Promise.all(
     Object.entries(idlers).map(async ([what, use], at) => ({ what, ...(await watch(server, `idle_${at}`, use)) })),
@@ -83,7 +83,7 @@ test('an idle instance costs fewer than one statement every two seconds', { time
     console.info(
       `An instance that ${what}: ${perSecond.toFixed(2)} statements/s of ${meanMs.toFixed(3)} ms, ${meanPages.toFixed(0)} pages`,
     )
-    // The heartbeats are seen, so the counting works.
+    // The heartbeats are counted, so the counting works.
     expect(perSecond).toBeGreaterThan(0.2)
     expect(perSecond).toBeLessThan(0.5)
     expect(meanPages).toBeLessThan(20)

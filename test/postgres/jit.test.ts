@@ -1,5 +1,6 @@
-// A server with LLVM compiles each statement whose estimated cost is high enough, which takes seconds, to run it for milliseconds.
-// No statement of Holdfast may be compiled. The embedded PostgreSQL has no LLVM, so these tests start one that has.
+// A server with LLVM compiles each statement whose estimated cost is high enough. The compilation takes seconds, for a
+// statement that runs for milliseconds. No statement of Holdfast may be compiled. The embedded PostgreSQL has no LLVM, so these
+// tests start a server that has it.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -29,7 +30,7 @@ const settings = {
   shared_preload_libraries: 'pg_stat_statements',
   'pg_stat_statements.track': 'all',
   'pg_stat_statements.max': '20000',
-  // So that the sizes that a test pretends stay.
+  // Keeps the table sizes that a test pretends.
   autovacuum: 'off',
   max_connections: '200',
 }
@@ -40,8 +41,8 @@ beforeAll(async () => {
 })
 afterAll(async () => await server?.stop('immediate'))
 
-/** A database with Holdfast in it, as the administrator and as the role whose statements are looked at. */
-async function watched(name: string, roleSettings: Record<string, string>) {
+/** Creates a database with Holdfast. Returns its URL for the administrator and for the role whose statements are checked. */
+async function watchedDatabase(name: string, roleSettings: Record<string, string>) {
   const admin = await server.createDatabase(name)
   await sql(admin, 'create extension pg_stat_statements')
   const database = openPgPool({ connectionString: admin })
@@ -65,11 +66,14 @@ async function watched(name: string, roleSettings: Record<string, string>) {
   return { admin, url: url.href, compiled }
 }
 
-/** With these the server compiles each statement that it may, but for those that only call a function or two and read no table. */
+/**
+ * With these settings the server compiles every statement that it can, except a statement that only calls a function or two and
+ * reads no table.
+ */
 const everything = { jit_above_cost: '1', jit_inline_above_cost: '1', jit_optimize_above_cost: '1' }
 
-/** What there is to be seen: a row of everything. */
-async function somethingToSee(holdfast: Holdfast) {
+/** Creates one row of everything that can be shown. */
+async function createOneOfEach(holdfast: Holdfast) {
   const lock = await holdfast.locks.acquire('nightly')
   await holdfast.leases.acquire('etl', { ttl: '1h' })
   await holdfast.limits.acquire('export', { max: 1 })
@@ -77,8 +81,8 @@ async function somethingToSee(holdfast: Holdfast) {
   await holdfast.once.run('stripe:1', () => 'paid')
   holdfast.schedules.add('books', { every: '1h' }, () => {})
   const runs = async () => (await holdfast.schedules.runs('books')).flatMap((past) => ('state' in past ? [past] : []))
-  await until('the schedule can be run', () => holdfast.schedules.run('books').catch(() => null))
-  await until('its run is done', async () => (await runs()).some(({ state }) => state === 'done'))
+  await until('the schedule accepts a run', () => holdfast.schedules.run('books').catch(() => null))
+  await until('the run is done', async () => (await runs()).some(({ state }) => state === 'done'))
   const echo = defineJob('echo', { run: (input: unknown) => input })
   const worker = holdfast.jobs.work([echo])
   const done = await holdfast.jobs.enqueue(echo, 1)
@@ -94,9 +98,9 @@ async function somethingToSee(holdfast: Holdfast) {
   }
 }
 
-type Facts = Awaited<ReturnType<typeof somethingToSee>>
+type Facts = Awaited<ReturnType<typeof createOneOfEach>>
 
-/** Everything that an observer and the doctor can be asked. */
+/** Calls all readers of the observer, and the doctor. */
 async function readAll(database: Database, { key, instance, job, tick }: Facts): Promise<void> {
   const observer = new Observer(database)
   const { limits, deliveries, schedules, fleet, jobs } = observer
@@ -136,17 +140,17 @@ async function readAll(database: Database, { key, instance, job, tick }: Facts):
   expect(findings.filter(({ severity }) => severity === 'unchecked')).toEqual([])
 }
 
-describe.skipIf(binDir === undefined)('on a server that compiles whatever it may, nothing is compiled of', () => {
+describe.skipIf(binDir === undefined)('a server that compiles every statement that it can', () => {
   let admin: string
   let url: string
   let compiled: () => Promise<string[]>
   let holdfast: Holdfast
   let facts: Facts
   beforeAll(async () => {
-    ;({ admin, url, compiled } = await watched('readers', everything))
+    ;({ admin, url, compiled } = await watchedDatabase('readers', everything))
     holdfast = await Holdfast.open({ url: admin, namespace: 'shop' })
-    facts = await somethingToSee(holdfast)
-    // The server does what the tests forbid.
+    facts = await createOneOfEach(holdfast)
+    // Proves that the server compiles a statement.
     await sql(url, 'select count(*) from holdfast.job')
     expect(await compiled()).toEqual([expect.stringContaining('select count(*) from holdfast.job')])
     await sql(admin, 'select pg_stat_statements_reset()')
@@ -157,7 +161,7 @@ describe.skipIf(binDir === undefined)('on a server that compiles whatever it may
     'a pool of Holdfast': (url) => openPgPool({ connectionString: url }),
     'a pool of the program': (url) => fromPgPool(sqlPool({ connectionString: url })),
   }
-  test.each(Object.entries(ways))('the readers on %s', async (_, connect) => {
+  test.each(Object.entries(ways))('the readers on %s are not compiled', async (_, connect) => {
     const database = await connect(url)
     await readAll(database, facts)
     await database.close()
@@ -165,22 +169,22 @@ describe.skipIf(binDir === undefined)('on a server that compiles whatever it may
   })
 
   test.skipIf(withoutPgBouncer)(
-    'the readers through PgBouncer, and its other clients are compiled as before',
+    'the readers are not compiled through PgBouncer, and its other clients are compiled as before',
     async () => {
       const pooler = await startPooler(url, { mode: 'transaction', backends: 1 })
       const pool = sqlPool({ connectionString: pooler.through(url) })
-      const ask = (name: string) => pool.query(`show ${name}`).then(({ rows }) => Object.values(rows[0]!)[0])
+      const show = (name: string) => pool.query(`show ${name}`).then(({ rows }) => Object.values(rows[0]!)[0])
       const database = fromPgPool(pool)
-      expect([await ask('jit'), await ask('search_path')]).toEqual(['on', '"$user", public'])
+      expect([await show('jit'), await show('search_path')]).toEqual(['on', '"$user", public'])
       await readAll(database, facts)
-      expect([await ask('jit'), await ask('search_path')]).toEqual(['on', '"$user", public'])
+      expect([await show('jit'), await show('search_path')]).toEqual(['on', '"$user", public'])
       await database.close()
 
       expect(await compiled()).toEqual([])
     },
   )
 
-  test('the dashboard', async () => {
+  test('the statements of the dashboard are not compiled', async () => {
     const base = await serve(board({ pool: sqlPool({ connectionString: url }) }))
     const given: Record<string, string> = {
       namespace: 'shop',
@@ -206,12 +210,12 @@ describe.skipIf(binDir === undefined)('on a server that compiles whatever it may
     expect(await compiled()).toEqual([])
   })
 
-  test('the command line', { timeout: 60_000 }, async () => {
+  test('the statements of the command line are not compiled', { timeout: 60_000 }, async () => {
     const [readers, one] = [
       verbs.filter(({ words: [noun, verb] }) => verb === 'ls' && noun !== 'schedule'),
       ['lock', 'lease', 'limit', 'delivery', 'instance'],
     ]
-    // A schedule is shown by a member of the fleet: see the test of all rooms.
+    // A member of the fleet reads schedules. The test of all rooms covers its statements.
     expect(readers.length).toBeGreaterThan(6)
     const shown: Record<string, string> = {
       lock: 'nightly',
@@ -235,17 +239,17 @@ describe.skipIf(binDir === undefined)('on a server that compiles whatever it may
   })
 })
 
-/** As if the tables of Holdfast held so many rows, which is where estimated costs come from. */
+/** PostgreSQL estimates costs as if the tables of Holdfast had this number of rows. */
 const [manyRows, largeFleet] = [50_000_000, 10_000]
-/** As long as the fleet is large, and no longer. */
+/** Tables that have as many rows as the fleet has members. */
 const ofFleet = ['instance', 'worker', 'candidate', 'claim', 'schedule_member', 'share_member', 'wait']
 const ofOneRow = ['migration', 'applied_functions', 'server_generation']
 
 describe.skipIf(binDir === undefined).each(['required', 'none'] as const)('with the anchor %s', (anchor) => {
-  test('no room has a statement that the server compiles, however large the tables are', {
+  test('the server compiles no statement of any room, however large the tables are', {
     timeout: 90_000,
   }, async () => {
-    const { admin, url, compiled } = await watched(`rooms_${anchor}`, {})
+    const { admin, url, compiled } = await watchedDatabase(`rooms_${anchor}`, {})
     await sql(
       admin,
       `update pg_class
@@ -256,9 +260,9 @@ describe.skipIf(binDir === undefined).each(['required', 'none'] as const)('with 
          and tables.relkind = 'r'
          and tables.relname <> all('{${ofOneRow}}')`,
     )
-    // With rows in it, a table counts as large as that.
+    // Once a table has a row, PostgreSQL assumes the pretended size.
     await tour(url, { anchor })
-    // The server does what the test forbids.
+    // Proves that the server compiles a statement.
     await sql(url, 'select count(*) from holdfast.name')
     expect(await compiled()).toEqual([expect.stringContaining('select count(*) from holdfast.name')])
   })

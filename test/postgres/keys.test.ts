@@ -25,7 +25,7 @@ test(`SQL and TypeScript make the same keys of names (seed ${start})`, async () 
   expect(rows.map(({ key }) => key)).toEqual(names.map(([namespace, name]) => hashedKey(namespace, name).key))
 })
 
-test(`and of pairs, with negative numbers and the extremes (seed ${start})`, async () => {
+test(`SQL and TypeScript make the same keys of pairs, with negative numbers and the extremes (seed ${start})`, async () => {
   const random = randomFrom(start)
   const edge = [0, 1, -1, 2 ** 31 - 1, -(2 ** 31)]
   const pairs = edge.flatMap((one) => edge.map((other) => [one, other] as const))
@@ -38,7 +38,7 @@ test(`and of pairs, with negative numbers and the extremes (seed ${start})`, asy
   expect(rows.map(({ key }) => key)).toEqual(pairs.map(([one, other]) => pairKey(one, other).key))
 })
 
-test('a pair stands in pg_locks as its two numbers', async () => {
+test('a pair appears in pg_locks as its two numbers', async () => {
   const { locks } = await open({ url: database.url })
   await using _lock = await locks.acquire(locks.pair(7, -42))
   const rows = await sql(
@@ -49,7 +49,7 @@ test('a pair stands in pg_locks as its two numbers', async () => {
   expect(rows).toEqual([{ class: '7', object: String(2 ** 32 - 42) }])
 })
 
-test('and of the numbers of a key space', async () => {
+test('SQL and TypeScript make the same keys of the numbers of a key space', async () => {
   const { locks } = await open({ url: database.url, namespace: 'app' })
   const space = await locks.space('steps')
   const [row] = await sql<{ base: string; three: string; last: string; beyond: null; other: null }>(

@@ -22,7 +22,7 @@ test('migrations count from 1 without gaps', () => {
   )
 })
 
-test('the first opening installs the schema, the second finds it there', async () => {
+test('the first opening installs the schema, and the second changes nothing', async () => {
   const url = await emptyDatabaseUrl()
   const first = await open({ url })
   const applied = () =>
@@ -35,9 +35,10 @@ test('the first opening installs the schema, the second finds it there', async (
   await expect(first.locks.tryAcquire('works')).resolves.not.toBeNull()
 })
 
-// Some set a stricter isolation for a whole database. A snapshot from before the wait for one's turn would show no schema.
+// Some users set a stricter isolation for a whole database. Instance A migrates while instance B waits for the migration lock.
+// A snapshot that B has taken before the wait does not show the schema of A.
 test.each(waysOf(['repeatable read', 'serializable', 'read committed']))(
-  'twenty instances open at once on an empty database, %s',
+  'twenty instances open an empty database at the same time, with isolation %s',
   { timeout: 90_000 },
   async (isolation) => {
     const url = await emptyDatabaseUrl()
@@ -51,20 +52,20 @@ test.each(waysOf(['repeatable read', 'serializable', 'read committed']))(
   },
 )
 
-test('short timeouts of the role do not cut a migration', async () => {
+test('short timeouts of the role do not interrupt a migration', async () => {
   const url = await emptyDatabaseUrl()
-  const { url: ours, role } = await roleUrl(url, 'superuser')
+  const { url: ownUrl, role } = await roleUrl(url, 'superuser')
   const [{ version }] = (await sql(url, "select current_setting('server_version_num')::integer as version")) as [
     { version: number },
   ]
   const timeouts = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']
   if (version >= 170_000) timeouts.push('transaction_timeout')
   for (const timeout of timeouts) await sql(url, `alter role ${role} set ${timeout} = '700ms'`)
-  // Another one migrates for longer than any of them.
+  // Another session migrates for longer than any of these timeouts.
   const other = await sqlSession(url)
   await other.query('begin')
   await other.query('select pg_advisory_xact_lock($1, 0)', [lockClass('holdfast', 'migration')])
-  const database = openPgPool({ connectionString: ours })
+  const database = openPgPool({ connectionString: ownUrl })
   const migrated = migrate(database, 'holdfast')
   migrated.catch(() => {})
   const waits = () =>
@@ -73,13 +74,13 @@ test('short timeouts of the role do not cut a migration', async () => {
       "select from pg_stat_activity where usename = $1 and wait_event = 'advisory' and clock_timestamp() > query_start + interval '1.5 s'",
       [role],
     )
-  await until('it has waited for longer than each timeout', async () => (await waits()).length === 1)
+  await until('the migration has waited for longer than each timeout', async () => (await waits()).length === 1)
   await other.query('commit')
   expect((await migrated).migrations).toHaveLength(known)
   await database.close()
 })
 
-test('a default of a table calls the function of PostgreSQL, whatever the search path of who migrates begins with', async () => {
+test('a default of a table calls the function of PostgreSQL, even if the search path starts with another schema', async () => {
   const url = await emptyDatabaseUrl()
   await sql(
     url,
@@ -100,7 +101,7 @@ test('a default of a table calls the function of PostgreSQL, whatever the search
 
 describe('another schema', () => {
   test.each(['app', 'my-Schema', 'Über mütig', 'with "quotes"', 'a.b', 'select', 'a\\b'])(
-    'may be called %s',
+    'another schema can be called %s',
     async (schema) => {
       const url = await emptyDatabaseUrl()
       const instance = await open({ url, schema })
@@ -110,12 +111,17 @@ describe('another schema', () => {
     },
   )
 
-  test.each(["it's", '$$', 'x'.repeat(64), 'ä'.repeat(32), 'zero\0byte'])('may not be called %j', async (schema) => {
-    const error = await caught(UsageError, Holdfast.open({ url: 'postgres://nowhere.invalid/x', schema }))
-    expect(error.message).toContain('Expected schema to be a name of 1 to 63 bytes without apostrophes or dollar signs')
-  })
+  test.each(["it's", '$$', 'x'.repeat(64), 'ä'.repeat(32), 'zero\0byte'])(
+    'another schema cannot be called %j',
+    async (schema) => {
+      const error = await caught(UsageError, Holdfast.open({ url: 'postgres://nowhere.invalid/x', schema }))
+      expect(error.message).toContain(
+        'Expected schema to be a name of 1 to 63 bytes without apostrophes or dollar signs',
+      )
+    },
+  )
 
-  test('is another set of tables in the same database', async () => {
+  test('another schema has its own tables in the same database', async () => {
     const url = await databaseUrl()
     const [one, other] = [await open({ url }), await open({ url, schema: 'other' })]
     const ids = (schema: string) => sql(url, `select id from ${schema}.instance`)
@@ -125,7 +131,7 @@ describe('another schema', () => {
 })
 
 describe('a schema of another version', () => {
-  test('newer: refused, with the version that was found', async () => {
+  test('a newer schema that requires newer code is refused with its version', async () => {
     const url = await databaseUrl()
     await sql(
       url,
@@ -135,7 +141,7 @@ describe('a schema of another version', () => {
     expect(error).toMatchObject({ code: 'SCHEMA_TOO_NEW', found: known + 1, expected: known, retryable: false })
   })
 
-  test('newer, but made so that this version can go on', async () => {
+  test('a newer schema that supports this version is accepted', async () => {
     const url = await databaseUrl()
     await sql(
       url,
@@ -145,7 +151,7 @@ describe('a schema of another version', () => {
     await instance.locks.with('name', () => {})
   })
 
-  test('older or absent with migrate: false: refused, and left as it is', async () => {
+  test('a missing schema is refused and not created with migrate: false', async () => {
     const url = await emptyDatabaseUrl()
     const absent = await caught(SchemaVersionError, Holdfast.open({ url, migrate: false }))
     expect(absent).toMatchObject({ code: 'SCHEMA_OUTDATED', found: 0, expected: known })
@@ -158,13 +164,13 @@ describe('a schema of another version', () => {
     ).toEqual([])
   })
 
-  test('current with migrate: false: opened', async () => {
+  test('a current schema is opened with migrate: false', async () => {
     await open({ url: await databaseUrl(), migrate: false })
   })
 })
 
 describe('a role', () => {
-  test('without the right to create needs none where the schema is there', async () => {
+  test('a role without the right to create can open an existing schema', async () => {
     const owner = await databaseUrl()
     const { url, role } = await roleUrl(owner)
     await sql(
@@ -177,13 +183,13 @@ describe('a role', () => {
     await instance.locks.with('name', () => {})
   })
 
-  test('without the right to create, where there is no schema: says so', async () => {
+  test('a role without the right to create gets a PermissionError if the schema does not exist', async () => {
     const { url } = await roleUrl(await emptyDatabaseUrl())
     const error = await caught(PermissionError, Holdfast.open({ url }))
     expect(error).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false })
   })
 
-  test('that may create in a schema made for it, but no schemas', async () => {
+  test('a role that can create only in the schema that was made for it can migrate', async () => {
     const owner = await emptyDatabaseUrl()
     const { url, role } = await roleUrl(owner)
     await sql(owner, `create schema holdfast authorization ${role}`)
@@ -191,8 +197,8 @@ describe('a role', () => {
   })
 })
 
-describe('the script for people', () => {
-  test.each(['holdfast', 'my-Schema'])('makes the same schema %s as migrate does', async (schema) => {
+describe('the migration script', () => {
+  test.each(['holdfast', 'my-Schema'])('the migration script makes the same schema %s as migrate', async (schema) => {
     const [migrated, scripted] = [await emptyDatabaseUrl(), await emptyDatabaseUrl()]
     const database = openPgPool({ connectionString: migrated })
     try {
@@ -210,7 +216,7 @@ describe('the script for people', () => {
   })
 })
 
-test('everything in the schema carries a comment', async () => {
+test('everything in the schema has a comment', async () => {
   const url = await databaseUrl()
   expect(await uncommented(url, 'holdfast')).toEqual([])
   await sql(url, 'create table holdfast.mystery (a integer)')

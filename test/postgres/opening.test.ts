@@ -1,4 +1,4 @@
-// How an opening goes wrong: each with a typed error, nothing left behind and no secret told.
+// Tests how opening fails: each failure throws a typed error, leaves nothing behind and reveals no secret.
 import { inspect } from 'node:util'
 import pg from 'pg'
 import postgres from 'postgres'
@@ -40,7 +40,7 @@ function newPostgresJs(url: string): postgres.Sql {
 const sessions = (url: string) =>
   sql(url, "select pid from pg_stat_activity where application_name like 'holdfast%' and datname = current_database()")
 
-describe('mistakes', () => {
+describe('invalid options', () => {
   test.each<[unknown, string]>([
     [{}, 'Expected exactly one of url, pool and sql, got 0'],
     [undefined, 'Expected exactly one of url, pool and sql, got 0'],
@@ -60,13 +60,13 @@ describe('mistakes', () => {
     [{ pool: {} }, 'Expected pool to be a pool of node-postgres, got an object (Object)'],
     [{ sql: 5 }, 'Expected sql to be the sql of postgres.js, got 5 (number)'],
     [{ sql: {} }, 'Expected sql to be the sql of postgres.js, got an object (Object)'],
-  ])('%#: %o', async (options, message) => {
+  ])('Holdfast.open refuses invalid options %#: %o', async (options, message) => {
     const error = await caught(UsageError, Holdfast.open(options as never))
     expect(error.message).toContain(message)
   })
 })
 
-test('a wrong password is told, and the password is not', async () => {
+test('a wrong password is reported, and the error does not contain the password', async () => {
   const url = changed(fresh.url, (address) => {
     address.password = 'open-sesame'
   })
@@ -76,7 +76,7 @@ test('a wrong password is told, and the password is not', async () => {
   expect(error.message).not.toContain('open-sesame')
 })
 
-test('a database that does not exist is told', async () => {
+test('a database that does not exist is reported', async () => {
   const url = changed(fresh.url, (address) => {
     address.pathname = '/no_such_database'
   })
@@ -92,33 +92,39 @@ const refused: Record<string, [state: string, change: (address: URL) => void]> =
     (address) => void Object.assign(address, { pathname: '/no_such_database' }),
   ],
 }
-const opened: Record<string, (url: string) => Promise<Holdfast>> = {
+const openers: Record<string, (url: string) => Promise<Holdfast>> = {
   'an anchor': (url) => Holdfast.open({ url }),
   'no anchor': (url) => Holdfast.open({ url, anchor: 'none' }),
   'a pool of the program': (url) => Holdfast.open({ pool: sqlPool({ connectionString: url }), anchor: 'none' }),
   'postgres.js': (url) => Holdfast.open({ sql: newPostgresJs(url) as never, anchor: 'none' }),
   'several hosts': (url) => Holdfast.open({ url: severalHosts(url, url) }),
 }
-const ways = Object.keys(refused).flatMap((what) => Object.keys(opened).map((by): [string, string] => [what, by]))
+const ways = Object.keys(refused).flatMap((what) => Object.keys(openers).map((by): [string, string] => [what, by]))
 
-test.each(ways)('%s, by %s, is refused with user, host, port and database', async (what, by) => {
+test.each(ways)('%s, opened with %s, is refused with user, host, port and database', async (what, by) => {
   const [state, change] = refused[what]!
   const url = changed(fresh.url, change)
   const { hostname, port, username, pathname } = new URL(url)
-  const error = await caught(LoginRefusedError, opened[by]!(url))
+  const error = await caught(LoginRefusedError, openers[by]!(url))
   expect(error).toMatchObject({ code: 'LOGIN_REFUSED', sqlstate: state, retryable: false })
   expect(error.hint).toContain(`${hostname}:${port}`)
   expect(error.hint).toContain(`as user "${username}", database "${pathname.slice(1)}"`)
   expect(inspect(error, { depth: 0 })).not.toContain('open-sesame')
 })
 
-test.each(['127.0.0.1:1', 'no-such-host.invalid'])('a server that is not there (%s) is told', async (host) => {
-  const error = await caught(DatabaseUnreachableError, Holdfast.open({ url: `postgres://user:open-sesame@${host}/x` }))
-  expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', retryable: true })
-  expect(error.message).not.toContain('open-sesame')
-})
+test.each(['127.0.0.1:1', 'no-such-host.invalid'])(
+  'a server that cannot be reached (%s) throws DatabaseUnreachableError',
+  async (host) => {
+    const error = await caught(
+      DatabaseUnreachableError,
+      Holdfast.open({ url: `postgres://user:open-sesame@${host}/x` }),
+    )
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', retryable: true })
+    expect(error.message).not.toContain('open-sesame')
+  },
+)
 
-test('a role without rights is told what to do, and no session stays', async () => {
+test('a role without rights gets a hint, and no session is left', async () => {
   const { url } = await roleUrl(fresh.url)
   const error = await caught(PermissionError, Holdfast.open({ url }))
   expect(error).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false })
@@ -130,14 +136,14 @@ test('a role without rights is told what to do, and no session stays', async () 
   })
 })
 
-test('a role with too few connections is told so', async () => {
+test('a role with too few connections throws TooManyConnectionsError', async () => {
   const { url } = await roleUrl(fresh.url, 'connection limit 1')
   const error = await caught(TooManyConnectionsError, Holdfast.open({ url }))
   expect(error).toMatchObject({ code: 'TOO_MANY_CONNECTIONS', retryable: true })
   expect(error.message).toContain('too many connections for role')
 })
 
-test('a database that takes no writes is told', async () => {
+test('a read-only database throws ReadOnlyError', async () => {
   const url = await databaseUrl()
   await sql(url, `alter database ${new URL(url).pathname.slice(1)} set default_transaction_read_only = on`)
   expect(await caught(ReadOnlyError, Holdfast.open({ url }))).toMatchObject({ code: 'READ_ONLY', retryable: true })
@@ -157,25 +163,28 @@ describe('default_transaction_read_only', () => {
     (['required', 'none'] as const).map((anchor) => [where, anchor] as const),
   )
 
-  test.each(ways)('of %s is named, with what changes it (anchor: %s)', async (where, anchor) => {
-    const url = await databaseUrl()
-    const [set, origin] = by[where]!
-    const { url: ours, role } = await roleUrl(url, 'superuser')
-    await sql(url, `alter ${set(role, new URL(url).pathname.slice(1))} set default_transaction_read_only = on`)
-    const open = async () => {
-      const holdfast = await Holdfast.open({ url: ours, anchor })
-      await holdfast.leases.tryAcquire('name').finally(() => holdfast.close())
-    }
-    const error = await caught(ReadOnlyError, open())
-    expect(error).toMatchObject({ code: 'READ_ONLY', reason: 'setting', retryable: true })
-    expect(error.message).toBe(`The database is read-only: default_transaction_read_only is on, ${origin}`)
-    // The way out works as it is written.
-    const [, change] = /run `(.*)`/.exec(error.hint!)!
-    await sql(ours, change!)
-    await open()
-  })
+  test.each(ways)(
+    'default_transaction_read_only of %s is named, with the statement that changes it (anchor: %s)',
+    async (where, anchor) => {
+      const url = await databaseUrl()
+      const [set, origin] = by[where]!
+      const { url: ownUrl, role } = await roleUrl(url, 'superuser')
+      await sql(url, `alter ${set(role, new URL(url).pathname.slice(1))} set default_transaction_read_only = on`)
+      const open = async () => {
+        const holdfast = await Holdfast.open({ url: ownUrl, anchor })
+        await holdfast.leases.tryAcquire('name').finally(() => holdfast.close())
+      }
+      const error = await caught(ReadOnlyError, open())
+      expect(error).toMatchObject({ code: 'READ_ONLY', reason: 'setting', retryable: true })
+      expect(error.message).toBe(`The database is read-only: default_transaction_read_only is on, ${origin}`)
+      // The statement in the hint works as it is written.
+      const [, change] = /run `(.*)`/.exec(error.hint!)!
+      await sql(ownUrl, change!)
+      await open()
+    },
+  )
 
-  test('that the connection asks for is named', async () => {
+  test('default_transaction_read_only in the URL is named', async () => {
     const url = `${await databaseUrl()}?options=-c%20default_transaction_read_only%3Don`
     const error = await caught(ReadOnlyError, Holdfast.open({ url }))
     expect(error).toMatchObject({ reason: 'setting' })
@@ -184,15 +193,15 @@ describe('default_transaction_read_only', () => {
   })
 })
 
-test('twenty instances share a pool, and Node.js warns of nothing', async () => {
+test('twenty instances share a pool without a warning from Node.js', async () => {
   const pool = sqlPool({ connectionString: fresh.url, max: 5 })
   const warnings: Error[] = []
-  const hear = (warning: Error) => warnings.push(warning)
-  process.on('warning', hear)
+  const onWarning = (warning: Error) => warnings.push(warning)
+  process.on('warning', onWarning)
   const instances = await Promise.all(Array.from({ length: 20 }, () => open({ pool, anchor: 'none' })))
-  // A warning is told in the next turn.
+  // Node.js emits a warning in the next turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve))
-  process.off('warning', hear)
+  process.off('warning', onWarning)
   expect(warnings).toEqual([])
   await Promise.all(instances.slice(1).map((instance) => instance.close()))
   expect(pool.listenerCount('acquire')).toBe(1)
@@ -200,16 +209,16 @@ test('twenty instances share a pool, and Node.js warns of nothing', async () => 
   expect(pool.listenerCount('acquire')).toBe(0)
 })
 
-test('a schema with a name of 63 bytes is served, and the driver complains of nothing', async () => {
+test('a schema with a name of 63 bytes works, and the driver prints no error', async () => {
   const url = await databaseUrl()
-  const complain = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const consoleError = vi.spyOn(console, 'error').mockImplementation(() => {})
   const instance = await open({ url, schema: 'x'.repeat(63) })
   await instance.locks.with('name', () => {})
-  expect(complain.mock.calls).toEqual([])
-  complain.mockRestore()
+  expect(consoleError.mock.calls).toEqual([])
+  consoleError.mockRestore()
 })
 
-test('a directUrl to another database is found out', async () => {
+test('a directUrl to another database is refused', async () => {
   const error = await caught(
     SessionLocksUnavailableError,
     Holdfast.open({ url: fresh.url, directUrl: await databaseUrl() }),
@@ -217,12 +226,12 @@ test('a directUrl to another database is found out', async () => {
   expect(error).toMatchObject({ reason: 'other-database', code: 'SESSION_LOCKS_UNAVAILABLE' })
 })
 
-test('a directUrl to the same database serves', async () => {
+test('a directUrl to the same database is accepted', async () => {
   const instance = await open({ url: fresh.url, directUrl: fresh.url })
   await instance.locks.with('direct', () => {})
 })
 
-test('an expiry with a fraction of a millisecond serves', async () => {
+test('an expiry with a fraction of a millisecond is accepted', async () => {
   const instance = await open({ url: fresh.url, expiry: '2.5005s' })
   const [row] = await sql(fresh.url, 'select expiry_ms, refused_settings from holdfast.instance where id = $1', [
     instance.id,
@@ -230,7 +239,7 @@ test('an expiry with a fraction of a millisecond serves', async () => {
   expect(row).toMatchObject({ expiry_ms: 2501 })
 })
 
-test('closing twice is harmless, and nothing of it stays in the database', async () => {
+test('closing twice is harmless, and leaves nothing in the database', async () => {
   const url = await databaseUrl()
   const instance = await open({ url })
   await instance.locks.acquire('held at the end')

@@ -1,4 +1,4 @@
-// Every statement of every .sql file is understood by every PostgreSQL that is at hand.
+// Tests that every available PostgreSQL can prepare every statement of every .sql file.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Logger, runMigrations } from 'graphile-worker'
@@ -21,14 +21,16 @@ const statements = readdirSync(source, { recursive: true, encoding: 'utf8' })
     })),
   )
 
-/** What statements read that is not made by migrations: the tables of the company in the demo, and of those whose jobs are imported. */
+/**
+ * Tables of the company in the demo, which the migrations do not create. The tables of other job libraries are created below.
+ */
 const { text: tables } = statements.find(({ label }) => label === 'demo/company/company.sql tables')!
 
-/** Only these can be prepared; a utility statement is parsed when it is run. */
+/** Only these statements can be prepared. PostgreSQL parses a utility statement when the statement runs. */
 const preparable = /^(select|insert|update|delete|with|merge|values)\b/
 
-/** What the server says against the statements; nothing when all is well. */
-async function complaints(url: string): Promise<string[]> {
+/** Returns the errors of the server for statements that it cannot prepare. */
+async function prepareErrors(url: string): Promise<string[]> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {
@@ -51,16 +53,16 @@ async function complaints(url: string): Promise<string[]> {
   }
 }
 
-test('there are statements, each a sentence of lower case', () => {
+test('there are more than 20 statements, and each starts with a lower-case word', () => {
   expect(statements.length).toBeGreaterThan(20)
   for (const { label, text } of statements) expect(text, label).toMatch(/^[a-z]/)
 })
 
-test('JSON goes in as text, which all drivers understand alike', () => {
+test('no statement casts a parameter to json, because drivers encode JSON differently', () => {
   for (const { label, text } of statements) expect(text, label).not.toMatch(/\$\d+::json/)
 })
 
-test('every name is used once in its file', () => {
+test('each statement name is used once per file', () => {
   for (const file of readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.sql'),
   )) {
@@ -69,14 +71,14 @@ test('every name is used once in its file', () => {
   }
 })
 
-test('the server of this run prepares them all', async () => {
+test('the server of this run prepares every statement', async () => {
   expect(inject('adminUrl')).toBeTruthy()
-  expect(await complaints(await databaseUrl())).toEqual(['it can fail'])
+  expect(await prepareErrors(await databaseUrl())).toEqual(['it can fail'])
 })
 
-test.skipIf(!existsSync(debian15))('PostgreSQL 15 prepares them all', async () => {
+test.skipIf(!existsSync(debian15))('PostgreSQL 15 prepares every statement', async () => {
   await using server = await startEmbedded({ binDir: debian15, settings: { fsync: 'off' } })
   const database = openPgPool({ connectionString: server.url })
   await migrate(database, 'holdfast').finally(() => database.close())
-  expect(await complaints(server.url)).toEqual(['it can fail'])
+  expect(await prepareErrors(server.url)).toEqual(['it can fail'])
 })

@@ -31,7 +31,7 @@ test('a pool whose prepared statements are dropped by other code still works', a
   expect((await pool.query('select from holdfast.job')).rowCount).toBe(2)
 })
 
-test('nothing is prepared where a pooler may be in between', async () => {
+test('no statement is prepared if a pooler may be in between', async () => {
   const url = await databaseUrl()
   for (const options of [{ anchor: 'none' }, { directUrl: url }] as const) {
     const { pool, prepared } = await poolOf(url)

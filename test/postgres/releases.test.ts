@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { expect, type TestContext, test } from 'vitest'
 import { allMigrations } from '../../src/postgres/index.js'
 
-// The rules of docs/operating/upgrades.md for those who change the schema, against what was released: the tags of this repository.
+// Checks the rules of docs/operating/upgrades.md for changes of the schema against the released versions: the tags of this
+// repository.
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 function git(...args: string[]): string {
@@ -17,7 +18,7 @@ function linesOf(...args: string[]): string[] {
       .split('\n')
       .filter((line) => line !== '')
   } catch {
-    return [] // Not a repository: then nothing is known of releases.
+    return [] // Not a repository, so no release is known.
   }
 }
 
@@ -26,7 +27,7 @@ const isOfTables = (path: string) => /^src\/(postgres\/migrations\/\d+-[^/]+\.sq
 const isOfFunctions = (path: string) => /^src\/([^/]+\/functions\.sql|postgres\/planner-settings\.ts)$/.test(path)
 const revisionFile = 'src/postgres/schema-rooms.ts'
 
-/** Files of a release, or of this checkout, by their path. */
+/** Files of a release or of this checkout, by path. */
 type Files = ReadonlyMap<string, string>
 const releasedFiles = (release: string, is: (path: string) => boolean): Files =>
   new Map(
@@ -43,7 +44,7 @@ const filesHere = (is: (path: string) => boolean): Files =>
 
 const revisionIn = (text: string) => Number(/^export const functionsRevision = (\d+)$/m.exec(text)![1])
 
-/** Name, parameters and result of each function: what stands before "language". */
+/** Returns the name, parameters and result of each function: the text before "language". */
 function headsOf(files: Files): Set<string> {
   const heads = [...files.values()].flatMap(
     (text) => text.match(/^create or replace function .*?(?=\n {2}language)/gms) ?? [],
@@ -54,7 +55,7 @@ function headsOf(files: Files): Set<string> {
 const differs = (one: Files, other: Files) =>
   one.size !== other.size || [...one].some(([path, text]) => other.get(path) !== text)
 
-/** The last release; where there is none, the test passes and says so. */
+/** Returns the last release. Without a release, the test passes with an annotation. */
 async function lastRelease(annotate: TestContext['annotate']): Promise<string | undefined> {
   const release = releases.at(-1)
   if (release === undefined) await annotate('There is no release yet: nothing to compare with.')
@@ -67,7 +68,7 @@ test('released tables are changed by new migrations only', async ({ annotate }) 
   const here = filesHere(isOfTables)
   const released = releasedFiles(release, isOfTables)
   for (const [path, text] of released) expect(here.get(path), path).toBe(text)
-  // Tables of a new room come by a migration, too: databases of before have the baseline already.
+  // The tables of a new room need a migration too, because existing databases already have the baseline.
   const added = [...here.keys()].filter((path) => path.endsWith('/schema.sql') && !released.has(path))
   expect(added).toEqual([])
 })

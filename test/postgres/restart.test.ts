@@ -1,4 +1,5 @@
-// A server that crashes and comes back: everything is declared lost, everybody comes back by himself, fences grow.
+// Tests a server that crashes and comes back: everything is declared lost, each instance reconnects on its own, and fences
+// grow.
 
 import { expect, test } from 'vitest'
 import { DatabaseUnreachableError, LockLostError } from '../../src/index.js'
@@ -7,39 +8,44 @@ import { open } from '../setup/instances.js'
 import { untilWaiting } from '../setup/locking.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 
-test.each(['immediate', 'fast'] as const)('%s', async (mode) => {
-  const server = await ownServer()
-  const url = await ownDatabase(server)
-  const [a, b] = [await open({ url }), await open({ url })]
-  const held = await a.locks.acquire('held')
-  const { signal } = held
-  const waiting = b.locks.acquire('held')
-  await untilWaiting(url, held.keys[0]!)
-  const fences = await Promise.all(Array.from({ length: 100 }, (_, at) => b.locks.with(`${at}`, ({ fence }) => fence)))
+test.each(['immediate', 'fast'] as const)(
+  'instances lose their locks after a restart in mode %s, reconnect, and get larger fences',
+  async (mode) => {
+    const server = await ownServer()
+    const url = await ownDatabase(server)
+    const [a, b] = [await open({ url }), await open({ url })]
+    const held = await a.locks.acquire('held')
+    const { signal } = held
+    const waiting = b.locks.acquire('held')
+    await untilWaiting(url, held.keys[0]!)
+    const fences = await Promise.all(
+      Array.from({ length: 100 }, (_, at) => b.locks.with(`${at}`, ({ fence }) => fence)),
+    )
 
-  await server.restart(mode)
+    await server.restart(mode)
 
-  await until('the loss is told', () => signal.aborted)
-  expect(signal.reason).toBeInstanceOf(LockLostError)
-  expect(signal.reason.cause).toBeInstanceOf(DatabaseUnreachableError)
-  expect(held.held).toBe(false)
-  await using lock = await waiting
-  expect(lock.fence).toBeGreaterThan(Math.max(held.fence, ...fences))
-  expect(await a.locks.tryAcquire('held', { wait: '1s' })).toBeNull()
-  await until('both live again', async () => {
-    // Not by their count of lives: the crash may have forgotten the rows of the first.
-    const rows = await sql(url, 'select from holdfast.instance where epoch_since > pg_postmaster_start_time()')
-    return rows.length === 2
-  })
-})
+    await until('the loss is reported', () => signal.aborted)
+    expect(signal.reason).toBeInstanceOf(LockLostError)
+    expect(signal.reason.cause).toBeInstanceOf(DatabaseUnreachableError)
+    expect(held.held).toBe(false)
+    await using lock = await waiting
+    expect(lock.fence).toBeGreaterThan(Math.max(held.fence, ...fences))
+    expect(await a.locks.tryAcquire('held', { wait: '1s' })).toBeNull()
+    await until('both instances have reconnected', async () => {
+      // The number of reconnects does not show this, because the crash may have lost the rows of the first epochs.
+      const rows = await sql(url, 'select from holdfast.instance where epoch_since > pg_postmaster_start_time()')
+      return rows.length === 2
+    })
+  },
+)
 
-test('while the server is away, who would not wait is told, and who waits may give up', async () => {
+test('tryAcquire throws while the server is down, and a waiting acquire can be aborted', async () => {
   const server = await ownServer()
   const instance = await open({ url: await ownDatabase(server) })
   const lock = await instance.locks.acquire('held')
   const { signal } = lock
   await server.stop('immediate')
-  await until('the loss is told', () => signal.aborted)
+  await until('the loss is reported', () => signal.aborted)
   await caught(DatabaseUnreachableError, instance.locks.tryAcquire('name'))
   const controller = new AbortController()
   const waiting = instance.locks.acquire('name', { signal: controller.signal })
@@ -51,13 +57,13 @@ test('while the server is away, who would not wait is told, and who waits may gi
   await instance.close()
 })
 
-/** What the generation is, once it is noticed. */
+/** Returns the generation, and notices a new one. */
 async function generation(url: string): Promise<number> {
   const [row] = await sql<{ generation: number }>(url, 'select holdfast.generation() as generation')
   return row!.generation
 }
 
-test('a crash of one process of the server begins a generation, and repeats no fence', async () => {
+test('a crash of one process of the server begins a generation and repeats no fence', async () => {
   const server = await ownServer()
   const url = await ownDatabase(server)
   const instance = await open({ url, expiry: '2s' })
@@ -70,12 +76,12 @@ test('a crash of one process of the server begins a generation, and repeats no f
   process.kill(pid, 'SIGKILL')
   await until('the generation is noticed', async () => (await generation(url).catch(() => 0)) > before)
   expect(await generation(url)).toBe(before + 1)
-  // The postmaster has survived it.
+  // The postmaster has survived the crash.
   expect(await startedAt()).toEqual(started)
   expect(await instance.locks.with('name', { wait: '20s' }, ({ fence }) => fence)).toBeGreaterThan(last)
 })
 
-test('resets of statistics begin no generation: presence goes on, and grants do not wait', async () => {
+test('a reset of statistics begins no generation: presence continues, and grants do not wait', async () => {
   const server = await ownServer()
   const url = await ownDatabase(server)
   const [anchored, without] = [await open({ url }), await open({ url, anchor: 'none' })]
@@ -83,7 +89,7 @@ test('resets of statistics begin no generation: presence goes on, and grants do 
   const held = await anchored.locks.acquire('held')
   const lost: unknown[] = []
   without.on('instance.lost', (event) => lost.push(event))
-  // With a permit it is present.
+  // The permit makes the instance present.
   await without.limits.with('limit', { max: 1 }, async () => {
     const [{ version }] = (await sql<{ version: number }>(
       url,

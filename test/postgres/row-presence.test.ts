@@ -1,4 +1,4 @@
-// Presence by row: what an instance without an anchor is known to live by.
+// Tests presence by a row: how an instance without an anchor shows that it is alive.
 
 import { expect, onTestFinished, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
@@ -47,76 +47,76 @@ async function instancesOf(url: string): Promise<readonly FleetInstance[]> {
   }
 }
 
-const lost = (life: { onLoss(listener: (reason: Error) => void): unknown }) =>
+const lost = (epoch: { onLoss(listener: (reason: Error) => void): unknown }) =>
   new Promise<{ reason: Error; at: number }>((resolve) =>
-    life.onLoss((reason) => resolve({ reason, at: performance.now() })),
+    epoch.onLoss((reason) => resolve({ reason, at: performance.now() })),
   )
 
-test('asleep, it costs nothing: no row, no statement', async () => {
+test('an instance without an anchor has no row while it needs no presence', async () => {
   const url = await databaseUrl()
   const instance = await open({ url, anchor: 'none' })
   await instance.leases.with('name', () => {})
   expect(await rowsOf(url)).toEqual([])
 })
 
-test('present by its row, renewed, gone when it closes', async () => {
+test('a presence has a row that is renewed, and that is deleted on close', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
   expect(presence.epoch).toBeUndefined()
-  const [life, same] = await Promise.all([presence.whenPresent(), presence.whenPresent()])
-  expect(same).toBe(life)
-  expect(presence.epoch).toBe(life)
-  expect(await isPresent(url, life.number)).toBe(true)
-  expect(await isPresent(url, life.number + 1)).toBe(false)
+  const [epoch, same] = await Promise.all([presence.whenPresent(), presence.whenPresent()])
+  expect(same).toBe(epoch)
+  expect(presence.epoch).toBe(epoch)
+  expect(await isPresent(url, epoch.number)).toBe(true)
+  expect(await isPresent(url, epoch.number + 1)).toBe(false)
   const [row] = await rowsOf(url)
-  await until('it is renewed', async () => (await rowsOf(url))[0]!.expires_at! > row!.expires_at!)
-  await stays('trusted beyond its expiry', () => life.trusted, 1.2 * expiryMs)
-  expect(await isPresent(url, life.number)).toBe(true)
+  await until('the row is renewed', async () => (await rowsOf(url))[0]!.expires_at! > row!.expires_at!)
+  await stays('the epoch is trusted beyond its expiry', () => epoch.trusted, 1.2 * expiryMs)
+  expect(await isPresent(url, epoch.number)).toBe(true)
   const [seen] = await instancesOf(url)
   expect(seen).toMatchObject({ id: presence.instanceId, alive: true, pid: null, pooler: 'any', osPid: process.pid })
   await presence.close()
-  expect(life.trusted).toBe(false)
-  expect(await isPresent(url, life.number)).toBe(false)
+  expect(epoch.trusted).toBe(false)
+  expect(await isPresent(url, epoch.number)).toBe(false)
   expect(await rowsOf(url)).toEqual([])
   await caught(ClosedError, presence.whenPresent())
 })
 
-test('its row deleted: lost at the next renewal, and it comes back with a new number', async () => {
+test('a presence whose row is deleted is lost at the next renewal, and comes back with a new number', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
-  const life = await presence.whenPresent()
-  const isOver = lost(life)
+  const epoch = await presence.whenPresent()
+  const isOver = lost(epoch)
   await sql(url, 'delete from holdfast.instance')
   const { reason } = await within(15_000, 'The loss', isOver)
   expect(reason.message).toBe('The presence of this instance has expired, or the server has restarted')
-  expect([life.trusted, life.loss, presence.epoch]).toEqual([false, reason, undefined])
-  const next = await within(5_000, 'The next life', presence.whenPresent())
-  expect(next.number).not.toBe(life.number)
-  expect(await isPresent(url, life.number)).toBe(false)
+  expect([epoch.trusted, epoch.loss, presence.epoch]).toEqual([false, reason, undefined])
+  const next = await within(5_000, 'The next epoch', presence.whenPresent())
+  expect(next.number).not.toBe(epoch.number)
+  expect(await isPresent(url, epoch.number)).toBe(false)
   expect(await isPresent(url, next.number)).toBe(true)
 })
 
-test('a renewal that comes too late is none', async () => {
+test('a presence whose row has expired is lost at the next renewal', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
-  const life = await presence.whenPresent()
-  const isOver = lost(life)
+  const epoch = await presence.whenPresent()
+  const isOver = lost(epoch)
   await sql(url, 'update holdfast.instance set expires_at = clock_timestamp()')
-  expect(await isPresent(url, life.number)).toBe(false)
+  expect(await isPresent(url, epoch.number)).toBe(false)
   expect((await instancesOf(url))[0]).toMatchObject({ alive: false })
   await within(15_000, 'The loss', isOver)
 })
 
 for (const direction of ['to-server', 'to-client'] as const) {
-  test(`silence ${direction}: lost before the row expires, and it comes back`, async () => {
+  test(`a presence is lost before its row expires during silence ${direction}, and comes back afterwards`, async () => {
     const url = await databaseUrl()
     const proxy = await SilentProxy.before(url)
     onTestFinished(() => proxy.close())
     const { presence } = presenceAt(proxy.through(url))
-    const life = await presence.whenPresent()
-    const isOver = lost(life)
+    const epoch = await presence.whenPresent()
+    const isOver = lost(epoch)
     const session = await sqlSession(url)
-    // New connections are as silent as the old ones.
+    // New connections are silent too.
     proxy.onConnection = (link) => link.silence(direction)
     proxy.silence(direction)
     const askedAt = performance.now()
@@ -124,28 +124,28 @@ for (const direction of ['to-server', 'to-client'] as const) {
       'select (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as left from holdfast.instance',
     )
     const { reason, at } = await within(15_000, 'The loss', isOver)
-    // By the clocks: to ask the database only now may be too late.
+    // Compares measured times, because a query at this moment may be too late.
     expect(at - askedAt).toBeLessThan(rows[0]!.left)
     expect(reason).toBeInstanceOf(DatabaseUnreachableError)
     expect(reason.message).toMatch(/^No renewal has succeeded for .*, so the presence may expire at any moment$/)
-    await until('the row expires', async () => !(await isPresent(url, life.number)))
+    await until('the row expires', async () => !(await isPresent(url, epoch.number)))
     proxy.onConnection = () => {}
-    const next = await within(15_000, 'The next life', presence.whenPresent())
-    expect(next.number).not.toBe(life.number)
+    const next = await within(15_000, 'The next epoch', presence.whenPresent())
+    expect(next.number).not.toBe(epoch.number)
   })
 }
 
-test('a blocked event loop: the first look after it says no', async () => {
+test('a presence is not trusted after the event loop was blocked for longer than its expiry', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
-  const life = await presence.whenPresent()
+  const epoch = await presence.whenPresent()
   const from = performance.now()
   while (performance.now() - from < expiryMs) Math.sqrt(2)
-  expect(life.trusted).toBe(false)
+  expect(epoch.trusted).toBe(false)
   expect(presence.epoch).toBeUndefined()
 })
 
-test('a wait for a life ends with its signal; closing ends it, and leaves no row and no timer', async () => {
+test('a wait for a presence ends with its signal, and with the close', async () => {
   const url = await databaseUrl()
   await sql(url, 'alter table holdfast.instance rename to away')
   const { presence } = presenceAt(url)
@@ -155,11 +155,11 @@ test('a wait for a life ends with its signal; closing ends it, and leaves no row
   abort.abort(reason)
   await expect(waiting).rejects.toBe(reason)
   const other = presence.whenPresent().catch((error) => error)
-  await within(5_000, 'Closing', presence.close())
+  await within(5_000, 'Closing the presence', presence.close())
   expect(await other).toBeInstanceOf(ClosedError)
 })
 
-test('closing while it waits out the grace of a restart leaves no row and no timer behind', async () => {
+test('a close during the grace period of a restart leaves no row and no timer behind', async () => {
   const url = await databaseUrl()
   await sql(
     url,
@@ -171,25 +171,25 @@ test('closing while it waits out the grace of a restart leaves no row and no tim
   const before = timers()
   const { presence, close } = presenceAt(url)
   const waiting = presence.whenPresent().catch((error) => error)
-  await until('it is recorded', async () => (await rowsOf(url)).length === 2)
-  await within(5_000, 'Closing', presence.close())
+  await until('the instance is recorded', async () => (await rowsOf(url)).length === 2)
+  await within(5_000, 'Closing the presence', presence.close())
   expect(await waiting).toBeInstanceOf(ClosedError)
   expect((await rowsOf(url)).map(({ id }) => id)).toEqual(['frozen'])
-  // Idle connections have timers of their own.
+  // Idle connections have their own timers.
   await close()
   expect(timers() - before).toBeLessThanOrEqual(0)
 })
 
-test('a restart of the server ends a life', { timeout: 60_000 }, async () => {
+test('a presence is lost when the server restarts, and comes back with a new number', { timeout: 60_000 }, async () => {
   const server = await ownServer()
   const url = await ownDatabase(server)
   const { presence } = presenceAt(url)
-  const life = await presence.whenPresent()
-  const isOver = lost(life)
+  const epoch = await presence.whenPresent()
+  const isOver = lost(epoch)
   await server.restart('immediate')
   await within(15_000, 'The loss', isOver)
-  const next = await within(15_000, 'The next life', presence.whenPresent())
-  expect(next.number).not.toBe(life.number)
-  expect(await isPresent(url, life.number)).toBe(false)
+  const next = await within(15_000, 'The next epoch', presence.whenPresent())
+  expect(next.number).not.toBe(epoch.number)
+  expect(await isPresent(url, epoch.number)).toBe(false)
   expect(await isPresent(url, next.number)).toBe(true)
 })

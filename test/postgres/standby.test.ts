@@ -1,5 +1,5 @@
-// A real replica: refused as long as it is one, and after its promotion a server whose fences are larger than all that
-// the old primary gave out, replicated or not.
+// Tests a real replica. It is refused while it is a replica. After its promotion its fences are larger than all fences that the
+// old primary has granted, replicated or not.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Holdfast, ReadOnlyError, SessionLocksUnavailableError } from '../../src/index.js'
 import { examineDatabase, isGone } from '../doctor/fixture.js'
@@ -28,19 +28,19 @@ afterAll(async () => {
   await pair?.stop()
 })
 
-test('is refused: its locks are seen by nobody else', async () => {
+test('a replica is refused, because no other session sees its locks', async () => {
   expect(await sql(standbyUrl, 'select pg_is_in_recovery() as replica')).toEqual([{ replica: true }])
   const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url: standbyUrl }))
   expect(error).toMatchObject({ reason: 'read-replica', code: 'SESSION_LOCKS_UNAVAILABLE' })
   expect(error.hint).toContain('primary')
   expect((await examineDatabase(standbyUrl)).findings[0]).toMatchObject({ id: 'read-replica', severity: 'wrong' })
-  // What mends it is to connect to the primary.
+  // The fix is to connect to the primary.
   await isGone(primaryUrl, 'read-replica')
   const direct = Holdfast.open({ url: primaryUrl, directUrl: standbyUrl })
   expect(await caught(SessionLocksUnavailableError, direct)).toMatchObject({ reason: 'read-replica' })
 })
 
-test('is named as the reason why a write is refused, and told from default_transaction_read_only', async () => {
+test('a replica is named as the reason for a refused write, unlike default_transaction_read_only', async () => {
   const instance = await open({ url: standbyUrl, anchor: 'none' })
   const error = await caught(ReadOnlyError, instance.leases.tryAcquire('name'))
   expect(error).toMatchObject({ code: 'READ_ONLY', reason: 'standby', retryable: true })
@@ -48,12 +48,12 @@ test('is named as the reason why a write is refused, and told from default_trans
   expect(error.hint).toContain('failover')
 })
 
-test('a pool that leads to the replica, while the anchor leads to the primary, is refused', async () => {
+test('a pool to the replica is refused if the anchor connects to the primary', async () => {
   const mixed = Holdfast.open({ url: standbyUrl, directUrl: primaryUrl })
   expect(await caught(SessionLocksUnavailableError, mixed)).toMatchObject({ reason: 'other-database' })
 })
 
-test('after its promotion fences are larger than those it never heard of', async () => {
+test('a promoted replica grants larger fences than those that it never received', async () => {
   const before = await open({ url: primaryUrl })
   const replicated = await before.locks.with('name', ({ fence }) => fence)
   await catchUp(pair)

@@ -1,5 +1,5 @@
-// A process whose connections are all terminated by an administrator goes on. It is a process of its own, because the
-// test runner would catch what must not be thrown.
+// Tests that a process continues after an administrator has terminated all its connections. The test uses a separate process,
+// because the test runner would catch an uncaught error.
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -11,16 +11,16 @@ import { typescript } from '../setup/typescript.js'
 
 const program = fileURLToPath(new URL('../setup/survivor.ts', import.meta.url))
 
-test('idle, parked and anchored connections may all be ended, twice', async () => {
+test('a process survives the end of its idle, waiting and anchor connections, twice', async () => {
   const url = await databaseUrl()
   const child = spawn(process.execPath, [...typescript, program, url], { stdio: ['pipe', 'pipe', 'pipe'] })
   onTestFinished(() => {
     child.kill('SIGKILL')
   })
-  const complaints: string[] = []
-  createInterface({ input: child.stderr }).on('line', (line) => complaints.push(line))
+  const stderrLines: string[] = []
+  createInterface({ input: child.stderr }).on('line', (line) => stderrLines.push(line))
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const next = async () => (await lines.next()).value ?? `ended: ${complaints.join('\n')}`
+  const next = async () => (await lines.next()).value ?? `ended: ${stderrLines.join('\n')}`
 
   expect(await next()).toBe('ready')
   for (let i = 0; i < 2; i++) {
@@ -32,17 +32,17 @@ test('idle, parked and anchored connections may all be ended, twice', async () =
     child.stdin.write('are you there?\n')
     expect(await next()).toBe('alive')
   }
-  expect(complaints).toEqual([])
+  expect(stderrLines).toEqual([])
 })
 
-test('connections may be ended in the very moment of closing', async () => {
+test('an instance can close while its connections are terminated', async () => {
   const url = await databaseUrl()
   const admin = await sqlSession(url)
   const endAll =
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()'
   for (let i = 0; i < 15; i++) {
     const instance = await Holdfast.open({ url })
-    // An error that nobody hears would fail the whole run.
+    // An error without a listener would fail the whole test run.
     await Promise.all([instance.close(), admin.query(endAll), admin.query(endAll)])
   }
 })

@@ -8,8 +8,8 @@ afterEach(() => {
 
 const dead = 2_147_483_647
 
-/** More than a piece of what nobody comes back to, and beside it what is young. */
-async function leftBehind(url: string): Promise<void> {
+/** Inserts more old rows than one sweep deletes, and a few young rows. */
+async function insertOldRows(url: string): Promise<void> {
   await sql(
     url,
     `
@@ -38,29 +38,29 @@ const left = async (url: string) =>
      union all select 'member' from holdfast.share_member where session = ${dead}`,
   )
 
-describe('what nobody comes back to', () => {
-  test('is swept by an instance with an anchor, piece after piece', async () => {
+describe('old rows', () => {
+  test('old rows are swept by an instance with an anchor, batch after batch', async () => {
     const url = await databaseUrl()
-    await leftBehind(url)
+    await insertOldRows(url)
     const instance = await open({ url })
-    await until('all is swept but what is young', async () => (await left(url)).length === 3)
+    await until('all rows except the young ones are swept', async () => (await left(url)).length === 3)
     expect(await left(url)).toEqual([{ what: 'name' }, { what: 'guarded' }, { what: 'election' }])
     await instance.locks.with('works', () => {})
   })
 
-  test('is swept by an instance without an anchor', async () => {
+  test('old rows are swept by an instance without an anchor', async () => {
     const url = await databaseUrl()
-    await leftBehind(url)
-    // The hour in which it sweeps begins at once.
+    await insertOldRows(url)
+    // Makes the hourly sweep start immediately.
     vi.spyOn(Math, 'random').mockReturnValue(0)
     const instance = await open({ url, anchor: 'none', expiry: '2s' })
     vi.restoreAllMocks()
-    await instance.limits.with('so that it is present', { max: 1 }, () =>
-      until('all is swept but what is young', async () => (await left(url)).length === 3),
+    await instance.limits.with('presence', { max: 1 }, () =>
+      until('all rows except the young ones are swept', async () => (await left(url)).length === 3),
     )
   })
 
-  test('stays while somebody lives who is meant', async () => {
+  test('the rows of a living leader, candidate or member are not swept', async () => {
     const url = await databaseUrl()
     const leader = await open({ url })
     const campaign = leader.elections.campaign(
@@ -70,7 +70,7 @@ describe('what nobody comes back to', () => {
         preferred: true,
       },
     )
-    await until('it leads', () => campaign.leads)
+    await until('the leader leads', () => campaign.leads)
     leader.shares.assign(
       'long',
       ['one'],
@@ -83,16 +83,16 @@ describe('what nobody comes back to', () => {
          union all select 'candidate' from holdfast.candidate
          union all select 'member' from holdfast.share_member`,
       )
-    await until('it has told all', async () => (await rows()).length === 3)
+    await until('the election, the candidate and the member are recorded', async () => (await rows()).length === 3)
     await sql(url, "update holdfast.election set since = now() - interval '90 days'")
-    await leftBehind(url)
+    await insertOldRows(url)
     await open({ url })
-    await until('the rest is swept', async () => (await left(url)).length === 3)
+    await until('the old rows are swept', async () => (await left(url)).length === 3)
     expect(await rows()).toHaveLength(3)
   })
 })
 
-test('a fence that guards does not age', async () => {
+test('a fence guard that is used does not age', async () => {
   const url = await databaseUrl()
   await sql(url, 'insert into holdfast.fence_guard (key, fence, used_on) values (7, 1, current_date - 40)')
   await sql(url, 'select holdfast.guard_key(7, 2)')
@@ -104,7 +104,7 @@ test('a fence that guards does not age', async () => {
   ).toEqual([{ fence: 2, today: true }])
 })
 
-test('names that were leased are swept as fast as they come', async () => {
+test('expired leases are swept while other leases are acquired', async () => {
   const url = await databaseUrl()
   await sql(
     url,
@@ -114,7 +114,7 @@ test('names that were leased are swept as fast as they come', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(0)
   const { leases } = await open({ url })
   vi.restoreAllMocks()
-  await until('all are swept', async () => {
+  await until('all expired leases are swept', async () => {
     await leases.with('used', () => {})
     return (await sql(url, "select from holdfast.lease where instance = 'gone'")).length === 0
   })

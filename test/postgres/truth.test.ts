@@ -1,5 +1,5 @@
-// The truth test: where session locks cannot be trusted, opening says why. What cannot be had here is imitated on a
-// real server by functions that take the place of PostgreSQL's own in one database.
+// Tests the proof of session locks: if session locks cannot be trusted, opening reports the reason. Servers that are not
+// available here are imitated: in one database, functions replace those of PostgreSQL.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError, UsageError } from '../../src/index.js'
 import { type Executor, loadStatements, openPgPool, Session, type SessionStatements } from '../../src/postgres/index.js'
@@ -14,7 +14,9 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-/** A database in which `functions` answer instead of those of the server, which are then called `real_…`. */
+/**
+ * Creates a database in which `functions` replace those of the server. The functions of the server are renamed to `real_…`.
+ */
 async function imitation(...functions: string[]): Promise<string> {
   const url = await databaseUrl()
   for (const one of functions) {
@@ -30,7 +32,7 @@ const cockroach = [yes('pg_try_advisory_lock'), yes('pg_try_advisory_xact_lock')
 async function refusal(url: string): Promise<SessionLocksUnavailableError> {
   const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url }))
   expect(error).toMatchObject({ code: 'SESSION_LOCKS_UNAVAILABLE', retryable: false })
-  await until('nothing of the refused instance stays', async () => {
+  await until('no session of the refused instance is left', async () => {
     const left = await sql(
       url,
       "select pid from pg_stat_activity where application_name like 'holdfast%' and datname = current_database()",
@@ -40,14 +42,14 @@ async function refusal(url: string): Promise<SessionLocksUnavailableError> {
   return error
 }
 
-test('locks that are not enforced are found out by behaviour', async () => {
+test('locks that are not enforced are detected by their behaviour', async () => {
   expect((await refusal(await imitation(...cockroach))).reason).toBe('locks-not-enforced')
 })
 
 test.each([
   ['CockroachDB CCL v25.4.0 (x86_64)', 'locks-not-enforced'],
   ['PostgreSQL 17.5 (PGlite 0.3.0)', 'single-session'],
-])('a server that calls itself %s is believed', async (version, reason) => {
+])('a server that calls itself %s is recognized by its version', async (version, reason) => {
   const url = await imitation(`version() returns text language sql as $$ select '${version}' $$`)
   expect((await refusal(url)).reason).toBe(reason)
 })
@@ -56,7 +58,7 @@ const load = <Name extends string>(file: string) =>
   loadStatements<Name>(new URL(`../../src/postgres/${file}`, import.meta.url), 'holdfast')
 const truth: ProofStatements = load('prove-session-locks.sql')
 
-/** Why locks on a session are refused, by what `other` answers beside it. */
+/** Returns the reason why session locks are refused if `other` runs the queries outside the session. */
 async function disproof(other: (session: Session) => Executor, statements = truth): Promise<string> {
   const session = await Session.open({
     connection: { connectionString: fresh.url },
@@ -72,15 +74,15 @@ async function disproof(other: (session: Session) => Executor, statements = trut
   }
 }
 
-test('session locks alone that are not enforced are, too', async () => {
+test('session locks alone that are not enforced are detected too', async () => {
   const pool = openPgPool({ connectionString: fresh.url })
-  // It says that the session has the lock, and takes none.
+  // This statement reports that the session has the lock, but does not acquire the lock.
   const lock = { name: '', text: 'select num_nulls($1::integer, $2::integer) = 0' }
   expect(await disproof(() => pool, { ...truth, lock })).toBe('locks-not-enforced')
   await pool.close()
 })
 
-test('a single session behind all connections is found out by behaviour', async () => {
+test('a single session behind all connections is detected by its behaviour', async () => {
   const itself = (session: Session) => ({
     async query<Row>(text: string, values: readonly unknown[] = []) {
       const [row] = await session.run({ name: '', text }, values)
@@ -91,7 +93,7 @@ test('a single session behind all connections is found out by behaviour', async 
   expect(await disproof(itself)).toBe('single-session')
 })
 
-test('a server that is too old is a mistake, and told', async () => {
+test('a server that is too old throws a UsageError', async () => {
   const old = `current_setting(text) returns text language sql as $$
     select case $1 when 'server_version_num' then '130022' else pg_catalog.real_current_setting($1) end $$`
   const url = await imitation(old, `version() returns text language sql as $$ select 'PostgreSQL 13.22' $$`)
@@ -100,7 +102,7 @@ test('a server that is too old is a mistake, and told', async () => {
   expect(error.hint).toContain('idle_session_timeout')
 })
 
-test('a search path that leads elsewhere for other reasons disturbs nothing', async () => {
+test('a search path that starts with another schema has no effect', async () => {
   const url = await databaseUrl()
   await sql(
     url,
@@ -123,7 +125,7 @@ test('the proof leaves no lock behind', async () => {
   expect(instance.id).toMatch(/^[0-9a-f]{12}$/)
 })
 
-test('with anchor: none nothing is proven, and locks of sessions explain themselves', async () => {
+test('an instance with anchor: none opens without the proof, and its session locks throw an explanation', async () => {
   const instance = await open({ url: await imitation(...cockroach), anchor: 'none' })
   const error = await caught(SessionLocksUnavailableError, instance.locks.acquire('name'))
   expect(error).toMatchObject({ reason: 'no-anchor' })
@@ -132,7 +134,7 @@ test('with anchor: none nothing is proven, and locks of sessions explain themsel
   })
 })
 
-test('a database that no pool can open is closed again', async () => {
+test('a database whose pool was closed refuses queries', async () => {
   const database = openPgPool({ connectionString: fresh.url })
   await database.close()
   await expect(database.query('select 1')).rejects.toThrow()

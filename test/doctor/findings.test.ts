@@ -1,4 +1,4 @@
-// Every finding is explained in the guide, and stands in the published schema.
+// Checks that each finding is explained in the guide, covered by a test and part of the published schema.
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { findingIds } from '../../src/doctor/index.js'
@@ -10,7 +10,7 @@ test('the guide explains all findings, and no others', () => {
   expect(rows.flatMap((row) => row.replaceAll('`', '').split(', ')).sort()).toEqual([...findingIds].sort())
 })
 
-test('each finding is provoked by a test', () => {
+test('each finding has a test that provokes it', () => {
   const root = new URL('../', import.meta.url)
   const tests = ['doctor', 'postgres', 'security'].flatMap((room) =>
     readdirSync(new URL(room, root)).map((file) => readFileSync(new URL(`${room}/${file}`, root), 'utf8')),
@@ -19,6 +19,6 @@ test('each finding is provoked by a test', () => {
   expect(unseen).toEqual([])
 })
 
-test('the published schema has all of them', () => {
+test('the published schema contains all findings', () => {
   expect([...schemas.get('doctor').$defs.FindingId.enum].sort()).toEqual([...findingIds].sort())
 })

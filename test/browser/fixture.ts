@@ -1,4 +1,5 @@
-// A real browser before a real dashboard: one Chromium for a file of tests, a database and a server for each test that wants them.
+// Opens a real browser on a real dashboard: one Chromium per test file, and a database and a server for each test that wants
+// them.
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +12,7 @@ import { freshDatabase } from '../setup/database.js'
 const places = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 const executablePath = process.env.HOLDFAST_TEST_CHROMIUM || places.find(existsSync)
 
-/** `describe` where there is a browser. Where there is none the tests are skipped, and everybody hears of it. */
+/** Calls `describe` if a browser is installed. Otherwise it skips the tests and prints a warning. */
 export function describeInBrowser(name: string, tests: () => void): void {
   if (executablePath && existsSync(executablePath)) {
     describe(name, { timeout: 60_000 }, tests)
@@ -22,12 +23,12 @@ export function describeInBrowser(name: string, tests: () => void): void {
   describe.skip(`${name} (${why})`, tests)
 }
 
-/** What has not come by then does not come; it says so before the test is over. */
+/** Time after which a missing element is an error. It is shorter than the timeout of a test. */
 const patienceMs = 20_000
 
 let launched: Promise<Browser> | undefined
 
-/** The browser of this file. */
+/** Returns the browser of this test file. */
 function browser(): Promise<Browser> {
   launched ??= chromium.launch({ executablePath: executablePath!, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
   return launched
@@ -39,22 +40,22 @@ afterAll(async () => {
 })
 
 export interface Board {
-  /** Where the page is, with a slash at the end. */
+  /** URL of the page, with a slash at the end. */
   readonly url: string
   readonly databaseUrl: string
-  /** The server goes, or is there again. */
+  /** Makes the server unavailable, or available again. */
   setGone(isGone: boolean): void
   close(): Promise<void>
 }
 
 export interface BoardOptions extends Omit<DashboardOptions, 'url' | 'pool'> {
-  /** Default: a database of its own. */
+  /** Default: a new database. */
   readonly databaseUrl?: string
-  /** Where it is mounted. Default `/ops/holdfast`. */
+  /** Path under which the dashboard is mounted. Default `/ops/holdfast`. */
   readonly path?: string
 }
 
-/** A dashboard on a server of its own, with a database of its own unless one is given. */
+/** Starts a dashboard on its own server, with its own database unless one is given. */
 export async function startBoard({
   databaseUrl,
   path = '/ops/holdfast',
@@ -85,7 +86,7 @@ export async function startBoard({
   }
 }
 
-/** The same, closed when the test has finished. */
+/** Starts a dashboard and closes it when the test has finished. */
 export async function openBoard(options: BoardOptions = {}): Promise<Board> {
   const board = await startBoard(options)
   onTestFinished(() => board.close())
@@ -95,15 +96,15 @@ export async function openBoard(options: BoardOptions = {}): Promise<Board> {
 export interface PageOptions {
   readonly theme?: 'light' | 'dark'
   readonly width?: number
-  /** The page of the dashboard: `#/jobs?search=mail`. */
+  /** Page of the dashboard, for example `#/jobs?search=mail`. */
   readonly at?: string
-  /** Errors of the console that the test makes on purpose. */
+  /** Errors of the console that the test causes on purpose. */
   readonly expects?: RegExp
 }
 
 /**
- * The dashboard in a tab of its own. The test fails when anything is logged as an error, when the content security policy
- * refuses something, or when something is asked of another origin.
+ * Opens the dashboard in a new tab. The test fails if the page logs an error, if the content security policy refuses something,
+ * or if the page sends a request to another origin.
  */
 export async function openPage(board: Board, { theme = 'light', width = 1280, at = '', expects }: PageOptions = {}) {
   const context = await (await browser()).newContext({
@@ -120,7 +121,8 @@ export async function openPage(board: Board, { theme = 'light', width = 1280, at
   page.on('console', (message) => message.type() === 'error' && fault(message.text()))
   page.on('pageerror', (error) => fault(String(error)))
   page.on('request', (request) => {
-    if (new URL(request.url()).origin !== new URL(board.url).origin) faults.push(`asked of elsewhere: ${request.url()}`)
+    if (new URL(request.url()).origin !== new URL(board.url).origin)
+      faults.push(`request to another origin: ${request.url()}`)
   })
   onTestFinished(async () => {
     await context.close()
@@ -131,9 +133,9 @@ export async function openPage(board: Board, { theme = 'light', width = 1280, at
   return page
 }
 
-/** That an accessibility checker finds nothing, and that nothing has to be scrolled sideways. */
+/** Expects that an accessibility checker finds nothing, and that the page does not scroll sideways. */
 export async function expectAccessible(page: Page): Promise<void> {
-  // The policy of the page lets nobody add a script element; what a debugger evaluates is not asked.
+  // The policy of the page refuses a script element, but not a script that a debugger evaluates.
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axe.source)
   const { violations } = await page.evaluate(() =>
     (globalThis as unknown as { axe: typeof axe }).axe.run({ resultTypes: ['violations'], iframes: false }),

@@ -1,4 +1,4 @@
-// The page of instances in a real browser.
+// Tests the page of instances in a real browser.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
@@ -11,7 +11,7 @@ describeInBrowser('the page of instances', () => {
   })
   afterAll(() => board.close())
 
-  test('who is there, what it is at, and that it drains', async () => {
+  test('the page shows the instances, their work, and that one drains', async () => {
     const url = board.databaseUrl
     const empty = await openPage(board, { at: '#/instances' })
     await empty.getByText('No instance is open.').waitFor()
@@ -20,7 +20,7 @@ describeInBrowser('the page of instances', () => {
     await using one = await Holdfast.open({ url, namespace: 'shop' })
     await using other = await Holdfast.open({ url, namespace: 'shop', anchor: 'none' })
     await one.locks.acquire('<b>etl</b>')
-    // Without an anchor one has a row once something is known of it.
+    // Without an anchor, an instance has a row only if it takes part in something, here in a schedule.
     other.schedules.add('nightly', { cron: '0 3 * * *' }, () => {})
     const stops = new AbortController()
     let end = () => {}
@@ -33,7 +33,7 @@ describeInBrowser('the page of instances', () => {
     one.jobs.work([longJob])
     const delivery = one.once.run('<i>order</i> 7', long)
     const waits = other.locks.acquire('<b>etl</b>', { signal: stops.signal }).catch(() => {})
-    // One that died, in its third life, with a clock that is a minute behind, by an old version.
+    // A dead instance of an old version, with two reconnects and a clock that is a minute behind.
     await sql(
       url,
       `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation, reconnects, clock_ahead_ms)
@@ -45,7 +45,7 @@ describeInBrowser('the page of instances', () => {
     await dead.getByText('gone', { exact: true }).waitFor()
     await dead.getByText('1m 5s behind').waitFor()
     await page.getByText('2 alive, 1 gone.').waitFor()
-    await until('it was heard', async () => (await page.locator('.heartbeats-stroke').count()) > 0)
+    await until('a heartbeat is drawn', async () => (await page.locator('.heartbeats-stroke').count()) > 0)
     await expectAccessible(page)
     await page.keyboard.press('t')
     await page.getByRole('table', { name: 'Heartbeats' }).waitFor()
@@ -80,7 +80,7 @@ describeInBrowser('the page of instances', () => {
     await expectAccessible(page)
     await dialog.getByRole('button', { name: 'Drain', exact: true }).focus()
     await page.keyboard.press('Enter')
-    await until('it drains', async () => {
+    await until('the instance drains', async () => {
       const [row] = await sql<{ state: string }>(url, 'select state from holdfast.instance where id = $1', [one.id])
       return row!.state !== 'open' && row!.state !== 'drain-requested'
     })

@@ -1,4 +1,4 @@
-// The pages of jobs and deliveries, in a real browser.
+// Tests the pages of jobs and deliveries in a real browser.
 import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
@@ -8,7 +8,7 @@ import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixt
 const hostile = '<script>alert("x")</script> \u202eevil'
 
 describeInBrowser('jobs and deliveries', () => {
-  test('jobs are found, told of, retried, cancelled and redriven, by the keyboard alone', {
+  test('jobs are found, shown, retried, cancelled and redriven', {
     timeout: 90_000,
   }, async () => {
     const board = await openBoard()
@@ -21,7 +21,7 @@ describeInBrowser('jobs and deliveries', () => {
     })
     const worker = jobs.work([fail])
     const failed = await jobs.enqueue(fail, { user: 42, text: `${hostile}${'k'.repeat(10_000)}` })
-    await until('it is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
+    await until('the job is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
     await worker.close()
     const idle = defineJob('idle', { queue: 'mail', run: () => {} })
     const first = await jobs.enqueue(idle, 'first')
@@ -30,11 +30,11 @@ describeInBrowser('jobs and deliveries', () => {
     const page = await openPage(board, { at: '#/jobs' })
     const list = page.getByRole('table', { name: 'Jobs', exact: true })
     await list.getByText('blocked').waitFor()
-    // The graphics say the same as their tables.
+    // The graphics show the same as their tables.
     await page.getByRole('link', { name: /^buried\s*1$/ }).waitFor()
     await expectAccessible(page)
 
-    // A mistake is explained, and a hint is taken; what is wrong is not asked for.
+    // A mistake is explained, and a suggestion is accepted. The page does not send the invalid search.
     await page.keyboard.press('/')
     await page.keyboard.type('state:burried')
     await page.getByText('Did you mean state:buried?').waitFor()
@@ -42,13 +42,13 @@ describeInBrowser('jobs and deliveries', () => {
     await page.keyboard.type('state:bu')
     await page.getByRole('button', { name: 'state:buried' }).waitFor()
     await page.keyboard.press('ArrowDown')
-    // Whoever types on in the same moment types behind what was taken.
-    const taken = await page.evaluate(() => {
+    // Text that is typed at the same moment comes after the accepted suggestion.
+    const accepted = await page.evaluate(() => {
       ;(document.activeElement as HTMLElement).click()
       const field = document.activeElement as HTMLInputElement
       return { value: field.value, caret: field.selectionStart }
     })
-    expect(taken).toEqual({ value: 'state:buried ', caret: 'state:buried '.length })
+    expect(accepted).toEqual({ value: 'state:buried ', caret: 'state:buried '.length })
     await page.keyboard.type('input.user:42')
     await page.waitForURL(/input\.user%3A42/)
     await list.getByText('blocked').waitFor({ state: 'detached' })
@@ -71,7 +71,7 @@ describeInBrowser('jobs and deliveries', () => {
     await page.keyboard.press('Escape')
     await details.waitFor({ state: 'detached' })
 
-    // Narrow and dark: one that waits for another.
+    // Narrow and dark: a job that waits for another job.
     const other = await openPage(board, { at: `#/jobs?id=${second.id}`, theme: 'dark', width: 390 })
     await other.getByText('The job depends on another job').waitFor()
     await other.getByRole('link', { name: new RegExp(`idle.*ready · ${first.id}`) }).waitFor()
@@ -96,12 +96,12 @@ describeInBrowser('jobs and deliveries', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click()
     await page.getByRole('button', { name: 'Resume queue mail' }).waitFor()
 
-    // Whatever a queue is called, its name leads to its jobs; one whose name is not known leads nowhere.
+    // The name of a queue leads to its jobs, with any characters. A queue whose name is unknown has no link.
     const spaced = await jobs.enqueue(defineJob('spaced', { queue: 'my "queue"', run: () => {} }), null)
     const easy = defineJob('easy', { queue: 'easy', run: () => {} })
     jobs.work([easy])
     const { id: easyId } = await jobs.enqueue(easy, null)
-    await until('it is done', async () => (await jobs.find(easyId))?.state === 'done')
+    await until('the job is done', async () => (await jobs.find(easyId))?.state === 'done')
     await page.goto(`${board.url}#/now`)
     await page.getByRole('table', { name: 'Queues' }).getByRole('link', { name: 'my "queue"' }).click()
     await list.getByRole('row', { name: 'spaced' }).waitFor()
@@ -117,7 +117,7 @@ describeInBrowser('jobs and deliveries', () => {
     await one.getByText(/^key -?\d+$/).waitFor()
     expect(await one.getByRole('link', { name: /key/ }).count()).toBe(0)
 
-    // What is drawn on a canvas has the colours of the theme.
+    // A drawing on a canvas has the colours of the theme.
     await page.goto(`${board.url}#/jobs`)
     const isDrawnIn = (token: string) =>
       page.evaluate((name) => {
@@ -125,7 +125,7 @@ describeInBrowser('jobs and deliveries', () => {
         probe.style.cssText = `transition: none; color: var(${name})`
         const wanted = getComputedStyle(probe).color.match(/\d+/g)!.map(Number)
         probe.remove()
-        // It is drawn anew when its width changes, too.
+        // A change of its width draws the canvas again, too.
         const canvas = document.querySelector<HTMLCanvasElement>('.latency canvas')
         if (!canvas) return false
         const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)
@@ -134,15 +134,15 @@ describeInBrowser('jobs and deliveries', () => {
         }
         return false
       }, token)
-    await until('lines are drawn', () => isDrawnIn('--line'))
+    await until('the lines are drawn', () => isDrawnIn('--line'))
     await page.emulateMedia({ colorScheme: 'dark' })
-    await until('they are drawn anew', () => isDrawnIn('--line'))
+    await until('the lines are drawn again', () => isDrawnIn('--line'))
 
     const acts = await sql<{ act: string }>(url, 'select act from holdfast.audit order by id')
     expect(acts.map(({ act }) => act)).toEqual(['retry-job', 'cancel-job', 'redrive-queue', 'pause-queue'])
   })
 
-  test('a delivery is found by how its key begins, and forgotten', { timeout: 60_000 }, async () => {
+  test('a delivery is found by the prefix of its key, and is forgotten', { timeout: 60_000 }, async () => {
     const board = await openBoard({ redact: (payload, { what }) => (what === 'delivery answer' ? 'hidden' : payload) })
     const holdfast = await open({ url: board.databaseUrl, namespace: 'shop' })
     await holdfast.once.run(`stripe:${hostile}`, async () => ({ secret: 1 }))

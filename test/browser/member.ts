@@ -1,13 +1,13 @@
-// A process that takes part in schedules of a test, and does as it is told.
+// A process that takes part in the schedules of a test.
 import { type Duration, Holdfast } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 
-interface Given {
+interface MemberOptions {
   url: string
   schedules: { name: string; every: Duration }[]
 }
 
-const { url, schedules }: Given = JSON.parse(process.argv[2]!)
+const { url, schedules }: MemberOptions = JSON.parse(process.argv[2]!)
 const holdfast = await patiently(() => Holdfast.open({ url, namespace: 'shop', expiry: '2s' }))
 for (const { name, every } of schedules) {
   holdfast.schedules.add(name, { every }, ({ log }) => log(`by ${process.pid}`))

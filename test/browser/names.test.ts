@@ -1,4 +1,4 @@
-// The pages of names and limits in a real browser: what is looked for is found, opened, and taken away.
+// Tests the pages of names and limits in a real browser: names and limits are found, opened and taken from their holders.
 import { expect, onTestFinished, test } from 'vitest'
 import { Holdfast } from '../../src/index.js'
 import { until } from '../setup/facts.js'
@@ -7,7 +7,7 @@ import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixt
 const hostile = '<script>alert("1")</script> \u202eright to left \u0007'
 
 describeInBrowser('the pages of names and limits', () => {
-  test('a lock is found, asked for, broken; a limit is reset; whatever they are called', {
+  test('a lock is found, requested and broken, and a limit is reset, with any characters in their names', {
     timeout: 120_000,
   }, async () => {
     const board = await openBoard()
@@ -29,7 +29,7 @@ describeInBrowser('the pages of names and limits', () => {
     await page.keyboard.press('/')
     await page.keyboard.type('script')
     await names.getByText('invoice:42').waitFor({ state: 'detached' })
-    // Rows are walked and opened without a mouse.
+    // Rows can be selected and opened without a mouse.
     await names.locator('tbody tr').first().focus()
     await page.keyboard.press('Enter')
     const details = page.getByRole('dialog').first()
@@ -38,7 +38,7 @@ describeInBrowser('the pages of names and limits', () => {
     await details.getByRole('button', { name: /^Ask to release/ }).click()
     await page.getByText('decides when to stop its work').waitFor()
     await page.getByRole('button', { name: 'Ask to release', exact: true }).click()
-    await until('the holder is asked', () => lock.signal.aborted)
+    await until('the holder has received the request', () => lock.signal.aborted)
     await details.getByRole('button', { name: /^Break/ }).click()
     const confirm = page.getByRole('button', { name: 'Break', exact: true })
     // A dangerous act needs a reason.
@@ -57,7 +57,7 @@ describeInBrowser('the pages of names and limits', () => {
     await limit.getByRole('button', { name: /^Reset/ }).click()
     await page.getByLabel('Reason').fill('it is stuck')
     await page.getByRole('button', { name: 'Reset', exact: true }).click()
-    await until('the permit is taken', () => permit.signal.aborted)
+    await until('the permit is revoked', () => permit.signal.aborted)
     await (await queued).release()
 
     const narrow = await openPage(board, { theme: 'dark', width: 390, at: '#/locks' })

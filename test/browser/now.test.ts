@@ -1,4 +1,4 @@
-// The first page, in a real browser, before a fleet of real processes that hang.
+// Tests the first page in a real browser, with real processes that hang.
 import { expect, test, vi } from 'vitest'
 import { waitGraphView } from '../../src/dashboard/waits.js'
 import { buildGraph, type ContendedName, type Participant } from '../../src/observe/index.js'
@@ -7,33 +7,33 @@ import { sql, until } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
 import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixture.js'
 
-type Told = { event: 'holds' | 'waits' | 'has'; pid?: number }
-type Held = readonly ['lock' | 'lease', string]
+type ChildMessage = { event: 'holds' | 'waits' | 'has'; pid?: number }
+type HeldName = readonly ['lock' | 'lease', string]
 
-/** A process that holds these names. */
-async function holder(url: string, ...holds: Held[]): Promise<Child<Told> & { pid: number }> {
-  const child = new Child<Told>('../browser/waiter.ts', { url, namespace: 'shop', holds })
-  const { pid } = await child.first('that it holds what it should')
+/** Starts a process that holds these names. */
+async function holder(url: string, ...holds: HeldName[]): Promise<Child<ChildMessage> & { pid: number }> {
+  const child = new Child<ChildMessage>('../browser/waiter.ts', { url, namespace: 'shop', holds })
+  const { pid } = await child.first('that it holds its names')
   return Object.assign(child, { pid: pid! })
 }
 
-function waits(child: Child<Told>, how: Held[0], name: string): void {
+function waits(child: Child<ChildMessage>, how: HeldName[0], name: string): void {
   child.send({ how, name })
 }
 
-/** The layout alone, without a browser. */
+/** Loads the layout alone, without a browser. */
 async function layout() {
-  // What the page listens for when it is loaded.
+  // The module adds a listener when it is loaded.
   vi.stubGlobal('addEventListener', () => {})
   const { drawWaits } = await import('../../ui/graphics/wait-layout.js')
   vi.unstubAllGlobals()
   return drawWaits
 }
 
-test('a job that waits and is waited for is one box, and no edge is drawn from a box to itself', async () => {
+test('a job that waits and is waited for is one box, and no edge leads from a box to itself', async () => {
   const drawWaits = await layout()
   const facts = { mode: 'exclusive', pid: null, weight: 1, since: null, forMs: 1_000, freeInMs: null } as const
-  // A chain: each job holds back the next one, and none of them runs.
+  // A chain: each job blocks the next one, and none of them runs.
   const jobs = [1, 2, 3, 4]
   const names = jobs.slice(0, -1).map(
     (id): ContendedName => ({
@@ -51,9 +51,9 @@ test('a job that waits and is waited for is one box, and no edge is drawn from a
     }),
   )
   for (const isUpright of [false, true]) {
-    // In both orders: the job may be told of first as a participant, or as a name.
-    for (const told of [names, [...names].reverse()]) {
-      const { nodes, edges } = drawWaits(waitGraphView(buildGraph(told, participants)), isUpright)
+    // In both orders: a job may appear first as a participant, or as a name.
+    for (const ordered of [names, [...names].reverse()]) {
+      const { nodes, edges } = drawWaits(waitGraphView(buildGraph(ordered, participants)), isUpright)
       expect(nodes.map(({ id, kind }) => `${id} ${kind}`).sort()).toEqual([
         'job 1 name',
         'job 2 name',
@@ -70,7 +70,7 @@ test('a job that waits and is waited for is one box, and no edge is drawn from a
   }
 })
 
-test('a spent rate waits for its refill; a name in its minimum hold time can be freed', async () => {
+test('a spent rate shows that it waits for its refill, and a name in its minimum hold shows that it blocks', async () => {
   const drawWaits = await layout()
   const facts = {
     mode: 'exclusive',
@@ -81,7 +81,7 @@ test('a spent rate waits for its refill; a name in its minimum hold time can be 
     forMs: null,
     freeInMs: 5_000,
   } as const
-  const saysOf = (how: 'rate' | 'min-hold') => {
+  const captionOf = (how: 'rate' | 'min-hold') => {
     const name: ContendedName = {
       ...{ id: 'a', kind: how === 'rate' ? 'lane' : 'lease', key: '1', namespace: 'shop', label: 'a', queue: null },
       ...{ max: null, inUse: null, waiting: 1, holders: [{ ...facts, participant: 'nobody', how }] },
@@ -94,11 +94,11 @@ test('a spent rate waits for its refill; a name in its minimum hold time can be 
     const graph = buildGraph([name], [nobody, { ...nobody, id: 'session 7', kind: 'session', pids: [7] }])
     return drawWaits(waitGraphView(graph), false).nodes.find(({ id }) => id === 'nobody')?.caption
   }
-  expect([saysOf('rate'), saysOf('min-hold')]).toEqual(['waits for refill', 'blocks 1'])
+  expect([captionOf('rate'), captionOf('min-hold')]).toEqual(['waits for refill', 'blocks 1'])
 })
 
 describeInBrowser('the page Now', () => {
-  test('a hang of three processes across a lease and a lock is named within 3 s, and mended there', {
+  test('a hang of three processes across a lease and a lock is shown within 3 s, and ended on the page', {
     timeout: 150_000,
   }, async () => {
     const url = await databaseUrl()
@@ -111,7 +111,7 @@ describeInBrowser('the page Now', () => {
     const panel = page.getByRole('region', { name: /^Who waits for whom/ })
     const tookMs: number[] = []
     let hang: Awaited<ReturnType<typeof holder>>[] = []
-    // A machine that is busy with something else gets another try.
+    // The test tries again if the machine is busy with other work.
     do {
       for (const { process } of hang) process.kill('SIGKILL')
       await page.getByText('Nothing is blocked.').waitFor()
@@ -128,7 +128,7 @@ describeInBrowser('the page Now', () => {
     expect(Math.min(...tookMs), `named after ${tookMs} ms`).toBeLessThan(3_000)
     const [root, middle, last] = hang
 
-    // Drawn: the root first, and each who waits behind what it waits for.
+    // The graphic shows the root first, and each waiter behind the name that it waits for.
     const nodes = panel.getByRole('button', { pressed: false }).or(panel.getByRole('button', { pressed: true }))
     const labels = await nodes.evaluateAll((all) =>
       all.filter((one) => one.closest('svg')).map((one) => one.getAttribute('aria-label')!.replace(/^[^/]*\//, '')),
@@ -142,7 +142,7 @@ describeInBrowser('the page Now', () => {
     ])
     await expectAccessible(page)
 
-    // The same as a table, by the key that is for it.
+    // The table shows the same. Its key opens it.
     await panel.getByRole('button', { name: 'Table' }).focus()
     await page.keyboard.press('t')
     const rows = await panel.getByRole('row').allInnerTexts()
@@ -156,7 +156,7 @@ describeInBrowser('the page Now', () => {
     ])
     await page.keyboard.press('t')
 
-    // By the keyboard alone: to the one in the middle and back to the root, whose way out is to expire its lease.
+    // With the keyboard only: select the middle process, go back to the root, and expire the lease of the root.
     const chosen = panel.getByRole('region', { name: 'Selection' })
     await panel.getByRole('button', { pressed: true }).locator('visible=true').last().focus()
     await page.keyboard.press('ArrowRight')
@@ -180,7 +180,7 @@ describeInBrowser('the page Now', () => {
     const [audited] = await sql(url, 'select act, subject, reason from holdfast.audit')
     expect(audited).toEqual({ act: 'expire-lease', subject: 'lease etl', reason: 'it hangs' })
 
-    // The session is ended: who waited has the lock, and nobody waits any more.
+    // The session is ended. The waiter has the lock, and no process waits.
     await chosen.getByRole('button', { name: /End the session/ }).click()
     await dialog.getByLabel('Reason').fill('it hangs, too')
     await dialog.getByRole('button', { name: 'End the session' }).click()
@@ -188,7 +188,7 @@ describeInBrowser('the page Now', () => {
     await page.getByText('Nothing is blocked.').waitFor()
   })
 
-  test('a circle is told as what it may be, hostile names as what they are; the promises, and what breaks them', {
+  test('a cycle is shown as a possible deadlock, hostile names as text, and a broken invariant with its SQL', {
     timeout: 150_000,
   }, async () => {
     const url = await databaseUrl()
@@ -207,7 +207,7 @@ describeInBrowser('the page Now', () => {
     await expectAccessible(page)
 
     await sql(url, broken)
-    // Another observer, so that it looks at once.
+    // Another observer, which checks immediately.
     const fresh = await openPage(await openBoard({ databaseUrl: url }), { width: 1280 })
     const line = fresh.getByRole('button', { name: /No job is lost/ })
     await fresh.getByText('to be checked again').waitFor()
@@ -215,6 +215,6 @@ describeInBrowser('the page Now', () => {
     await fresh.getByRole('dialog').getByText('with presence as materialized').waitFor()
     await expectAccessible(fresh)
     await fresh.keyboard.press('Escape')
-    await until('nothing of it is run', async () => (await page.evaluate(() => document.scripts.length)) === 1)
+    await until('no script in a name has run', async () => (await page.evaluate(() => document.scripts.length)) === 1)
   })
 })

@@ -1,4 +1,4 @@
-// The page of schedules in a real browser, before real processes.
+// Tests the page of schedules in a real browser, with real processes.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -17,28 +17,31 @@ describeInBrowser('the page of schedules', () => {
   })
   afterAll(() => board.close())
 
-  test('five instances, one winner for each tick, also while one is frozen', async () => {
+  test('each tick has one winner of five instances, even while one instance is frozen', async () => {
     const members = await Promise.all(Array.from({ length: 5 }, () => startMember(board.databaseUrl)))
     const ids = members.map(({ id }) => id)
     const page = await openPage(board, { at: '#/schedules?minutes=1' })
     const row = page.getByRole('group', { name: /^Ticks of each-second/ })
     await row.waitFor()
-    await until('several have won', async () => (await winners(board.databaseUrl)).length >= 3)
+    await until('three instances have won a tick', async () => (await winners(board.databaseUrl)).length >= 3)
 
     const [frozen] = members
     frozen!.process.kill('SIGSTOP')
-    await until('it is given up', async () => !(await isPresent(board.databaseUrl, frozen!.id)))
+    await until(
+      'the frozen instance is no longer present',
+      async () => !(await isPresent(board.databaseUrl, frozen!.id)),
+    )
     const frozenAt = await clock(board.databaseUrl)
     await until('four ticks have passed', async () => (await clock(board.databaseUrl)) - frozenAt > 4_000)
 
-    // Each tick in the ledger is a tick of the ribbon, by one instance, and by none that is frozen.
-    const told = await page.evaluate(async () => {
+    // Each tick in the database is a tick of the timeline. One instance has won it, which is not the frozen one.
+    const cells = await page.evaluate(async () => {
       const answer = await fetch('api/view/tick-timeline?minutes=1&steps=70')
       return (await answer.json()).data.rows.find(({ name }: { name: string }) => name === 'each-second').cells
     })
-    for (const { runs, ticks } of told)
+    for (const { runs, ticks } of cells)
       expect(runs.reduce((sum: number, { n }: { n: number }) => sum + n, 0)).toBe(ticks)
-    for (const { at, runs } of told) {
+    for (const { at, runs } of cells) {
       expect(runs.length).toBeLessThanOrEqual(1)
       if (runs[0]) expect(ids).toContain(runs[0].instance)
       if (Date.parse(at) > frozenAt)
@@ -50,7 +53,7 @@ describeInBrowser('the page of schedules', () => {
     )
     expect(unproven).toEqual([])
 
-    // The same is seen: one letter for each dot. With the arrows one reads who won it, and who could have.
+    // The page shows the same: one letter for each dot. The arrow keys show who has won a tick, and who else could have.
     await until('the dots are drawn', async () => (await row.locator('.tick-timeline-cell').count()) > 5)
     for (const cell of await row.locator('.tick-timeline-cell').all()) {
       if ((await cell.locator('.tick-timeline-dot').count()) > 0)
@@ -59,7 +62,7 @@ describeInBrowser('the page of schedules', () => {
     await row.focus()
     await page.keyboard.press('ArrowLeft')
     const status = page.locator('.tick-timeline-details')
-    await until('it is told', async () =>
+    await until('the details name the winner', async () =>
       /each-second tick .*(done|running) by/.test((await status.textContent()) ?? ''),
     )
     await status.getByText('Other candidates:').waitFor()
@@ -69,7 +72,7 @@ describeInBrowser('the page of schedules', () => {
     frozen!.process.kill('SIGCONT')
   }, 40_000)
 
-  test('one looks, pauses, resumes and runs with the keyboard, and sees the effect', async () => {
+  test('a user inspects, pauses, resumes and runs a schedule with the keyboard, and sees the effect', async () => {
     const url = board.databaseUrl
     await using holdfast = await Holdfast.open({ url, namespace: 'crew' })
     holdfast.schedules.add('nightly', { cron: '30 1 * * *', timezone: 'Europe/London' }, async ({ log }) => {
@@ -77,7 +80,7 @@ describeInBrowser('the page of schedules', () => {
       throw new TypeError('no <i>such</i> table')
     })
     holdfast.schedules.add(hostile, { every: '1h' }, async () => {})
-    await until('both are known', async () => (await holdfast.schedules.list()).length === 2)
+    await until('both schedules are known', async () => (await holdfast.schedules.list()).length === 2)
     const page = await openPage(board, { at: '#/schedules?namespace=crew', theme: 'dark' })
     await expectAccessible(page)
     await page.getByRole('row', { name: /nightly/ }).focus()
@@ -85,12 +88,12 @@ describeInBrowser('the page of schedules', () => {
     await page.getByRole('heading', { name: 'Next runs' }).waitFor()
     await page.getByText(/The clocks go (back|forward): /).waitFor()
 
-    const press = async (label: string, says: RegExp) => {
+    const press = async (label: string, consequence: RegExp) => {
       const button = page.getByRole('button', { name: `${label} nightly` }).first()
       await button.focus()
       await page.keyboard.press('Enter')
       const dialog = page.getByRole('dialog', { name: /^(Pause|Resume|Run)/ })
-      await dialog.getByText(says).waitFor()
+      await dialog.getByText(consequence).waitFor()
       await page.keyboard.press('Tab')
       await dialog.getByRole('button', { name: label, exact: true }).focus()
       await page.keyboard.press('Enter')
@@ -111,7 +114,7 @@ describeInBrowser('the page of schedules', () => {
     const narrow = await openPage(board, { at: '#/schedules?namespace=crew&schedule=nightly&of=crew', width: 390 })
     await narrow
       .getByText(/without a run|failed/)
-      // The titles of the graphic say it as well, and are never seen.
+      // The titles of the graphic contain the text too, but are never visible.
       .filter({ visible: true })
       .first()
       .waitFor()

@@ -1,4 +1,4 @@
-// The shell of the dashboard, in a real browser: its pages, its keys, its themes, and what it must not do.
+// Tests the shell of the dashboard in a real browser: its pages, its keys, its themes, and what it must not do.
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -16,32 +16,32 @@ const pages = [
   ['i', 'Instances'],
 ] as const
 
-test('all that is loaded is at most 100 kB', () => {
+test('all assets together have at most 100 kB', () => {
   const assets = new URL('../../dist/dashboard/ui/assets/', import.meta.url)
   const bytes = readdirSync(assets).reduce((sum, name) => sum + gzipSync(readFileSync(new URL(name, assets))).length, 0)
   expect(bytes).toBeGreaterThan(5_000)
   expect(bytes).toBeLessThan(100_000)
 })
 
-test('the time is the latest that the database has told: an old picture sets it back no more than a slow answer does', () => {
+test('the clock shows the latest time of the database, and an old snapshot does not set it back', () => {
   const hourMs = 3_600_000
   const begun = Date.now() + 10 * hourMs
   const from = performance.now()
-  const tellsHour = (hour: number) =>
+  const expectHour = (hour: number) =>
     expect(Math.abs(now() - (performance.now() - from) - begun - hour * hourMs)).toBeLessThan(1_000)
   const at = (hour: number, ms = 0) => new Date(begun + hour * hourMs + ms).toISOString()
   resetClock(at(0))
-  tellsHour(0)
-  // A picture that has not changed since, told to whoever looks now.
+  expectHour(0)
+  // A snapshot that has not changed for three hours, sent to a new watcher.
   syncClock(at(-3))
-  tellsHour(0)
+  expectHour(0)
   resetClock(at(0, -4_000))
-  tellsHour(0)
+  expectHour(0)
   syncClock(at(1))
-  tellsHour(1)
-  // The clock itself was set back.
+  expectHour(1)
+  // The clock of the database was set back.
   resetClock(at(-1))
-  tellsHour(-1)
+  expectHour(-1)
 })
 
 describeInBrowser('the shell of the dashboard', () => {
@@ -63,31 +63,31 @@ describeInBrowser('the shell of the dashboard', () => {
         await page.locator('.panel-body[aria-busy="false"]').first().waitFor()
         await expectAccessible(page)
       }
-      const ground = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
-      expect(ground).toBe(theme === 'light' ? 'rgb(246, 247, 249)' : 'rgb(15, 19, 24)')
+      const background = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+      expect(background).toBe(theme === 'light' ? 'rgb(246, 247, 249)' : 'rgb(15, 19, 24)')
     })
   }
 
-  test('the help sheet is made of the keys that there are', async () => {
+  test('the help sheet shows all keys that exist', async () => {
     const page = await openPage(board, { at: '#/jobs' })
     await page.keyboard.press('?')
     const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
     for (const [, title] of pages) await sheet.getByText(title, { exact: true }).waitFor()
     await sheet.getByText('Search', { exact: true }).waitFor()
     await expectAccessible(page)
-    // A dialog has the keys for itself.
+    // An open dialog receives all keys.
     await page.keyboard.press('n')
     expect(page.url()).toContain('#/jobs')
     await page.keyboard.press('Escape')
     await sheet.waitFor({ state: 'detached' })
     await page.keyboard.press('/')
-    // So has whoever types.
+    // A text field receives all keys too.
     await page.keyboard.type('nlsd')
     await page.waitForURL(/search=nlsd/)
     expect(await page.getByRole('searchbox').inputValue()).toBe('nlsd')
   })
 
-  test('the theme is the one that was chosen, and stays it', async () => {
+  test('the chosen theme is applied and kept', async () => {
     const page = await openPage(board)
     const theme = () => page.evaluate(() => document.documentElement.dataset.theme)
     expect(await theme()).toBeUndefined()
@@ -102,9 +102,9 @@ describeInBrowser('the shell of the dashboard', () => {
     expect(await theme()).toBeUndefined()
   })
 
-  test('a panel shows its SQL, and gives the focus back', async () => {
+  test('a panel shows its SQL, and its button gets the focus back', async () => {
     const page = await openPage(board, { at: '#/jobs' })
-    // Of the panel in focus, which need not be the first.
+    // The button of the panel in focus, which need not be the first panel.
     const button = page.getByRole('button', { name: /^SQL of / }).last()
     await button.focus()
     await page.keyboard.press('q')
@@ -119,7 +119,7 @@ describeInBrowser('the shell of the dashboard', () => {
     expect(await button.evaluate((element) => element === document.activeElement)).toBe(true)
   })
 
-  test('that the server is gone is said; it comes back by itself', async () => {
+  test('a lost server is shown, and the page recovers without a reload', async () => {
     const page = await openPage(board, { at: '#/jobs', expects: /ERR_/ })
     await page.getByText('Live', { exact: true }).waitFor()
     board.setGone(true)
@@ -130,7 +130,7 @@ describeInBrowser('the shell of the dashboard', () => {
     await page.locator('.panel[data-stale]').first().waitFor({ state: 'detached' })
   })
 
-  test('that the database is gone is said, with what was true; who opens it then is told so, and nothing else', async () => {
+  test('a lost database is shown next to the last data, and a page that is opened then shows only the error', async () => {
     const proxy = await SilentProxy.before(board.databaseUrl)
     onTestFinished(() => proxy.close())
     const before = await openBoard({ databaseUrl: proxy.through(board.databaseUrl) })

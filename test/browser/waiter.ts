@@ -1,15 +1,16 @@
-// A process that holds some names and then waits for one, in no flow of control that the library could know: it hangs for good.
+// A process that holds some names and then waits for another name. The library cannot connect this wait with the held names, so
+// the process hangs forever.
 import { Holdfast } from 'holdfast'
 
 type How = 'lock' | 'lease'
 
-interface Given {
+interface WaiterOptions {
   url: string
   namespace: string
   holds?: [how: How, name: string][]
 }
 
-const { url, namespace, holds = [] }: Given = JSON.parse(process.argv[2]!)
+const { url, namespace, holds = [] }: WaiterOptions = JSON.parse(process.argv[2]!)
 const holdfast = await Holdfast.open({ url, namespace })
 const roomOf = { lock: holdfast.locks, lease: holdfast.leases }
 for (const [how, name] of holds) await roomOf[how].acquire(name)

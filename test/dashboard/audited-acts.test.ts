@@ -1,4 +1,4 @@
-// What visitors do: with its consequence before, its outcome after, and an entry in the audit whatever comes.
+// Tests the acts of visitors: their preview, their outcome, and their entry in the audit, which exists in every case.
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { redactWith } from '../../src/dashboard/redact.js'
@@ -15,7 +15,7 @@ afterAll(() => database.drop())
 
 const entries = () => sql(database.url, 'select *, params::text as params from holdfast.audit order by id')
 
-test('an act is written down before it is done and after, with a name that is anything', async () => {
+test('an act is recorded before and after it is done, with any characters in the name', async () => {
   const { url } = database
   const name = `<script>alert('${'x'.repeat(440)}')</script>"\\ \u202e$1 \u0007`
   const holdfast = await open({ url })
@@ -35,7 +35,7 @@ test('an act is written down before it is done and after, with a name that is an
 
   const done = await act(base, 'release-name', { params, reason: 'it was in the way' })
   expect(done).toMatchObject({ status: 200, answer: { outcome: { done: true, text: expect.stringContaining(name) } } })
-  await until('the holder hears of it', () => lock.signal.aborted)
+  await until('the holder has received the request', () => lock.signal.aborted)
   const { consequence } = previewed.answer as { consequence: { text: string; subject: string } }
   expect(await entries()).toMatchObject([
     {
@@ -50,11 +50,11 @@ test('an act is written down before it is done and after, with a name that is an
       error: null,
     },
   ])
-  await until('who watches the audit sees it', () => heard.length > 1)
+  await until('a page that watches the audit has the entry', () => heard.length > 1)
   expect(heard.at(-1)).toMatchObject({ data: { data: { rows: [{ visitor: 'ada <ada@example>', error: null }] } } })
 })
 
-test('what fails is written down as failed; what cannot be written down is not done', async () => {
+test('an act that fails is recorded as failed, and an act that cannot be recorded is not done', async () => {
   const { url } = database
   await sql(url, 'delete from holdfast.audit')
   const holdfast = await open({ url })
@@ -89,7 +89,7 @@ test('what fails is written down as failed; what cannot be written down is not d
   expect(await entries()).toMatchObject([{}, { outcome: null, error: null, ended_at: null }])
 })
 
-test('what was done more than 90 days ago is forgotten when something is done', async () => {
+test('entries of the audit that are older than 90 days are deleted when an act is done', async () => {
   const { url } = database
   await sql(
     url,
@@ -104,7 +104,7 @@ test('what was done more than 90 days ago is forgotten when something is done', 
   expect((await entries()).map(({ subject }) => subject)).toEqual(['1', '89', expect.stringContaining('in the way')])
 })
 
-test('a hook that fails shows nothing', () => {
+test('a redact hook that throws shows nothing of the payload', () => {
   const about = { what: 'job input', of: 'mail' } as const
   const redact = redactWith((payload, { of }) => {
     if (of === 'mail') return { ...(payload as object), to: '***' }

@@ -3,14 +3,14 @@ import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { type Dashboard, type DashboardOptions, dashboard } from '../../src/dashboard/index.js'
 
-/** A dashboard that is closed when the test has finished. */
+/** Creates a dashboard and closes it when the test has finished. */
 export function board(options: DashboardOptions): Dashboard {
   const made = dashboard(options)
   onTestFinished(() => made.close())
   return made
 }
 
-/** Listens until the test has finished. Answers with where. */
+/** Listens until the test has finished. Returns the address. */
 export async function listen(server: Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
@@ -20,18 +20,18 @@ export async function listen(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Serves it by node:http; answers with where it is, under some path. */
+/** Serves the dashboard with node:http. Returns its URL, under a path. */
 export async function serve({ node }: Pick<Dashboard, 'node'>, path = '/admin/fleet'): Promise<string> {
   return (await listen(createServer((request, response) => node(request, response)))) + path
 }
 
-export interface Got {
+export interface RawResponse {
   status: number
   headers: IncomingHttpHeaders
   text: string
 }
 
-/** A request as anybody can make it: `fetch` keeps some headers, such as Host, to itself. */
+/** Sends a request with any headers. `fetch` does not accept some of them, for example Host. */
 export function raw(
   url: string,
   {
@@ -39,7 +39,7 @@ export function raw(
     headers = {},
     body = '',
   }: { method?: string; headers?: Record<string, string>; body?: string } = {},
-): Promise<Got> {
+): Promise<RawResponse> {
   return new Promise((resolve, reject) => {
     const made = httpRequest(url, { method, headers, setHost: !('host' in headers) }, (response) => {
       let text = ''
@@ -52,18 +52,18 @@ export function raw(
   })
 }
 
-export interface Heard {
+export interface LiveEvent {
   event: string
   data: { view: string; at?: string; data?: unknown; error?: { code: string } }
 }
 
-/** A page that watches: what it has been told, in order. Leaves when the test has finished. */
+/** Watches views as an open page does. Returns the events in their order. Leaves when the test has finished. */
 export async function watch(base: string, ...views: string[]) {
   const leaving = new AbortController()
   onTestFinished(() => leaving.abort())
   const query = new URLSearchParams(views.map((view): [string, string] => ['view', view]))
   const response = await fetch(`${base}/api/live?${query}`, { signal: leaving.signal })
-  const heard: Heard[] = []
+  const heard: LiveEvent[] = []
   const ended = (async () => {
     let text = ''
     for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
@@ -78,11 +78,11 @@ export async function watch(base: string, ...views: string[]) {
   return { response, heard, ended, leave: () => leaving.abort() }
 }
 
-export async function act(base: string, name: string, asked: object, headers: Record<string, string> = {}) {
+export async function act(base: string, name: string, body: object, headers: Record<string, string> = {}) {
   const response = await fetch(`${base}/api/act/${name}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(asked),
+    body: JSON.stringify(body),
   })
   return { status: response.status, answer: (await response.json()) as unknown }
 }

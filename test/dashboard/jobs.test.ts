@@ -6,10 +6,10 @@ import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { board, serve } from './fixture.js'
 
-// biome-ignore lint/suspicious/noExplicitAny: whatever is told
+// biome-ignore lint/suspicious/noExplicitAny: JSON of any view
 type Any = any
 
-test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async () => {
+test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, namespace: 'shop' })
   const { jobs } = holdfast
@@ -27,13 +27,13 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   const failed = await jobs.enqueue(fail, { user: 42, secret: 'x' })
   const held = await jobs.enqueue(hold, { user: 1 })
   const finished = await jobs.enqueue(done, { list: [{ name: 'Ann Lee' }] })
-  const parked = [await jobs.enqueue(lane, 1, { lane: 'shop:7' }), await jobs.enqueue(lane, 2, { lane: 'shop:7' })]
+  const inLane = [await jobs.enqueue(lane, 1, { lane: 'shop:7' }), await jobs.enqueue(lane, 2, { lane: 'shop:7' })]
   const later = await jobs.enqueue(plain, { user: 42 }, { delay: '1h' })
   const first = await jobs.enqueue(plain, 'first')
   const second = await jobs.enqueue(plain, 'second', { after: [first] })
   jobs.work([hold, fail, lane, done], { concurrency: 5 })
-  await until('it runs', async () => (await jobs.find(held.id))?.state === 'running')
-  await until('it is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
+  await until('the job runs', async () => (await jobs.find(held.id))?.state === 'running')
+  await until('the job is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
   await jobs.result(finished.id)
 
   const base = await serve(
@@ -69,8 +69,8 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   expect(await idsOf('input.user:42 state:waiting')).toEqual([later.id])
   expect((await idsOf('input.user:42')).sort()).toEqual([failed.id, later.id])
   expect(await idsOf('input.list.0.name:"Ann Lee"')).toEqual([finished.id])
-  expect((await idsOf('lane:shop:7')).sort()).toEqual(parked.map(({ id }) => id))
-  expect(await idsOf('waits:lane')).toEqual([parked[1]!.id])
+  expect((await idsOf('lane:shop:7')).sort()).toEqual(inLane.map(({ id }) => id))
+  expect(await idsOf('waits:lane')).toEqual([inLane[1]!.id])
   expect(await idsOf('waits:jobs')).toEqual([second.id])
   expect(await idsOf('state:running kind:hold')).toEqual([held.id])
   expect(await idsOf(String(finished.id))).toEqual([finished.id])
@@ -88,9 +88,9 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
       { attempt: 2, instance: holdfast.id },
     ],
   })
-  expect((await get(`job?id=${parked[1]!.id}`)).data.job).toMatchObject({
+  expect((await get(`job?id=${inLane[1]!.id}`)).data.job).toMatchObject({
     lane: 'shop:7',
-    waitsFor: { reason: 'lane', running: [{ id: parked[0]!.id }] },
+    waitsFor: { reason: 'lane', running: [{ id: inLane[0]!.id }] },
   })
   expect((await get(`job?id=${second.id}`)).data.job).toMatchObject({
     waitsFor: { reason: 'jobs' },
@@ -105,7 +105,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   expect((await get('job?id=999999')).data).toEqual({ job: null })
   expect((await get(`jobs?search=${failed.id}`)).data.rows[0].error.message).toBe('hidden')
 
-  // Acts: what they would do, and that they do it, once.
+  // Each act: its preview, its effect, and a second attempt.
   const of = { namespace: 'shop', name: 'mail' }
   expect((await post('pause-queue', of, true)).consequence.text).toContain('2 running jobs will run')
   expect((await post('pause-queue', of)).outcome.done).toBe(true)
@@ -149,7 +149,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   end.open()
 })
 
-test('a million in the history and ten thousand buried: a look stays short, and says what it did not see', {
+test('views of 60,000 ended jobs stay short, and show how many rows they have searched', {
   timeout: 120_000,
 }, async () => {
   const url = await databaseUrl()
@@ -218,9 +218,9 @@ test('the graph names a job that has ended as a blocker only while others wait f
       const [has, waitsFor] = [holders, waits].map((all: Any[]) => all.map(({ participant }) => participant).join(' '))
       return `${id}: ${has} < ${waitsFor}`
     })
-  await until('both jobs that are waited for are seen', async () => (await graph()).names.length === 2)
+  await until('the graph shows both jobs that are waited for', async () => (await graph()).names.length === 2)
   const seen: Any = await graph()
-  // A job that does not run holds its own name.
+  // A job that does not run is the holder of its own name.
   expect(sketch(seen).sort()).toEqual([
     `job ${first}: job ${first} < job ${second}`,
     `job ${second}: job ${second} < job ${third}`,
@@ -230,7 +230,7 @@ test('the graph names a job that has ended as a blocker only while others wait f
   const releasing = await sqlSession(url)
   await releasing.query("select pg_advisory_lock(holdfast.lock_class('job follow-ups'), 0)")
   work(holdfast, [job])
-  await until('the first is done', async () => (await holdfast.jobs.find(first!))!.state === 'done')
+  await until('the first job is done', async () => (await holdfast.jobs.find(first!))!.state === 'done')
   const after: Any = await until('the graph has been read again', async () => {
     const now: Any = await graph()
     return now.names.length === 1 && now

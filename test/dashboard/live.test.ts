@@ -1,4 +1,5 @@
-// What is watched: asked once however many watch, told when it changes, and not asked when nobody watches.
+// Tests views that are watched: one query serves all watchers, each watcher receives changes, and without watchers no query
+// runs.
 import { createServer } from 'node:http'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -22,41 +23,41 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-/** A hub that counts what it asks. */
+/** Creates a hub and counts its queries. */
 function makeHub(url = database.url) {
   const pool = new pg.Pool({ connectionString: url, max: 3, connectionTimeoutMillis: 5_000 })
   pool.on('error', () => {})
-  const asked: string[] = []
+  const queries: string[] = []
   const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: unknown[] }>
   const counting = {
     query(given: { text: string }, values: unknown[]) {
-      asked.push(given.text)
+      queries.push(given.text)
       return query(given, values)
     },
     async connect() {
-      asked.push('a connection')
+      queries.push('a connection')
       return pool.connect()
     },
     on: pool.on.bind(pool),
     off: pool.off.bind(pool),
     options: pool.options,
   }
-  const ground = new DashboardContext({ pool: counting as never }, 'holdfast', redactWith(undefined))
-  const hub = new Hub(ground)
+  const context = new DashboardContext({ pool: counting as never }, 'holdfast', redactWith(undefined))
+  const hub = new Hub(context)
   onTestFinished(async () => {
     hub.close()
-    await ground.close()
+    await context.close()
     await pool.end()
   })
   return {
     hub,
-    ground,
-    countOf: (mark: string) => asked.filter((text) => text.includes(mark)).length,
-    all: () => asked.length,
+    context,
+    countOf: (mark: string) => queries.filter((text) => text.includes(mark)).length,
+    all: () => queries.length,
   }
 }
 
-/** A view that says `data()`, and asks the database for it. */
+/** Creates a view that runs a query and returns `data()`. */
 function viewRequest(id: string, data: () => unknown, intervalMs = 40): ViewRequest {
   const made = view({
     intervalMs,
@@ -68,25 +69,25 @@ function viewRequest(id: string, data: () => unknown, intervalMs = 40): ViewRequ
   return { id, view: made, params: {} }
 }
 
-test('asked once for all who watch, told when it has changed, and asked no more when the last has left', async () => {
+test('a view is queried once for all watchers, sent when it has changed, and not queried after the last watcher has left', async () => {
   const { hub, countOf, all } = makeHub()
   let value = 1
   const begunAt = performance.now()
-  // Its age goes with the clock, which is no change.
-  const asked = viewRequest('shared', () => ({ value, rows: [{ ageMs: performance.now() - begunAt }] }))
+  // The age changes with the clock, which is no change of the view.
+  const watchedView = viewRequest('shared', () => ({ value, rows: [{ ageMs: performance.now() - begunAt }] }))
   const heard = Array.from({ length: 20 }, (): LiveMessage[] => [])
-  const stops = heard.map((told) => hub.subscribe(asked, (one) => told.push(one)))
-  await until('everybody has the first picture', () => heard.every(({ length }) => length === 1))
+  const stops = heard.map((messages) => hub.subscribe(watchedView, (one) => messages.push(one)))
+  await until('every watcher has the first snapshot', () => heard.every(({ length }) => length === 1))
   const before = countOf('shared')
-  await until('it is asked again and again', () => countOf('shared') >= before + 5)
+  await until('the view was queried five more times', () => countOf('shared') >= before + 5)
   expect(heard.map(({ length }) => length)).toEqual(heard.map(() => 1))
   value = 2
-  await until('everybody has the second', () => heard.every(({ length }) => length === 2))
+  await until('every watcher has the second snapshot', () => heard.every(({ length }) => length === 2))
   expect(heard[0]![1]).toMatchObject({ kind: 'snapshot', json: expect.stringContaining('"value":2') })
-  // Who comes later has it at once, and another question is another.
+  // A later watcher receives the snapshot immediately. Another request is another view.
   const late: LiveMessage[] = []
   const other: LiveMessage[] = []
-  stops.push(hub.subscribe(asked, (one) => late.push(one)))
+  stops.push(hub.subscribe(watchedView, (one) => late.push(one)))
   expect(late).toEqual([heard[0]![1]])
   stops.push(
     hub.subscribe(
@@ -94,120 +95,124 @@ test('asked once for all who watch, told when it has changed, and asked no more 
       (one) => other.push(one),
     ),
   )
-  await until('the other', () => other.length === 1)
+  await until('the watcher of the other view has a snapshot', () => other.length === 1)
   expect(hub.size).toBe(2)
   for (const stop of stops) stop()
   expect(hub.size).toBe(0)
-  // What was being asked is the last.
+  // A query that is already running is the last one.
   let count = all()
-  await until('it is quiet', async () => {
+  await until('no query has started for 100 ms', async () => {
     const last = count
     await new Promise((resolve) => setTimeout(resolve, 100))
     count = all()
     return count === last
   })
-  await stays('nothing is asked', () => all() === count, 500)
+  await stays('no query runs', () => all() === count, 500)
 })
 
-test('the database goes and comes back: all who watch are told of each reason once, one looks for it, and the picture is there again', async () => {
+test('a lost database is reported to every watcher, once for each reason, and snapshots return afterwards', async () => {
   const proxy = await SilentProxy.before(database.url)
   onTestFinished(() => proxy.close())
   const { hub, all } = makeHub(proxy.through(database.url))
   const heard: LiveMessage[][] = [[], [], []]
-  for (const [at, told] of heard.entries())
+  for (const [at, messages] of heard.entries())
     hub.subscribe(
       viewRequest(`gone ${at}`, () => 'same'),
-      (one) => told.push(one),
+      (one) => messages.push(one),
     )
-  await until('pictures', () => heard.every(({ length }) => length === 1))
+  await until('every watcher has a snapshot', () => heard.every(({ length }) => length === 1))
   proxy.cut()
-  await until('failure', () => heard.every(({ length }) => length > 1))
+  await until('every watcher has a failure', () => heard.every(({ length }) => length > 1))
   const before = all()
-  await until('it is looked for', () => all() >= before + 2)
-  // The reason changes when the next connection fails otherwise than the last; the same is not told twice.
-  const reasons = heard.map((told) => told.slice(1).map((one) => (one.kind === 'failure' ? one.error : undefined)))
+  await until('the hub has tried again twice', () => all() >= before + 2)
+  // The reason changes if the next connection fails in another way. The same reason is not reported twice.
+  const reasons = heard.map((messages) =>
+    messages.slice(1).map((one) => (one.kind === 'failure' ? one.error : undefined)),
+  )
   for (const errors of reasons) {
     expect(errors.map((error) => error?.code)).toEqual(errors.map(() => 'DATABASE_UNREACHABLE'))
     expect(new Set(errors.map((error) => error?.message)).size).toBe(errors.length)
     expect(errors).toEqual(reasons[0])
   }
   proxy.restore()
-  await until('pictures again', () => heard.every((told) => told.at(-1)!.kind === 'snapshot'))
-  for (const told of heard) {
-    const kinds = told.map(({ kind }) => kind)
+  await until('every watcher has a snapshot again', () =>
+    heard.every((messages) => messages.at(-1)!.kind === 'snapshot'),
+  )
+  for (const messages of heard) {
+    const kinds = messages.map(({ kind }) => kind)
     expect([kinds[0], ...new Set(kinds.slice(1, -1)), kinds.at(-1)]).toEqual(['snapshot', 'failure', 'snapshot'])
   }
 })
 
-test('a question that gets no answer in time is in trouble alone, as long as the database tells the time', async () => {
+test('a view whose query times out fails alone, while the database responds', async () => {
   const { hub } = makeHub()
   const slow = fromPgPool(sqlPool({ connectionString: database.url }))
   const intervalMs = 1_200
-  const askedAt: number[] = []
+  const queriedAt: number[] = []
   const sleeping = view({
     intervalMs,
     read() {
-      askedAt.push(performance.now())
+      queriedAt.push(performance.now())
       return slow.query('select pg_sleep(0.5)', [], 100)
     },
   })
   const [fine, troubled]: [LiveMessage[], LiveMessage[]] = [[], []]
   hub.subscribe({ id: 'slow', view: sleeping, params: {} }, (one) => troubled.push(one))
   hub.subscribe(
-    viewRequest('beside', () => performance.now()),
+    viewRequest('other', () => performance.now()),
     (one) => fine.push(one),
   )
-  await until('it was asked again', () => askedAt.length === 2)
-  expect(askedAt[1]! - askedAt[0]!).toBeGreaterThan(intervalMs)
-  // Again the same trouble, which is told once.
+  await until('the slow view was queried again', () => queriedAt.length === 2)
+  expect(queriedAt[1]! - queriedAt[0]!).toBeGreaterThan(intervalMs)
+  // The second failure is the same as the first, and is not reported again.
   expect(troubled).toMatchObject([{ kind: 'failure', error: { code: 'UNANSWERED' } }])
   expect(fine.length).toBeGreaterThan(5)
   expect(fine.every(({ kind }) => kind === 'snapshot')).toBe(true)
 })
 
-test('one answer is the latest: the trouble of what somebody watches, and not the picture before it', async () => {
+test('hub.read returns the latest state of a watched view: its failure, and not the snapshot before', async () => {
   const { hub } = makeHub()
-  const told: LiveMessage[] = []
+  const messages: LiveMessage[] = []
   let fails = false
-  const asked = viewRequest('once', () => {
+  const watchedView = viewRequest('once', () => {
     if (fails) throw new Error('a mistake')
     return 'fine'
   })
-  hub.subscribe(asked, (one) => told.push(one))
-  await until('a picture', () => told.length === 1)
-  expect(await hub.read(asked)).toMatchObject({ kind: 'snapshot' })
+  hub.subscribe(watchedView, (one) => messages.push(one))
+  await until('the watcher has a snapshot', () => messages.length === 1)
+  expect(await hub.read(watchedView)).toMatchObject({ kind: 'snapshot' })
   fails = true
-  await until('failure', () => told.length === 2)
-  expect(await hub.read(asked)).toMatchObject({ kind: 'failure', error: { code: 'INTERNAL' } })
+  await until('the watcher has a failure', () => messages.length === 2)
+  expect(await hub.read(watchedView)).toMatchObject({ kind: 'failure', error: { code: 'INTERNAL' } })
 })
 
-test('a member of the fleet that is used stays, however many others are needed', async () => {
-  const { ground } = makeHub()
-  const { asMember } = ground.viewContext
+test('a member of the fleet that is in use stays, however many others are needed', async () => {
+  const { context } = makeHub()
+  const { asMember } = context.viewContext
   const id = (namespace: string) => asMember(namespace, async (holdfast) => holdfast.id)
   await asMember('used', async ({ id: used, jobs }) => {
     const idle = await id('idle 1')
     for (const namespace of ['idle 2', 'idle 3', 'idle 4', 'idle 5']) await id(namespace)
     await jobs.pause('mail')
     expect(await id('used')).toBe(used)
-    // Of those that nobody uses the one that was needed longest ago made room.
+    // The unused member whose last use is longest ago was closed.
     expect(await id('idle 1')).not.toBe(idle)
   })
 })
 
-test('who was let in after it was closed gets no stream', async () => {
+test('a visitor whom auth accepts after the dashboard was closed gets no stream', async () => {
   const doors: (() => void)[] = []
   const auth = () => new Promise<{ name: string }>((resolve) => doors.push(() => resolve({ name: 'ada' })))
   const { fetch, close } = dashboard({ url: database.url, auth })
   const answer = fetch(new Request('http://fleet.example/api/live?view=audit'))
-  await until('somebody is at the door', () => doors.length === 1)
+  await until('auth was called', () => doors.length === 1)
   await close()
   doors[0]!()
   const response = await answer
   expect([response.status, response.headers.get('content-type')]).toEqual([503, 'application/json; charset=utf-8'])
 })
 
-test('a view that fails, or says too much, is in trouble alone', async () => {
+test('a view that fails or returns too much fails alone', async () => {
   const { hub } = makeHub()
   const fine: LiveMessage[] = []
   hub.subscribe(
@@ -228,22 +233,22 @@ test('a view that fails, or says too much, is in trouble alone', async () => {
   const long = await hub.read(viewRequest('long', () => `${'a'.repeat(9_000)}${'z'.repeat(9_000)}`))
   expect(long).toMatchObject({ json: expect.stringMatching(/^"a{4000} … \(10000 characters omitted\) … z{4000}"$/) })
   const count = fine.length
-  await until('the other goes on', () => fine.length > count + 2)
+  await until('the other view continues', () => fine.length > count + 2)
   expect(fine.every(({ kind }) => kind === 'snapshot')).toBe(true)
 })
 
-test('a slow watcher is not queued for: what it has not taken is replaced by what is newer', async () => {
+test('a slow watcher receives the latest snapshot instead of all that it has missed', async () => {
   const { hub, countOf } = makeHub()
   const streams = new Streams(hub)
   let value = 0
-  const asked = viewRequest(
+  const watchedView = viewRequest(
     'growing',
     () => ({ value: ++value, padding: Array.from({ length: 30 }, () => 'x'.repeat(1_000)) }),
     1,
   )
   const leaving = new AbortController()
-  const { body } = streams.open([{ spec: 'growing', request: asked }], leaving.signal)
-  await until('much has been asked', () => countOf('growing') > 30)
+  const { body } = streams.open([{ spec: 'growing', request: watchedView }], leaving.signal)
+  await until('more than 30 queries have run', () => countOf('growing') > 30)
   const reader = body!.pipeThrough(new TextDecoderStream()).getReader()
   const values: number[] = []
   while ((values.at(-1) ?? 0) < 31) {
@@ -251,29 +256,33 @@ test('a slow watcher is not queued for: what it has not taken is replaced by wha
     const [, found] = /"value":(\d+)/.exec(text!) ?? []
     if (found) values.push(Number(found))
   }
-  // Some fit into what was waiting, then one that was new when it was taken.
+  // Some snapshots fit into the buffers. The next one is the latest at the time of the read.
   expect(values.length).toBeLessThan(10)
   expect(values).toEqual([...values].sort((a, b) => a - b))
   leaving.abort()
   expect([streams.size, hub.size]).toEqual([0, 0])
 })
 
-test('who leaves is noticed, too many are refused, and closing ends them all', async () => {
+test('a watcher that leaves is noticed, too many watchers are refused, and close ends all streams', async () => {
   const { hub } = makeHub()
   const streams = new Streams(hub)
-  const asked = viewRequest('page', () => 'one page')
+  const watchedView = viewRequest('page', () => 'one page')
   const never = () => new AbortController().signal
   const server = createServer((incoming, outgoing) => {
-    void handleNode(async ({ signal }) => streams.open([{ spec: 'page', request: asked }], signal), incoming, outgoing)
+    void handleNode(
+      async ({ signal }) => streams.open([{ spec: 'page', request: watchedView }], signal),
+      incoming,
+      outgoing,
+    )
   })
   const base = await listen(server)
   const { response, heard, leave } = await watch(base, 'page')
   expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
   expect(response.headers.get('cache-control')).toBe('no-store, no-transform')
-  await until('the page', () => heard.length === 1)
+  await until('the page has its snapshot', () => heard.length === 1)
   leave()
-  await until('it is noticed', () => streams.size === 0 && hub.size === 0)
-  const open = () => streams.open([{ spec: 'page', request: asked }], never())
+  await until('the streams and the hub have noticed it', () => streams.size === 0 && hub.size === 0)
+  const open = () => streams.open([{ spec: 'page', request: watchedView }], never())
   const bodies = Array.from({ length: 100 }, () => open().body!)
   expect(open).toThrow('100 pages are already open')
   expect(hub.size).toBe(1)
@@ -294,13 +303,13 @@ test('who leaves is noticed, too many are refused, and closing ends them all', a
   for (const stop of stops) stop()
 })
 
-test('what is a change, and what only goes with the clock', () => {
+test('isSame finds changes, but ignores values that only follow the clock', () => {
   const at = new Date()
   const before = { name: 'etl', heldMs: 5_000, leftMs: 9_000, count: 5, rows: [{ at, forMs: 10 }], none: null }
   const later = (change: object) => isSame(before, { ...structuredClone(before), ...change }, 2_000)
   expect(later({})).toBe(true)
   expect(later({ heldMs: 7_100, leftMs: 6_950, rows: [{ at: new Date(at), forMs: 2_010 }] })).toBe(true)
-  // It was renewed, or is another's.
+  // The lease was renewed, or has another holder.
   expect(later({ leftMs: 10_000 })).toBe(false)
   expect(later({ heldMs: 12 })).toBe(false)
   expect(later({ count: 2_005 })).toBe(false)

@@ -1,4 +1,4 @@
-// One line in each framework, under any prefix: the page with what belongs to it, what it asks, what it does, and its news.
+// Tests the one line in each framework, under any prefix: the page with its assets, its requests, its acts and its live events.
 import { readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { serve as serveHono } from '@hono/node-server'
@@ -45,10 +45,10 @@ const mounts: Record<string, Mount> = {
   },
 }
 
-/** Six servers: seconds where nothing else runs, more where much does. */
+/** Starts six servers, which takes seconds on an idle machine and longer on a busy one. */
 const patient = { timeout: 120_000 }
 
-test('each of them', patient, async () => {
+test('the dashboard works in each framework', patient, async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const lock = await holdfast.locks.acquire('etl')
@@ -59,7 +59,7 @@ test('each of them', patient, async () => {
     const page = await fetch(address)
     const html = await page.text()
     expect([name, page.status, page.headers.get('cache-control')]).toEqual([name, 200, 'no-store'])
-    // As a browser finds what belongs to the page.
+    // As a browser finds the assets of the page.
     const base = new URL(
       /<base href="([^"]*)"/.exec(html)![1]!.replaceAll('&#38;', '&').replaceAll('&#39;', "'"),
       address,
@@ -73,7 +73,7 @@ test('each of them', patient, async () => {
     const root = base.href.replace(/\/$/, '')
     expect(await (await fetch(`${root}/api/me`)).json()).toMatchObject({ visitor: 'loopback', error: null })
     const { heard, leave } = await watch(root, 'audit')
-    await until('the first picture', () => heard.length > 0)
+    await until('the first snapshot has arrived', () => heard.length > 0)
     expect(heard[0]).toMatchObject({ event: 'view', data: { view: 'audit', data: { rows: [] } } })
     leave()
     const done = await act(root, 'release-name', { params: { key: lock.keys[0] }, preview: true })
@@ -81,7 +81,7 @@ test('each of them', patient, async () => {
   }
 })
 
-test('the handlers of Next, which give more with the request', async () => {
+test('the dashboard works as route handlers of Next.js, which pass a second argument', async () => {
   const made = board({ url: await databaseUrl(), auth: () => ({ name: 'ada' }) })
   const route = { GET: made.fetch, POST: made.fetch }
   const request = new Request('https://app.example/admin/holdfast/api/me', { headers: { host: 'app.example' } })

@@ -1,4 +1,4 @@
-// What the pages of names and of limits see, and what is done there, against the database.
+// Tests the data and the acts of the pages of names and limits against the database.
 import { expect, test } from 'vitest'
 import { hashedKey } from '../../src/base/index.js'
 import { limitKeys } from '../../src/observe/index.js'
@@ -8,8 +8,8 @@ import { board, serve } from './fixture.js'
 
 async function openOn(url: string) {
   const base = await serve(board({ url }))
-  // biome-ignore lint/suspicious/noExplicitAny: what it says is compared with what is expected
-  const ask = async (path: string, body?: object): Promise<any> => {
+  // biome-ignore lint/suspicious/noExplicitAny: the tests compare the JSON with what they expect
+  const request = async (path: string, body?: object): Promise<any> => {
     const response = await fetch(`${base}/api/${path}`, {
       ...(body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     })
@@ -17,13 +17,14 @@ async function openOn(url: string) {
   }
   return {
     see: async (view: string, params: Record<string, string> = {}) =>
-      (await ask(`view/${view}?${new URLSearchParams(params)}`)).data,
-    preview: async (act: string, params: object) => (await ask(`act/${act}`, { params, preview: true })).consequence,
-    act: async (act: string, params: object) => (await ask(`act/${act}`, { params, reason: 'a test' })).outcome,
+      (await request(`view/${view}?${new URLSearchParams(params)}`)).data,
+    preview: async (act: string, params: object) =>
+      (await request(`act/${act}`, { params, preview: true })).consequence,
+    act: async (act: string, params: object) => (await request(`act/${act}`, { params, reason: 'a test' })).outcome,
   }
 }
 
-test('names are seen with who has them and who waits, are searched, released, expired and broken', async () => {
+test('names are shown with holders and waiters, and are searched, released, expired and broken', async () => {
   const url = await databaseUrl()
   const [a, b] = await openFleet(url, 2, { namespace: 'shop' })
   const { see, preview, act } = await openOn(url)
@@ -35,7 +36,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
   const other = await a!.locks.acquire('other')
   const lease = await b!.leases.acquire('etl report')
   const waiting = b!.locks.acquire('report:day', { wait: '1m' })
-  await until('it is seen to wait', async () => (await see('names')).counts.waiters === 1)
+  await until('the waiter is shown', async () => (await see('names')).counts.waiters === 1)
   const found = await see('names', { namespace: 'shop', search: 'REPORT' })
   expect(found.locks.map(({ label }: { label: string }) => label)).toEqual(['report:day', 'Report:night'])
   expect(found.leases.map(({ label }: { label: string }) => label)).toEqual(['etl report'])
@@ -46,7 +47,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
   expect(one.holders[0].instance).toBe(a!.id)
   expect(one.waiters[0].instance).toBe(b!.id)
 
-  // The mild way: the holder hears of it, and decides.
+  // The mild way: the holder receives a request, and decides.
   expect(await preview('release-name', { key: keyOf('Report:night') })).toMatchObject({
     subject: 'lock Report:night',
     dangerous: false,
@@ -56,10 +57,10 @@ test('names are seen with who has them and who waits, are searched, released, ex
     done: true,
     text: expect.stringContaining(`process ${process.pid} to release "Report:night".`),
   })
-  await until('the holder is asked', () => mild.signal.aborted)
+  await until('the holder has received the request', () => mild.signal.aborted)
   await mild.release()
   expect(await act('release-name', { key: keyOf('Report:night') })).toMatchObject({ done: false })
-  // What is free keeps what it was called.
+  // A free name keeps its label.
   expect(await see('name', { key: keyOf('Report:night') })).toMatchObject({ label: 'Report:night', holding: 0 })
 
   expect(await preview('expire-lease', { key: keyOf('etl report') })).toMatchObject({
@@ -70,7 +71,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
   await until('the lease is lost', () => lease.signal.aborted)
   expect(await act('expire-lease', { key: keyOf('etl report') })).toMatchObject({ done: false })
 
-  // The hard way: with the session goes all that it holds.
+  // The hard way: the session ends, with everything that it holds.
   const consequence = await preview('break-lock', { key: keyOf('report:day') })
   expect(consequence).toMatchObject({
     dangerous: true,
@@ -90,14 +91,14 @@ test('names are seen with who has them and who waits, are searched, released, ex
   )
 })
 
-test('limits are seen with who has the permits and who waits, and are reset', async () => {
+test('limits are shown with holders and waiters, and are reset', async () => {
   const url = await databaseUrl()
   const [a, b] = await openFleet(url, 2, { namespace: 'shop' })
   const { see, preview, act } = await openOn(url)
   const permit = await a!.limits.acquire('export:42', { max: 2, weight: 2 })
   const waiting = b!.limits.acquire('export:42', { max: 2, wait: '1m' })
   await b!.limits.consume('mail', { rate: '10/m', cost: 4 })
-  const seen = await until('it waits', async () => {
+  const seen = await until('the second call waits', async () => {
     const { rows } = await see('limits')
     return rows[0]?.waiting === 1 && rows
   })
@@ -118,7 +119,7 @@ test('limits are seen with who has the permits and who waits, and are reset', as
     facts: [[expect.stringContaining(`process ${process.pid}`), expect.stringContaining('weight 2 of 2')]],
   })
   expect(await act('reset-limit', params)).toEqual({ done: true, text: 'Revoked 1 permit of "export:42".' })
-  await until('the holder is told', () => permit.signal.aborted)
+  await until('the holder has lost the permit', () => permit.signal.aborted)
   await (await waiting).release()
   expect(await act('reset-limit', params)).toMatchObject({ done: false })
   expect(await act('reset-limit', { namespace: 'shop', name: 'mail' })).toMatchObject({

@@ -24,12 +24,12 @@ function pictureFrom(...names: ContendedName[]) {
   return waitGraphView(buildGraph(names, participants))
 }
 
-test('a calm system is an empty picture', () => {
+test('a system without waits has an empty picture', () => {
   expect(waitGraphView()).toEqual(waitGraphView(buildGraph([], [])))
   expect(waitGraphView()).toMatchObject({ calls: 0, names: [], roots: [], isPartial: false })
 })
 
-test('whoever is in the way of most comes first, with the ways out, the mildest first', () => {
+test('the participant that blocks most comes first, with its remedies, the mildest first', () => {
   const { roots, names, tree } = pictureFrom(name('x', 'a', ['b']), name('y', 'c', ['d']), name('z', 'd', ['e', 'f']))
   expect(roots).toEqual([
     { participant: 'c', blocks: 3 },
@@ -41,7 +41,7 @@ test('whoever is in the way of most comes first, with the ways out, the mildest 
   ).toEqual(expect.arrayContaining(['0 c for null', '1 c has y', '2 d for y', '3 d has z', '4 e for z', '4 f for z']))
 })
 
-test('many waits of one participant are one; of very many waits those are kept that matter', () => {
+test('many waits of one participant are combined, and of very many waits the important ones are kept', () => {
   const many = Array.from({ length: 500 }, (_, at) => `w${at}`)
   const hot = name('hot', 'a', [...many, 'b'])
   const { calls, names, roots, isPartial, participants } = pictureFrom(

@@ -1,4 +1,4 @@
-// What is told as SQL can be pasted, and means the same.
+// Tests that the SQL that the dashboard shows can be pasted and has the same meaning.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { literal, withValues } from '../../src/dashboard/psql.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -38,18 +38,24 @@ const values: [type: string, value: unknown][] = [
   ['bytea', Buffer.from([0, 39, 92, 255])],
 ]
 
-test('a literal is what the driver would have sent', async () => {
+test('a literal is the value that the driver would send', async () => {
   const session = await sqlSession(database.url)
   for (const [type, value] of values) {
-    const [asked, told] = [`select ($1::${type})::text as it`, `select (${literal(value)}::${type})::text as it`]
-    expect([type, (await session.query(told)).rows]).toEqual([type, (await session.query(asked, [value])).rows])
+    const [byParameter, byLiteral] = [
+      `select ($1::${type})::text as it`,
+      `select (${literal(value)}::${type})::text as it`,
+    ]
+    expect([type, (await session.query(byLiteral)).rows]).toEqual([
+      type,
+      (await session.query(byParameter, [value])).rows,
+    ])
     expect(literal(value)).not.toMatch(/[\p{Cc}\p{Cf}]/u)
   }
   await session.query('set standard_conforming_strings = off')
   expect((await session.query(`select ${literal(hostile)} as it`)).rows).toEqual([{ it: hostile }])
 })
 
-test('only parameters are replaced', () => {
+test('withValues replaces parameters only', () => {
   const text = `select $1, '$1 ''$2', "$1", $$ $1 $$ -- $1\n/* $2 */ where a = $2 and b = $11`
   expect(withValues(text, ['$2', 2])).toBe(
     `select '$2', '$1 ''$2', "$1", $$ $1 $$ -- $1\n/* $2 */ where a = '2' and b = null`,

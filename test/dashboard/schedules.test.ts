@@ -1,4 +1,4 @@
-// What the pages Schedules and Instances are told, and what they do, against the database.
+// Tests the data and the acts of the pages Schedules and Instances against the database.
 
 import { expect, onTestFinished, test } from 'vitest'
 import type { Holdfast } from '../../src/index.js'
@@ -8,7 +8,7 @@ import { sql, sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { board, serve } from './fixture.js'
 
-/** Asks a dashboard, as a browser would. */
+/** Returns functions that send the requests of a browser to a dashboard. */
 async function openBoard(url: string, options: object = {}) {
   const base = await serve(board({ url, ...options }))
   return {
@@ -38,7 +38,7 @@ function observerOf(url: string): Observer {
 
 const namespace = 'shop'
 
-test('schedules are run, paused and resumed, each after it was said what that does', async () => {
+test('schedules are run, paused, resumed and overridden, each after a preview of the effect', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, namespace })
   let release = () => {}
@@ -55,8 +55,10 @@ test('schedules are run, paused and resumed, each after it was said what that do
     await new Promise((resolve) => AbortSignal.any([signal, over.signal]).addEventListener('abort', resolve))
     if (signal.aborted) stopped.push((signal.reason as Error).name)
   })
-  await until('both are known', async () => (await holdfast.schedules.list()).every(({ members }) => members.length))
-  await until('there are two', async () => (await holdfast.schedules.list()).length === 2)
+  await until('all schedules have members', async () =>
+    (await holdfast.schedules.list()).every(({ members }) => members.length),
+  )
+  await until('both schedules exist', async () => (await holdfast.schedules.list()).length === 2)
   const { view, act } = await openBoard(url, {
     redact: (payload: unknown) => (Array.isArray(payload) ? ['hidden'] : payload),
   })
@@ -67,23 +69,27 @@ test('schedules are run, paused and resumed, each after it was said what that do
   expect(before.consequence.text).toMatch(/Its only member will start an additional run of "report" now/)
   const { outcome } = await act('run-schedule', { namespace, name })
   expect(outcome).toMatchObject({ done: true })
-  await until('it runs', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'running'))
+  await until('the run has started', async () =>
+    (await runsOf(holdfast, name)).some(({ state }) => state === 'running'),
+  )
 
-  // It would not be there twice, and whoever asks all the same is told.
+  // A second run would not start. An act that requests it anyway reports that.
   expect((await act('run-schedule', { namespace, name }, true)).consequence.text).toMatch(
     /Nothing will happen: .* is running it/,
   )
   expect((await act('run-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
   await act('run-schedule', { namespace, name: 'mails' })
-  await until('mails runs', async () => (await runsOf(holdfast, 'mails')).some(({ state }) => state === 'running'))
+  await until('the run of mails has started', async () =>
+    (await runsOf(holdfast, 'mails')).some(({ state }) => state === 'running'),
+  )
   const replaced = await act('run-schedule', { namespace, name: 'mails' }, true)
   expect(replaced.consequence).toMatchObject({ dangerous: true })
   expect(replaced.consequence.text).toMatch(/Asks .* to stop the current run/)
   await act('run-schedule', { namespace, name: 'mails' })
-  await until('the run before was told', () => stopped[0] === 'RunReplacedError')
+  await until('the earlier run was aborted', () => stopped[0] === 'RunReplacedError')
 
   release()
-  await until('it has ended', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'done'))
+  await until('the run has ended', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'done'))
   const [run] = (
     await view<{ runs: { tick: string; extra: boolean; lines: number }[] }>('schedule', { namespace, name })
   ).runs
@@ -101,7 +107,7 @@ test('schedules are run, paused and resumed, each after it was said what that do
     done: true,
     text: '"report" was already paused.',
   })
-  // Three nights pass.
+  // As if three nights had passed.
   await sql(url, "update holdfast.schedule set next_at = next_at - interval '3 days' where name = 'report'")
   expect((await act('resume-schedule', { namespace, name }, true)).consequence.text).toContain('The 3 ticks')
   const resumed = await act('resume-schedule', { namespace, name })
@@ -131,7 +137,7 @@ test('schedules are run, paused and resumed, each after it was said what that do
   expect(rows.map((row) => row.act)).toContain('resume-schedule')
 })
 
-test('an instance is drained, after it was said what runs there', async () => {
+test('an instance is drained after a preview of its running work', async () => {
   const url = await databaseUrl()
   const [one, other] = [await open({ url, namespace }), await open({ url, namespace, anchor: 'none' })]
   await one.locks.acquire('etl')
@@ -140,16 +146,19 @@ test('an instance is drained, after it was said what runs there', async () => {
   let release = () => {}
   onTestFinished(() => release())
   one.schedules.add('report', { every: '365d' }, () => new Promise<void>((resolve) => (release = resolve)))
-  // Without an anchor one has a row once something is known of it.
+  // Without an anchor, an instance has a row only if it takes part in something, here in a schedule.
   other.schedules.add('other', { every: '365d' }, () => {})
   await until(
-    'both are known',
+    'both schedules have members',
     async () => (await one.schedules.list()).filter(({ members }) => members.length).length === 2,
   )
   await one.schedules.run('report')
   const { view, act } = await openBoard(url)
   type Rows = { rows: { id: string; alive: boolean; state: string; isAnchored: boolean; lastSeenAt: string | null }[] }
-  await until('it runs', async () => (await view<{ runs: unknown[] }>('instance', { id: one.id })).runs.length === 1)
+  await until(
+    'the run has started',
+    async () => (await view<{ runs: unknown[] }>('instance', { id: one.id })).runs.length === 1,
+  )
 
   const { rows } = await view<Rows>('instances')
   expect(rows.find(({ id }) => id === one.id)).toMatchObject({
@@ -175,7 +184,7 @@ test('an instance is drained, after it was said what runs there', async () => {
   })
   expect(consequence.facts).toContainEqual(['Holds', 'etl'])
   expect((await act('drain-instance', { id: one.id, within: 60 })).outcome).toMatchObject({ done: true })
-  await until('it drains', async () => (await view<Rows>('instances')).rows[0]!.state === 'draining')
+  await until('the instance drains', async () => (await view<Rows>('instances')).rows[0]!.state === 'draining')
   expect((await act('drain-instance', { id: one.id })).outcome).toMatchObject({
     done: true,
     text: expect.stringMatching(/already draining/),
@@ -186,10 +195,11 @@ test('an instance is drained, after it was said what runs there', async () => {
   await waits
 })
 
-test('a ribbon tells each tick once: runs, gaps, what is paused, what is to come, and the clocks', async () => {
+test('the tick timeline shows each tick once: runs, gaps, pauses, upcoming ticks and clock changes', async () => {
   const url = await databaseUrl()
   const observer = observerOf(url)
-  // 15 minutes of a schedule of every second, of which some failed, after an hour of a gap; one that is paused; one by a zone.
+  // 15 minutes of a schedule that ticks every second, with some failed runs, after a gap of an hour. A paused schedule. A
+  // schedule with a time zone.
   await sql(
     url,
     `insert into holdfast.schedule (key, namespace, name, rule, next_at, settled_at, paused_at, overlap, missed, max_late, reruns) values
@@ -202,13 +212,13 @@ test('a ribbon tells each tick once: runs, gaps, what is paused, what is to come
        from generate_series(date_trunc('second', now()) - interval '15 minutes', date_trunc('second', now()), '1 second') as at;
      insert into holdfast.gap values (1, date_trunc('second', now()) - interval '75 minutes', date_trunc('second', now()) - interval '901 seconds', 3600, 'no instance')`,
   )
-  const ribbon = await observer.schedules.tickTimeline({ minutes: 120, steps: 70 })
-  expect(ribbon).toMatchObject({ count: 3, step: 120_000 })
-  const [paused, second, zone] = ribbon.rows
+  const timeline = await observer.schedules.tickTimeline({ minutes: 120, steps: 70 })
+  expect(timeline).toMatchObject({ count: 3, step: 120_000 })
+  const [paused, second, zone] = timeline.rows
   expect(paused!.bands).toMatchObject([{ reason: 'paused', ticks: expect.closeTo(31, -1) }])
   expect(paused!.upcoming).toEqual([])
   expect(second!.bands).toMatchObject([{ reason: 'no instance', ticks: 3_600 }])
-  // More ticks than are read: their number comes from the rule, and those that failed are all there.
+  // The schedule has more ticks than the observer reads. Their number comes from the rule, and the failed runs are complete.
   expect(second!.cells.reduce((sum, { ticks }) => sum + ticks, 0)).toBe(901)
   expect(second!.cells.some(({ isEstimate }) => isEstimate)).toBe(true)
   const failed = second!.cells.flatMap(({ runs }) => runs.filter(({ state }) => state === 'failed'))
@@ -216,7 +226,7 @@ test('a ribbon tells each tick once: runs, gaps, what is paused, what is to come
   expect(second!.upcoming.reduce((sum, { ticks }) => sum + ticks, 0)).toBeGreaterThan(1_000)
   expect(zone).toMatchObject({ timezone: 'Europe/London', rule: '*/30 * * * * Europe/London' })
 
-  // In a minute each tick is a cell of its own, with the one who won it.
+  // In a minute, each tick has its own cell, with the instance that has won it.
   const minute = await observer.schedules.tickTimeline({ minutes: 1, steps: 70, name: 'second' })
   expect(minute.step).toBe(1_000)
   const { cells } = minute.rows[0]!

@@ -1,9 +1,9 @@
-// Who is let in, what is refused, and what every answer says of itself.
+// Tests who has access, what is refused, and the headers of every response.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ActName, Visitor } from '../../src/dashboard/index.js'
 import { dashboard } from '../../src/dashboard/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { board, type Got, raw, serve } from './fixture.js'
+import { board, type RawResponse, raw, serve } from './fixture.js'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -11,13 +11,13 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-const codeOf = ({ status, text }: Got) => {
+const codeOf = ({ status, text }: RawResponse) => {
   const [, code] = /^\{"error":\{"code":"(\w+)"/.exec(text) ?? []
   return code ? `${status} ${code}` : status
 }
 const json = { 'content-type': 'application/json' }
 
-test('without auth it answers this machine alone, by its own name, and with nobody between', async () => {
+test('without auth, the dashboard only serves this machine, under its own name and without a proxy', async () => {
   const base = await serve(board({ url: database.url }))
   const page = (headers: Record<string, string>) => raw(base, { headers })
   const me = (headers: Record<string, string>) => raw(`${base}/api/me`, { headers })
@@ -41,21 +41,21 @@ test('without auth it answers this machine alone, by its own name, and with nobo
   for (const name of ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']) {
     expect([name, codeOf(await me({ [name]: '127.0.0.1' }))]).toEqual([name, '403 AUTH_REQUIRED'])
   }
-  // A proxy that hides itself: the browser says where it believes to be.
+  // A proxy that does not identify itself: the browser sends the origin that it knows.
   const public_ = { origin: 'https://fleet.example', 'sec-fetch-site': 'same-origin' }
   expect(
     codeOf(await raw(`${base}/api/act/release-name`, { method: 'POST', headers: { ...json, ...public_ }, body: '{}' })),
   ).toBe('403 AUTH_REQUIRED')
 })
 
-test('without auth, fetch must be told where a request comes from', async () => {
+test('without auth, fetch must be given the remote address of a request', async () => {
   const made = board({ url: database.url })
-  const ask = async (from?: { remoteAddress?: string }) =>
+  const send = async (from?: { remoteAddress?: string }) =>
     (await made.fetch(new Request('http://localhost:3000/fleet/api/sql/audit'), from)).status
-  expect(await ask({ remoteAddress: '127.0.0.1' })).toBe(200)
-  expect(await ask({ remoteAddress: '::ffff:127.0.0.1' })).toBe(200)
+  expect(await send({ remoteAddress: '127.0.0.1' })).toBe(200)
+  expect(await send({ remoteAddress: '::ffff:127.0.0.1' })).toBe(200)
   for (const remoteAddress of ['10.0.0.5', '::ffff:10.0.0.5', '127.0.0.1.evil.example', '', 'localhost', '::2']) {
-    expect([remoteAddress, await ask({ remoteAddress })]).toEqual([remoteAddress, 403])
+    expect([remoteAddress, await send({ remoteAddress })]).toEqual([remoteAddress, 403])
   }
   const response = await made.fetch(new Request('http://localhost:3000/fleet/api/me'))
   expect([response.status, await response.json()]).toMatchObject([
@@ -64,7 +64,7 @@ test('without auth, fetch must be told where a request comes from', async () => 
   ])
 })
 
-test('whoever auth does not know sees nothing at all, and a mistake in it opens no door', async () => {
+test('a visitor whom auth does not accept sees nothing, and an error in auth gives no access', async () => {
   const visitors: Record<string, () => unknown> = {
     ada: () => ({ name: 'ada' }),
     nobody: () => null,
@@ -79,21 +79,21 @@ test('whoever auth does not know sees nothing at all, and a mistake in it opens 
   }
   const auth = (request: Request) => visitors[request.headers.get('x-user') ?? 'nobody']!() as Visitor
   const base = await serve(board({ url: database.url, auth }))
-  const ask = (user: string, path: string) => raw(base + path, { headers: { host: 'fleet.example', 'x-user': user } })
-  expect((await ask('ada', '')).status).toBe(200)
+  const send = (user: string, path: string) => raw(base + path, { headers: { host: 'fleet.example', 'x-user': user } })
+  expect((await send('ada', '')).status).toBe(200)
   for (const path of ['', '/assets/index.js', '/api/me', '/api/view/audit', '/api/live?view=audit', '/api/sql/audit']) {
-    expect([path, (await ask('nobody', path)).status]).toEqual([path, 403])
-    expect([path, (await ask('late', path)).status]).toEqual([path, 403])
+    expect([path, (await send('nobody', path)).status]).toEqual([path, 403])
+    expect([path, (await send('late', path)).status]).toEqual([path, 403])
     for (const user of ['broken', 'nameless', 'everything', 'mistyped', 'truthy']) {
-      const { status, text } = await ask(user, path)
+      const { status, text } = await send(user, path)
       expect([user, path, status]).toEqual([user, path, 500])
       expect(text).not.toContain('s3cret')
     }
   }
-  expect((await ask('mistyped', '/api/me')).text).toContain('Did you mean')
+  expect((await send('mistyped', '/api/me')).text).toContain('Did you mean')
 })
 
-test('who has which right, and nobody has any where it is read-only', async () => {
+test('each visitor has only the rights that auth returns, and no visitor has rights on a read-only dashboard', async () => {
   const rights: Record<string, Visitor['rights']> = { reader: undefined, some: ['reset-limit' as ActName], all: 'all' }
   const auth = (request: Request) => {
     const name = request.headers.get('x-user')!
@@ -104,8 +104,8 @@ test('who has which right, and nobody has any where it is read-only', async () =
     const headers = { ...json, 'x-user': user }
     const body = JSON.stringify({ params: { key: '1' }, preview: true })
     const response = await made.fetch(new Request('http://x/api/act/release-name', { method: 'POST', headers, body }))
-    const asked = await made.fetch(new Request('http://x/api/me', { headers: { 'x-user': user } }))
-    const me = (await asked.json()) as { rights: string[] }
+    const meResponse = await made.fetch(new Request('http://x/api/me', { headers: { 'x-user': user } }))
+    const me = (await meResponse.json()) as { rights: string[] }
     return [
       response.status,
       ((await response.json()) as { error?: { code: string } }).error?.code,
@@ -118,7 +118,7 @@ test('who has which right, and nobody has any where it is read-only', async () =
   expect(await act(closed, 'all')).toEqual([403, 'READ_ONLY', false])
 })
 
-test('what other sites ask for, and what is no question', async () => {
+test('requests from other sites and invalid requests are refused', async () => {
   const base = await serve(board({ url: database.url, auth: () => ({ name: 'ada', rights: 'all' }) }))
   const get = async (path: string, headers: Record<string, string> = {}) => codeOf(await raw(base + path, { headers }))
   const post = async (body: string, headers: Record<string, string> = json, path = '/api/act/release-name') =>
@@ -131,7 +131,7 @@ test('what other sites ask for, and what is no question', async () => {
       expect([path, await get(path, { 'sec-fetch-site': site })]).toEqual([path, '403 CROSS_SITE'])
     }
     expect(await post(valid, { ...json, 'sec-fetch-site': site })).toBe('403 CROSS_SITE')
-    // A link from elsewhere leads to the page.
+    // A link on another site may open the page.
     expect(await get('', { 'sec-fetch-site': site })).toBe(200)
   }
   expect(await post(valid, { ...json, 'sec-fetch-site': 'none' })).toBe('403 CROSS_SITE')
@@ -156,7 +156,7 @@ test('what other sites ask for, and what is no question', async () => {
   expect(await post(valid, {})).toBe('415 NOT_JSON')
   expect(await post(valid, { 'content-type': 'Application/JSON; charset=utf-8' })).toBe(200)
   expect(await post('{"params":')).toBe('400 NOT_JSON')
-  // Whatever is sent is taken to its end, so that the answer is heard.
+  // The server reads each body to its end, so that the client receives the response.
   const large = 'x'.repeat(5_000_000)
   expect(await post(large)).toBe('413 TOO_LARGE')
   expect(await post(large, { ...json, 'sec-fetch-site': 'cross-site' })).toBe('403 CROSS_SITE')
@@ -202,7 +202,7 @@ test('what other sites ask for, and what is no question', async () => {
   }
 })
 
-test('names and paths are never HTML, and every answer has its headers', async () => {
+test('names and paths are never HTML, and every response has its headers', async () => {
   const base = await serve(board({ url: database.url }), '')
   const paths = [
     '/%22%3E%3Cscript%3Ealert(1)%3C/script%3E',
@@ -233,7 +233,7 @@ test('names and paths are never HTML, and every answer has its headers', async (
   }
 })
 
-test('what it is made with is checked', () => {
+test('dashboard() validates its options', () => {
   const { url } = database
   const make = (options: object) => () => dashboard(options)
   expect(make({})).toThrow('Expected exactly one of url and pool, got none')

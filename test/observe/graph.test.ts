@@ -18,15 +18,15 @@ import { databaseUrl, open } from '../setup/instances.js'
 type Kind = ContendedName['kind']
 
 interface Waits {
-  /** Who has it. */
+  /** Participants that hold the name. */
   by: string
-  /** Who waits. In brackets what the waiting call is known to hold: `b(y)`. */
+  /** Participants that wait. What the waiting call is known to hold is in brackets: `b(y)`. */
   waits: string
   kind?: Kind
   forMs?: number
 }
 
-/** `x` is held by `a` and waited for by `b`, which may be known to hold `y`. */
+/** Returns a name `x` that `a` holds and `b` waits for. `b` may be known to hold `y`. */
 function name(label: string, { by, waits, kind = 'lock', forMs = 60_000 }: Waits): ContendedName {
   const how = kind === 'limit' ? 'permit' : 'lock'
   const facts = { mode: 'exclusive', pid: null, job: null, weight: 1, since: null, forMs, freeInMs: null } as const
@@ -52,7 +52,7 @@ function graphOf(...names: ContendedName[]) {
   return buildGraph(names, participants)
 }
 
-/** `a[x: b[y: c], d]`; an ellipsis where it stands elsewhere in full. */
+/** Returns a tree such as `a[x: b[y: c], d]`. An ellipsis marks a part that is shown in full elsewhere. */
 function sketch({ participant, isRepeated, blocked }: Blocker): string {
   const names = blocked.map(
     ({ name, waiters, isRepeated }) => `${name.label}: ${isRepeated ? '…' : waiters.map(sketch).join(', ')}`,
@@ -63,95 +63,95 @@ function sketch({ participant, isRepeated, blocked }: Blocker): string {
 const treesOf = (...names: ContendedName[]) => graphOf(...names).roots.map(sketch)
 
 describe('the trees', () => {
-  test('begin with who waits for nobody, and go on through what a waiter holds', () => {
+  test('the trees begin with participants that wait for nothing, and continue through what a waiter holds', () => {
     expect(treesOf(name('y', { by: 'b', waits: 'c' }), name('x', { by: 'a', waits: 'b d' }))).toEqual([
       'a[x: b[y: c], d]',
     ])
   })
 
-  test('leave out who neither waits nor is waited for', () => {
+  test('the trees leave out participants that neither wait nor block', () => {
     const { participants } = graphOf(name('x', { by: 'a', waits: 'b' }))
     expect(participants.map(({ id }) => id)).toEqual(['a', 'b'])
   })
 
-  test('show who waits below the first of several holders, and what a waiter blocks only once', () => {
+  test('the trees show waiters below the first of several holders, and what a waiter blocks only once', () => {
     const names = [name('x', { by: 'a b', waits: 'c' }), name('y', { by: 'c', waits: 'd' })]
     expect(treesOf(...names)).toEqual(['a[x: c[y: d]]', 'b[x: …]'])
   })
 
-  test('show a circle, beginning somewhere', () => {
+  test('the trees show a cycle, starting at one of its participants', () => {
     expect(treesOf(name('x', { by: 'a', waits: 'b' }), name('y', { by: 'b', waits: 'a' }))).toEqual(['a[x: b[y: a…]]'])
   })
 
-  test('show an instance that waits for itself', () => {
+  test('the trees show an instance that waits for itself', () => {
     expect(treesOf(name('x', { by: 'a', waits: 'a' }))).toEqual(['a[x: a…]'])
   })
 
-  test('begin with who stands first in the queue where nobody holds the name', () => {
+  test('the trees begin with the first waiter of a name that has no holder', () => {
     expect(treesOf(name('x', { by: '', waits: 'writer reader' }))).toEqual(['writer[x: reader]'])
     expect(treesOf(name('x', { by: '', waits: 'writer' }))).toEqual([])
   })
 
-  test('do not hold up who stands for an election', () => {
+  test('the trees do not show a candidate of an election as blocked', () => {
     const names = [name('x', { by: 'b', waits: 'c' }), name('lead', { by: 'a', waits: 'b', kind: 'election' })]
     expect(treesOf(...names)).toEqual(['b[x: c]', 'a[lead: ]'])
   })
 })
 
-describe('a circle', () => {
-  const circles = (...names: ContendedName[]) =>
+describe('a cycle', () => {
+  const cyclesOf = (...names: ContendedName[]) =>
     graphOf(...names).cycles.map(({ isCertain, sides }) => {
       const steps = sides.map(({ participant, holds, waitsFor }) => `${participant}: ${holds} > ${waitsFor}`)
       return `${isCertain ? 'certain' : 'possible'} ${steps.join(', ')}`
     })
 
-  test('is certain where each call is known to hold what the one before it waits for', () => {
+  test('a cycle is certain if each call is known to hold what the one before it waits for', () => {
     const names = [name('x', { by: 'a', waits: 'b(y)' }), name('y', { by: 'b', waits: 'a(x)' })]
-    expect(circles(...names)).toEqual(['certain b: y > x, a: x > y'])
+    expect(cyclesOf(...names)).toEqual(['certain b: y > x, a: x > y'])
   })
 
-  test('may run through calls of one instance, and through more than two', () => {
+  test('a cycle can run through calls of one instance, and through more than two calls', () => {
     const names = [
       name('x', { by: 'a', waits: 'a(y)' }),
       name('y', { by: 'a', waits: 'c(z)' }),
       name('z', { by: 'c', waits: 'a(x)' }),
     ]
-    expect(circles(...names)).toEqual(['certain a: y > x, a: x > z, c: z > y'])
+    expect(cyclesOf(...names)).toEqual(['certain a: y > x, a: x > z, c: z > y'])
   })
 
-  test('is only possible where instances hold and wait as a whole, for long enough', () => {
+  test('a cycle is only possible if instances hold and wait as a whole, for long enough', () => {
     const names = (forMs: number) => [
       name('x', { by: 'a', waits: 'b', forMs }),
       name('y', { by: 'b', waits: 'a', forMs }),
     ]
-    expect(circles(...names(2_000))).toEqual(['possible b: y > x, a: x > y'])
-    expect(circles(...names(1_999))).toEqual([])
+    expect(cyclesOf(...names(2_000))).toEqual(['possible b: y > x, a: x > y'])
+    expect(cyclesOf(...names(1_999))).toEqual([])
   })
 
-  test('is possible inside one instance over two names, and no circle over one', () => {
-    expect(circles(name('x', { by: 'a', waits: 'a' }))).toEqual([])
-    expect(circles(name('x', { by: 'a', waits: 'a(x)' }))).toEqual(['certain a: x > x'])
+  test('a cycle inside one instance is possible over two names, but not over one', () => {
+    expect(cyclesOf(name('x', { by: 'a', waits: 'a' }))).toEqual([])
+    expect(cyclesOf(name('x', { by: 'a', waits: 'a(x)' }))).toEqual(['certain a: x > x'])
     const names = [name('x', { by: 'a', waits: 'a' }), name('y', { by: 'a', waits: 'a' })]
-    expect(circles(...names)).toEqual(['possible a: y > x, a: x > y'])
+    expect(cyclesOf(...names)).toEqual(['possible a: y > x, a: x > y'])
   })
 
-  test('over a limit is certain only where one alone has its permits', () => {
+  test('a cycle over a limit is certain only if one participant has all its permits', () => {
     const names = (by: string) => [
       name('gpu', { by, waits: 'b(x)', kind: 'limit' }),
       name('x', { by: 'b', waits: 'a(gpu)' }),
     ]
-    expect(circles(...names('a'))).toEqual(['certain b: x > gpu, a: gpu > x'])
-    expect(circles(...names('a c'))).toEqual(['possible b: x > gpu, a: gpu > x'])
+    expect(cyclesOf(...names('a'))).toEqual(['certain b: x > gpu, a: gpu > x'])
+    expect(cyclesOf(...names('a c'))).toEqual(['possible b: x > gpu, a: gpu > x'])
   })
 
-  test('is none where instances stand for each other\u2019s elections, or one no longer holds what its call held', () => {
+  test('a cycle does not run through candidates of elections, or through an instance that no longer holds the name', () => {
     const lead = (label: string, by: string, waits: string) => name(label, { by, waits, kind: 'election' })
-    expect(circles(lead('x', 'a', 'b'), lead('y', 'b', 'a'))).toEqual([])
-    expect(circles(name('x', { by: 'a', waits: 'b(y)' }), name('y', { by: 'c', waits: 'a(x)' }))).toEqual([])
+    expect(cyclesOf(lead('x', 'a', 'b'), lead('y', 'b', 'a'))).toEqual([])
+    expect(cyclesOf(name('x', { by: 'a', waits: 'b(y)' }), name('y', { by: 'c', waits: 'a(x)' }))).toEqual([])
   })
 })
 
-test('PostgreSQL tells of the queue as the trees assume', async () => {
+test('PostgreSQL reports the queue of a lock as the trees assume', async () => {
   const fresh = await freshDatabase()
   const database = openPgPool({ connectionString: fresh.url })
   const observer = new Observer(database)
@@ -188,14 +188,14 @@ test('PostgreSQL tells of the queue as the trees assume', async () => {
 describe('jobs that have ended', () => {
   const soon = { timeout: 20_000 }
 
-  async function stage() {
+  async function createFixture() {
     const url = await databaseUrl()
     const holdfast = await open({ url })
     const database = openPgPool({ connectionString: url })
     onTestFinished(() => database.close())
     const observer = new Observer(database)
     const stateOf = async (id: number) => (await holdfast.jobs.find(id))!.state
-    /** Each job that holds back others, with those and how many they are. */
+    /** Returns each job that blocks others, with the blocked jobs and their number. */
     const blockers = async () =>
       (await observer.graph()).names.map(({ key, waits, waiting }) => [
         Number(key),
@@ -205,8 +205,10 @@ describe('jobs that have ended', () => {
     return { url, holdfast, observer, stateOf, blockers }
   }
 
-  test('hold back nobody while their dependants are still to be released', { timeout: 60_000 }, async () => {
-    const { url, holdfast, stateOf, blockers } = await stage()
+  test('a job that is done blocks no job while its dependants wait for their release', {
+    timeout: 60_000,
+  }, async () => {
+    const { url, holdfast, stateOf, blockers } = await createFixture()
     const job = defineJob('job', { run: () => {} })
     const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
       const first = workflow.add(job, null)
@@ -214,7 +216,7 @@ describe('jobs that have ended', () => {
     })
     const [first, ...dependants] = jobs.map(({ id }) => id)
     await expect.poll(blockers, soon).toEqual([[first, dependants.map((id) => `job ${id}`), 3]])
-    // Dependants are released one by one, by the process that has this lock.
+    // The process that holds this lock releases dependants one by one.
     const releasing = await sqlSession(url)
     await releasing.query("select pg_advisory_lock(holdfast.lock_class('job follow-ups'), 0)")
     work(holdfast, [job])
@@ -230,14 +232,14 @@ describe('jobs that have ended', () => {
     await expect.poll(() => stateOf(dependants.at(-1)!), soon).toBe('done')
   })
 
-  test('hold back only those that wait for their retry if they failed', { timeout: 60_000 }, async () => {
-    const { url, holdfast, observer, stateOf, blockers } = await stage()
+  test('a job that has failed blocks only the jobs that wait for its retry', { timeout: 60_000 }, async () => {
+    const { url, holdfast, observer, stateOf, blockers } = await createFixture()
     const fails = defineJob('fails', {
       run: () => {
         throw new NonRetryableError('broken')
       },
     })
-    const job = defineJob('job', { queue: 'nobody serves it', run: () => {} })
+    const job = defineJob('job', { queue: 'without workers', run: () => {} })
     const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
       const first = workflow.add(fails, null)
       workflow.add(job, null, { after: [first] })
@@ -256,7 +258,7 @@ describe('jobs that have ended', () => {
     const [name] = names
     const who = participants.find(({ id }) => id === `job ${first}`)!
     expect(remediesFor(name!, name!.holders[0], who)).toEqual([{ action: 'retry', job: first }])
-    // The advice works.
+    // The remedy works.
     await releasing.end()
     await expect.poll(() => stateOf(cancelled!), soon).toBe('cancelled')
     expect(await holdfast.jobs.retry(first!)).toBe(true)
@@ -269,7 +271,7 @@ describe('jobs that have ended', () => {
     ['discarded', 'inspect'],
     ['buried', 'retry'],
     ['cancelled', 'retry'],
-  ])('are retried only if they failed: the way out of a job that is %s is to %s', (state, action) => {
+  ])('the remedy for a blocking job that is %s is: %s', (state, action) => {
     const participant: Participant = {
       ...{ id: 'job 7', kind: 'job', instance: null, host: null, osPid: null },
       ...{ pids: [], application: null, user: null, job: { id: 7, kind: 'mail', queue: 'post', state } },

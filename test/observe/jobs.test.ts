@@ -23,9 +23,9 @@ async function observe<T>(url: string, look: (observer: Observer) => Promise<T>)
   }
 }
 
-test('however many jobs there are, a look walks the indexes and stops', async () => {
+test('a search through very many jobs reads few rows, through indexes', async () => {
   const url = await databaseUrl()
-  // Without statistics, and nearly all in one queue: what misleads a planner.
+  // Without statistics, and with nearly all jobs in one queue, which misleads the planner.
   const tables = await sql<{ name: string }>(
     url,
     `select format('%I.%I', schemaname, relname) as name from pg_stat_user_tables
@@ -61,7 +61,7 @@ test('however many jobs there are, a look walks the indexes and stops', async ()
   })
   expect(lookedThrough).toBeLessThan(21_000)
   const counted = await rowsRead(url, async (observer) => {
-    // Exact up to ten thousand.
+    // Counts are exact up to 10,000.
     expect((await observer.jobs.queues()).rows).toMatchObject([
       { name: 'post', ready: 10_001, waiting: 10_001, buried: 10_001, running: 0, workers: 0 },
       { name: 'small', ready: 1, waiting: 0, buried: 0 },
@@ -70,13 +70,13 @@ test('however many jobs there are, a look walks the indexes and stops', async ()
   expect(counted).toBeLessThan(31_000)
 })
 
-test('what runs is told from what is ready', async () => {
+test('running jobs are distinguished from ready jobs', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const { opened, open: end } = gate()
   const worker = work(holdfast, [defineJob('mail', { queue: 'post', run: () => opened })], { concurrency: 1 })
   const { id } = await holdfast.jobs.enqueue(mail, 1)
-  await until('it runs', () => worker.running === 1)
+  await until('the job runs', () => worker.running === 1)
   const ready = await holdfast.jobs.enqueue(mail, 2)
   await observe(url, async (observer) => {
     expect(await found(observer)).toMatchObject([
@@ -95,7 +95,7 @@ test('what runs is told from what is ready', async () => {
   })
 })
 
-test('a queue whose name nobody has written down is there by its key', async () => {
+test('a queue whose name is not recorded is shown with its key', async () => {
   const url = await databaseUrl()
   const { jobs } = await open({ url })
   const { id } = await jobs.enqueue(mail, 1)
@@ -109,14 +109,14 @@ test('a queue whose name nobody has written down is there by its key', async () 
   })
 })
 
-/** How many rows of jobs a look reads, by any way. */
+/** Returns the number of rows of jobs that `look` reads, through scans of any kind. */
 async function rowsRead(url: string, look: (observer: Observer) => Promise<void>): Promise<number> {
   const before = await rowsReadSoFar(url)
   const session = await sqlSession(url)
   const { pid } = (await session.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!
   await look(new Observer({ read: async (text, values) => (await session.query(text, values as unknown[])).rows }))
   await session.end()
-  // It has reported what it read when it has ended.
+  // A session reports its reads when it ends.
   await until('the session has ended', async () => {
     return (await sql(url, 'select from pg_stat_activity where pid = $1', [pid])).length === 0
   })

@@ -45,7 +45,7 @@ const waiting = (locks: readonly ObservedLock[]) => locks.filter(({ granted }) =
 const labelsOf = (locks: readonly ObservedLock[]) => locks.map(({ label }) => label)
 
 describe('locks', () => {
-  test('names the holder, and after some seconds since when and with which fence', async () => {
+  test('observer.locks names the holder, and after some seconds its start and its fence', async () => {
     const holdfast = await open({ namespace: 'billing' })
     const lock = await holdfast.locks.acquire('report', { mode: 'shared' })
     const [seen, ...more] = await observer.locks()
@@ -70,7 +70,7 @@ describe('locks', () => {
     expect(await observer.locks()).toEqual([])
   })
 
-  test('takes a key apart and puts it together again, whatever its sign', async () => {
+  test('observer.locks splits and joins keys with any sign', async () => {
     const holdfast = await open()
     for (const [high, low] of [
       [-1, -1],
@@ -84,7 +84,7 @@ describe('locks', () => {
     }
   })
 
-  test('shows who waits, for whom, and the wait of a session of its own under its instance', async () => {
+  test('observer.locks shows who waits for whom, and a wait session under its instance', async () => {
     const [holder, waiter] = [await open(), await open()]
     await holder.locks.acquire('x')
     waitFor(waiter, 'x')
@@ -92,18 +92,18 @@ describe('locks', () => {
     const [held, waits] = await observer.locks()
     expect(held).toMatchObject({ granted: true, instance: holder.id })
     expect(waits).toMatchObject({ granted: false, instance: waiter.id, blockedBy: [held!.pid], requests: 1 })
-    // Slices of waiting begin anew every few seconds; the wait does not.
+    // A wait consists of slices, which restart every few seconds. The duration of the wait continues.
     await eventually(async () => waiting(await observer.locks())[0]!.forMs).toBeGreaterThan(6_000)
   })
 
-  test('counts the calls of one process that wait together', async () => {
+  test('observer.locks counts the calls of one process that wait for one name', async () => {
     const [holder, waiter] = [await open(), await open()]
     await holder.locks.acquire('x')
     for (let call = 0; call < 3; call++) waitFor(waiter, 'x')
     await eventually(async () => waiting(await observer.locks())).toMatchObject([{ requests: 3 }])
   })
 
-  test('shows a wait that has no session at the moment, from its note', async () => {
+  test('observer.locks shows a wait that has no session at the moment, from its note', async () => {
     const [holder, waiter] = [await open(), await open({ waitConnections: 1 })]
     await holder.locks.acquire(['x', 'y'])
     waitFor(waiter, 'x')
@@ -115,11 +115,11 @@ describe('locks', () => {
     expect(noted).toMatchObject({ pid: null, instance: waiter.id, blockedBy: [session] })
   })
 
-  test('shows a wait inside the holding process, but no wait that has just ended', async () => {
+  test('observer.locks shows a wait inside the holding process, but no wait that has just ended', async () => {
     const [holder, other] = [await open(), await open()]
     const lock = await other.locks.acquire('x')
     waitFor(holder, 'x')
-    // Noted, and then granted: the note is struck out later.
+    // The wait is recorded and then granted. Its record is deleted later.
     await eventually(() => database.query('select from holdfast.wait')).toHaveLength(1)
     await lock.release()
     await eventually(async () => (await observer.locks({ key: lock.keys[0] })).map(({ instance }) => instance)).toEqual(
@@ -130,7 +130,7 @@ describe('locks', () => {
     await eventually(async () => waiting(await observer.locks())).toMatchObject([{ instance: holder.id, pid: null }])
   })
 
-  test('shows strangers, with and without names, and transaction locks', async () => {
+  test('observer.locks shows locks of other programs, with and without names, and transaction locks', async () => {
     const holdfast = await open()
     const psql = await connect('psql')
     await psql.query('select pg_advisory_lock(42)')
@@ -153,7 +153,7 @@ describe('locks', () => {
     expect(await observer.locks()).toHaveLength(1)
   })
 
-  test('can be narrowed to a name or a namespace', async () => {
+  test('observer.locks can be restricted to a name or a namespace', async () => {
     const [billing, mail] = [await open({ namespace: 'billing' }), await open({ namespace: 'mail' })]
     await billing.locks.acquire(['a', 'b'])
     await mail.locks.acquire('a')
@@ -161,7 +161,7 @@ describe('locks', () => {
     expect(await observer.locks({ key: mail.locks.key('a') })).toMatchObject([{ namespace: 'mail' }])
   })
 
-  test('sees neither locks of Holdfast itself nor those of other databases', async () => {
+  test('observer.locks shows neither internal locks of Holdfast nor locks of other databases', async () => {
     const elsewhere = await freshDatabase()
     const holdfast = await Holdfast.open({ url: elsewhere.url })
     await holdfast.locks.acquire('x')
@@ -171,7 +171,7 @@ describe('locks', () => {
     await elsewhere.drop()
   })
 
-  test('needs no more than the right to read', async () => {
+  test('the observer needs only the right to read', async () => {
     const holdfast = await open()
     await holdfast.locks.acquire('x')
     const role = `reader_${process.pid}`
@@ -190,7 +190,7 @@ describe('locks', () => {
     })
   })
 
-  test('works in a schema of another name', async () => {
+  test('the observer works in a schema with another name', async () => {
     const holdfast = await open({ schema: 'Coordination' })
     await holdfast.locks.acquire('x')
     const other = new Observer(database, 'Coordination')
@@ -200,12 +200,12 @@ describe('locks', () => {
 })
 
 describe('instances', () => {
-  test('live while their session does, and are shown with what they hold and wait for', async () => {
+  test('instances are alive while their session is, and are shown with what they hold and wait for', async () => {
     const [first, second] = [await open(), await open({ namespace: 'mail' })]
     await first.locks.acquire(['x', 'y'])
     const key = first.locks.key('x')
     second.locks.acquire({ key, label: 'x', namespace: 'default' }).catch(() => {})
-    // Instances have no order of their own here: their ids are random.
+    // The rows have no useful order, because the ids of instances are random.
     const rows = async () => (await observer.fleet.list()).rows.toSorted((a, b) => (a.namespace < b.namespace ? -1 : 1))
     await eventually(rows).toMatchObject([
       { id: first.id, namespace: 'default', alive: true, held: 2, waiting: 0, reconnects: 0, osPid: process.pid },
@@ -213,7 +213,7 @@ describe('instances', () => {
     ])
   })
 
-  test('that are gone are shown as gone', async () => {
+  test('instances that are gone are shown as gone', async () => {
     await database.query(
       `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation)
        values ('crashed', 'default', nextval('holdfast.session'), 1, 'h', 1, '0', 10000, 'none', 0)`,

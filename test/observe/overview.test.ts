@@ -25,18 +25,18 @@ afterAll(async () => {
 })
 
 const seen = ({ namespace }: Holdfast) => observer.overview({ namespace })
-test('names, who has them and who waits, what is waited for first', async () => {
+test('the overview shows names with their holders and waiters, contended names first', async () => {
   const [a, b, c] = (await openFleet(fresh.url, 3)) as [Holdfast, Holdfast, Holdfast]
   await a.locks.acquire('free')
   await a.locks.acquire('wanted')
   await b.locks.acquire('shared', { mode: 'shared' })
   await c.locks.acquire('shared', { mode: 'shared' })
-  // One waits in the server, the others of its process behind it: these are known by their notes.
+  // One call waits in the server. The other calls of its process wait behind it, and are known from their notes.
   for (let call = 0; call < 3; call++) b.locks.acquire('wanted').catch(() => {})
   await c.leases.acquire('leased', { ttl: '1m' })
-  const { counts, locks, leases, instances } = await until('all are noted', async () => {
+  const { counts, locks, leases, instances } = await until('all holds and waits are recorded', async () => {
     const overview = await seen(a)
-    // Whoever waits in the server begins again now and then, and is not there for a moment.
+    // A wait in the server restarts now and then, and is not visible for a moment.
     const isInServer = overview.locks[0]?.waiter?.pid != null
     return (
       overview.counts.waiters === 3 && isInServer && overview.locks.every(({ heldMs }) => heldMs !== null) && overview
@@ -65,14 +65,14 @@ test('names, who has them and who waits, what is waited for first', async () => 
       [c.id, true, 1, 0, 1],
     ]),
   )
-  // Somebody's lock outside of all namespaces is seen in all of them together.
+  // A lock outside of all namespaces is shown if no namespace is selected.
   const other = await sqlSession(fresh.url, { application_name: 'psql' })
   await other.query('select pg_advisory_lock(42)')
   const everywhere = (await observer.overview()).locks.find(({ key }) => key === '42')
   expect(everywhere).toMatchObject({ label: null, holder: { instance: null, application: 'psql' }, heldMs: null })
 })
 
-test('queues: what is where, how many were done, and how long that took', async () => {
+test('the overview shows queues with their jobs, their throughput and their latencies', async () => {
   const [holdfast] = (await openFleet(fresh.url, 1)) as [Holdfast]
   const quick = defineJob('quick', { queue: 'post', run: () => {} })
   const hold = defineJob('hold', {
@@ -82,10 +82,10 @@ test('queues: what is where, how many were done, and how long that took', async 
   })
   await holdfast.jobs.enqueueMany(quick, Array(10).fill(null))
   await drain(holdfast, [quick])
-  // It has no place for the quick ones, which it does not know.
+  // The worker does not know the kind of the quick jobs.
   const worker = work(holdfast, [hold], { concurrency: 1 })
   await holdfast.jobs.enqueue(hold, null)
-  await until('it runs', () => worker.running === 1)
+  await until('the job runs', () => worker.running === 1)
   await holdfast.jobs.enqueueMany(quick, [1, 2])
   await holdfast.jobs.enqueue(quick, 3, { delay: '1h' })
   await holdfast.jobs.enqueue(defineJob('other', { queue: 'other', run: () => {} }), null)
@@ -101,12 +101,12 @@ test('queues: what is where, how many were done, and how long that took', async 
   // The history of the day may be a few seconds old.
   expect(post.donePerSecond).toBeCloseTo((10 * 1_000) / overMs, 1)
   for (const latency of [post.waited!, post.took!]) expect(latency.p99Ms).toBeGreaterThanOrEqual(latency.p50Ms)
-  // The first in order is the one that runs, which is not ready.
+  // The first job in order is the running job, which is not ready.
   expect(post.oldestMs).toBeLessThan(overMs)
   expect(await observer.overview({ namespace: 'nowhere' })).toMatchObject({ counts: { queues: 0 }, queues: [] })
 })
 
-test('a large backlog is estimated, and of a large history only the end is read, which is said', async () => {
+test('the overview estimates a large backlog, reads only the end of a large history, and shows the period', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const one = openPgPool({ connectionString: url }, 1)
@@ -120,7 +120,7 @@ test('a large backlog is estimated, and of a large history only the end is read,
   await sql(url, backlog)
   const { queues } = await new Observer(one).overview()
   expect(queues).toMatchObject([{ ready: 5_001, readyIs: 'estimated' }])
-  // Numbers of jobs of other queues are not counted.
+  // Job numbers of other queues are not counted.
   await sql(url, backlog.replace(key, '1'))
   const [post] = (await new Observer(one).overview({ namespace: 'default' })).queues
   expect(post!.readyIs).toBe('estimated')
@@ -139,11 +139,11 @@ test('a large backlog is estimated, and of a large history only the end is read,
   await ends(2_000_000, 10)
   const { queues: after, overMs } = await new Observer(one).overview({ namespace: 'default' })
   expect(overMs).toBeLessThan(60_000)
-  // Ends of the first moment were left out, and so is the time before it.
+  // Ends at the first moment of the period are left out, and so is the time before it.
   expect(after[0]!.donePerSecond).toBeLessThan(8_000 / (overMs / 1_000))
   expect(after[0]!.donePerSecond).toBeGreaterThan(1_000 / (overMs / 1_000))
   expect(after[0]).toMatchObject({ waited: { p50Ms: 2_000, p99Ms: 2_000 }, took: { p50Ms: 1_000, p99Ms: 1_000 } })
-  // The plan reads from a page on.
+  // The plan starts reading at a page.
   const plans = await sql<{ 'QUERY PLAN': string }>(
     url,
     `explain (costs off) select from holdfast.job_end
@@ -152,7 +152,7 @@ test('a large backlog is estimated, and of a large history only the end is read,
   expect(plans.map((row) => row['QUERY PLAN']).join('\n')).toContain('Tid Range Scan')
 })
 
-test('a rule that a newer version of Holdfast has written is there, and no more is said of it', async () => {
+test('the overview shows a schedule whose rule a newer version has written, without the rule', async () => {
   const [holdfast] = (await openFleet(fresh.url, 1)) as [Holdfast]
   add(holdfast, 'moons', { every: '7d' })
   await untilMember(holdfast, 'moons')
@@ -162,7 +162,7 @@ test('a rule that a newer version of Holdfast has written is there, and no more 
   expect((await seen(holdfast)).schedules).toMatchObject([{ name: 'moons', rule: null, members: 1 }])
 })
 
-test('schedules, and trouble of each kind', async () => {
+test('the overview shows schedules, and trouble of each kind', async () => {
   const [holdfast] = (await openFleet(fresh.url, 1)) as [Holdfast]
   const { namespace } = holdfast
   add(holdfast, 'good', { every: '7d' })

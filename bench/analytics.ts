@@ -1,12 +1,13 @@
-// A steady stream of jobs while analytics queries keep old snapshots open. The load is that of PlanetScale's article "Keeping a Postgres queue
-// healthy": 800 jobs per second with handlers of 10 ms, and three overlapping queries of 120 seconds. At least one query runs at any time, so
-// that vacuum can never remove the newest dead rows. One contestant after the other, each on a fresh server with the same settings.
+// Measures a steady stream of jobs while analytics queries keep old snapshots open. The load is that of PlanetScale's article "Keeping a
+// Postgres queue healthy": 800 jobs per second with handlers of 10 ms, and three overlapping queries of 120 seconds. At least one query runs
+// at any time, so that vacuum can never remove the newest dead rows. The contestants run one after the other, each on a fresh server with the
+// same settings.
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { middle, type Outcomes, ratioOf } from './compare.ts'
 import { describeContestants, present } from './jobs/contestants.ts'
 import { each, type Fixture, withFixture } from './jobs/fixture.ts'
-import { payloads } from './jobs/through.ts'
+import { payloads } from './jobs/throughput.ts'
 import { type Options, percentile } from './measure.ts'
 import { installPeers } from './peers/install.ts'
 import { query } from './server.ts'
@@ -17,14 +18,14 @@ const jobsPerMs = 0.8
 /** Jobs are enqueued in one statement per 10 ms, because not every peer reaches 800 single enqueues per second on a small machine. */
 const everyMs = 10
 const handlerMs = 10
-/** Four times as many as a queue without any delay needs. */
+/** A queue without any delay needs only 8 concurrent jobs for this load. */
 const concurrency = 32
 const queries = 3
 const queryMs = 120_000
 
 const sales = 'create table sale as select n as amount from generate_series(1, 10000) as n'
 
-/** Reads the table ten times per second, with one snapshot. */
+/** Reads the table ten times per second with one snapshot. */
 const analyze = `
 select sum(part.amount)
 from generate_series(1, $1::integer) as step,
@@ -32,7 +33,7 @@ from generate_series(1, $1::integer) as step,
 
 const deadRows = 'select coalesce(sum(n_dead_tup), 0)::float8 as rows from pg_stat_user_tables'
 
-/** The state at the end of a minute; times and costs are those of the jobs that started during the minute. */
+/** State at the end of a minute. Times and costs are those of the jobs that started during the minute. */
 interface Minute {
   enqueued: number
   done: number
@@ -54,8 +55,8 @@ export async function run(_: string, { minutes, progress }: Options) {
 }
 
 async function stream(fixture: Fixture, minutes: number, progress: Options['progress']) {
-  const { name, url, queue, workers, spent } = fixture
-  // A short try has two samples, too.
+  const { name, url, queue, workers, usage } = fixture
+  // A run of less than two minutes also has two samples.
   const sampleMs = Math.min(60_000, (minutes * 60_000) / 2)
   const crew = await workers({ handlerMs, concurrency })
   crew.begin()
@@ -76,11 +77,11 @@ async function stream(fixture: Fixture, minutes: number, progress: Options['prog
   }
   const producing = produce()
   const samples: Minute[] = []
-  let before = { done: 0, enqueued: 0, cost: await spent() }
+  let before = { done: 0, enqueued: 0, cost: await usage() }
   for (let at = 1; at * sampleMs <= minutes * 60_000; at++) {
     progress(`analytics: minute ${at}: ${name}`)
     await sleep(from + at * sampleMs - performance.now())
-    const after = { done: crew.done(), enqueued, cost: await spent() }
+    const after = { done: crew.done(), enqueued, cost: await usage() }
     const done = after.done - before.done
     const waits = crew.takeWaits()
     samples.push({
@@ -100,7 +101,7 @@ async function stream(fixture: Fixture, minutes: number, progress: Options['prog
   return samples
 }
 
-/** Starts the queries at equal distances, and starts each again when it ends. */
+/** Starts the queries at equal distances. Starts each query again when it ends. */
 async function startQueries(url: string) {
   let isOver = false
   const options = { connectionString: url, application_name: 'analytics' }

@@ -1,8 +1,8 @@
-// Batches: Holdfast and PgQ on the same version of PostgreSQL. PgQ acknowledges whole batches, so it is a reference for the cost of a job and
-// not a job queue with the same features. Contestants take turns, each time on a fresh server with the same settings.
+// Compares Holdfast with PgQ on the same version of PostgreSQL. PgQ acknowledges whole batches, so it is a reference for the cost of a job and
+// not a job queue with the same features. The contestants run in alternating rounds, each time on a fresh server with the same settings.
 import { type Comparison, comparisonRow, comparisonTable, type Outcomes } from './compare.ts'
 import { describeContestants, present } from './jobs/contestants.ts'
-import { drain, showThrough, sustain, type Through } from './jobs/through.ts'
+import { drain, showThroughput, sustain, type Throughput } from './jobs/throughput.ts'
 import { alternate, type Options } from './measure.ts'
 import { pgqBinDir } from './peers/pgq.ts'
 import { benchDatabase, circumstances, describeCircumstances } from './server.ts'
@@ -14,18 +14,18 @@ const versions = { PgQ: 'of the package postgresql-15-pgq3' }
 
 export async function run(_: string, { rounds, roundMs, progress }: Options) {
   const { names, absent } = present(contestants)
-  // Without PgQ there is nothing to compare, and PostgreSQL 15 may be missing, too.
+  // Without PgQ there is nothing to compare. PostgreSQL 15 may also be missing.
   if (absent.PgQ) return { absent, measured: undefined }
   const seconds = Math.max(4, roundMs / 1_000)
-  const loads: Record<string, (name: string) => Promise<Through>> = {
+  const loads: Record<string, (name: string) => Promise<Throughput>> = {
     sustained: (name) => sustain(name, { seconds, server }),
-    'sustained, a snapshot forgotten elsewhere': (name) =>
+    'sustained, with an old snapshot open': (name) =>
       sustain(name, { seconds: 2 * seconds, isSnapshotOpen: true, server }),
     drained: (name) => drain(name, { jobs, server }),
   }
-  const through: Record<string, Outcomes<Through>> = {}
+  const throughput: Record<string, Outcomes<Throughput>> = {}
   for (const [load, measure] of Object.entries(loads)) {
-    through[load] = await alternate(names, rounds, (name, round) => {
+    throughput[load] = await alternate(names, rounds, (name, round) => {
       progress(`batches: ${load}, round ${round}: ${name}`)
       return measure(name)
     })
@@ -34,13 +34,13 @@ export async function run(_: string, { rounds, roundMs, progress }: Options) {
   try {
     const described = await describeContestants(names, { versions, absent })
     const found = await circumstances(database.url, pgqBinDir)
-    return { absent, measured: { seconds, through, circumstances: found, described } }
+    return { absent, measured: { seconds, throughput, circumstances: found, described } }
   } finally {
     await database.close()
   }
 }
 
-const goals: (Omit<Comparison<Through>, 'peers'> & { load: string })[] = [
+const goals: (Omit<Comparison<Throughput>, 'peers'> & { load: string })[] = [
   { load: 'sustained', figure: 'jobs/s', read: ({ perSecond }) => perSecond, goal: '' },
   { load: 'sustained', figure: 'server µs', read: ({ each }) => each.serverUs, isCost: true, goal: '' },
   { load: 'sustained', figure: 'WAL bytes', read: ({ each }) => each.walBytes, isCost: true, goal: '' },
@@ -49,13 +49,13 @@ const goals: (Omit<Comparison<Through>, 'peers'> & { load: string })[] = [
 
 export function show({ absent, measured }: Awaited<ReturnType<typeof run>>) {
   if (!measured) return `Batches were not measured: ${absent.PgQ}`
-  const { through, seconds, described, circumstances } = measured
+  const { throughput, seconds, described, circumstances } = measured
   return [
     `${describeCircumstances(circumstances)}\n${described}\nSustained: ${seconds} s; drained: ${jobs} jobs.`,
-    ...Object.entries(through).map(([load, outcomes]) => showThrough(load, outcomes)),
+    ...Object.entries(throughput).map(([load, outcomes]) => showThroughput(load, outcomes)),
     comparisonTable(
       goals.map(({ load, figure, ...goal }) =>
-        comparisonRow(through[load]!, { ...goal, figure: `${load}: ${figure}`, peers: ['PgQ'] }),
+        comparisonRow(throughput[load]!, { ...goal, figure: `${load}: ${figure}`, peers: ['PgQ'] }),
       ),
     ),
   ].join('\n\n')

@@ -1,8 +1,8 @@
-// Throughput over the number of worker processes, and over the concurrency of one process. Contestants take turns, each time on a fresh
-// server with the same settings.
+// Measures throughput for different numbers of worker processes, and for different concurrencies of one process. The contestants run in
+// alternating rounds, each time on a fresh server with the same settings.
 import { compare, middle, type Outcomes, ratioOf } from './compare.ts'
 import { describeContestants, present } from './jobs/contestants.ts'
-import { drain, type Through } from './jobs/through.ts'
+import { drain, type Throughput } from './jobs/throughput.ts'
 import type { Options } from './measure.ts'
 import { installPeers } from './peers/install.ts'
 import { type Cell, table } from './table.ts'
@@ -18,7 +18,7 @@ const server = { settings: { max_connections: '400' } }
 
 interface Point {
   count: number
-  outcomes: Outcomes<Through>
+  outcomes: Outcomes<Throughput>
 }
 
 export async function run(_: string, { rounds, progress }: Options) {
@@ -43,7 +43,7 @@ export async function run(_: string, { rounds, progress }: Options) {
       processes,
       concurrency: totalConcurrency / processes,
     })),
-    // About four seconds of work, if the queue adds nothing to the time of the handlers.
+    // These are about four seconds of work, if the queue adds nothing to the time of the handlers.
     workers: await measure(concurrencies, 'workers', (concurrency) => ({
       jobs: Math.min(maxJobs, (concurrency * 4_000) / handlerMs),
       concurrency,
@@ -53,7 +53,7 @@ export async function run(_: string, { rounds, progress }: Options) {
   }
 }
 
-const perSecond = (one: Through) => one.perSecond
+const perSecond = (one: Throughput) => one.perSecond
 
 export function show({ processes, workers, described }: Awaited<ReturnType<typeof run>>) {
   const title = `Processes, ${totalConcurrency} jobs at the same time in total`

@@ -1,11 +1,11 @@
-// How cost grows: with the fleet, with what is held, with what waits, with what is scheduled. Holdfast alone, defaults throughout.
+// Measures how cost grows with the number of instances, held locks, due jobs, and schedules. Only Holdfast is measured, with default settings.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Idle, watch } from './idle.ts'
+import { type Idle, measureIdle } from './idle.ts'
 import { growing } from './jobs/backlog.ts'
 import { type Fixture, withFixture } from './jobs/fixture.ts'
 import { growingLocks } from './locks/growing.ts'
 import type { Options } from './measure.ts'
-import { type Measured, measure } from './schedules.ts'
+import { type FleetResult, measure } from './schedules.ts'
 import { benchDatabase, query } from './server.ts'
 import { table } from './table.ts'
 
@@ -15,8 +15,8 @@ const backlogs = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
 const schedules = [10, 100, 1_000, 5_000]
 const scheduleMs = 20_000
 const singles = 100
-/** By default 100 may connect, which 32 instances that start together use up. */
-const roomForAll = { settings: { max_connections: '400' } }
+/** The default of 100 connections is too low for 32 instances that start at the same time. */
+const server = { settings: { max_connections: '400' } }
 
 const claimedAfter = `
 select count(*)::integer as ended,
@@ -28,11 +28,11 @@ export async function run(_: string, { progress }: Options) {
   const instances: (Awaited<ReturnType<typeof fleet>> & { count: number })[] = []
   for (const count of fleets) {
     progress(`growth: ${count} instances`)
-    instances.push({ count, ...(await withFixture('holdfast', (stage) => fleet(stage, count), roomForAll)) })
+    instances.push({ count, ...(await withFixture('holdfast', (fixture) => fleet(fixture, count), server)) })
   }
   const locks = await growingLocks(held, progress)
   const jobs = await growing(backlogs, progress)
-  const ticks: (Measured & { count: number })[] = []
+  const ticks: (FleetResult & { count: number })[] = []
   for (const count of schedules) {
     progress(`growth: ${count} schedules`)
     ticks.push({ count, ...(await ticking(count)) })
@@ -40,16 +40,19 @@ export async function run(_: string, { progress }: Options) {
   return { instances, locks, jobs, ticks }
 }
 
-/** So many processes, each with an idle worker, and how long single jobs wait for one of them by the clock of the server. */
-async function fleet(stage: Fixture, count: number): Promise<Idle & { p50Ms: number; p99Ms: number }> {
-  const idle = await watch(stage, { count })
+/**
+ * Starts `count` processes, each with an idle worker. Measures their cost, and how long single jobs wait for a worker according to the
+ * server's clock.
+ */
+async function fleet(fixture: Fixture, count: number): Promise<Idle & { p50Ms: number; p99Ms: number }> {
+  const idle = await measureIdle(fixture, { count })
   for (let at = 1; at <= singles; at++) {
     await sleep(30 + Math.random() * 30)
-    await stage.queue.enqueue({ at })
+    await fixture.queue.enqueue({ at })
   }
   for (;;) {
-    const [{ ended, ...waited }] = await query(stage.url, claimedAfter)
-    if (ended > singles) return { ...idle, ...waited }
+    const [{ ended, ...wait }] = await query(fixture.url, claimedAfter)
+    if (ended > singles) return { ...idle, ...wait }
     await sleep(100)
   }
 }
@@ -78,14 +81,7 @@ const short = (value: number | undefined) => value && Number(value.toPrecision(3
 export function show({ instances, locks, jobs, ticks }: Awaited<ReturnType<typeof run>>) {
   return [
     table(
-      [
-        'Idle instances with a worker',
-        'statements/s',
-        'server ms/s',
-        'connections',
-        'a job is claimed after p50 ms',
-        'p99',
-      ],
+      ['Idle instances with a worker', 'statements/s', 'server ms/s', 'connections', 'enqueue to claim, p50 ms', 'p99'],
       instances.map((one) => [
         one.count,
         one.statementsPerSecond,
@@ -96,19 +92,27 @@ export function show({ instances, locks, jobs, ticks }: Awaited<ReturnType<typeo
       ]),
     ),
     table(
-      ['Locks held', 'acquired/s', 'a pair beside them, p50 ms', 'pairs/s, 64 at once'],
+      ['Locks held', 'acquired/s', 'acquire + release, p50 ms', 'pairs/s, 64 callers'],
       locks.map((one) => [one.count, one.code ?? one.perSecond, one.p50Ms, one.pairsPerSecond]),
     ),
     table(
-      ['Jobs due', 'a claim of ten, ms', 'jobs/s of one worker'],
+      ['Jobs due', 'claim of 10 jobs, ms', 'jobs/s of one worker'],
       jobs.map((one) => [one.count, one.claimMs, one.perSecond]),
     ),
     table(
-      ['Schedules of a minute, 3 instances', 'runs', 'doubles', 'gaps', 'late p50 ms', 'p99', 'transactions/s'],
+      [
+        'Schedules with one tick per minute, 3 instances',
+        'runs',
+        'duplicates',
+        'gaps',
+        'late p50 ms',
+        'p99',
+        'transactions/s',
+      ],
       ticks.map((one) => [
         one.count,
         one.runs,
-        one.doubles,
+        one.duplicates,
         one.gaps,
         short(one.p50Ms),
         short(one.p99Ms),

@@ -1,4 +1,4 @@
-// What a fleet costs while there is nothing to do: four processes, each with a worker, settings by default. Counted by the server.
+// Measures the cost of an idle fleet: four processes, each with a worker, with default settings. The server counts the statements.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { contestants, present } from './jobs/contestants.ts'
 import { type Fixture, less, withFixture } from './jobs/fixture.ts'
@@ -8,9 +8,9 @@ import { query } from './server.ts'
 import { type Cell, table } from './table.ts'
 
 const processes = 4
-/** Until pools have let go of what they do not need. */
+/** Time for pools to close their idle connections. */
 const restMs = 15_000
-const watchMs = 20_000
+const measureMs = 20_000
 
 const fleet = [
   'holdfast',
@@ -24,11 +24,11 @@ export async function run(_: string, { progress }: Options) {
   const { names, absent } = present()
   installPeers(progress)
   const idle: Record<string, Idle> = {
-    'holdfast, opened only': await withFixture('holdfast', (stage) => watch(stage, { works: false })),
+    'holdfast, opened only': await withFixture('holdfast', (fixture) => measureIdle(fixture, { works: false })),
   }
   for (const name of fleet.filter((one) => names.includes(one))) {
     progress(`idle: ${name}`)
-    idle[name] = await withFixture(name, (stage) => watch(stage))
+    idle[name] = await withFixture(name, (fixture) => measureIdle(fixture))
   }
   return { processes, idle, absent }
 }
@@ -39,9 +39,9 @@ export interface Idle {
   connections: number | undefined
 }
 
-/** What so many processes and this one cost that have nothing to do. */
-export async function watch(
-  { name, url, queue, workers, spent }: Fixture,
+/** Measures the cost of `count` idle processes and of the bench process. */
+export async function measureIdle(
+  { name, url, queue, workers, usage }: Fixture,
   { works = true, count = processes } = {},
 ): Promise<Idle> {
   const crew = await workers({ count })
@@ -50,9 +50,9 @@ export async function watch(
     await queue.enqueue({ at: 0 })
   }
   await sleep(restMs)
-  const [before, from] = [await spent(), performance.now()]
-  await sleep(watchMs)
-  const after = await spent()
+  const [before, from] = [await usage(), performance.now()]
+  await sleep(measureMs)
+  const after = await usage()
   const seconds = (performance.now() - from) / 1_000
   const { onRedis } = contestants[name]!
   const [row] = onRedis ? [{}] : await query(url, connections)
@@ -78,7 +78,7 @@ export function show({ processes, idle, absent }: Awaited<ReturnType<typeof run>
   for (const [name, why] of Object.entries(absent).filter(([name]) => fleet.includes(name)))
     rows.push([`${name}: ${why}`])
   return table(
-    [`${processes} idle processes, with that of the bench`, 'statements/s', 'server ms/s', 'connections'],
+    [`${processes} idle processes and the bench process`, 'statements/s', 'server ms/s', 'connections'],
     rows,
   )
 }

@@ -1,43 +1,43 @@
-// Jobs beside the queues that people use, and beside the same statements in plain SQL. Contestants take turns, round after round, each
+// Compares the job queue with the common job queues, and with the same statements in plain SQL. The contestants run in alternating rounds, each
 // time on a fresh server with the same settings.
 import { type Comparison, comparisonRow, comparisonTable, middle, type Outcomes } from './compare.ts'
 import { backlog, showBacklog } from './jobs/backlog.ts'
 import { contestants, describeContestants, postgresPeers, present } from './jobs/contestants.ts'
-import { latency, singles } from './jobs/ends.ts'
-import { besidePlain } from './jobs/plain.ts'
-import { drain, showThrough, sustain, type Through } from './jobs/through.ts'
+import { comparedWithPlain } from './jobs/plain.ts'
+import { latency, singleEnqueues } from './jobs/singles.ts'
+import { drain, showThroughput, sustain, type Throughput } from './jobs/throughput.ts'
 import { alternate, type Options } from './measure.ts'
 import { installPeers } from './peers/install.ts'
 import { table } from './table.ts'
 
 interface Load {
-  run(name: string, options: { seconds: number; jobs: number; delayed: number }): Promise<Through>
+  run(name: string, options: { seconds: number; jobs: number; delayed: number }): Promise<Throughput>
   atDefaults?: boolean
   once?: boolean
   takesBulk?: boolean
   hasLanes?: boolean
 }
 
-/** Single enqueues and latency, of one round. */
-type End = Awaited<ReturnType<typeof singles>> & Awaited<ReturnType<typeof latency>>
+/** Single enqueues and latency of one round. */
+type SingleJobs = Awaited<ReturnType<typeof singleEnqueues>> & Awaited<ReturnType<typeof latency>>
 
 /** Contestants with default settings take part only in the loads with `atDefaults`. */
 const loads: Record<string, Load> = {
   sustained: { run: (name, { seconds }) => sustain(name, { seconds }), atDefaults: true },
   'sustained, 2 processes': { run: (name, { seconds }) => sustain(name, { seconds, processes: 2 }) },
-  'sustained, a snapshot forgotten elsewhere': {
+  'sustained, with an old snapshot open': {
     run: (name, { seconds }) => sustain(name, { seconds: 2 * seconds, isSnapshotOpen: true }),
   },
   drained: { run: (name, { jobs }) => drain(name, { jobs }) },
   'drained, 2 processes': { run: (name, { jobs }) => drain(name, { jobs, processes: 2 }) },
-  'drained, handlers of 10 ms, 50 at once': {
+  'drained, handlers of 10 ms, 50 concurrent jobs': {
     run: (name, { jobs }) => drain(name, { jobs: jobs / 4, handlerMs: 10, concurrency: 50 }),
   },
   'drained, payloads of 10 kB': { run: (name, { jobs }) => drain(name, { jobs: jobs / 4, bytes: 10_000 }) },
   'drained, payloads of 10 kB, random': {
     run: (name, { jobs }) => drain(name, { jobs: jobs / 4, bytes: 10_000, isRandom: true }),
   },
-  'drained, behind many that are delayed': {
+  'drained, behind many delayed jobs': {
     run: (name, { jobs, delayed }) => drain(name, { jobs, delayed }),
     once: true,
     takesBulk: true,
@@ -54,9 +54,9 @@ export async function run(_: string, { rounds, roundMs, delayed, progress }: Opt
   const options = { seconds, jobs: 40_000, delayed }
   const versions = installPeers(progress)
   const { names, absent } = present()
-  const through: Record<string, Outcomes<Through>> = {}
+  const throughput: Record<string, Outcomes<Throughput>> = {}
   for (const [load, { run, atDefaults, once, takesBulk, hasLanes }] of Object.entries(loads)) {
-    const meets = (name: string) => {
+    const takesPart = (name: string) => {
       const { how, hasNoBulk, hasNoLanes } = contestants[name]!
       return (
         (atDefaults || how !== 'defaults' || name === 'holdfast') &&
@@ -64,52 +64,57 @@ export async function run(_: string, { rounds, roundMs, delayed, progress }: Opt
         !(hasLanes && hasNoLanes)
       )
     }
-    through[load] = await alternate(names.filter(meets), once ? 1 : rounds, (name, round) => {
+    throughput[load] = await alternate(names.filter(takesPart), once ? 1 : rounds, (name, round) => {
       progress(`jobs: ${load}, round ${round}: ${name}`)
       return run(name, options)
     })
   }
-  const ends: Outcomes<End> = await alternate(names, rounds, async (name, round) => {
+  const singles: Outcomes<SingleJobs> = await alternate(names, rounds, async (name, round) => {
     progress(`jobs: single enqueues and latency, round ${round}: ${name}`)
     const isSlow = name.endsWith('defaults')
-    return { ...(await singles(name, 1_500)), ...(await latency(name, isSlow ? 10 : 100)) }
+    return { ...(await singleEnqueues(name, 1_500)), ...(await latency(name, isSlow ? 10 : 100)) }
   })
-  progress('jobs: beside plain SQL')
-  const beside = await besidePlain({ rounds, seconds: Math.max(2, roundMs / 1_000) })
-  progress('jobs: a claim before two million jobs')
+  progress('jobs: compared with plain SQL')
+  const plain = await comparedWithPlain({ rounds, seconds: Math.max(2, roundMs / 1_000) })
+  progress('jobs: claims from a backlog of two million jobs')
   const claim = await backlog()
   const described = await describeContestants(names, { versions, absent })
-  return { options, described, through, ends, beside, claim }
+  return { options, described, throughput, singles, plain, claim }
 }
 
 const peers = [...postgresPeers, 'BullMQ on Redis']
 const defaults = peers.filter((name) => name !== 'advisory lock per job').map((name) => `${name}, defaults`)
-const perSecond = (one: Through) => one.perSecond
+const perSecond = (one: Throughput) => one.perSecond
 
-const throughGoals: ({ load: string } & Comparison<Through>)[] = [
+const throughputGoals: ({ load: string } & Comparison<Throughput>)[] = [
   { load: 'sustained', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 3' },
-  { load: 'sustained', figure: 'jobs/s, peers at defaults', read: perSecond, peers: defaults, goal: '≥ 10' },
+  { load: 'sustained', figure: 'jobs/s, peers with defaults', read: perSecond, peers: defaults, goal: '≥ 10' },
   { load: 'sustained', figure: 'server µs', read: ({ each }) => each.serverUs, peers, isCost: true, goal: '≤ 1' },
   { load: 'sustained', figure: 'WAL bytes', read: ({ each }) => each.walBytes, peers, isCost: true, goal: '≤ 1' },
   { load: 'sustained', figure: 'dead rows', read: ({ each }) => each.deadRows, peers, isCost: true, goal: '≤ 1' },
   { load: 'sustained, 2 processes', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
-  { load: 'sustained, a snapshot forgotten elsewhere', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
+  { load: 'sustained, with an old snapshot open', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
   { load: 'drained', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 2' },
   { load: 'drained, 2 processes', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
   { load: 'drained, payloads of 10 kB', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
   { load: 'drained, payloads of 10 kB, random', figure: 'jobs/s', read: perSecond, peers, goal: '≥ 1' },
 ]
 
-const endGoals: Comparison<End>[] = [
+const singleGoals: Comparison<SingleJobs>[] = [
   { figure: 'enqueue to start, p50 ms', read: ({ p50Ms }) => p50Ms, peers: postgresPeers, isCost: true, goal: '≤ 1' },
   { figure: 'enqueue to start, p99 ms', read: ({ p99Ms }) => p99Ms, peers: postgresPeers, isCost: true, goal: '≤ 1' },
-  { figure: 'enqueue one by one/s', read: ({ onePerSecond }) => onePerSecond, peers: postgresPeers, goal: '≥ 1' },
-  { figure: 'enqueue, 32 at once/s', read: ({ perSecond }) => perSecond, peers, goal: '≥ 1' },
+  {
+    figure: 'single enqueues/s, 1 caller',
+    read: ({ onePerSecond }) => onePerSecond,
+    peers: postgresPeers,
+    goal: '≥ 1',
+  },
+  { figure: 'single enqueues/s, 32 callers', read: ({ perSecond }) => perSecond, peers, goal: '≥ 1' },
 ]
 
 export function show(report: Awaited<ReturnType<typeof run>>) {
-  const { options, described, through, ends, beside, claim } = report
-  const endRows = Object.entries(ends).map(([name, rounds]) => [
+  const { options, described, throughput, singles, plain, claim } = report
+  const singleRows = Object.entries(singles).map(([name, rounds]) => [
     name,
     middle(rounds, ({ onePerSecond }) => onePerSecond),
     middle(rounds, ({ perSecond }) => perSecond),
@@ -117,24 +122,21 @@ export function show(report: Awaited<ReturnType<typeof run>>) {
     middle(rounds, ({ p99Ms }) => p99Ms),
   ])
   return [
-    `${described}\nDrained: ${options.jobs} jobs (or 20 s), half of that behind a hot lane of 100,000, a quarter of it with 10 ms or 10 kB, ${options.delayed} delayed; sustained: ${options.seconds} s.`,
-    ...Object.entries(through).map(([load, outcomes]) => showThrough(load, outcomes)),
-    table(
-      ['Nothing else to do', 'enqueue one by one/s', '32 at once/s', 'enqueue to start, p50 ms', 'p99 ms'],
-      endRows,
-    ),
+    `${described}\nDrained: ${options.jobs} jobs, for at most 20 s; half of them behind a hot lane of 100,000 jobs, a quarter of them with handlers of 10 ms or payloads of 10 kB; ${options.delayed} delayed jobs. Sustained: ${options.seconds} s.`,
+    ...Object.entries(throughput).map(([load, outcomes]) => showThroughput(load, outcomes)),
+    table(['Single jobs', 'enqueues/s, 1 caller', '32 callers', 'enqueue to start, p50 ms', 'p99 ms'], singleRows),
     comparisonTable([
-      ...throughGoals.map(({ load, figure, ...goal }) =>
-        comparisonRow(through[load]!, { ...goal, figure: `${load}: ${figure}` }),
+      ...throughputGoals.map(({ load, figure, ...goal }) =>
+        comparisonRow(throughput[load]!, { ...goal, figure: `${load}: ${figure}` }),
       ),
-      ...endGoals.map((goal) => comparisonRow(ends, goal)),
+      ...singleGoals.map((goal) => comparisonRow(singles, goal)),
     ]),
     table(
       ['Jobs', 'figure', 'goal'],
       [
-        ['jobs/s of one worker, in turns with plain SQL', beside.perSecond, ''],
-        ['jobs/s of the same statements in plain SQL', beside.plainPerSecond, ''],
-        ['of what plain SQL reaches', beside.ratio, '≥ 0.5'],
+        ['jobs/s of one worker, alternating with plain SQL', plain.perSecond, ''],
+        ['jobs/s of the same statements in plain SQL', plain.plainPerSecond, ''],
+        ['ratio', plain.ratio, '≥ 0.5'],
         ...showBacklog(claim),
       ],
     ),

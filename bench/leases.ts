@@ -1,4 +1,4 @@
-// Leases against the row that people write by hand.
+// Compares leases with a handwritten row.
 import { pairs, showPairs } from './leases/pairs.ts'
 import { renewals, showRenewals } from './leases/renewals.ts'
 

@@ -1,5 +1,5 @@
-// Limits against the counters that people write by hand.
-import { beside, showBeside } from './limits/beside.ts'
+// Compares limits with handwritten counters.
+import { isolation, showIsolation } from './limits/isolation.ts'
 import { permits, showPermits } from './limits/permits.ts'
 import { rates, showRates } from './limits/rates.ts'
 
@@ -9,10 +9,10 @@ export async function run(url: string, options: Options) {
   return {
     permits: await permits(url, options),
     rates: await rates(url, options),
-    beside: await beside(url, options),
+    isolation: await isolation(url, options),
   }
 }
 
 export function show(report: Awaited<ReturnType<typeof run>>) {
-  return [showPermits(report.permits), showRates(report.rates), showBeside(report.beside)].join('\n\n')
+  return [showPermits(report.permits), showRates(report.rates), showIsolation(report.isolation)].join('\n\n')
 }

@@ -1,4 +1,4 @@
-// Locks against what people write by hand with node-postgres, and what they install.
+// Compares locks with handwritten locks on node-postgres, and with the packages advisory-lock and redlock.
 import { handOffs, showHandOffs } from './locks/hand-offs.ts'
 import { held, showHeld } from './locks/held.ts'
 import { pairs, showPairs } from './locks/pairs.ts'

@@ -1,5 +1,5 @@
-// Measuring side by side: contestants take turns, round after round, so that whatever else the machine does meanwhile
-// falls on all of them alike. Figures are medians of the rounds; a ratio is the median of the rounds' own ratios.
+// Measures contestants in alternating rounds, so that other load on the machine affects all of them equally. Figures are medians of the
+// rounds. A ratio is the median of the ratios of each round.
 
 /** Command-line options of `npm run bench`. */
 export interface Options {
@@ -17,17 +17,17 @@ export type Progress = (text: string) => void
 
 export interface Contestant {
   name: string
-  /** Works for about so long and says what came of it. */
+  /** Works for about `ms` milliseconds. Returns the number of calls and their durations. */
   run(ms: number): Promise<Outcome>
 }
 
 export interface Outcome {
   perSecond: number
-  /** How long each one took. */
+  /** Duration of each call. */
   waitsMs: number[]
 }
 
-interface Turns {
+interface RoundOptions {
   rounds: number
   roundMs: number
   onRound?(round: number): void
@@ -40,9 +40,9 @@ export interface Summary {
   longestMs?: number
 }
 
-/** Runs the contestants in turns; answers with all outcomes of each, by its name. */
-export async function inTurns(contestants: Contestant[], { rounds, roundMs, onRound }: Turns) {
-  // Warm: code compiled, plans made, connections open, names registered.
+/** Runs the contestants in alternating rounds, after one unmeasured run of each. Returns the outcomes of each contestant, by name. */
+export async function runRounds(contestants: Contestant[], { rounds, roundMs, onRound }: RoundOptions) {
+  // The first run compiles code, plans statements, opens connections and registers names.
   for (const one of contestants) await one.run(roundMs / 2)
   const outcomes: Record<string, Outcome[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]))
   for (let round = 0; round < rounds; round++) {
@@ -52,7 +52,7 @@ export async function inTurns(contestants: Contestant[], { rounds, roundMs, onRo
   return outcomes
 }
 
-/** Runs each contestant once per round, in turns. Returns the outcomes of each contestant, by name. */
+/** Runs each contestant once per round. Returns the outcomes of each contestant, by name. */
 export async function alternate<Result>(
   names: string[],
   rounds: number,
@@ -65,7 +65,7 @@ export async function alternate<Result>(
   return outcomes
 }
 
-/** `workers` loops side by side, each doing `once(worker)` again and again for `ms`; each `once` is timed. */
+/** Runs `workers` concurrent loops for `ms` milliseconds. Each loop calls `once(worker)` again and again. Returns the durations of the calls. */
 export async function loops(workers: number, ms: number, once: (worker: number) => unknown): Promise<Outcome> {
   const startedAt = performance.now()
   const until = startedAt + ms
@@ -91,7 +91,7 @@ export function percentile(values: number[], percent: number) {
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))]!
 }
 
-/** The rounds of one contestant in a few numbers. */
+/** Summarizes the rounds of one contestant. */
 export function summary(outcomes: Outcome[] = []): Summary {
   const waits = outcomes.map(({ waitsMs }) => waitsMs).filter((waits) => waits.length > 0)
   return {
@@ -104,7 +104,7 @@ export function summary(outcomes: Outcome[] = []): Summary {
   }
 }
 
-/** How many times the rate of `peer` the rate of `ours` is. */
+/** Returns the rate of `ours` divided by the rate of `peer`. */
 export function ratio(ours: Outcome[] = [], peer: Outcome[] = []) {
   return round3(median(ours.map(({ perSecond }, round) => perSecond / peer[round]!.perSecond)))
 }

@@ -1,13 +1,13 @@
-// Once against what people write by hand: a unique row and the effect in one transaction, and a select for the replay.
+// Compares `once` with handwritten statements: a unique row and the effect in one transaction, and a select for the replay.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
-import { inTurns, loops, type Options, ratio, summary } from './measure.ts'
+import { loops, type Options, ratio, runRounds, summary } from './measure.ts'
 import { query } from './server.ts'
 import { table } from './table.ts'
 
 const callers = [1, 64]
 
-/** Effect and record in one transaction, on a connection of the pool. */
+/** Writes the effect and the record in one transaction, on a connection of the pool. */
 async function recipe(pool: pg.Pool, key: string) {
   const client = await pool.connect()
   try {
@@ -25,7 +25,7 @@ async function recipe(pool: pg.Pool, key: string) {
   }
 }
 
-/** The record alone, for an effect elsewhere. */
+/** Writes only the record, for an effect outside the database. */
 async function recordOnly(pool: pg.Pool, key: string) {
   await pool.query('insert into processed (key) values ($1)', [key])
   await pool.query('update processed set answer = $2 where key = $1', [key, '{"done":true}'])
@@ -34,7 +34,7 @@ async function recordOnly(pool: pg.Pool, key: string) {
 export async function run(url: string, { rounds, roundMs, progress }: Options) {
   await query(url, 'create table processed (key text primary key, answer json, at timestamptz not null default now())')
   await query(url, 'create table effect (key text not null)')
-  // As many connections for both: what they do with them is the question.
+  // Both have the same number of connections.
   const pool = new pg.Pool({ connectionString: url, max: 20 })
   const theirs = new pg.Pool({ connectionString: url, max: 20 })
   const holdfast = await Holdfast.open({ pool, namespace: 'bench' })
@@ -44,7 +44,7 @@ export async function run(url: string, { rounds, roundMs, progress }: Options) {
   await recordOnly(theirs, 'replayed')
 
   const contestants = callers.flatMap((many) => {
-    const named = (who: string, what: string) => `${who}, ${what}, ${many} at once`
+    const named = (who: string, what: string) => `${who}, ${what}, ${many} ${many === 1 ? 'caller' : 'callers'}`
     const contestant = (name: string, work: () => Promise<unknown>) => ({
       name,
       run: (ms: number) => loops(many, ms, work),
@@ -66,7 +66,7 @@ export async function run(url: string, { rounds, roundMs, progress }: Options) {
     ]
   })
   try {
-    const outcomes = await inTurns(contestants, {
+    const outcomes = await runRounds(contestants, {
       rounds,
       roundMs,
       onRound: (round) => progress(`once: round ${round + 1} of ${rounds}`),

@@ -1,7 +1,7 @@
-// npm run bench [-- <what>…] [-- --rounds 7 --seconds 1 --delayed 1000000 --minutes 15 --kills 200 --json]
+// npm run bench [-- <suite>…] [-- --rounds 7 --seconds 1 --delayed 1000000 --minutes 15 --kills 200 --json]
 //
-// Each bench runs Holdfast and its peers in one run, in turns. Goals are printed beside the ratios, never enforced:
-// whether a machine is quiet enough to be judged by is for people to say.
+// Each suite runs Holdfast and its peers in one run, in alternating rounds. The tables print goals next to the ratios. A missed goal does not
+// fail the run, because the program does not know whether the machine has other load.
 import { parseArgs } from 'node:util'
 import type { Options } from './measure.ts'
 import { benchDatabase, circumstances, describeCircumstances } from './server.ts'
@@ -40,11 +40,11 @@ const { values, positionals } = parseArgs({
 })
 const unknown = positionals.find((name) => !Object.hasOwn(benches, name))
 if (unknown) {
-  console.error(`There is no bench "${unknown}": there are ${Object.keys(benches).join(', ')}`)
+  console.error(`There is no suite "${unknown}". The suites are ${Object.keys(benches).join(', ')}.`)
   process.exit(2)
 }
 
-// A line that changes on a terminal, lines elsewhere.
+// On a terminal, each progress text replaces the previous one. Elsewhere, each text is a line.
 const progress = (text: string) =>
   void process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : text && `${text}\n`)
 const options: Options = {
@@ -55,21 +55,21 @@ const options: Options = {
   kills: Number(values.kills),
   progress,
 }
-const medians = `Medians of ${options.rounds} rounds of ${options.roundMs / 1_000} s in turns; a ratio is the median of the rounds' ratios`
+const medians = `Medians of ${options.rounds} alternating rounds of ${options.roundMs / 1_000} s; a ratio is the median of the ratios of each round`
 const report: Record<string, unknown> = {}
-// What has been measured is said at once: a later bench that fails must not take it along.
-const say = (text: string) => (values.json ? console.error : console.log)(`${text}\n`)
+// Each suite's tables are printed when the suite ends, so that a later suite that fails does not lose them.
+const print = (text: string) => (values.json ? console.error : console.log)(`${text}\n`)
 
 const database = await benchDatabase()
 try {
   const found = await circumstances(database.url)
   report.circumstances = found
-  say(`${describeCircumstances(found)}\n${medians}`)
+  print(`${describeCircumstances(found)}\n${medians}`)
   for (const name of positionals.length > 0 ? positionals : Object.keys(benches)) {
     const { run, show } = await benches[name]!()
     report[name] = await run(database.url, options)
     progress('')
-    say(show(report[name] as never))
+    print(show(report[name] as never))
   }
 } finally {
   progress('')

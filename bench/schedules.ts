@@ -1,12 +1,12 @@
-// Schedules, with default settings: a tick a second on five instances, by what the handlers say of themselves; thousands of
-// schedules on three instances, spread over the minute and all at once; and what they cost while none is due.
+// Measures schedules with default settings: one tick per second on five instances, as the handlers report their runs; 2,000 schedules on three
+// instances, spread over the minute or all at the same moment; and the cost of 2,000 schedules while none is due.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Holdfast, type ScheduleOptions } from 'holdfast'
 import { type Options, percentile } from './measure.ts'
-import type { Ran } from './schedules/member.ts'
+import type { RunReport } from './schedules/member.ts'
 import { benchDatabase, query } from './server.ts'
 import { table } from './table.ts'
 
@@ -20,10 +20,10 @@ interface Fleet {
   settleMs: number
 }
 
-export interface Measured {
+export interface FleetResult {
   what: string
   runs: number
-  doubles: number
+  duplicates: number
   gaps: number
   p50Ms: number | undefined
   p99Ms: number | undefined
@@ -34,19 +34,19 @@ export interface Measured {
 const fleets: Fleet[] = [
   { what: 'every second, 5 instances', instances: 5, schedules: [['each second', { every: '1s' }]], settleMs: 2_000 },
   {
-    what: `${many} a minute, spread over it, 3 instances`,
+    what: `${many} per minute, spread over it, 3 instances`,
     instances: 3,
     schedules: Array.from({ length: many }, (_, at) => [`spread ${at}`, { cron: `${at % 60} * * * * *` }]),
     settleMs: 8_000,
   },
   {
-    what: `${many} each 10 s, at one moment, 3 instances`,
+    what: `${many} every 10 s, at the same moment, 3 instances`,
     instances: 3,
     schedules: Array.from({ length: many }, (_, at) => [`burst ${at}`, { every: '10s' }]),
     settleMs: 8_000,
   },
   {
-    what: `${many} of which none is due, 3 instances`,
+    what: `${many}, none of them due, 3 instances`,
     instances: 3,
     schedules: Array.from({ length: many }, (_, at) => [`idle ${at}`, { cron: '0 0 1 1 *' }]),
     settleMs: 8_000,
@@ -55,7 +55,7 @@ const fleets: Fleet[] = [
 
 export async function run(_: string, { roundMs, progress }: Options) {
   const ms = Math.max(20_000, roundMs)
-  const outcomes: Measured[] = []
+  const outcomes: FleetResult[] = []
   for (const fleet of fleets) {
     progress(`schedules: ${fleet.what}`)
     const database = await benchDatabase()
@@ -68,31 +68,31 @@ export async function run(_: string, { roundMs, progress }: Options) {
   return { seconds: ms / 1_000, outcomes }
 }
 
-/** How late ticks are, on a database of their own, and what came of them. */
+/** Starts a fleet, and measures how late its ticks run, and the duplicate and missing ticks. Each fleet has its own database. */
 export async function measure(
   url: string,
   { what, instances, schedules, settleMs }: Fleet,
   ms: number,
-): Promise<Measured> {
-  // The schema is there before they come.
+): Promise<FleetResult> {
+  // This instance creates the schema before the members start.
   const operator = await Holdfast.open({ url })
-  const ran: Ran[] = []
+  const reports: RunReport[] = []
   const members = await Promise.all(
     Array.from({ length: instances }, async () => {
       const child = fork(program, [url])
       child.send(schedules)
       await once(child, 'message')
-      child.on('message', (run: Ran) => ran.push(run))
+      child.on('message', (run: RunReport) => reports.push(run))
       return child
     }),
   )
   await sleep(settleMs)
-  ran.length = 0
-  const before = await spent(url)
+  reports.length = 0
+  const before = await usage(url)
   await sleep(ms)
-  const after = await spent(url)
-  const seen = [...ran]
-  // What ticked while it was measured, and is not the last of it.
+  const after = await usage(url)
+  const runs = [...reports]
+  // Counts the ticks that occurred during the measurement.
   const [settled] = await query(
     url,
     `select
@@ -103,13 +103,13 @@ export async function measure(
   for (const child of members) child.kill('SIGKILL')
   await Promise.all(members.map((child) => child.exitCode ?? child.signalCode ?? once(child, 'exit')))
   await operator.close()
-  const late = seen.map((run) => run.late)
-  const names = new Set(seen.map(({ name, tick }) => `${name} ${tick}`))
+  const late = runs.map((run) => run.late)
+  const ticks = new Set(runs.map(({ name, tick }) => `${name} ${tick}`))
   const seconds = (after.at - before.at) / 1_000
   return {
     what,
-    runs: seen.length,
-    doubles: seen.length - names.size,
+    runs: runs.length,
+    duplicates: runs.length - ticks.size,
     gaps: settled.gaps,
     p50Ms: late.length > 0 ? percentile(late, 50) : undefined,
     p99Ms: late.length > 0 ? percentile(late, 99) : undefined,
@@ -118,7 +118,7 @@ export async function measure(
   }
 }
 
-async function spent(url: string) {
+async function usage(url: string) {
   const [row] = await query(
     url,
     `select clock_timestamp() as at, xact_commit::float8 as transactions
@@ -132,19 +132,19 @@ export function show({ seconds, outcomes }: Awaited<ReturnType<typeof run>>) {
   const round = (value: number | undefined) => value && Number(value.toFixed(1))
   return table(
     [
-      `Schedules, for ${seconds} s each`,
+      `Schedules, ${seconds} s each`,
       'runs',
-      'doubles',
+      'duplicates',
       'gaps',
       'late p50 ms',
       'late p99 ms',
       'runs/s',
       'transactions/s',
     ],
-    outcomes.map(({ what, runs, doubles, gaps, p50Ms, p99Ms, runsPerSecond, transactionsPerSecond }) => [
+    outcomes.map(({ what, runs, duplicates, gaps, p50Ms, p99Ms, runsPerSecond, transactionsPerSecond }) => [
       what,
       runs,
-      doubles,
+      duplicates,
       gaps,
       round(p50Ms),
       round(p99Ms),

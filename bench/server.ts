@@ -1,4 +1,4 @@
-// The server to measure on: HOLDFAST_BENCH_URL, or an embedded PostgreSQL with its default settings (fsync on).
+// Provides the server to measure on: HOLDFAST_BENCH_URL, or an embedded PostgreSQL with its default settings (fsync on).
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -14,7 +14,7 @@ export interface ServerOptions {
   binDir?: string | undefined
 }
 
-/** A fresh database, and how to take it away again. */
+/** Creates an empty database. `close` removes it. */
 export async function benchDatabase({ settings, binDir }: ServerOptions = {}) {
   const given = binDir ? undefined : process.env.HOLDFAST_BENCH_URL
   const server = given ? undefined : await startEmbedded({ settings, binDir })
@@ -25,7 +25,7 @@ export async function benchDatabase({ settings, binDir }: ServerOptions = {}) {
   url.pathname = `/${name}`
   return {
     url: url.href,
-    /** Of the server; undefined when it is not ours. */
+    /** Process id of the server, or undefined if HOLDFAST_BENCH_URL selects the server. */
     pid: server && Number.parseInt(readFileSync(`${server.dataDir}/postmaster.pid`, 'utf8'), 10),
     async close() {
       if (given) await query(adminUrl, `drop database ${name} with (force)`)
@@ -44,12 +44,19 @@ export async function query(url: string, text: string, values?: unknown[]) {
   }
 }
 
-const telling = ['fsync', 'synchronous_commit', 'shared_buffers', 'max_connections', 'max_locks_per_transaction', 'jit']
+const printedSettings = [
+  'fsync',
+  'synchronous_commit',
+  'shared_buffers',
+  'max_connections',
+  'max_locks_per_transaction',
+  'jit',
+]
 
-/** What the figures depend on, to be printed with them. */
+/** Returns the machine, versions and settings, which the bench prints with the figures. */
 export async function circumstances(url: string, binDir?: string) {
   const rows = await query(url, 'select name, current_setting(name) as value from unnest($1::text[]) as name', [
-    ['server_version', ...telling],
+    ['server_version', ...printedSettings],
   ])
   const all: Record<string, string> = Object.fromEntries(rows.map(({ name, value }) => [name, value]))
   const { server_version: postgresql, ...settings } = all
@@ -64,7 +71,7 @@ export async function circumstances(url: string, binDir?: string) {
   }
 }
 
-/** Two lines for the head of a report. */
+/** Formats the circumstances as two lines for the head of a report. */
 export function describeCircumstances(found: Awaited<ReturnType<typeof circumstances>>) {
   const { at, cpus, node, postgresql, server, settings, drivers } = found
   const pairs = (object: Record<string, string>) => Object.entries(object).map(([name, value]) => `${name} ${value}`)

@@ -1,4 +1,4 @@
-// Plain tables for a terminal: the first column to the left, numbers to the right.
+// Formats plain tables for a terminal. The first column is aligned to the left, and the other columns to the right.
 
 export type Cell = string | number | null | undefined
 

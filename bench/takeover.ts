@@ -1,4 +1,4 @@
-// Takeover, with default settings: the time from the moment a worker is killed, frozen or cut off until another process runs its job.
+// Measures takeover with default settings: the time from the moment a worker is killed, frozen or cut off until another process runs its job.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,26 +7,26 @@ import { defineJob, Holdfast } from 'holdfast'
 import { defaultConcurrency } from './jobs/contestants.ts'
 import { type Options, type Progress, percentile } from './measure.ts'
 import { table } from './table.ts'
-import { wayTo } from './takeover/cut.ts'
-import { patienceMs, peers } from './takeover/peers.ts'
-import type { Begun } from './takeover/worker.ts'
+import { routeTo } from './takeover/cut.ts'
+import { peers, timeoutMs } from './takeover/peers.ts'
+import type { JobStart } from './takeover/worker.ts'
 
-type Start = Begun & { child: ChildProcess }
+type Start = JobStart & { child: ChildProcess }
 
 const program = fileURLToPath(new URL('./takeover/worker.ts', import.meta.url))
-const victimsAtOnce = 10
+const victimCount = 10
 
-/** When a worker is killed. */
+/** Determines when a worker is killed. */
 interface Scenario {
   what: string
   /** Time from the start of the job to the kill. */
   delayMs(): number
-  /** Whether each kill has a new fleet, whose first job is the one of the killed worker. */
+  /** Whether each kill has a new fleet. The killed worker runs the fleet's first job. */
   isFleetNew?: boolean
 }
 
 const scenarios: Scenario[] = [
-  // The maintenance has a round twice a second. The kill can happen at any moment between two rounds.
+  // Maintenance runs twice per second. The kill can happen at any moment between two runs.
   { what: 'killed while it runs a job', delayMs: () => Math.random() * 1_000 },
   { what: 'killed right after the claim', delayMs: () => 0 },
   { what: 'killed right after its own start', delayMs: () => 0, isFleetNew: true },
@@ -55,11 +55,11 @@ export async function run(url: string, { kills, progress }: Options) {
 async function startWorker(url: string, queues: string[], onStart: (start: Start) => void) {
   const child = fork(program, [url, ...queues])
   await once(child, 'message')
-  child.on('message', (start: Begun) => onStart({ ...start, child }))
+  child.on('message', (start: JobStart) => onStart({ ...start, child }))
   return child
 }
 
-/** Starts of jobs, each to be waited for. */
+/** Collects the starts of jobs. `of` waits for one start. */
 function starts() {
   const waiting = new Map<string, (start: Start) => void>()
   const past = new Map<string, Start>()
@@ -103,7 +103,7 @@ async function killing(url: string, holdfast: Holdfast, scenario: Scenario, kill
   return tookMs
 }
 
-/** Ends the workers as a deployment does. */
+/** Closes the workers as a deployment does. */
 async function closeAll(fleet: Set<ChildProcess>) {
   const exits = [...fleet].map((child) => once(child, 'exit'))
   for (const child of fleet) child.disconnect()
@@ -111,17 +111,17 @@ async function closeAll(fleet: Set<ChildProcess>) {
   await Promise.all(exits)
 }
 
-/** The way to the server falls silent, for all workers at once. */
+/** Cuts the network between the server and all victims at the same time. */
 async function cutting(url: string, holdfast: Holdfast, progress: Progress) {
-  const way = await wayTo(url)
+  const route = await routeTo(url)
   try {
-    return await silencing(url, holdfast, progress, 'cut', way.url, () => way.cut())
+    return await silencing(url, holdfast, progress, 'cut', route.url, () => route.cut())
   } finally {
-    way.close()
+    route.close()
   }
 }
 
-/** Workers with a queue each fall silent together; one more serves all of these queues. */
+/** Starts victims that serve one queue each, and silences them at the same time. Another worker serves all of these queues. */
 async function silencing(
   url: string,
   holdfast: Holdfast,
@@ -130,8 +130,8 @@ async function silencing(
   through: string,
   silence: (victims: ChildProcess[]) => void,
 ) {
-  progress(`takeover: ${victimsAtOnce} workers, ${what}`)
-  const queues = Array.from({ length: victimsAtOnce }, (_, at) => `${what}-${at}`)
+  progress(`takeover: ${victimCount} workers ${what}`)
+  const queues = Array.from({ length: victimCount }, (_, at) => `${what}-${at}`)
   const { onStart, of } = starts()
   const victims = await Promise.all(queues.map((queue) => startWorker(through, [queue], onStart)))
   const jobs = await Promise.all(
@@ -172,7 +172,7 @@ export function show({ killed, frozen, cut, peers }: Awaited<ReturnType<typeof r
     ],
   )
   const best = (how: 'killedMs' | 'frozenMs' | 'cutMs') =>
-    Math.min(...Object.values(peers).map((one) => one[how] ?? patienceMs))
+    Math.min(...Object.values(peers).map((one) => one[how] ?? timeoutMs))
   const compared = (what: string, tookMs: number[], how: Parameters<typeof best>[0], goal: string) => [
     what,
     Math.round(best(how) / percentile(tookMs, 50)),
@@ -181,9 +181,9 @@ export function show({ killed, frozen, cut, peers }: Awaited<ReturnType<typeof r
   return [
     `Default settings: ${defaultConcurrency}`,
     ours,
-    table(['The peers, one each', 'killed', 'frozen', 'cut off', 'by their documents'], theirs),
+    table(['The peers, one worker each', 'killed', 'frozen', 'cut off', 'documented'], theirs),
     table(
-      [`times faster than the best peer, p50 (peers without takeover: ${patienceMs / 1_000} s)`, 'ratio', 'goal'],
+      [`p50 of the best peer : p50 of holdfast (peers without takeover: ${timeoutMs / 1_000} s)`, 'ratio', 'goal'],
       [
         ...killed.map(({ what, tookMs }) => compared(what, tookMs, 'killedMs', '≥ 10')),
         compared('frozen', frozen, 'frozenMs', '≥ 10'),

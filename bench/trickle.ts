@@ -1,5 +1,5 @@
-// Few jobs: the cost of single jobs that arrive at a slow, constant rate. CPU times are those of the whole server, with its background
-// processes. Contestants take turns, each time on a fresh server with the same settings.
+// Measures the cost of single jobs that arrive at a slow, constant rate. CPU times are those of the whole server, with its background
+// processes. The contestants run in alternating rounds, each time on a fresh server with the same settings.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { comparisonRow, comparisonTable, middle, type Outcomes } from './compare.ts'
 import { ownCpuMs } from './cpu.ts'
@@ -19,7 +19,7 @@ const paces: Pace[] = [
   { jobs: 600, everyMs: 100 },
   { jobs: 500, everyMs: 60 },
 ]
-/** Jobs before the measurement. They open connections and fill caches. */
+/** Jobs before the measurement, which open connections and fill caches. */
 const warmUp: Pace = { jobs: 20, everyMs: 60 }
 const restMs = 2_000
 
@@ -40,7 +40,7 @@ export async function run(_: string, { rounds, progress }: Options) {
 type Trickle = Awaited<ReturnType<typeof trickle>>
 
 export function trickle(name: string, pace: Pace) {
-  return withFixture(name, async ({ queue, workers, spent }) => {
+  return withFixture(name, async ({ queue, workers, usage }) => {
     const crew = await workers()
     crew.begin()
     let enqueued = 0
@@ -58,10 +58,10 @@ export function trickle(name: string, pace: Pace) {
     await send(warmUp)
     await sleep(restMs)
     crew.takeWaits()
-    const [before, cpuMs] = [await spent(), crew.cpuMs() + ownCpuMs()]
+    const [before, cpuMs] = [await usage(), crew.cpuMs() + ownCpuMs()]
     await send(pace)
     const clientMs = crew.cpuMs() + ownCpuMs() - cpuMs
-    const cost = each(before, await spent(), pace.jobs, clientMs)
+    const cost = each(before, await usage(), pace.jobs, clientMs)
     const waits = crew.takeWaits()
     return { ...cost, p50Ms: percentile(waits, 50), p99Ms: percentile(waits, 99) }
   })

@@ -1,8 +1,8 @@
-// The scheme of examples/resilient-queue.ts as a contestant: a worker locks a job with an advisory lock, reads its row again, runs the job,
-// records the end, and unlocks the job. It keeps the history of jobs.
+// Runs the scheme of examples/resilient-queue.ts as a contestant. A worker locks a job with an advisory lock, reads its row again, runs the job,
+// records the end, and unlocks the job. The table keeps the history of jobs.
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import type { Handle, Payload, Place, Queue, Settings } from './contestants.ts'
+import type { Addresses, Handle, Payload, Queue, Settings } from './contestants.ts'
 
 interface Tuning {
   /** Each connection runs one job at a time. */
@@ -33,7 +33,7 @@ from json_array_elements($1::json) as payload`
 const listCandidates = `
 select id from advisory_job where ended_at is null and run_at <= now() order by run_at, id limit ${tuning.candidates}`
 
-export async function open({ url }: Place): Promise<Queue> {
+export async function open({ url }: Addresses): Promise<Queue> {
   const pool = new pg.Pool({ connectionString: url })
   await pool.query(schema)
   const add = (payloads: Payload[], delayMs = 0) => pool.query(enqueue, [JSON.stringify(payloads), delayMs / 1_000])
@@ -68,8 +68,8 @@ async function work(url: string, handle: Handle, isOpen: () => boolean) {
 async function claimAndRun(client: pg.Client, id: string, handle: Handle) {
   const { rows } = await client.query('select pg_try_advisory_lock($1) as is_ours', [id])
   if (!rows[0].is_ours) return false
-  const look = await client.query('select payload from advisory_job where id = $1 and ended_at is null', [id])
-  const [job] = look.rows
+  const found = await client.query('select payload from advisory_job where id = $1 and ended_at is null', [id])
+  const [job] = found.rows
   if (job) {
     await handle(job.payload)
     await client.query('update advisory_job set ended_at = now() where id = $1', [id])

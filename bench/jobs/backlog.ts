@@ -1,4 +1,4 @@
-// What a backlog does to a claim: of two million, half of them due, half delayed; and as it grows.
+// Measures claims from a backlog of two million jobs, half of them due and half delayed, and claims from a growing backlog.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast, type JobDefinition } from 'holdfast'
 import pg from 'pg'
@@ -6,20 +6,20 @@ import { median, type Progress } from '../measure.ts'
 import { benchDatabase } from '../server.ts'
 
 const half = 1_000_000
-const parked = 100_000
+const laneJobs = 100_000
 const drainMs = 4_000
 
-/** Claims of ten jobs, by the statement itself: of an empty queue into which ten were put, and of one with a backlog. */
+/** Measures the statement that claims ten jobs: from a queue with only these ten jobs, and from a queue with a backlog. */
 export function backlog() {
-  return withClaims(async ({ holdfast, filed, client, tookMs, due, job }) => {
+  return withClaimFixture(async ({ holdfast, filed, client, tookMs, addDue, job }) => {
     await tookMs()
     const emptyMs = await tookMs()
-    await due(half)
+    await addDue(half)
     await client.query(`
       insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
       select nextval('holdfast.job_number'), queue, priority, kind, payload, max_crashes, now() + interval '1 day'
       from (select ${job}) as one, generate_series(1, ${half})`)
-    // One has the place of the lane; the other is parked, and so are its copies.
+    // The first job occupies the lane. The second job and its copies wait behind the first job.
     await holdfast.jobs.enqueueMany(filed, [0, 1], { lane: 'hot' })
     while ((await client.query("select from holdfast.waiting where stage = 'lane'")).rowCount === 0) await sleep(20)
     await client.query(`
@@ -27,10 +27,10 @@ export function backlog() {
       select n, queue, priority, kind, payload, max_crashes, run_at, links, stage, lane, rank, n
       from (
         select nextval('holdfast.job_number') as n, w.*
-        from (select * from holdfast.waiting where stage = 'lane' limit 1) as w, generate_series(2, ${parked})
+        from (select * from holdfast.waiting where stage = 'lane' limit 1) as w, generate_series(2, ${laneJobs})
         offset 0
       ) as copies`)
-    // A flood of writing is not what is measured.
+    // Without this checkpoint, the server would write the new rows to disk during the measurement.
     await client.query('checkpoint')
     await tookMs()
     const fullMs = await tookMs()
@@ -38,26 +38,26 @@ export function backlog() {
   })
 }
 
-/** A claim of ten with so many due, and what one worker does with them in a few seconds. */
+/** Measures a claim of ten jobs for each number of due jobs, and the throughput of one worker during a few seconds. */
 export function growing(counts: number[], progress: Progress) {
-  return withClaims(async ({ holdfast, client, tookMs, due }) => {
+  return withClaimFixture(async ({ holdfast, client, tookMs, addDue }) => {
     const points: { count: number; claimMs: number; perSecond: number }[] = []
     await tookMs()
     for (const count of counts) {
       progress(`growth: ${count} jobs due`)
-      const [{ there }] = (await client.query('select count(*)::integer as there from holdfast.job')).rows
-      await due(count - there)
+      const [{ there: existing }] = (await client.query('select count(*)::integer as there from holdfast.job')).rows
+      await addDue(count - existing)
       await client.query('checkpoint')
       await tookMs()
       const claimMs = await tookMs()
-      points.push({ count, claimMs: round(claimMs), perSecond: Math.round(await drained(holdfast, count)) })
+      points.push({ count, claimMs: round(claimMs), perSecond: Math.round(await drainRate(holdfast, count)) })
     }
     return points
   })
 }
 
-/** Jobs per second of a worker here, until there are none left or it has worked for a while. */
-async function drained(holdfast: Holdfast, count: number) {
+/** Runs a worker in this process until it has run all jobs or `drainMs` have passed. Returns its jobs per second. */
+async function drainRate(holdfast: Holdfast, count: number) {
   let done = 0
   const from = performance.now()
   const worker = holdfast.jobs.work([defineJob('filed', { queue: 'filed', run: () => void done++ })])
@@ -67,16 +67,16 @@ async function drained(holdfast: Holdfast, count: number) {
   return perSecond
 }
 
-interface Claims {
+interface ClaimFixture {
   holdfast: Holdfast
   filed: JobDefinition
   client: pg.Client
   tookMs(): Promise<number>
-  due(count: number): Promise<unknown>
+  addDue(count: number): Promise<unknown>
   job: string
 }
 
-async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) {
+async function withClaimFixture<Result>(measure: (fixture: ClaimFixture) => Promise<Result>) {
   const database = await benchDatabase()
   const { url } = database
   const holdfast = await Holdfast.open({ url })
@@ -105,8 +105,8 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
       }
       return median(all)
     }
-    /** So many more that are due, as if they had been enqueued long ago. */
-    const due = (count: number) =>
+    /** Adds `count` due jobs, as if they had been enqueued long ago. */
+    const addDue = (count: number) =>
       client.query(`
         insert into holdfast.job (queue, id, entry, era, priority, kind, payload)
         select queue, n, n, (select era from holdfast.server_generation), priority, kind, payload
@@ -115,7 +115,7 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
           from (select ${job}) as one, generate_series(1, ${count})
           offset 0
         ) as numbered`)
-    return await measure({ holdfast, filed, client, tookMs, due, job })
+    return await measure({ holdfast, filed, client, tookMs, addDue, job })
   } finally {
     await worker.close()
     await client.end()
@@ -142,9 +142,9 @@ async function session(client: pg.Client) {
 
 export function showBacklog(claim: Awaited<ReturnType<typeof backlog>>) {
   return [
-    ['a claim of ten jobs from an otherwise empty queue, ms', claim.emptyMs, ''],
-    [`the same with ${claim.jobs.toLocaleString('en')} jobs, half of them delayed`, claim.fullMs, ''],
-    ['times as long', claim.times, '≤ 2'],
+    ['claim of 10 jobs from an otherwise empty queue, ms', claim.emptyMs, ''],
+    [`claim of 10 jobs with ${claim.jobs.toLocaleString('en')} other jobs, half of them delayed, ms`, claim.fullMs, ''],
+    ['ratio', claim.times, '≤ 2'],
   ]
 }
 

@@ -1,4 +1,4 @@
-// The queues that are compared, each behind the same few functions: `enqueue`, `enqueueMany`, `work`, `close`.
+// Lists the job queues that are compared. An adapter gives each of them the same functions: `enqueue`, `enqueueMany`, `work`, `close`.
 import { whyNoPgq } from '../peers/pgq.ts'
 import { whyNoRedis } from '../peers/redis.ts'
 
@@ -7,35 +7,35 @@ export interface Payload {
   text?: string
   isEndless?: boolean
   isHot?: boolean
-  /** `Date.now()` at the enqueue. The worker process then reports how long the job waited. */
+  /** `Date.now()` at the enqueue. If present, the worker process reports how long the job waited. */
   sentAt?: number
 }
 
 export type Handle = (payload: Payload) => unknown
 
-export interface Many {
+export interface BulkOptions {
   delayMs?: number
-  /** At most one job of a lane runs at once. */
+  /** At most one job of a lane runs at any time. */
   lane?: string
 }
 
 export interface Queue {
-  /** Answers when the job is safe. */
+  /** Resolves when the queue has stored the job. */
   enqueue(payload: Payload): Promise<unknown>
-  enqueueMany(payloads: Payload[], options?: Many): Promise<unknown>
+  enqueueMany(payloads: Payload[], options?: BulkOptions): Promise<unknown>
   work(handle: Handle, concurrency?: number, hasLanes?: boolean): Promise<() => Promise<unknown>>
   close(): Promise<unknown>
 }
 
-/** Where a queue is. */
-export interface Place {
+/** Addresses of the servers that store a queue. */
+export interface Addresses {
   url: string
   redisUrl?: string | undefined
 }
 
 export type How = 'best' | 'defaults'
 
-/** What a queue is told, by how. */
+/** Settings of a queue, for each way of running it. */
 export type Settings<One> = Partial<Record<How, One>>
 
 interface Contestant {
@@ -45,10 +45,10 @@ interface Contestant {
   onlyBatches?: boolean
   hasNoBulk?: boolean
   hasNoLanes?: boolean
-  load(): Promise<{ settings: Settings<object>; open(place: Place, how: How): Promise<Queue> }>
+  load(): Promise<{ settings: Settings<object>; open(place: Addresses, how: How): Promise<Queue> }>
 }
 
-/** `best` are the fastest settings known for throughput. `defaults` are the settings without any option. */
+/** `best` means the fastest settings known for throughput. `defaults` means no options. */
 export const contestants: Record<string, Contestant> = {
   holdfast: { how: 'defaults', load: () => import('./holdfast.ts') },
   'holdfast, batch handlers': { how: 'best', onlyBatches: true, load: () => import('./holdfast.ts') },
@@ -73,7 +73,7 @@ export const contestants: Record<string, Contestant> = {
 
 export const postgresPeers = ['graphile-worker', 'pg-boss', 'DBOS', 'BullMQ on PostgreSQL', 'advisory lock per job']
 
-/** The contestants that can be measured on this machine, and the reasons why the others cannot. */
+/** Returns the contestants that can be measured on this machine, and the reasons why the others cannot. */
 export function present(given?: string[]) {
   const missing = { redis: whyNoRedis(), pgq: whyNoPgq() }
   const names: string[] = []
@@ -87,14 +87,14 @@ export function present(given?: string[]) {
   return { names, absent }
 }
 
-export async function openQueue(name: string, { url, redisUrl }: Place) {
+export async function openQueue(name: string, { url, redisUrl }: Addresses) {
   const { how, onRedis, load } = contestants[name]!
   const { open } = await load()
   return open(onRedis ? { url, redisUrl } : { url }, how)
 }
 
 /** Lists versions, settings and missing contestants, for the head of a report. */
-export async function describeContestants(names: string[], { versions, absent }: Described) {
+export async function describeContestants(names: string[], { versions, absent }: DescribeOptions) {
   const settings = await Promise.all(
     names.map(async (name) => {
       const { how, load } = contestants[name]!
@@ -108,7 +108,7 @@ export async function describeContestants(names: string[], { versions, absent }:
   ].join('\n')
 }
 
-interface Described {
+interface DescribeOptions {
   versions: Record<string, string>
   absent: Record<string, string>
 }

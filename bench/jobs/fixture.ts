@@ -1,22 +1,23 @@
-// Where a contestant is measured: a server of its own, fresh, with the same settings for all, and a Redis if it wants one.
+// Starts a new PostgreSQL server for each measurement of a contestant, with the same settings for all contestants, and a Redis if the
+// contestant needs one.
 import pg from 'pg'
 import { cpuMsOf } from '../cpu.ts'
 import { benchRedis } from '../peers/redis.ts'
 import { benchDatabase, query, type ServerOptions } from '../server.ts'
-import { contestants, openQueue, type Place, type Queue } from './contestants.ts'
-import { type Crew, startWorkers, type Workers } from './workers.ts'
+import { type Addresses, contestants, openQueue, type Queue } from './contestants.ts'
+import { startWorkers, type WorkerOptions, type Workers } from './workers.ts'
 
-const counted = { shared_preload_libraries: 'pg_stat_statements', 'pg_stat_statements.track': 'top' }
+const countStatements = { shared_preload_libraries: 'pg_stat_statements', 'pg_stat_statements.track': 'top' }
 
-const spent = `
+const usage = `
 select
   (pg_current_wal_insert_lsn() - '0/0')::float8 as wal,
   pg_database_size(current_database())::float8 as size,
   (select coalesce(sum(n_tup_upd + n_tup_del), 0)::float8 from pg_stat_user_tables) as dead,
   (select coalesce(sum(calls), 0)::float8 from pg_stat_statements where query not like '%pg_stat_statements%') as statements`
 
-/** What a server has spent; what is not known of it is not there. */
-export interface Spent {
+/** Resources that a server has used since its start. Unknown values are missing. */
+export interface Usage {
   cpuMs: number | undefined
   statements?: number
   wal?: number
@@ -27,34 +28,34 @@ export interface Spent {
 export interface Fixture {
   name: string
   url: string
-  at: Place
+  addresses: Addresses
   queue: Queue
-  workers(options?: Crew): Promise<Workers>
+  workers(options?: WorkerOptions): Promise<Workers>
   forgetSnapshot(): Promise<void>
-  spent(): Promise<Spent>
+  usage(): Promise<Usage>
 }
 
 /** Runs `measure` with an open queue, and removes the server afterwards. */
 export async function withFixture<Result>(
   name: string,
-  measure: (stage: Fixture) => Promise<Result>,
+  measure: (fixture: Fixture) => Promise<Result>,
   { settings, binDir }: ServerOptions = {},
 ): Promise<Result> {
   const onRedis = contestants[name]!.onRedis === true
-  const database = await benchDatabase({ settings: { ...counted, ...settings }, binDir })
+  const database = await benchDatabase({ settings: { ...countStatements, ...settings }, binDir })
   const redis = onRedis ? await benchRedis() : undefined
-  const at = { url: database.url, redisUrl: redis?.url }
+  const addresses = { url: database.url, redisUrl: redis?.url }
   await query(database.url, 'create extension if not exists pg_stat_statements').catch(() => {})
-  const queue = await openQueue(name, at)
-  const crew: Workers[] = []
-  const stage: Fixture = {
+  const queue = await openQueue(name, addresses)
+  const started: Workers[] = []
+  const fixture: Fixture = {
     name,
     url: database.url,
-    at,
+    addresses,
     queue,
     async workers(options) {
-      const workers = await startWorkers(name, at, options)
-      crew.push(workers)
+      const workers = await startWorkers(name, addresses, options)
+      started.push(workers)
       return workers
     },
     /** Keeps a snapshot open, as a forgotten transaction does. */
@@ -64,18 +65,18 @@ export async function withFixture<Result>(
       await client.connect()
       await client.query('begin isolation level repeatable read; select count(*) from pg_class')
     },
-    /** What the server has spent until now. Of Redis only its commands and the time of its processor are known. */
-    async spent() {
+    /** Returns the resources that the server has used since its start. For Redis, only commands and CPU time are known. */
+    async usage() {
       const cpuMs = cpuMsOf(redis ? redis.pid : database.pid)
       if (redis) return { cpuMs, statements: await redis.commands() }
-      const [row] = await query(database.url, spent).catch(() => [{}])
+      const [row] = await query(database.url, usage).catch(() => [{}])
       return { ...row, cpuMs }
     },
   }
   try {
-    return await measure(stage)
+    return await measure(fixture)
   } finally {
-    for (const workers of crew) await workers.stop()
+    for (const workers of started) await workers.stop()
     await Promise.race([queue.close(), new Promise((resolve) => setTimeout(resolve, 2_000))])
     await redis?.close()
     await database.close()
@@ -86,9 +87,9 @@ export function less(after: number | undefined, before: number | undefined) {
   return after === undefined || before === undefined ? undefined : after - before
 }
 
-/** What was spent on each job, between two looks. */
-export function each(before: Spent, after: Spent, jobs: number, clientMs: number) {
-  const of = (what: keyof Spent, digits: number) => {
+/** Returns the resources per job that the server used between two measurements. */
+export function each(before: Usage, after: Usage, jobs: number, clientMs: number) {
+  const of = (what: keyof Usage, digits: number) => {
     const value = less(after[what], before[what])
     return value !== undefined && Number.isFinite(value / jobs) ? Number((value / jobs).toPrecision(digits)) : undefined
   }

@@ -1,9 +1,9 @@
-// What enqueueing, claiming, ending and a history reach in plain SQL: an update claims, and a delete with an insert ends, on the smallest
-// tables that could do it. Batches of 1,000, two loops that enqueue, one that claims and one that ends, without anything of Holdfast.
+// Measures a minimal job queue in plain SQL, without Holdfast. An update claims jobs. A delete with an insert ends jobs and writes the history.
+// Two loops enqueue, one loop claims and one loop ends jobs, each in batches of 1,000.
 import pg from 'pg'
 import { median } from '../measure.ts'
 import { withFixture } from './fixture.ts'
-import { payloads } from './through.ts'
+import { payloads } from './throughput.ts'
 
 const schema = `
 create schema if not exists plain;
@@ -41,18 +41,18 @@ with ended as (
 )
 insert into plain.history select id, queue, priority, payload, clock_timestamp() from ended`
 
-const together = 1_000
+const batchSize = 1_000
 const backlog = 20_000
 
-const turn = () => new Promise((resolve) => setTimeout(resolve, 1))
+const pause = () => new Promise((resolve) => setTimeout(resolve, 1))
 
-/** One worker of Holdfast and plain SQL, in turns on one server; each turn to the end of what it enqueued. */
-export function besidePlain({ rounds, seconds }: { rounds: number; seconds: number }) {
+/** Runs one worker of Holdfast and the plain SQL in alternating slices on one server. Each slice ends when all of its jobs have ended. */
+export function comparedWithPlain({ rounds, seconds }: { rounds: number; seconds: number }) {
   return withFixture('holdfast', async ({ url, queue, workers }) => {
     const crew = await workers()
     crew.begin()
     const plain = await plainLoops(url)
-    const some = payloads(together)
+    const some = payloads(batchSize)
     const ours: number[] = []
     const theirs: number[] = []
     for (let round = -1; round < rounds; round++) {
@@ -60,18 +60,18 @@ export function besidePlain({ rounds, seconds }: { rounds: number; seconds: numb
       let enqueued = from.done
       const produce = async () => {
         while (performance.now() - from.at < seconds * 1_000) {
-          if (enqueued - crew.done() > backlog) await turn()
+          if (enqueued - crew.done() > backlog) await pause()
           else {
-            enqueued += together
+            enqueued += batchSize
             await queue.enqueueMany(some)
           }
         }
       }
       await Promise.all([produce(), produce()])
-      while (crew.done() < enqueued) await turn()
+      while (crew.done() < enqueued) await pause()
       const perSecond = ((crew.done() - from.done) / (performance.now() - from.at)) * 1_000
       const plainPerSecond = await plain.slice(seconds)
-      // The first is to get warm.
+      // The first round opens connections and fills caches. It is not measured.
       if (round < 0) continue
       ours.push(perSecond)
       theirs.push(plainPerSecond)
@@ -85,14 +85,14 @@ export function besidePlain({ rounds, seconds }: { rounds: number; seconds: numb
   })
 }
 
-/** Runs `slice(seconds)` again and again; each answers with the jobs per second that came to their end. */
+/** Creates the tables and connections. `slice` enqueues for some seconds, ends all jobs, and returns the ended jobs per second. */
 async function plainLoops(url: string) {
   const clients = Array.from({ length: 4 }, () => new pg.Client({ connectionString: url }))
   await Promise.all(clients.map((client) => client.connect()))
   const [producer, second, claimer, ender] = clients as [pg.Client, pg.Client, pg.Client, pg.Client]
   await producer.query(schema)
   await claimer.query('set synchronous_commit = off')
-  const inputs = JSON.stringify(Array.from({ length: together }, (_, at) => ({ at })))
+  const inputs = JSON.stringify(Array.from({ length: batchSize }, (_, at) => ({ at })))
   let [enqueued, done, cursor, fence] = [0, 0, 0, 0] as [number, number, number, number]
   return {
     async slice(seconds: number) {
@@ -102,9 +102,9 @@ async function plainLoops(url: string) {
       const from = { at: performance.now(), done }
       const produce = async (client: pg.Client) => {
         while (performance.now() < until) {
-          if (enqueued - done > backlog) await turn()
+          if (enqueued - done > backlog) await pause()
           else {
-            enqueued += together
+            enqueued += batchSize
             await client.query(enqueue, [inputs])
           }
         }
@@ -116,21 +116,21 @@ async function plainLoops(url: string) {
         (async () => {
           for (;;) {
             const wasProducing = producing > 0
-            const { rows } = await claimer.query(claim, [++fence, cursor, together])
+            const { rows } = await claimer.query(claim, [++fence, cursor, batchSize])
             if (rows.length > 0) {
               for (const { id } of rows) cursor = Math.max(cursor, Number(id))
               claims.push({ fence, ids: rows.map(({ id }) => id).sort((a, b) => a - b) })
             } else if (!wasProducing && cursor === 0) break
-            // What committed late has a lower number.
+            // A job whose transaction committed after the previous claim can have an id below the cursor.
             else cursor = 0
-            while (claims.length > 4) await turn()
+            while (claims.length > 4) await pause()
           }
           isClaiming = false
         })(),
         (async () => {
           while (isClaiming || claims.length > 0) {
             const next = claims.shift()
-            if (next === undefined) await turn()
+            if (next === undefined) await pause()
             else {
               await ender.query(end, [`{${next.ids}}`, next.fence])
               done += next.ids.length

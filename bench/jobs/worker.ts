@@ -1,11 +1,11 @@
-// A worker process of a contestant. It starts to work when it receives a message. It then reports its number of jobs, its CPU time and how
-// long the jobs waited.
+// Runs a worker process of a contestant. The worker starts when the process receives a message. The process reports its number of ended jobs,
+// its CPU time, and how long the jobs waited.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ownCpuMs } from '../cpu.ts'
 import { openQueue } from './contestants.ts'
 
-const { name, at, handlerMs, concurrency, hasLanes } = JSON.parse(process.argv[2]!)
-const queue = await openQueue(name, at)
+const { name, addresses, handlerMs, concurrency, hasLanes } = JSON.parse(process.argv[2]!)
+const queue = await openQueue(name, addresses)
 let count = 0
 let waitsMs: number[] = []
 

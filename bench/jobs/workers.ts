@@ -2,11 +2,11 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { Place } from './contestants.ts'
+import type { Addresses } from './contestants.ts'
 
 const program = fileURLToPath(new URL('./worker.ts', import.meta.url))
 
-export interface Crew {
+export interface WorkerOptions {
   count?: number
   handlerMs?: number
   concurrency?: number | undefined
@@ -22,14 +22,14 @@ export interface Workers {
   stop(): Promise<void>
 }
 
-/** Starts `count` processes. They work after `begin` was called. */
+/** Starts `count` processes. Their workers start when `begin` is called. */
 export async function startWorkers(
   name: string,
-  at: Place,
-  { count = 1, handlerMs = 0, concurrency, hasLanes }: Crew = {},
+  addresses: Addresses,
+  { count = 1, handlerMs = 0, concurrency, hasLanes }: WorkerOptions = {},
 ): Promise<Workers> {
-  const words = JSON.stringify({ name, at, handlerMs, concurrency, hasLanes })
-  const children = Array.from({ length: count }, () => fork(program, [words]))
+  const argument = JSON.stringify({ name, addresses, handlerMs, concurrency, hasLanes })
+  const children = Array.from({ length: count }, () => fork(program, [argument]))
   const reports = children.map(() => ({ count: 0, cpuMs: 0 }))
   let waits: number[] = []
   for (const [at, child] of children.entries()) {

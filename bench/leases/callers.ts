@@ -1,9 +1,9 @@
-// Callers that acquire and release, each a name of its own: by Holdfast, or by the row that people write by hand.
+// Provides callers that acquire and release leases, each with its own name: with Holdfast, or with a handwritten row.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { loops } from '../measure.ts'
 
-/** As many connections as Holdfast's own pool has. */
+/** Number of connections of Holdfast's own pool. */
 const connections = 5
 
 export const byHand = {
@@ -21,7 +21,7 @@ export const byHand = {
   release: 'update lease_by_hand set expires_at = now() where name = $1 and holder = $2',
 }
 
-export interface Contest {
+export interface Callers {
   once(caller: number): Promise<void>
   close(): Promise<void>
 }
@@ -29,7 +29,7 @@ export interface Contest {
 export type Kind = keyof typeof kinds
 
 export const kinds = {
-  async holdfast(url: string, prefix: string): Promise<Contest> {
+  async holdfast(url: string, prefix: string): Promise<Callers> {
     const holdfast = await Holdfast.open({ url, namespace: 'bench' })
     return {
       async once(caller: number) {
@@ -39,13 +39,13 @@ export const kinds = {
       close: () => holdfast.close(),
     }
   },
-  async 'by hand'(url: string, prefix: string): Promise<Contest> {
+  async 'by hand'(url: string, prefix: string): Promise<Callers> {
     const pool = new pg.Pool({ connectionString: url, max: connections })
     return {
       async once(caller: number) {
         const values = [`${prefix}:${caller}`, prefix]
         const { rowCount } = await pool.query({ name: 'acquire', text: byHand.acquire, values })
-        if (rowCount !== 1) throw new Error('It is taken')
+        if (rowCount !== 1) throw new Error('Another holder has the lease')
         await pool.query({ name: 'release', text: byHand.release, values })
       },
       close: () => pool.end(),
@@ -53,14 +53,14 @@ export const kinds = {
   },
 }
 
-// In a process of its own: its parent says for how long.
+// As a child process: the parent's messages contain the duration of each run.
 const [kind, url, each] = process.argv.slice(2) as [Kind, string, string]
 if (process.send) {
-  const contest = await kinds[kind](url, String(process.pid))
+  const callers = await kinds[kind](url, String(process.pid))
   process.on('message', async ({ ms }: { ms: number }) => {
-    const { perSecond, waitsMs } = await loops(Number(each), ms, contest.once)
+    const { perSecond, waitsMs } = await loops(Number(each), ms, callers.once)
     process.send?.({ perSecond, waitsMs })
   })
-  process.on('disconnect', () => contest.close())
+  process.on('disconnect', () => callers.close())
   process.send({})
 }

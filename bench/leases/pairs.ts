@@ -1,11 +1,11 @@
-// Pairs of acquire and release by lease, uncontended: 1, 8 and 64 callers in one process, and 64 in each of two.
+// Measures pairs of acquire and release of uncontended leases: 1, 8 and 64 callers in one process, and 64 callers in each of two processes.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { inTurns, loops, type Options, type Outcome, ratio, summary } from '../measure.ts'
+import { loops, type Options, type Outcome, ratio, runRounds, summary } from '../measure.ts'
 import { query } from '../server.ts'
 import { table } from '../table.ts'
-import { byHand, type Contest, type Kind, kinds } from './callers.ts'
+import { byHand, type Callers, type Kind, kinds } from './callers.ts'
 
 const callers = [1, 8, 64]
 const inEach = 64
@@ -21,8 +21,8 @@ async function twoProcesses(kind: Kind, url: string) {
     name: nameOfTwo(kind),
     async run(ms: number) {
       for (const child of processes) child.send({ ms })
-      const said = await Promise.all(processes.map((child) => once(child, 'message')))
-      const outcomes = said.map(([outcome]) => outcome as Outcome)
+      const replies = await Promise.all(processes.map((child) => once(child, 'message')))
+      const outcomes = replies.map(([outcome]) => outcome as Outcome)
       return {
         perSecond: outcomes.reduce((sum, { perSecond }) => sum + perSecond, 0),
         waitsMs: outcomes.flatMap(({ waitsMs }) => waitsMs),
@@ -40,7 +40,7 @@ export async function pairs(url: string, { rounds, roundMs, progress }: Options)
   await query(url, byHand.table)
   const hand = await kinds['by hand'](url, 'one')
   const two = [await twoProcesses('holdfast', url), await twoProcesses('by hand', url)]
-  const contestant = (kind: Kind, { once }: Contest, count: number) => ({
+  const contestant = (kind: Kind, { once }: Callers, count: number) => ({
     name: nameOf(kind, count),
     run: (ms: number) => loops(count, ms, once),
   })
@@ -49,7 +49,7 @@ export async function pairs(url: string, { rounds, roundMs, progress }: Options)
       ...callers.flatMap((count) => [contestant('holdfast', holdfast, count), contestant('by hand', hand, count)]),
       ...two,
     ]
-    const outcomes = await inTurns(contestants, {
+    const outcomes = await runRounds(contestants, {
       rounds,
       roundMs,
       onRound: (round) => progress(`leases: pairs, round ${round + 1} of ${rounds}`),

@@ -1,4 +1,4 @@
-// What it costs to keep a thousand leases: the transactions that the server counts, of which each is a statement.
+// Measures the cost of renewing 1,000 leases: the transactions that the server counts. Each transaction is one statement.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, type Lease } from 'holdfast'
 import type { Options } from '../measure.ts'
@@ -14,7 +14,7 @@ export async function renewals(url: string, { progress }: Options) {
   try {
     const names = Array.from({ length: many }, (_, at) => `kept:${at}`)
     const leases: Lease[] = []
-    // Taken at different times, so that they would be due at different times.
+    // The leases are acquired at different times, so that their renewals are due at different times.
     for (let at = 0; at < many; at += 50) {
       leases.push(
         ...(await Promise.all(names.slice(at, at + 50).map((name) => holdfast.leases.acquire(name, { ttl: ttlMs })))),
@@ -41,7 +41,7 @@ export function showRenewals({ leases, ttlMs, perSecond, oneByOne }: Awaited<Ret
     [`${leases} leases of ${ttlMs / 1_000} s, held`, 'statements/s'],
     [
       ['holdfast', perSecond],
-      ['one by one, at a third of their life', oneByOne],
+      ['a renewal per lease, after a third of its duration', oneByOne],
     ],
   )
 }

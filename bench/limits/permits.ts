@@ -1,5 +1,5 @@
-// Pairs of acquire and release: each caller its own entity, all one, or any of ten thousand.
-import { inTurns, type Options, ratio, type Summary, summary } from '../measure.ts'
+// Measures pairs of acquire and release of permits: each caller uses its own entity, one common entity, or random ones of 10,000 entities.
+import { type Options, ratio, runRounds, type Summary, summary } from '../measure.ts'
 import { query } from '../server.ts'
 import { table } from '../table.ts'
 import { fleet } from './fleet.ts'
@@ -18,11 +18,11 @@ const crowds = [
   { processes: 2, each: 32 },
 ]
 const kinds: { what: string; ours: string; peer?: string }[] = [
-  { what: 'each its own entity', ours: 'permit own', peer: 'by hand own' },
-  { what: 'any of 10,000', ours: 'permit spread', peer: 'by hand spread' },
-  { what: 'one, with room for all', ours: 'permit hot free', peer: 'by hand hot free' },
-  { what: 'one, 10 at a time, waiting', ours: 'permit hot 10' },
-  { what: 'one, 1 at a time, waiting', ours: 'permit hot 1' },
+  { what: 'own entity of each caller', ours: 'permit own', peer: 'by hand own' },
+  { what: 'random of 10,000 entities', ours: 'permit spread', peer: 'by hand spread' },
+  { what: 'one entity, max 1,000', ours: 'permit hot free', peer: 'by hand hot free' },
+  { what: 'one entity, max 10, waiting', ours: 'permit hot 10' },
+  { what: 'one entity, max 1, waiting', ours: 'permit hot 1' },
 ]
 
 export async function permits(url: string, { rounds, roundMs, progress }: Options) {
@@ -35,7 +35,7 @@ export async function permits(url: string, { rounds, roundMs, progress }: Option
         [ours, ...(peer ? [peer] : [])].map((kind) => fleet(kind, url, kind, crowd)),
       )
       try {
-        const outcomes = await inTurns(contestants, {
+        const outcomes = await runRounds(contestants, {
           rounds,
           roundMs,
           onRound: (round) => progress(`limits: ${what}, ${callers}, round ${round + 1} of ${rounds}`),

@@ -1,5 +1,5 @@
-// Decisions of rates, against a counter in one statement.
-import { inTurns, type Options, ratio, type Summary, summary } from '../measure.ts'
+// Compares decisions of rate limits with a handwritten counter that needs one statement.
+import { type Options, ratio, runRounds, type Summary, summary } from '../measure.ts'
 import { query } from '../server.ts'
 import { table } from '../table.ts'
 import { fleet } from './fleet.ts'
@@ -19,8 +19,8 @@ const crowds = [
 ]
 const kinds = [
   { what: 'one entity', ours: 'rate hot', peer: 'rate by hand hot' },
-  { what: 'any of 10,000', ours: 'rate spread', peer: 'rate by hand spread' },
-  { what: 'one, always refused', ours: 'rate refused', peer: 'rate by hand hot' },
+  { what: 'random of 10,000 entities', ours: 'rate spread', peer: 'rate by hand spread' },
+  { what: 'one entity, always refused', ours: 'rate refused', peer: 'rate by hand hot' },
 ]
 
 export async function rates(url: string, { rounds, roundMs, progress }: Options) {
@@ -35,7 +35,7 @@ export async function rates(url: string, { rounds, roundMs, progress }: Options)
       const callers = `${crowd.processes} × ${crowd.each}`
       const contestants = await Promise.all([ours, peer].map((kind) => fleet(kind, url, kind, crowd)))
       try {
-        const outcomes = await inTurns(contestants, {
+        const outcomes = await runRounds(contestants, {
           rounds,
           roundMs,
           onRound: (round) => progress(`limits: rates, ${what}, ${callers}, round ${round + 1} of ${rounds}`),

@@ -1,4 +1,4 @@
-// A process of users of limits. Its parent says for how long they go on.
+// Runs a process with callers of limits. The parent's messages contain the duration of each run.
 import { Holdfast, type LimitOptions, type Limits } from 'holdfast'
 import pg from 'pg'
 import { loops } from '../measure.ts'
@@ -7,28 +7,28 @@ const [kind, url, each] = process.argv.slice(2) as [Kind, string, string]
 const entities = 10_000
 const anyEntity = () => Math.floor(Math.random() * entities)
 
-/** What a limit is by hand: a counter, and nobody to take back what the dead had. */
+/** A handwritten semaphore: a counter. No process returns the permits of dead processes. */
 const take = `
 insert into by_hand_limit (name, in_use) values ($1, 1)
 on conflict (name) do update set in_use = by_hand_limit.in_use + 1 where by_hand_limit.in_use < $2
 returning in_use`
 const give = 'update by_hand_limit set in_use = in_use - 1 where name = $1'
 
-/** What a rate is by hand: a counter for each window of time. Twice as much goes through where two windows meet. */
+/** A handwritten rate limit: a counter per second. Around the start of a second, it allows up to twice the rate. */
 const spend = `
 insert into by_hand_rate (name, begins, spent) values ($1, date_trunc('second', clock_timestamp()), 1)
 on conflict (name, begins) do update set spent = by_hand_rate.spent + 1
 returning spent <= $2 as allowed`
 
-type Users = { once(caller: number): Promise<unknown>; close(): Promise<void> }
+type Callers = { once(caller: number): Promise<unknown>; close(): Promise<void> }
 
-async function withHoldfast(once: (limits: Limits, caller: number) => Promise<unknown>): Promise<Users> {
+async function withHoldfast(once: (limits: Limits, caller: number) => Promise<unknown>): Promise<Callers> {
   const holdfast = await Holdfast.open({ url, namespace: 'bench' })
   return { once: (caller) => once(holdfast.limits, caller), close: () => holdfast.close() }
 }
 
-/** As many connections as Holdfast opens for itself, unless that many callers would wait for each other. */
-function byHand(once: (pool: pg.Pool, caller: number) => Promise<unknown>, connections = 20): Users {
+/** Runs handwritten statements on a pool of its own. */
+function byHand(once: (pool: pg.Pool, caller: number) => Promise<unknown>, connections = 20): Callers {
   const pool = new pg.Pool({ connectionString: url, max: connections })
   return { once: (caller) => once(pool, caller), close: () => pool.end() }
 }
@@ -61,7 +61,7 @@ const kinds = {
   'rate by hand spread': () => byHand((pool) => pool.query(spend, [`any:${anyEntity()}`, 1_000])),
 }
 
-const users = await kinds[kind]()
-process.on('message', async ({ ms }: { ms: number }) => process.send?.(await loops(Number(each), ms, users.once)))
-process.on('disconnect', () => users.close())
+const callers = await kinds[kind]()
+process.on('message', async ({ ms }: { ms: number }) => process.send?.(await loops(Number(each), ms, callers.once)))
+process.on('disconnect', () => callers.close())
 process.send?.({})

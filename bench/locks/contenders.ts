@@ -1,4 +1,5 @@
-// A process of contenders for one name: as soon as one has it, it lets go and asks again. Its parent says for how long.
+// Runs a process with contenders for one name. A contender that gets the lock releases it immediately and acquires it again. The parent's
+// messages contain the duration of each run.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { loops } from '../measure.ts'
@@ -16,7 +17,7 @@ const kinds = {
       close: () => holdfast.close(),
     }
   },
-  /** What a waiter costs by hand: a connection, blocked in the server. */
+  /** Handwritten: each contender has its own connection and waits in the server. */
   async blocking() {
     const clients = Array.from({ length: Number(each) }, () => new pg.Client({ connectionString: url }))
     for (const client of clients) await client.connect()
@@ -30,7 +31,7 @@ const kinds = {
   },
 }
 
-const contest = await kinds[kind]()
-process.on('message', async ({ ms }: { ms: number }) => process.send?.(await loops(Number(each), ms, contest.once)))
-process.on('disconnect', () => contest.close())
+const contenders = await kinds[kind]()
+process.on('message', async ({ ms }: { ms: number }) => process.send?.(await loops(Number(each), ms, contenders.once)))
+process.on('disconnect', () => contenders.close())
 process.send?.({})

@@ -1,11 +1,11 @@
-// What locks cost beside so many that are held: by one instance in one process, on a server with its default settings.
+// Measures the cost of locks while one instance holds many other locks, on a server with default settings.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, type HoldfastError, type Lock } from 'holdfast'
 import { loops, type Progress, percentile } from '../measure.ts'
 import { benchDatabase } from '../server.ts'
 
-const together = 500
-const slot = 2_000
+const batchSize = 500
+const runMs = 2_000
 
 interface Point {
   count: number
@@ -15,7 +15,7 @@ interface Point {
   code?: string
 }
 
-/** Ends with the first number for which the server has no room, and what the error is called. */
+/** Measures each number of held locks. The last point has the error code if the server's lock table is too small for its number. */
 export async function growingLocks(counts: number[], progress: Progress) {
   const database = await benchDatabase()
   const holdfast = await Holdfast.open({ url: database.url, namespace: 'bench' })
@@ -27,14 +27,14 @@ export async function growingLocks(counts: number[], progress: Progress) {
       const from = performance.now()
       const before = held.length
       while (held.length < count) {
-        const some = Array.from({ length: Math.min(together, count - held.length) }, (_, at) => held.length + at)
+        const some = Array.from({ length: Math.min(batchSize, count - held.length) }, (_, at) => held.length + at)
         held.push(...(await Promise.all(some.map((at) => holdfast.locks.acquire(`held:${at}`)))))
       }
       const perSecond = Math.round(((count - before) / (performance.now() - from)) * 1_000)
-      // The note of what is held for long is written meanwhile.
+      // During this time, Holdfast records the locks that have been held for long.
       await sleep(3_000)
-      const pair = async (caller: number) => (await holdfast.locks.acquire(`beside:${caller}`)).release()
-      const [one, many] = [await loops(1, slot, () => pair(0)), await loops(64, slot, pair)]
+      const pair = async (caller: number) => (await holdfast.locks.acquire(`pair:${caller}`)).release()
+      const [one, many] = [await loops(1, runMs, () => pair(0)), await loops(64, runMs, pair)]
       points.push({
         count,
         perSecond,

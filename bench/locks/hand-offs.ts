@@ -1,7 +1,7 @@
-// One name that everybody wants: how often it changes hands, and how long the unluckiest waits.
+// Measures contended locks: how often one lock passes from one contender to the next, and the longest wait.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { inTurns, type Options, type Outcome, ratio, type Summary, summary } from '../measure.ts'
+import { type Options, type Outcome, ratio, runRounds, type Summary, summary } from '../measure.ts'
 import { type Cell, table } from '../table.ts'
 
 interface Row {
@@ -24,7 +24,7 @@ export async function handOffs(url: string, { rounds, roundMs, progress }: Optio
     const ours = await fleet(processes, 'holdfast', url, each)
     const theirs = await fleet(processes, 'blocking', url, each)
     try {
-      const outcomes = await inTurns([ours, theirs], {
+      const outcomes = await runRounds([ours, theirs], {
         rounds,
         roundMs: roundMs * 2,
         onRound: (round) => progress(`locks: hand-offs, ${crowd}, round ${round + 1} of ${rounds}`),
@@ -43,22 +43,22 @@ export async function handOffs(url: string, { rounds, roundMs, progress }: Optio
   return report
 }
 
-/** Processes of contenders, as one contestant. */
+/** Runs several processes of contenders as one contestant. */
 async function fleet(processes: number, kind: string, url: string, each: number) {
   const program = new URL('./contenders.ts', import.meta.url)
   const children = Array.from({ length: processes }, () => fork(program, [kind, url, String(each)]))
   const message = async (child: ChildProcess): Promise<Outcome> => {
-    const [answer] = await Promise.race([once(child, 'message'), once(child, 'exit')])
-    if (typeof answer !== 'object' || answer === null) throw new Error(`A contender ended with ${answer}`)
-    return answer
+    const [reply] = await Promise.race([once(child, 'message'), once(child, 'exit')])
+    if (typeof reply !== 'object' || reply === null) throw new Error(`A contender ended with ${reply}`)
+    return reply
   }
   await Promise.all(children.map(message))
   return {
     name: kind,
     async run(ms: number) {
-      const answers = children.map(message)
+      const replies = children.map(message)
       for (const child of children) child.send({ ms })
-      const outcomes = await Promise.all(answers)
+      const outcomes = await Promise.all(replies)
       return {
         perSecond: outcomes.reduce((sum, { perSecond }) => sum + perSecond, 0),
         waitsMs: outcomes.flatMap(({ waitsMs }) => waitsMs),
@@ -67,9 +67,9 @@ async function fleet(processes: number, kind: string, url: string, each: number)
     async close() {
       await Promise.all(
         children.map(async (child) => {
-          const gone = once(child, 'exit')
+          const exit = once(child, 'exit')
           child.disconnect()
-          await gone
+          await exit
         }),
       )
     },

@@ -1,4 +1,4 @@
-// A thousand names held at once, and what that costs in connections.
+// Measures how many connections 1,000 held locks need.
 import { Holdfast } from 'holdfast'
 import type { Options } from '../measure.ts'
 import { query } from '../server.ts'
@@ -6,8 +6,8 @@ import { table } from '../table.ts'
 
 const count = 1_000
 
-/** As the server sees it: who holds advisory locks on 64-bit keys, and how many connections there are for it. */
-const seen = `
+/** Counts the advisory locks on 64-bit keys, and the connections that hold them. */
+const countLocks = `
 select count(*)::integer as locks, count(distinct pid)::integer as connections
 from pg_locks
 join pg_stat_activity using (pid)
@@ -27,17 +27,17 @@ export async function held(url: string, { progress }: Options) {
     return [result, Math.round((performance.now() - from) * 10) / 10]
   }
   const [locks, newMs] = await timed(() => Promise.all(names.map((name) => holdfast.locks.acquire(name))))
-  const [{ locks: atOnce, connections }] = await query(url, seen)
+  const [{ locks: heldCount, connections }] = await query(url, countLocks)
   const [, releaseMs] = await timed(() => Promise.all(locks.map((lock) => lock.release())))
   const [again, knownMs] = await timed(() => Promise.all(names.map((name) => holdfast.locks.acquire(name))))
   await Promise.all(again.map((lock) => lock.release()))
   await holdfast.close()
-  return { locks: atOnce, connections, newMs, knownMs, releaseMs }
+  return { locks: heldCount, connections, newMs, knownMs, releaseMs }
 }
 
 export function showHeld({ locks, connections, newMs, knownMs, releaseMs }: Awaited<ReturnType<typeof held>>) {
   return table(
-    ['Held at once, as pg_locks shows it', 'locks', 'connections', 'acquire ms', 'again ms', 'release ms'],
+    ['Held at the same time, according to pg_locks', 'locks', 'connections', 'acquire ms', 'again ms', 'release ms'],
     [['holdfast, one lock for each name', locks, connections, newMs, knownMs, releaseMs]],
   )
 }

@@ -1,7 +1,7 @@
-// Pairs of acquire and release, uncontended: one caller, 64 callers, 256 callers, each with a name of its own.
+// Measures pairs of acquire and release of uncontended locks: 1, 64 and 256 callers, each with its own name.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
-import { inTurns, loops, type Options, ratio, summary } from '../measure.ts'
+import { loops, type Options, ratio, runRounds, summary } from '../measure.ts'
 import { table } from '../table.ts'
 
 const oneAtATime = 'recipe, 1 caller, 1 connection'
@@ -15,12 +15,12 @@ const goals: { ours: string; peer: string; goal?: number }[] = [
   { ours: 'holdfast, 256 callers', peer: manyAtOnce },
 ]
 
-/** The usual recipe: a connection of its own for each lock, because the lock belongs to the connection. */
+/** The usual recipe: each lock needs its own connection, because the lock belongs to the connection. */
 async function recipe(pool: pg.Pool, key: number) {
   const client = await pool.connect()
   try {
     const { rows } = await client.query('select pg_try_advisory_lock($1) as locked', [key])
-    if (!rows[0].locked) throw new Error(`${key} is taken`)
+    if (!rows[0].locked) throw new Error(`Another session has the lock ${key}`)
     await client.query('select pg_advisory_unlock($1)', [key])
   } finally {
     client.release()
@@ -44,7 +44,7 @@ export async function pairs(url: string, { rounds, roundMs, progress }: Options)
     run: (ms: number) => loops(callers, ms, (caller) => recipe(pool, caller)),
   })
   try {
-    const outcomes = await inTurns(
+    const outcomes = await runRounds(
       [ours(1), theirs(oneAtATime, single, 1), ours(64), theirs(manyAtOnce, many, 64), ours(256)],
       { rounds, roundMs, onRound: (round) => progress(`locks: pairs, round ${round + 1} of ${rounds}`) },
     )

@@ -1,12 +1,13 @@
-// Pairs of acquire and release beside the libraries that people use: redlock on Redis, and advisory-lock on PostgreSQL.
+// Compares pairs of acquire and release with the common libraries: redlock on Redis, and advisory-lock on PostgreSQL.
 import { Holdfast } from 'holdfast'
-import { inTurns, loops, type Options, ratio, summary } from '../measure.ts'
+import { loops, type Options, ratio, runRounds, summary } from '../measure.ts'
 import { installPeers } from '../peers/install.ts'
 import type { PeerLocks } from '../peers/locks.ts'
 import { benchRedis, whyNoRedis } from '../peers/redis.ts'
 import { type Cell, table } from '../table.ts'
 
 const callers = [1, 64]
+const callersOf = (name: string, count: number) => `${name}, ${count} ${count === 1 ? 'caller' : 'callers'}`
 
 export async function peers(url: string, { rounds, roundMs, progress }: Options) {
   installPeers(progress)
@@ -21,22 +22,22 @@ export async function peers(url: string, { rounds, roundMs, progress }: Options)
   const ours = { pair: async (name: string) => (await holdfast.locks.tryAcquire(name))!.release() }
   const contestants = Object.entries({ holdfast: ours, ...others }).flatMap(([name, { pair }]) =>
     callers.map((count) => ({
-      name: `${name}, ${count} at once`,
+      name: callersOf(name, count),
       run: (ms: number) => loops(count, ms, (caller) => pair(`peers:${caller}`)),
     })),
   )
   try {
-    const outcomes = await inTurns(contestants, {
+    const outcomes = await runRounds(contestants, {
       rounds,
       roundMs,
-      onRound: (round) => progress(`locks: beside the peers, round ${round + 1} of ${rounds}`),
+      onRound: (round) => progress(`locks: compared with libraries, round ${round + 1} of ${rounds}`),
     })
     return {
       contestants: Object.fromEntries(Object.entries(outcomes).map(([name, all]) => [name, summary(all)])),
       ratios: Object.keys(others).flatMap((name) =>
         callers.map((count) => ({
-          peer: `${name}, ${count} at once`,
-          ratio: ratio(outcomes[`holdfast, ${count} at once`], outcomes[`${name}, ${count} at once`]),
+          peer: callersOf(name, count),
+          ratio: ratio(outcomes[callersOf('holdfast', count)], outcomes[callersOf(name, count)]),
           goal: name === 'redlock' && count === 64 ? 2.5 : undefined,
         })),
       ),
@@ -51,10 +52,10 @@ export async function peers(url: string, { rounds, roundMs, progress }: Options)
 
 export function showPeers({ contestants, ratios, absent }: Awaited<ReturnType<typeof peers>>) {
   const rows: Cell[][] = Object.entries(contestants).map(([name, one]) => [name, one.perSecond, one.p50Ms, one.p99Ms])
-  if (absent) rows.push([`redlock: not measured, for ${absent}`])
+  if (absent) rows.push([`redlock was not measured: ${absent}`])
   const compared = ratios.map(({ peer, ratio, goal }) => [`holdfast : ${peer}`, ratio, goal && `≥ ${goal}`])
   return [
-    table(['Beside the peers: acquire + release', 'pairs/s', 'p50 ms', 'p99 ms'], rows),
+    table(['Compared with libraries: acquire + release', 'pairs/s', 'p50 ms', 'p99 ms'], rows),
     table(['compared', 'ratio', 'goal'], compared),
   ].join('\n\n')
 }

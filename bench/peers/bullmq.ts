@@ -1,14 +1,14 @@
-// BullMQ, on Redis or on its PostgreSQL backend. Best: many at once in a process, as its page on concurrency advises for jobs that
-// do not burn the processor. It keeps what has ended until it is told otherwise.
+// Runs BullMQ on Redis or on its PostgreSQL backend. Best: 100 concurrent jobs in a process, because its page on concurrency recommends a high
+// number for jobs that need little CPU time. By default, BullMQ keeps ended jobs.
 import { createPostgresBackend, Queue, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
-import type { Queue as Bench, How, Payload, Place, Settings } from '../jobs/contestants.ts'
+import type { Addresses, Queue as Bench, How, Payload, Settings } from '../jobs/contestants.ts'
 
 export const settings: Settings<{ concurrency?: number }> = { best: { concurrency: 100 }, defaults: {} }
 
 const name = 'work'
 
-export async function open({ url, redisUrl }: Place, how: How): Promise<Bench> {
+export async function open({ url, redisUrl }: Addresses, how: How): Promise<Bench> {
   const backend = redisUrl ? [] : [createPostgresBackend]
   const connections: Redis[] = []
   const connection = () => {

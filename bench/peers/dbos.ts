@@ -1,6 +1,7 @@
-// DBOS Transact: workflows on queues. Its documents name no settings for throughput; best is what helped here of what it lets one set.
+// Runs DBOS Transact: workflows on queues. Its documentation recommends no settings for throughput. Best: the settings that were fastest in our
+// measurements.
 import { DBOS, DBOSClient } from '@dbos-inc/dbos-sdk'
-import type { Handle, How, Payload, Place, Queue, Settings } from '../jobs/contestants.ts'
+import type { Addresses, Handle, How, Payload, Queue, Settings } from '../jobs/contestants.ts'
 
 interface Tuning {
   systemDatabasePoolSize?: number
@@ -14,7 +15,7 @@ export const settings: Settings<Tuning> = {
 
 const name = 'work'
 let handler: Handle
-// A workflow is registered once in a process, before the launch.
+// DBOS requires that a process registers a workflow once, before the launch.
 DBOS.registerWorkflow(async (payload: Payload) => handler(payload), { name })
 
 const logger = { error: console.error, warn() {}, info() {}, debug() {} }
@@ -24,9 +25,9 @@ async function launch(url: string, systemDatabasePoolSize: number | undefined, l
   await DBOS.launch()
 }
 
-export async function open({ url }: Place, how: How): Promise<Queue> {
+export async function open({ url }: Addresses, how: How): Promise<Queue> {
   const { systemDatabasePoolSize, ...tuning } = settings[how] ?? {}
-  // The first launch writes the tables, as a deployment does.
+  // The first launch creates the tables, as a deployment does.
   await launch(url, systemDatabasePoolSize, [])
   await DBOS.registerQueue(name, { ...tuning, onConflict: 'always_update' })
   await DBOS.shutdown()
@@ -40,7 +41,7 @@ export async function open({ url }: Place, how: How): Promise<Queue> {
     client.enqueue({ queueName: name, workflowName: name, ...(delaySeconds && { delaySeconds }) }, payload)
   return {
     enqueue: (payload) => enqueue(payload),
-    // It has no bulk for clients.
+    // DBOS has no bulk enqueue for clients.
     enqueueMany: (payloads, { delayMs = 0 } = {}) =>
       Promise.all(payloads.map((payload) => enqueue(payload, delayMs / 1_000))),
     async work(handle, concurrency) {

@@ -1,7 +1,7 @@
-// graphile-worker. Best: more jobs at the same time and a longer local queue than on its page about performance (24 and 500), because that was
-// faster in our measurements. It keeps no history.
+// Runs graphile-worker. Best: more concurrent jobs and a longer local queue than on its page about performance (24 and 500), because that was
+// faster in our measurements. graphile-worker keeps no history.
 import { Logger, makeWorkerUtils, run } from 'graphile-worker'
-import type { How, Payload, Place, Queue, Settings } from '../jobs/contestants.ts'
+import type { Addresses, How, Payload, Queue, Settings } from '../jobs/contestants.ts'
 
 interface Tuning {
   concurrentJobs?: number
@@ -26,7 +26,7 @@ const logger = new Logger(() => (level, message) => {
   if (level === 'error') console.error(message)
 })
 
-export async function open({ url }: Place, how: How): Promise<Queue> {
+export async function open({ url }: Addresses, how: How): Promise<Queue> {
   const options = settings[how] ?? {}
   const { concurrentJobs, ...tuning } = options
   const base = { connectionString: url, logger }

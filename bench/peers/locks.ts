@@ -1,4 +1,4 @@
-// The locks of others, each a function that takes a lock of a name and gives it back.
+// Adapts the locks of other libraries. `pair` acquires and releases the lock of a name.
 import advisoryLock from 'advisory-lock'
 import { Redis } from 'ioredis'
 import Redlock from 'redlock'
@@ -8,20 +8,20 @@ export interface PeerLocks {
   close(): void
 }
 
-/** advisory-lock opens a connection for each name, and keeps it for as long as the name is held. */
+/** advisory-lock opens a connection for each name, and keeps it open while it holds the name. */
 export function openAdvisoryLock(url: string): PeerLocks {
   const createMutex = advisoryLock.default(url)
   return {
     async pair(name: string) {
       const unlock = await createMutex(name).tryLock()
-      if (!unlock) throw new Error(`${name} is taken`)
+      if (!unlock) throw new Error(`Another holder has the lock ${name}`)
       await unlock()
     },
     close() {},
   }
 }
 
-/** redlock on one Redis, as it is mostly used; its promise needs several, each of which would cost the same again. */
+/** redlock with one Redis, as most users run it. Its guarantees need several servers, and each server adds the same cost. */
 export function openRedlock(redisUrl: string): PeerLocks {
   const redis = new Redis(redisUrl)
   const redlock = new Redlock([redis], { retryCount: 0 })

@@ -1,11 +1,11 @@
-// What the bench uses of the peers, for the compiler: they are not installed where types are checked.
+// Declares the parts of the peers' interfaces that the bench uses, because the type check runs without the peers.
 
 declare module '@dbos-inc/dbos-sdk' {
   interface Logger {
-    error(...words: unknown[]): void
-    warn(...words: unknown[]): void
-    info(...words: unknown[]): void
-    debug(...words: unknown[]): void
+    error(...args: unknown[]): void
+    warn(...args: unknown[]): void
+    info(...args: unknown[]): void
+    debug(...args: unknown[]): void
   }
 
   interface Connection {
@@ -53,7 +53,7 @@ declare module 'bullmq' {
     data: Data
   }
 
-  type Backend = (...given: never[]) => object
+  type Backend = (...args: never[]) => object
 
   export const createPostgresBackend: Backend
 

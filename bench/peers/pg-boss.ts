@@ -1,6 +1,6 @@
-// pg-boss. Best: told of new jobs instead of asking, batches, no pause while batches are full.
+// Runs pg-boss. Best: notifications of new jobs, batches, and no pause after a full batch.
 import { PgBoss, type WorkOptions } from 'pg-boss'
-import type { How, Payload, Place, Queue, Settings } from '../jobs/contestants.ts'
+import type { Addresses, How, Payload, Queue, Settings } from '../jobs/contestants.ts'
 
 export const settings: Settings<WorkOptions & { notify?: boolean }> = {
   best: { notify: true, batchSize: 500, burstWhenBatchFull: true, localConcurrency: 2, pollingIntervalSeconds: 0.5 },
@@ -9,7 +9,7 @@ export const settings: Settings<WorkOptions & { notify?: boolean }> = {
 
 const name = 'work'
 
-export async function open({ url }: Place, how: How): Promise<Queue> {
+export async function open({ url }: Addresses, how: How): Promise<Queue> {
   const { notify = false, ...options } = settings[how] ?? {}
   const boss = new PgBoss({ connectionString: url, useListenNotify: notify })
   boss.on('error', (error) => console.error(error.message))

@@ -1,11 +1,11 @@
-// PgQ, the queue of Skype's SkyTools. A consumer receives the events between two ticks as one batch, and acknowledges the batch as a whole.
-// There is no state per job, and no history. Best: frequent ticks, and bulk inserts into the event table, as the producers of SkyTools do it.
+// Runs PgQ, the queue of Skype's SkyTools. A consumer receives the events between two ticks as one batch, and acknowledges the batch as a whole.
+// PgQ keeps no state per job and no history. Best: frequent ticks, and bulk inserts into the event table, as the producers of SkyTools do.
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import type { Handle, Payload, Place, Queue, Settings } from '../jobs/contestants.ts'
+import type { Addresses, Handle, Payload, Queue, Settings } from '../jobs/contestants.ts'
 
-/** Programs of Debian's PostgreSQL 15, for which Debian packages PgQ. */
+/** Folder of Debian's PostgreSQL 15. Debian packages PgQ for this version. */
 export const pgqBinDir = '/usr/lib/postgresql/15/bin'
 
 const required = [`${pgqBinDir}/postgres`, '/usr/share/postgresql/15/extension/pgq.control']
@@ -19,7 +19,7 @@ export function whyNoPgq() {
 interface Tuning {
   tickMs: number
   ticker_max_count: number
-  /** Pause of a consumer that found no batch. */
+  /** Pause of a consumer after it found no batch. */
   pollMs: number
 }
 
@@ -39,7 +39,7 @@ begin
   ) using payloads, 'work';
 end $$`
 
-export async function open({ url }: Place): Promise<Queue> {
+export async function open({ url }: Addresses): Promise<Queue> {
   const pool = new pg.Pool({ connectionString: url })
   await pool.query(schema)
   return {

@@ -1,4 +1,4 @@
-// The Redis to measure on: HOLDFAST_BENCH_REDIS_URL, or a server of its own where redis-server is installed.
+// Provides the Redis to measure on: HOLDFAST_BENCH_REDIS_URL, or a new server if redis-server is installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 
-/** Why there is nothing to measure on; null when there is. */
+/** Returns the reason why Redis cannot be measured, or null if it can. */
 export function whyNoRedis() {
   if (process.env.HOLDFAST_BENCH_REDIS_URL || !spawnSync('redis-server', ['--version']).error) return null
   return 'redis-server is not installed, and HOLDFAST_BENCH_REDIS_URL is not set'
@@ -14,20 +14,20 @@ export function whyNoRedis() {
 
 export interface BenchRedis {
   url: string
-  /** Of the server; undefined when it is not ours. */
+  /** Process id of the server, or undefined if HOLDFAST_BENCH_REDIS_URL selects the server. */
   pid?: number | undefined
   settings: Record<string, string | undefined>
-  /** How many it has been given. */
+  /** Returns the number of commands that the server has processed. */
   commands(): Promise<number>
   close(): void | Promise<void>
 }
 
 /**
- * An empty database, and how to take it away again. `appendfsync`: `everysec` is what the documents of Redis and of BullMQ
- * advise; a crash loses a second. `always` is what a commit of PostgreSQL promises.
+ * Provides an empty database. `close` removes it. The documentation of Redis and BullMQ recommends `everysec` for `appendfsync`. A crash can then
+ * lose the writes of the last second. `always` gives the guarantee of a PostgreSQL commit.
  */
 export async function benchRedis({ appendfsync = 'everysec' } = {}): Promise<BenchRedis> {
-  // Not before the peers are installed.
+  // A static import would fail before the peers are installed.
   const { Redis } = await import('ioredis')
   const given = process.env.HOLDFAST_BENCH_REDIS_URL
   if (given) {
@@ -44,12 +44,12 @@ export async function benchRedis({ appendfsync = 'everysec' } = {}): Promise<Ben
   const port = await freePort()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-redis-'))
   const settings = { appendonly: 'yes', appendfsync, save: '', 'maxmemory-policy': 'noeviction' }
-  const words = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
-  const server = spawn('redis-server', ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', directory, ...words], {
+  const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
+  const server = spawn('redis-server', ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', directory, ...args], {
     stdio: 'ignore',
   })
   const url = `redis://127.0.0.1:${port}`
-  // It tries again by itself until the server answers.
+  // The client retries until the server accepts connections.
   const redis = new Redis(url)
   redis.on('error', () => {})
   const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1]
@@ -68,7 +68,6 @@ export async function benchRedis({ appendfsync = 'everysec' } = {}): Promise<Ben
   }
 }
 
-/** How many commands it has been given. */
 async function commandsOf(redis: Redis) {
   return Number(/total_commands_processed:(\d+)/.exec(await redis.info('stats'))?.[1])
 }

@@ -1,8 +1,8 @@
-// A way to a server that can be cut, for the workers that go by it.
+// Provides a network route to a server that the bench can cut.
 import { Network } from '../../faults/network.ts'
 
-/** Another address of the same server, and how to cut all who use it. */
-export async function wayTo(url: string) {
+/** Opens another address of the same server. `cut` stops the traffic of all connections to this address. */
+export async function routeTo(url: string) {
   const network = await Network.before(url)
   return {
     url: network.through(url),

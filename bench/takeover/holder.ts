@@ -1,10 +1,10 @@
-// A worker process of a contestant that never ends what it has begun, and says when it begins.
+// Runs a worker process of a contestant whose jobs never end. The process reports when a job starts.
 import { openQueue } from '../jobs/contestants.ts'
 
-const { name, at } = JSON.parse(process.argv[2]!)
-const queue = await openQueue(name, at)
+const { name, addresses } = JSON.parse(process.argv[2]!)
+const queue = await openQueue(name, addresses)
 await queue.work(() => {
-  process.send?.('begun')
+  process.send?.('started')
   return new Promise(() => {})
 })
 process.send?.('working')

@@ -1,6 +1,6 @@
-// The same for the peers, at their defaults: whoever begins the one job is killed, frozen or cut off, and another process stands by. All wait
-// at the same time, for nothing else is to do; what has not been taken over when patience ends is told as that, with what its
-// documents say.
+// Measures takeover of the peers, with default settings. Two processes serve a queue with one job. The process that starts the job is killed,
+// frozen or cut off. All measurements run at the same time, because the processes are idle. If the other process has not started the job after
+// `timeoutMs`, the measurement stops and the table shows the documented time.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -8,12 +8,12 @@ import { present } from '../jobs/contestants.ts'
 import { type Fixture, withFixture } from '../jobs/fixture.ts'
 import type { Progress } from '../measure.ts'
 import { installPeers } from '../peers/install.ts'
-import { wayTo } from './cut.ts'
+import { routeTo } from './cut.ts'
 
 const program = fileURLToPath(new URL('./holder.ts', import.meta.url))
-export const patienceMs = 75_000
+export const timeoutMs = 75_000
 
-/** Read in the documents of these versions. */
+/** Takeover times according to the documentation of these versions. */
 const documented: Record<string, string> = {
   'graphile-worker, defaults': '4 h',
   'pg-boss, defaults': '15 min',
@@ -28,7 +28,7 @@ export async function peers(progress: Progress) {
   const outcomes = await Promise.all(
     names.map(async (name) => {
       const [killedMs = null, frozenMs = null, cutMs = null] = await Promise.all(
-        (['killed', 'frozen', 'cut'] as const).map((how) => withFixture(name, (stage) => lose(stage, how))),
+        (['killed', 'frozen', 'cut'] as const).map((how) => withFixture(name, (fixture) => lose(fixture, how))),
       )
       return [name, { killedMs, frozenMs, cutMs, documented: documented[name] }] as const
     }),
@@ -36,29 +36,29 @@ export async function peers(progress: Progress) {
   return Object.fromEntries(outcomes)
 }
 
-/** Null when nobody took it over in time. */
-async function lose({ name, at, queue }: Fixture, how: 'killed' | 'frozen' | 'cut'): Promise<number | null> {
-  const known = at.redisUrl ? 'redisUrl' : 'url'
-  const ways = how === 'cut' ? [await wayTo(at[known]!), await wayTo(at[known]!)] : []
+/** Returns the time until the takeover, or null if the other process did not start the job in time. */
+async function lose({ name, addresses, queue }: Fixture, how: 'killed' | 'frozen' | 'cut'): Promise<number | null> {
+  const key = addresses.redisUrl ? 'redisUrl' : 'url'
+  const routes = how === 'cut' ? [await routeTo(addresses[key]!), await routeTo(addresses[key]!)] : []
   const children = [0, 1].map((one) => {
-    const through = ways[one] ? { ...at, [known]: ways[one].url } : at
-    return fork(program, [JSON.stringify({ name, at: through })])
+    const through = routes[one] ? { ...addresses, [key]: routes[one].url } : addresses
+    return fork(program, [JSON.stringify({ name, addresses: through })])
   })
   await Promise.all(children.map((child) => once(child, 'message')))
-  const begun = children.map(async (child) => {
+  const starts = children.map(async (child) => {
     await once(child, 'message')
     return child
   })
   try {
     await queue.enqueue({ at: 0 })
-    const victim = await Promise.race(begun)
-    if (how === 'cut') ways[children.indexOf(victim)]!.cut()
+    const victim = await Promise.race(starts)
+    if (how === 'cut') routes[children.indexOf(victim)]!.cut()
     else victim.kill(how === 'killed' ? 'SIGKILL' : 'SIGSTOP')
     const from = performance.now()
-    const other = begun[children.indexOf(victim) === 0 ? 1 : 0]!.then(() => performance.now() - from)
-    return await Promise.race([other, new Promise<null>((resolve) => setTimeout(resolve, patienceMs, null))])
+    const other = starts[children.indexOf(victim) === 0 ? 1 : 0]!.then(() => performance.now() - from)
+    return await Promise.race([other, new Promise<null>((resolve) => setTimeout(resolve, timeoutMs, null))])
   } finally {
     for (const child of children) child.kill('SIGKILL')
-    for (const way of ways) way.close()
+    for (const route of routes) route.close()
   }
 }

@@ -1,8 +1,7 @@
-// A worker process of the bench, with default settings. It runs each job until a message finishes the job, and reports each start.
+// Runs a worker process with default settings. The process reports the start of each job, and runs the job until a message finishes the job.
 import { defineJob, Holdfast } from 'holdfast'
 
-/** What it says of a job that it begins. */
-export interface Begun {
+export interface JobStart {
   id: number
   attempt: number
   at: number

@@ -1,11 +1,11 @@
-// The ends of a job, as callers know them: how many can be enqueued, and how long one waits when nothing else is to do.
+// Measures single jobs: how many a caller can enqueue per second, and how long a job waits while the queue is otherwise empty.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loops, percentile } from '../measure.ts'
 import { withFixture } from './fixture.ts'
-import { payloads } from './through.ts'
+import { payloads } from './throughput.ts'
 
-/** One after the other, and 32 callers at once. Nobody works meanwhile. */
-export function singles(name: string, ms: number) {
+/** Measures single enqueues with one caller and with 32 callers, while no worker runs. */
+export function singleEnqueues(name: string, ms: number) {
   return withFixture(name, async ({ queue }) => {
     const payload = payloads(1)[0]!
     const at = (callers: number, forMs: number) => loops(callers, forMs, () => queue.enqueue(payload))
@@ -15,7 +15,7 @@ export function singles(name: string, ms: number) {
   })
 }
 
-/** From the call until the handler runs, in this process, now and then. */
+/** Measures the time from the call of `enqueue` until the handler starts. Both are in this process. */
 export function latency(name: string, times: number) {
   return withFixture(name, async ({ queue }) => {
     const started = new Map<number | undefined, (at: number) => void>()
@@ -27,7 +27,7 @@ export function latency(name: string, times: number) {
       const from = performance.now()
       await queue.enqueue({ at })
       const waited = (await start) - from
-      // The first are to get warm.
+      // The first three jobs open connections and fill caches. They are not measured.
       if (at >= 0) waits.push(waited)
     }
     await Promise.race([stop(), sleep(2_000)])

@@ -1,4 +1,4 @@
-// What goes through: a backlog that is drained, and a stream that is sustained. Contestants take turns, each on a fresh server.
+// Measures throughput with two loads: a backlog that workers drain, and a backlog that the bench refills while workers run.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { middle, type Outcomes } from '../compare.ts'
@@ -8,16 +8,16 @@ import { table } from '../table.ts'
 import type { Payload } from './contestants.ts'
 import { each, type Fixture, withFixture } from './fixture.ts'
 
-const together = 1_000
+const batchSize = 1_000
 const backlog = 20_000
 
-interface Look {
+interface Progress {
   at: number
   done: number
 }
 
-/** After that a contestant is told to stop: its rate is what it has done by then. */
-const patienceMs = 20_000
+/** Maximum duration of a drain. The rate of a slower contestant is that of the jobs it has run by then. */
+const maxDrainMs = 20_000
 
 /** Payloads of `bytes` bytes each. PostgreSQL stores a long repeated letter in a few bytes, but cannot compress random text. */
 export function payloads(count: number, bytes = 100, isRandom = false): Payload[] {
@@ -26,7 +26,7 @@ export function payloads(count: number, bytes = 100, isRandom = false): Payload[
   return Array.from({ length: count }, (_, at) => ({ at, text }))
 }
 
-interface Drained {
+interface DrainLoad {
   jobs: number
   processes?: number
   handlerMs?: number
@@ -38,8 +38,8 @@ interface Drained {
   server?: ServerOptions
 }
 
-/** What came of a load. `bulkPerSecond` is of those that were drained; `first` and `last`, the quarters, of those that were sustained. */
-export interface Through {
+/** Result of a load. Only `drain` sets `bulkPerSecond`. Only `sustain` sets `first` and `last`, the rates of the first and the last quarter. */
+export interface Throughput {
   perSecond: number
   bulkPerSecond?: number
   first?: number
@@ -49,12 +49,12 @@ export interface Through {
 }
 
 /**
- * Enqueues so many jobs, and then lets the processes begin. Before them may come so many that are delayed for long, and so many of one
- * lane whose first never ends.
+ * Enqueues `jobs` jobs and then starts the processes. Before that, it enqueues `delayed` jobs with a delay of one day, and `hot` jobs of one lane
+ * whose first job never ends.
  */
-export function drain(name: string, load: Drained): Promise<Through> {
+export function drain(name: string, load: DrainLoad): Promise<Throughput> {
   const { jobs, processes = 1, handlerMs = 0, concurrency, bytes, isRandom, delayed = 0, hot = 0, server } = load
-  const measure = async ({ queue, workers, spent }: Fixture) => {
+  const measure = async ({ queue, workers, usage }: Fixture) => {
     for (let left = delayed; left > 0; left -= 5_000) {
       await queue.enqueueMany(payloads(Math.min(5_000, left)), { delayMs: 86_400_000 })
     }
@@ -64,71 +64,72 @@ export function drain(name: string, load: Drained): Promise<Through> {
       await queue.enqueueMany(some, { lane: 'hot' })
     }
     const enqueueFrom = performance.now()
-    const some = payloads(together, bytes, isRandom)
-    for (let left = jobs; left > 0; left -= 2 * together) {
-      await Promise.all([queue.enqueueMany(some), left > together && queue.enqueueMany(some)])
+    const some = payloads(batchSize, bytes, isRandom)
+    for (let left = jobs; left > 0; left -= 2 * batchSize) {
+      await Promise.all([queue.enqueueMany(some), left > batchSize && queue.enqueueMany(some)])
     }
     const bulkPerSecond = (jobs / (performance.now() - enqueueFrom)) * 1_000
     const crew = await workers({ count: processes, handlerMs, concurrency, hasLanes: hot > 0 })
-    const [before, cpuMs] = [await spent(), crew.cpuMs()]
+    const [before, cpuMs] = [await usage(), crew.cpuMs()]
     const from = performance.now()
     crew.begin()
-    while (crew.done() < jobs && performance.now() - from < patienceMs) await sleep(5)
+    while (crew.done() < jobs && performance.now() - from < maxDrainMs) await sleep(5)
     const [done, tookMs, clientMs] = [crew.done(), performance.now() - from, crew.cpuMs() - cpuMs]
     return {
       perSecond: (done / tookMs) * 1_000,
       bulkPerSecond,
       done,
-      each: each(before, await spent(), done, clientMs),
+      each: each(before, await usage(), done, clientMs),
     }
   }
   return withFixture(name, measure, server)
 }
 
-interface Sustained {
+interface SustainLoad {
   seconds: number
   processes?: number
   isSnapshotOpen?: boolean
   server?: ServerOptions
 }
 
-/** Keeps a backlog before the processes for so many seconds, and counts what they do meanwhile. */
-export function sustain(name: string, load: Sustained): Promise<Through> {
+/** Keeps a backlog of jobs while the processes run for `seconds`. Measures the rate of ended jobs. */
+export function sustain(name: string, load: SustainLoad): Promise<Throughput> {
   const { seconds, processes = 1, isSnapshotOpen = false, server } = load
-  const measure = async ({ queue, workers, spent, forgetSnapshot }: Fixture) => {
+  const measure = async ({ queue, workers, usage, forgetSnapshot }: Fixture) => {
     const crew = await workers({ count: processes })
     if (isSnapshotOpen) await forgetSnapshot()
-    const some = payloads(together)
+    const some = payloads(batchSize)
     let [enqueued, isOver] = [0, false]
     const produce = async () => {
       while (!isOver) {
         if (enqueued - crew.done() > backlog) await sleep(2)
         else {
-          enqueued += together
+          enqueued += batchSize
           await queue.enqueueMany(some)
         }
       }
     }
-    // Two statements are under way: with one, the producer gets a smaller part of the machine with each process, which then waits for it.
+    // Two loops enqueue. With one loop, the producer's share of the CPU shrinks with each worker process, and the workers then wait for the
+    // producer.
     const producers = [produce(), produce()]
     crew.begin()
     await sleep(1_500)
-    const look = async () => ({
-      ...(await spent()),
+    const measureNow = async () => ({
+      ...(await usage()),
       at: performance.now(),
       done: crew.done(),
       clientMs: crew.cpuMs() + ownCpuMs(),
     })
-    const from = await look()
-    const middles: Look[] = []
+    const from = await measureNow()
+    const middles: Progress[] = []
     for (let quarter = 1; quarter <= 4; quarter++) {
       await sleep(from.at + (quarter * seconds * 1_000) / 4 - performance.now())
       middles.push({ at: performance.now(), done: crew.done() })
     }
-    const to = await look()
+    const to = await measureNow()
     isOver = true
     await Promise.all(producers)
-    const rate = (a: Look, b: Look) => ((b.done - a.done) / (b.at - a.at)) * 1_000
+    const rate = (a: Progress, b: Progress) => ((b.done - a.done) / (b.at - a.at)) * 1_000
     return {
       perSecond: rate(from, middles[3]!),
       first: rate(from, middles[0]!),
@@ -139,12 +140,12 @@ export function sustain(name: string, load: Sustained): Promise<Through> {
   return withFixture(name, measure, server)
 }
 
-/** Table of one load. */
-export function showThrough(load: string, outcomes: Outcomes<Through>) {
+/** Formats the table of one load. */
+export function showThroughput(load: string, outcomes: Outcomes<Throughput>) {
   const isStream = Object.values(outcomes)[0]?.[0]?.last !== undefined
   const rows = Object.entries(outcomes).map(([name, rounds]) => {
     const rates = rounds.map(({ perSecond }) => perSecond)
-    const of = (read: (one: Through) => number | undefined) => middle(rounds, read)
+    const of = (read: (one: Throughput) => number | undefined) => middle(rounds, read)
     return [
       name,
       of(({ perSecond }) => perSecond),

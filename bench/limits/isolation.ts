@@ -1,16 +1,16 @@
-// A free entity, while another is wanted by everybody: how long its one caller waits.
+// Measures how long the only caller of a free entity waits while many callers use another entity.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
-import { type Contestant, inTurns, loops, type Options, summary } from '../measure.ts'
+import { type Contestant, loops, type Options, runRounds, summary } from '../measure.ts'
 import { table } from '../table.ts'
 import { fleet } from './fleet.ts'
 
 const crowd = { processes: 2, each: 32 }
 
-export async function beside(url: string, { rounds, roundMs, progress }: Options) {
+export async function isolation(url: string, { rounds, roundMs, progress }: Options) {
   const holdfast = await Holdfast.open({ url, namespace: 'bench' })
   const quiet = {
-    name: 'nothing else',
+    name: 'no other load',
     run: (ms: number) => loops(1, ms, async () => (await holdfast.limits.acquire('quiet', { max: 1 })).release()),
   }
   const hot = await fleet('hot', url, 'permit hot 10', crowd)
@@ -22,9 +22,9 @@ export async function beside(url: string, { rounds, roundMs, progress }: Options
       return outcome
     },
   })
-  /** Somebody has the row of another entity locked, for as long as it takes. */
+  /** A transaction locks the row of another entity during the whole run. */
   const locked = {
-    name: 'the row of another locked',
+    name: 'with the row of another entity locked',
     async run(ms: number) {
       const client = new pg.Client({ connectionString: url })
       await client.connect()
@@ -40,9 +40,14 @@ export async function beside(url: string, { rounds, roundMs, progress }: Options
     },
   }
   try {
-    const outcomes = await inTurns(
-      [quiet, during('64 callers of one other', hot), during('64 callers of 10,000 others', spread), locked],
-      { rounds, roundMs, onRound: (round) => progress(`limits: beside a hot one, round ${round + 1} of ${rounds}`) },
+    const outcomes = await runRounds(
+      [
+        quiet,
+        during('64 callers of one other entity', hot),
+        during('64 callers of 10,000 other entities', spread),
+        locked,
+      ],
+      { rounds, roundMs, onRound: (round) => progress(`limits: isolation, round ${round + 1} of ${rounds}`) },
     )
     return Object.fromEntries(Object.entries(outcomes).map(([name, all]) => [name, summary(all)]))
   } finally {
@@ -50,9 +55,9 @@ export async function beside(url: string, { rounds, roundMs, progress }: Options
   }
 }
 
-export function showBeside(report: Awaited<ReturnType<typeof beside>>) {
+export function showIsolation(report: Awaited<ReturnType<typeof isolation>>) {
   return table(
-    ['A free entity: acquire + release, beside', 'pairs/s', 'p50 ms', 'p99 ms', 'longest ms'],
+    ['One caller of a free entity: acquire + release', 'pairs/s', 'p50 ms', 'p99 ms', 'longest ms'],
     Object.entries(report).map(([name, { perSecond, p50Ms, p99Ms, longestMs }]) => [
       name,
       perSecond,

@@ -1,18 +1,18 @@
 // npm run release -- 0.2.0
 //
-// Makes a release in this clone: looks that it can be made, runs the tests, moves what is unreleased in the changelog below its number,
-// commits and tags. To push the tag is to publish; that is left to you.
+// Makes a release in this clone: checks the preconditions, runs the tests, moves the unreleased part of the changelog below the new version,
+// commits and tags. Pushing the tag publishes the release. This script does not push.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const [version] = process.argv.slice(2)
 
-function refuse(because: string): never {
-  console.error(because)
+function refuse(reason: string): never {
+  console.error(reason)
   process.exit(1)
 }
 
-const git = (...words: string[]) => execFileSync('git', words, { encoding: 'utf8' }).trim()
+const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
 const read = (file: string) => readFileSync(file, 'utf8')
 const parts = (text: string) => /^(\d+)\.(\d+)\.(\d+)$/.exec(text)?.slice(1).map(Number)
 
@@ -39,7 +39,7 @@ execFileSync('npm', ['test'], { stdio: 'inherit' })
 const today = new Date().toISOString().slice(0, 10)
 writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n## ${version}, ${today}\n`))
 for (const file of ['package.json', 'package-lock.json']) {
-  // Of the lock the first two: its own, and that of the package.
+  // package-lock.json has the version of the package twice, before the versions of all dependencies.
   const limit = file === 'package.json' ? 1 : 2
   let count = 0
   const text = read(file).replaceAll(`"version": "${manifest.version}"`, (found) =>

@@ -1,4 +1,4 @@
-// The JSON schemas of the documents that commands print with `--json`, from the types in src/cli/documents.ts and their doc comments.
+// Writes JSON schemas of the documents that commands print with `--json`, from the types in src/cli/documents.ts and their doc comments.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ interface Schema {
   [keyword: string]: unknown
 }
 
-/** The name of the definition that describes one line of `--jsonl`. */
+/** Name of the definition that describes one line of `--jsonl`. */
 const row = 'row'
 
 /** Writes one schema per command into the folder. */
@@ -49,7 +49,7 @@ function makeGenerator() {
 
   const config = {
     ...DEFAULT_CONFIG,
-    // The declarations, because reading them is faster than reading src.
+    // The generator reads the declarations, because they are faster to read than src.
     path: pathOf('dist/cli/documents.d.ts'),
     tsconfig: pathOf('tsconfig.json'),
     skipTypeCheck: true,
@@ -77,7 +77,7 @@ function makeGenerator() {
 
 const pathOf = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
-/** The whole schema of a document. It contains every definition that it refers to. */
+/** Returns the whole schema of a document, with every definition that it refers to. */
 function schemaOf(name: string, document: Schema, line: Schema | undefined, definitions: Record<string, Schema>) {
   const { description, ...root } = document
   const rowType = targetOf(line ?? root.items ?? {})
@@ -112,14 +112,14 @@ function plain(schema: Schema): Schema {
   return mapped(schema, (one) => nullable(whole(one)))
 }
 
-/** TypeScript has one type of numbers. Ours are integers, unless the doc comment has the tag `@fraction`. */
+/** Makes a number an integer, unless its doc comment has the tag `@fraction`. TypeScript has only one type of numbers. */
 function whole({ fraction, ...schema }: Schema): Schema {
   if (fraction !== undefined || schema.type === undefined) return schema
   const integer = (type: string) => (type === 'number' ? 'integer' : type)
   return { ...schema, type: Array.isArray(schema.type) ? schema.type.map(integer) : integer(schema.type) }
 }
 
-/** `Date | null` as one type. */
+/** Combines `Date | null` into one type. */
 function nullable({ anyOf, ...schema }: Schema): Schema {
   const [first, second] = anyOf ?? []
   const isNullable = anyOf?.length === 2 && second!.type === 'null' && typeof first!.type === 'string' && first!.format
@@ -147,7 +147,7 @@ function mapped(schema: Schema, change: (schema: Schema) => Schema): Schema {
 const prefix = '#/definitions/'
 const targetOf = ({ $ref }: Schema) => ($ref?.startsWith(prefix) ? $ref.slice(prefix.length) : undefined)
 
-/** The names of the definitions that a schema refers to directly. */
+/** Returns the names of the definitions that a schema refers to directly. */
 function referencesIn(schema: unknown): string[] {
   if (schema === null || typeof schema !== 'object') return []
   const target = targetOf(schema as Schema)

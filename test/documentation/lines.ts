@@ -1,4 +1,4 @@
-// What the documents and the help tell people to type into a shell.
+// Collects the shell commands that the documentation and the help contain.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
@@ -9,19 +9,19 @@ export const root = fileURLToPath(new URL('../../', import.meta.url))
 
 const documents = ['README.md', 'CONTRIBUTING.md', ...['docs', 'examples', 'src'].flatMap(documentsIn)]
 
-/** Every line of a block of shell in a document, without what is said beside it. */
-const written = documents.flatMap((file) => {
+/** Every line of a shell block in a document, without its comment. */
+const documentedLines = documents.flatMap((file) => {
   const blocks = read(file).matchAll(/^```(?:sh|bash|shell|console)\n(.*?)^```$/gms)
   return [...blocks].flatMap(([, block]) => block!.split('\n').map(plain))
 })
 
-/** Every example of the help of every command and noun. */
-const helped = examplesIn(makeProgram()).map(plain)
+/** Every example in the help of a command. */
+const helpLines = examplesIn(makeProgram()).map(plain)
 
-/** Each once. */
-export const lines: readonly string[] = [...new Set([...written, ...helped])].filter((line) => line !== '')
+/** All lines without duplicates. */
+export const lines: readonly string[] = [...new Set([...documentedLines, ...helpLines])].filter((line) => line !== '')
 
-/** Commands in the middle of a sentence, such as `holdfast queue resume`. */
+/** Commands inside a sentence, such as `holdfast queue resume`. */
 export const mentioned: readonly string[] = [
   ...new Set(
     documents.flatMap((file) => [...read(file).matchAll(/`(?:npx )?holdfast ([^`]+)`/g)].map(([, words]) => words!)),

@@ -1,4 +1,4 @@
-// Every link of a document to another, or to a file, leads there; also to its headings.
+// Checks that every relative link of a document has an existing target: a document, a heading or a file.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,7 @@ const pages = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
   (name) => name.endsWith('.md') && !/(^|\/)(node_modules|dist|\.vitepress)\//.test(name),
 )
 
-/** As GitHub and the site make them of headings. */
+/** Returns the anchors that GitHub and the documentation site create for headings. */
 function anchorsOf(file: string): Set<string> {
   const text = readFileSync(file, 'utf8').replaceAll(/^```.*?^```$/gms, '')
   const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading!)
@@ -23,9 +23,9 @@ function anchorsOf(file: string): Set<string> {
   )
 }
 
-test('links lead somewhere', () => {
+test('every relative link in the documentation has an existing target', () => {
   expect(pages.length).toBeGreaterThan(80)
-  const dead = pages.flatMap((page) => {
+  const broken = pages.flatMap((page) => {
     const text = readFileSync(join(root, page), 'utf8').replaceAll(/^```.*?^```$/gms, '')
     return [...text.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)].flatMap(([, link]) => {
       const [path = '', anchor] = link!.split('#')
@@ -35,5 +35,5 @@ test('links lead somewhere', () => {
       return anchorsOf(target).has(anchor) ? [] : [`${page}: ${link}`]
     })
   })
-  expect(dead).toEqual([])
+  expect(broken).toEqual([])
 })

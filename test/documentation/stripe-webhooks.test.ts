@@ -1,4 +1,4 @@
-// The programs of the guide to Stripe's webhooks run as printed, and receive events that Stripe's own library has signed.
+// Runs the programs of the guide to Stripe's webhooks as printed. The programs receive events that Stripe's own library has signed.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,11 +12,11 @@ import { root } from './lines.js'
 const guide = readFileSync(join(root, 'docs/guides/stripe-webhooks.md'), 'utf8')
 const [server, route] = [...guide.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code!) as [string, string]
 
-/** What the guide leaves to its reader: the instance, and a server around the route. */
+/** The parts that the guide leaves to its reader: the instance, and a server for the route. */
 const instance = `import { Holdfast } from 'holdfast'
 export const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'shop' })
 `
-const around = `import { serve } from '@hono/node-server'
+const honoServer = `import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { holdfast } from './holdfast.js'
 import { POST } from './route.js'
@@ -28,7 +28,7 @@ process.once('SIGTERM', () => server.close(() => holdfast.close()))
 
 const programs: Record<string, Record<string, string>> = {
   Express: { 'server.js': server },
-  'a fetch handler': { 'server.js': around, 'route.js': route, 'holdfast.js': instance },
+  'a fetch handler': { 'server.js': honoServer, 'route.js': route, 'holdfast.js': instance },
 }
 
 const stripe = new Stripe('sk_test_of_nobody')
@@ -64,7 +64,7 @@ describe.each(Object.entries(programs))('the program for %s', { timeout: 60_000 
       program.process.kill('SIGTERM')
       await program.ended
     })
-    const [, port] = await until('it listens', () => /listening on (\d+)/.exec(program.stdout))
+    const [, port] = await until('the server listens', () => /listening on (\d+)/.exec(program.stdout))
     const deliver = async ({ id, invoice, pending = 1 }: Event, signedWith = secret) => {
       const payload = JSON.stringify({
         id,
@@ -90,7 +90,7 @@ describe.each(Object.entries(programs))('the program for %s', { timeout: 60_000 
     return { deliver, payments }
   }
 
-  test('handles two events, and replays a duplicate, also with another number of pending webhooks', async () => {
+  test('the program handles two events and replays duplicates, also with another number of pending webhooks', async () => {
     const { deliver, payments } = await start()
     for (const [id, invoice] of [
       ['evt_1', 'in_1'],
@@ -104,7 +104,7 @@ describe.each(Object.entries(programs))('the program for %s', { timeout: 60_000 
     expect(await payments()).toEqual(['in_1', 'in_2'])
   })
 
-  test('answers a signature that is not valid with 400, and another content under one key with 422', async () => {
+  test('the program responds with 400 to an invalid signature, and with 422 to another content with the same key', async () => {
     const { deliver, payments } = await start()
     expect(await deliver({ id: 'evt_3', invoice: 'in_3' }, 'whsec_guessed')).toMatchObject({ status: 400 })
     expect(await deliver({ id: 'evt_3', invoice: 'in_3' })).toMatchObject({ status: 200, isReplayed: false })

@@ -1,4 +1,4 @@
-// The program of the README and the files of the tutorial run as printed, in an empty folder with nothing but the package.
+// Runs the program of the README and the files of the tutorial as printed, in an empty folder that contains only the package.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { sql, until } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
 import { root } from './lines.js'
 
-/** The files that a page tells its reader to save. */
+/** Returns the files that a page asks its reader to save. */
 function filesOf(page: string): Map<string, string> {
   const text = readFileSync(join(root, page), 'utf8')
   const blocks = text.matchAll(
@@ -17,7 +17,7 @@ function filesOf(page: string): Map<string, string> {
   return new Map([...blocks].map(([, name, , code]) => [name!, code!]))
 }
 
-/** A folder with these files and the package, and a database. */
+/** Creates a folder with these files and the package, and a database. */
 async function newProject(files: Map<string, string>) {
   const database = await databaseUrl()
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-tutorial-'))
@@ -31,7 +31,7 @@ async function newProject(files: Map<string, string>) {
   return { database, start, holdfast }
 }
 
-test('the program of the README enqueues, works and ends on SIGTERM', { timeout: 60_000 }, async () => {
+test('the program of the README enqueues jobs, runs jobs and ends after SIGTERM', { timeout: 60_000 }, async () => {
   const files = filesOf('README.md')
   expect([...files.keys()]).toEqual(['shop.mjs'])
   const { start } = await newProject(files)
@@ -45,7 +45,7 @@ test('the program of the README enqueues, works and ends on SIGTERM', { timeout:
   for (const { ended } of running) expect(await ended).toMatchObject({ status: 0, stderr: '' })
 })
 
-test('the tutorial works as printed', { timeout: 90_000 }, async () => {
+test('the programs of the tutorial work as printed', { timeout: 90_000 }, async () => {
   const files = filesOf('docs/start/README.md')
   expect([...files.keys()]).toEqual(['report.mjs', 'jobs.mjs', 'order.mjs', 'shop.mjs', 'shop.test.mjs'])
   const { database, start, holdfast } = await newProject(files)

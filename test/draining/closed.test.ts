@@ -1,4 +1,4 @@
-// What close() does to calls that nobody awaits, and what calls do after it.
+// Tests what close() does with calls that are not awaited, and the behaviour of calls after close().
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { ClosedError, defineJob, type Holdfast } from '../../src/index.js'
@@ -10,7 +10,7 @@ const job = defineJob('job', { run: (_: unknown) => {} })
 const work = () => {}
 type Client = Awaited<ReturnType<typeof sqlSession>>
 
-/** Every method of every room. */
+/** Calls every method of every room. */
 const calls: Record<string, Record<string, (holdfast: Holdfast, client: Client) => unknown>> = {
   locks: {
     acquire: ({ locks }) => locks.acquire('a'),
@@ -74,11 +74,11 @@ const calls: Record<string, Record<string, (holdfast: Holdfast, client: Client) 
   },
 }
 
-/** Computed without a database. */
+/** Methods that need no database. */
 const pure = ['locks.key', 'locks.pair']
 
-describe.each(['url', 'pool', "anchor: 'none'"] as const)('after close, opened by %s,', (way) => {
-  async function closed() {
+describe.each(['url', 'pool', "anchor: 'none'"] as const)('after close of an instance opened with %s', (way) => {
+  async function openAndClose() {
     const url = await databaseUrl()
     const pool = sqlPool({ connectionString: url })
     const holdfast = await open(way === 'pool' ? { pool } : { url, anchor: way === 'url' ? 'required' : 'none' })
@@ -88,8 +88,8 @@ describe.each(['url', 'pool', "anchor: 'none'"] as const)('after close, opened b
     return { holdfast, client }
   }
 
-  test('every method of every room throws a ClosedError whose stack leads to the call', async () => {
-    const { holdfast, client } = await closed()
+  test('every method of every room throws a ClosedError whose stack contains the call', async () => {
+    const { holdfast, client } = await openAndClose()
     for (const [room, methods] of Object.entries(calls)) {
       for (const [method, call] of Object.entries(methods)) {
         const error = await Promise.resolve(client)
@@ -105,8 +105,8 @@ describe.each(['url', 'pool', "anchor: 'none'"] as const)('after close, opened b
     }
   })
 
-  test('doctor throws a ClosedError, health says down, and drain has nothing left to do', async () => {
-    const { holdfast } = await closed()
+  test('doctor throws a ClosedError, health reports down, and drain returns true', async () => {
+    const { holdfast } = await openAndClose()
     await caught(ClosedError, holdfast.doctor())
     expect(await holdfast.health()).toMatchObject({ status: 'down', reasons: [{ code: 'CLOSING' }] })
     expect(await holdfast.drain()).toBe(true)
@@ -114,7 +114,7 @@ describe.each(['url', 'pool', "anchor: 'none'"] as const)('after close, opened b
   })
 })
 
-test('the tables above name every method of every room', async () => {
+test('the tables of this test contain every method of every room', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   for (const [room, methods] of Object.entries(calls)) {
     const prototype = Object.getPrototypeOf(holdfast[room as 'locks'])
@@ -130,14 +130,14 @@ test('the tables above name every method of every room', async () => {
   }
 })
 
-/** Methods for other rooms and for tests. */
+/** Returns the methods that are marked as internal. */
 function internalOf(room: string): Set<string> {
   const source = readFileSync(new URL(`../../src/${room}/${room}.ts`, import.meta.url), 'utf8')
   const methods = source.matchAll(/\/\*\*[\s*]*@internal(?:(?!\*\/)[\s\S])*\*\/\n {2}(?:async )?\*?(\w+)[(<]/g)
   return new Set([...methods].map(([, name]) => `${room}.${name}`))
 }
 
-test('what is written before close and not awaited is kept, in every call that writes', async () => {
+test('close waits for the writes of calls that are not awaited', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, namespace: 'kept' })
   const [first, cancelled] = await holdfast.jobs.enqueueMany(job, [0, 'cancelled'])
@@ -165,7 +165,7 @@ test('what is written before close and not awaited is kept, in every call that w
   expect(await other.schedules.find('a')).toMatchObject({ nextAt: undefined })
 })
 
-test('a process that forgets to await a lock and an enqueue ends with an error that names the lock, and the job is kept', async () => {
+test('a process that does not await a lock and an enqueue ends with an error that names the lock, and the job is stored', async () => {
   const url = await databaseUrl()
   const holder = await open({ url })
   await holder.locks.acquire('taken')
@@ -184,7 +184,7 @@ test('a process that forgets to await a lock and an enqueue ends with an error t
   expect(await sql(url, 'select kind, payload from holdfast.job_live')).toEqual([{ kind: 'forgotten', payload: 7 }])
 })
 
-describe('a call that waits is cut off by close, and its error names the call and leads to its line:', () => {
+describe('close during a call that waits', () => {
   const waits: Record<string, (holdfast: Holdfast) => Promise<unknown>> = {
     'locks.acquire of "taken"': ({ locks }) => locks.acquire('taken'),
     'locks.tryAcquire of "taken, free"': ({ locks }) => locks.tryAcquire(['taken', 'free'], { wait: '20s' }),
@@ -197,27 +197,30 @@ describe('a call that waits is cut off by close, and its error names the call an
     'once.run of "taken"': ({ once }) => once.run('taken', work, { wait: '20s' }),
     'jobs.result of "job 1"': ({ jobs }) => jobs.result(1),
   }
-  test.each(Object.entries(waits))('%s', async (call, wait) => {
-    const url = await databaseUrl()
-    const [holder, holdfast] = [await open({ url }), await open({ url })]
-    await holder.locks.acquire('taken')
-    await holder.limits.acquire('taken', { max: 1 })
-    await holder.limits.consume('taken', { rate: '1/min' })
-    await holder.jobs.enqueue(job, 1)
-    const [begun, over] = [gate(), gate()]
-    const running = holder.once.run('taken', async () => {
-      begun.open()
-      await over.opened
-    })
-    await begun.opened
-    const cutOff = caught(ClosedError, wait(holdfast))
-    await within(10_000, 'Closing', holdfast.close())
-    over.open()
-    const error = await cutOff
-    expect(error.message).toBe(`This instance was closed during ${call}`)
-    expect(error.hint).toBe('Await the call before you call close().')
-    expect(error.stack).toMatch(/^ClosedError: This instance was closed during [\s\S]*closed\.test\.ts/)
-    expect(error.stack).not.toContain('Holdfast.close')
-    await running
-  })
+  test.each(Object.entries(waits))(
+    '%s rejects with a ClosedError that names the call and whose stack contains it',
+    async (call, wait) => {
+      const url = await databaseUrl()
+      const [holder, holdfast] = [await open({ url }), await open({ url })]
+      await holder.locks.acquire('taken')
+      await holder.limits.acquire('taken', { max: 1 })
+      await holder.limits.consume('taken', { rate: '1/min' })
+      await holder.jobs.enqueue(job, 1)
+      const [started, ending] = [gate(), gate()]
+      const running = holder.once.run('taken', async () => {
+        started.open()
+        await ending.opened
+      })
+      await started.opened
+      const failing = caught(ClosedError, wait(holdfast))
+      await within(10_000, 'close', holdfast.close())
+      ending.open()
+      const error = await failing
+      expect(error.message).toBe(`This instance was closed during ${call}`)
+      expect(error.hint).toBe('Await the call before you call close().')
+      expect(error.stack).toMatch(/^ClosedError: This instance was closed during [\s\S]*closed\.test\.ts/)
+      expect(error.stack).not.toContain('Holdfast.close')
+      await running
+    },
+  )
 })

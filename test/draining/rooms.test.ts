@@ -1,4 +1,4 @@
-// Draining: one of two instances gives up its part, and the other takes it over, without a loss.
+// Tests draining: one of two instances gives up its work, and the other instance takes it over without a loss.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Operator } from '../../src/acts/index.js'
 import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/index.js'
@@ -33,17 +33,17 @@ async function stateOf({ id }: Holdfast): Promise<string | undefined> {
 const aborted = (signal: AbortSignal) =>
   within(
     10_000,
-    'an abort',
+    'the abort',
     new Promise((resolve) => {
       if (signal.aborted) resolve(signal.reason)
       signal.addEventListener('abort', () => resolve(signal.reason))
     }),
   )
 
-describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('with the anchor $anchor', ({ anchor }) => {
+describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('drain with anchor: $anchor', ({ anchor }) => {
   const options = { anchor, expiry: 2_000 }
 
-  test('what runs comes to its end here, and what is next goes to the other instance', async () => {
+  test('drain waits for running work, and later work goes to the other instance', async () => {
     const [leaving, staying] = await pair(options)
     const ends = gate()
     const ran: string[] = []
@@ -58,15 +58,15 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('with the a
     const running = await leaving.jobs.enqueue(job, 'before')
     await until('the job runs', () => worker.running === 1)
 
-    const began = gate()
+    const started = gate()
     const at = (holdfast: Holdfast) => async () => {
       if (holdfast === leaving) {
-        began.open()
+        started.open()
         await ends.opened
       }
     }
     add(leaving, 'ticking', { every: '1s', overlap: 'skip' }, at(leaving))
-    await within(10_000, 'a tick', began.opened)
+    await within(10_000, 'the first tick', started.opened)
     add(staying, 'ticking', { every: '1s', overlap: 'skip' }, at(staying))
     await untilMember(staying, 'ticking')
 
@@ -77,37 +77,37 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('with the a
     const hold = (_: string, { signal }: { signal: AbortSignal }) => aborted(signal)
     const mine = leaving.shares.assign('feeds', feeds, hold)
     const theirs = staying.shares.assign('feeds', feeds, hold)
-    await until('both own some', () => mine.owned.length === 2 && theirs.owned.length === 2)
+    await until('both instances own two resources', () => mine.owned.length === 2 && theirs.owned.length === 2)
 
     const draining = leaving.drain({ within: '20s' })
     expect(leaving.draining.aborted).toBe(true)
     expect(leaving.draining.reason).toBeInstanceOf(InstanceDrainingError)
     await leading([second])
-    await until('the other owns all', () => theirs.owned.length === 4)
+    await until('the other instance owns all resources', () => theirs.owned.length === 4)
     const next = await leaving.jobs.enqueue(job, 'after')
-    await until('its row says so', async () => (await stateOf(leaving)) === 'draining')
-    await stays('the work that runs is waited for', async () => (await stateOf(leaving)) === 'draining', 200)
+    await until('the instance is draining in the database', async () => (await stateOf(leaving)) === 'draining')
+    await stays('the drain waits for the running work', async () => (await stateOf(leaving)) === 'draining', 200)
     expect(ran).toEqual([])
     expect((await leaving.jobs.find(next.id))!.state).toBe('ready')
-    for (const begin of [
+    for (const start of [
       () => leaving.jobs.work([job]),
       () => leaving.schedules.add('another', { every: '1h' }, () => {}),
       () => leaving.elections.campaign('another', () => {}),
       () => leaving.shares.assign('another', [], () => {}),
     ]) {
-      expect(begin).toThrow(InstanceDrainingError)
+      expect(start).toThrow(InstanceDrainingError)
     }
 
     ends.open()
-    expect(await within(10_000, 'draining', draining)).toBe(true)
+    expect(await within(10_000, 'the drain', draining)).toBe(true)
     await leaving.drained
     expect(await stateOf(leaving)).toBe('drained')
     expect(await leaving.jobs.find(running.id)).toMatchObject({ state: 'done', failed: 0, crashes: 0 })
     expect(mine.owned).toEqual([])
-    // It lives, and can be used.
+    // A drained instance can still be used.
     await leaving.leases.with('still', () => {})
     work(staying, [job])
-    await until('the other ran the next', () => ran.includes('after'))
+    await until('the other instance has run the next job', () => ran.includes('after'))
     await untilRuns(staying, 'ticking', ['done'], 3)
     const runs = await runsOf(staying, 'ticking')
     expect(runs[0]).toMatchObject({ state: 'done', instance: leaving.id, attempt: 1 })
@@ -115,16 +115,16 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('with the a
     expect(runs.every(({ attempt }) => attempt === 1)).toBe(true)
   })
 
-  test('what takes longer is told to stop: work is given back, what is held is asked for', async () => {
+  test('drain aborts work that exceeds its deadline, returns jobs to their queues and requests the release of holds', async () => {
     const [leaving, staying] = await pair(options)
     const ends = gate()
-    const stopped: unknown[] = []
-    const untilTold = async ({ signal }: { signal: AbortSignal }) => {
-      stopped.push(((await aborted(signal)) as { code: string }).code)
+    const codes: unknown[] = []
+    const untilAborted = async ({ signal }: { signal: AbortSignal }) => {
+      codes.push(((await aborted(signal)) as { code: string }).code)
       throw signal.reason
     }
     const job = defineJob('endless', {
-      run: async (_: null, context) => (context.attempt === 1 && ran === leaving ? untilTold(context) : 'elsewhere'),
+      run: async (_: null, context) => (context.attempt === 1 && ran === leaving ? untilAborted(context) : 'elsewhere'),
     })
     let ran: Holdfast = leaving
     const worker = work(leaving, [job])
@@ -133,68 +133,76 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('with the a
     const lease = await leaving.leases.acquire('lease')
     const permit = await leaving.limits.acquire('permit', { max: 1 })
     const lock = anchor === 'required' ? await leaving.locks.acquire('lock') : undefined
-    const round = leaving.shares.each('round', ['a', 'b'], async (_, owned) => untilTold(owned)).catch((error) => error)
+    const round = leaving.shares
+      .each('round', ['a', 'b'], async (_, owned) => untilAborted(owned))
+      .catch((error) => error)
     const delivery = leaving.once.run('key', () => ends.opened)
     await until(
-      'the round has begun',
+      'the run of once is in flight',
       async () => (await sql(fresh.url, "select from holdfast.delivery where state = 'in-flight'")).length > 0,
     )
 
     expect(await leaving.drain({ within: 100 })).toBe(false)
     const handles = [lease, permit, ...(lock ? [lock] : [])]
     for (const { signal } of handles) expect(await aborted(signal)).toBeInstanceOf(InstanceDrainingError)
-    // They are asked, and still hold.
+    // The holders receive the request and still hold.
     expect(handles.map(({ held }) => held)).toEqual(handles.map(() => true))
     expect(await stateOf(leaving)).toBe('draining')
     await Promise.all(handles.map((handle) => handle.release()))
     expect(await round).toBeInstanceOf(Error)
-    expect(stopped.sort()).toEqual(['DRAINING', 'INSTANCE_DRAINING'])
+    expect(codes.sort()).toEqual(['DRAINING', 'INSTANCE_DRAINING'])
     ran = staying
     work(staying, [job])
-    await until('the job ran elsewhere', async () => (await staying.jobs.find(id))?.result === 'elsewhere')
+    await until(
+      'the job has run on the other instance',
+      async () => (await staying.jobs.find(id))?.result === 'elsewhere',
+    )
     expect(await staying.jobs.find(id)).toMatchObject({ failed: 0, crashes: 0 })
     expect(await stateOf(leaving)).toBe('draining')
     ends.open()
     expect(await delivery).toMatchObject({ status: 'done' })
-    await within(10_000, 'draining', leaving.drained)
+    await within(10_000, 'the drain', leaving.drained)
     expect(await stateOf(leaving)).toBe('drained')
   })
 
-  test('asked from outside, also between two lives', async () => {
-    const [asked, other] = await pair(options)
+  test('an operator can request a drain, also while the instance has no session', async () => {
+    const [target, other] = await pair(options)
     const operator = new Operator(database)
-    // Presence without an anchor begins with the first use.
-    const permits = await Promise.all([asked, other].map(({ limits }) => limits.acquire('used', { max: 2 })))
+    // Without an anchor, an instance becomes present at its first call.
+    const permits = await Promise.all([target, other].map(({ limits }) => limits.acquire('used', { max: 2 })))
     await Promise.all(permits.map((permit) => permit.release()))
-    expect(await operator.requestDrain(asked.id, 5_000)).toBe(true)
-    expect(await operator.requestDrain(asked.id, 5_000)).toBe(false)
-    expect(await operator.requestDrain('nobody', undefined)).toBe(false)
-    await within(10_000, 'draining', asked.drained)
-    expect(await stateOf(asked)).toBe('drained')
+    expect(await operator.requestDrain(target.id, 5_000)).toBe(true)
+    expect(await operator.requestDrain(target.id, 5_000)).toBe(false)
+    expect(await operator.requestDrain('unknown', undefined)).toBe(false)
+    await within(10_000, 'the drain', target.drained)
+    expect(await stateOf(target)).toBe('drained')
     if (anchor === 'none') return
-    // A notification that nobody hears: the session ends with it.
+    // The instance misses the notification, because its session ends.
     await sql(fresh.url, `update holdfast.instance set state = 'drain-requested' where id = $1`, [other.id])
     expect(other.draining.aborted).toBe(false)
     await sql(fresh.url, 'select pg_terminate_backend(backend_pid) from holdfast.instance where id = any($1)', [
-      [asked.id, other.id],
+      [target.id, other.id],
     ])
-    await within(10_000, 'draining', other.drained)
-    // A later life of a drained instance says so, too.
-    await until('both say so', async () => (await stateOf(asked)) === 'drained' && (await stateOf(other)) === 'drained')
+    await within(10_000, 'the drain', other.drained)
+    // A drained instance that reconnects is still drained.
+    await until(
+      'both instances are drained in the database',
+      async () => (await stateOf(target)) === 'drained' && (await stateOf(other)) === 'drained',
+    )
   })
 })
 
-test('draining that takes longer answers false, goes on, and ends with the last of it', {
+test('drain returns false at its deadline, continues, and ends with the last running function', {
   timeout: 20_000,
 }, async () => {
   const [leaving] = await pair()
   const ends = gate()
-  campaign(leaving, 'deaf', { work: () => ends.opened })
-  await until('it leads', async () => (await leaving.elections.leader('deaf')) !== null)
+  campaign(leaving, 'slow', { work: () => ends.opened })
+  await until('the campaign leads', async () => (await leaving.elections.leader('slow')) !== null)
   const [first, again] = await Promise.all([leaving.drain({ within: 1 }), leaving.drain({ within: 0 })])
   expect([first, again]).toEqual([false, false])
-  await until('the others can see it', async () => (await stateOf(leaving)) === 'draining')
+  await until('the instance is draining in the database', async () => (await stateOf(leaving)) === 'draining')
   ends.open()
-  await within(5_000, 'draining', leaving.drained)
+  await within(5_000, 'the drain', leaving.drained)
   expect(await leaving.drain()).toBe(true)
 })

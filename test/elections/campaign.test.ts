@@ -13,7 +13,7 @@ afterAll(() => fresh.drop())
 
 const fleet = (size: number, options?: Partial<HoldfastOptions>) => openFleet(fresh.url, size, options)
 
-async function isWaitedFor(key: string): Promise<boolean> {
+async function hasWaiters(key: string): Promise<boolean> {
   const waits = await sql(
     fresh.url,
     `select from pg_locks
@@ -26,8 +26,8 @@ async function isWaitedFor(key: string): Promise<boolean> {
 describe.each<[string, Partial<HoldfastOptions>]>([
   ['by locks', {}],
   ['by leases', { anchor: 'none', expiry: '2s' }],
-])('%s', (_, options) => {
-  test('one of several leads, and everybody knows who', async () => {
+])('elections %s', (_, options) => {
+  test('one of three candidates leads, and all instances can read the leader', async () => {
     const instances = await fleet(3, options)
     expect(await instances[0]!.elections.leader('indexer')).toBeNull()
     const candidates = instances.map((holdfast) => campaign(holdfast, 'indexer'))
@@ -46,11 +46,11 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     ])
   })
 
-  test('a leader that steps down is followed by another, with a larger term', async () => {
+  test('another candidate with a larger term leads after the leader steps down', async () => {
     const candidates = (await fleet(2, options)).map((holdfast) => campaign(holdfast, 'indexer'))
     const first = await leading(candidates)
     const key = first.holdfast.locks.key('election/indexer')
-    if (options.anchor !== 'none') await until('the other stands', () => isWaitedFor(key))
+    if (options.anchor !== 'none') await until('the other candidate waits', () => hasWaiters(key))
     await first.campaign.stepDown()
     expect(first.campaign.leads).toBe(false)
     expect(first.terms[0]!.held).toBe(false)
@@ -59,57 +59,60 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     const second = await leading(candidates)
     expect(second).not.toBe(first)
     expect(second.terms[0]!.term).toBeGreaterThan(first.terms[0]!.term)
-    await until('the others know', async () => {
+    await until('the other instance can read the leader', async () => {
       const leader = await first.holdfast.elections.leader('indexer')
       return leader?.instance === second.holdfast.id && leader.term === second.campaign.term
     })
     expect(second.errors.concat(first.errors)).toEqual([])
   })
 
-  test('an instance that closes hands over', async () => {
+  test('another candidate leads after the instance of the leader closes', async () => {
     const candidates = (await fleet(2, options)).map((holdfast) => campaign(holdfast, 'indexer'))
     const first = await leading(candidates)
     await first.holdfast.close()
     expect(first.terms[0]!.signal.reason).toMatchObject({ reason: 'closing' })
     const second = await leading(candidates)
     expect(second.terms[0]!.term).toBeGreaterThan(first.terms[0]!.term)
-    await until('the other knows', async () => (await second.holdfast.elections.leader('indexer')) !== null)
+    await until(
+      'the instance can read the leader',
+      async () => (await second.holdfast.elections.leader('indexer')) !== null,
+    )
     await second.campaign.close()
     expect(await second.holdfast.elections.leader('indexer')).toBeNull()
   })
 
-  test('a leader without followers leads again after a pause', async () => {
+  test('a leader without other candidates leads again after it steps down', async () => {
     const [holdfast] = await fleet(1, options)
     const { campaign: only, terms } = campaign(holdfast!, 'alone')
-    await until('it leads', () => only.leads)
+    await until('the candidate leads', () => only.leads)
     await only.stepDown()
-    await until('it leads again', () => only.leads)
+    await until('the candidate leads again', () => only.leads)
     expect(terms[1]!.term).toBeGreaterThan(terms[0]!.term)
   })
 })
 
-test('a function that returns steps down, and is run again while nobody else leads', async () => {
+test('a leader whose function returns steps down, and leads again if there is no other candidate', async () => {
   const [a] = await fleet(1)
   const { terms, errors } = campaign(a!, 'short', { work: () => {} })
-  await until('three terms', () => terms.length >= 3)
+  await until('three terms have started', () => terms.length >= 3)
   expect(terms.map(({ term }) => term)).toEqual(terms.map(({ term }) => term).sort((x, y) => x - y))
   expect(errors).toEqual([])
 })
 
-test('a function that throws is told of, and another instance leads', async () => {
+test('an error of the leader function is reported, and another instance leads', async () => {
   const [a, b] = await fleet(2)
   const failing = campaign(a!, 'failing', {
     work: () => {
       throw new Error('no disk')
     },
   })
-  await until('it has failed', () => failing.errors.length > 0)
+  await until('the function has failed', () => failing.errors.length > 0)
   expect(failing.errors[0]).toMatchObject({ message: 'no disk' })
   const other = campaign(b!, 'failing')
-  await until('the other leads', () => other.campaign.leads)
+  await until('the other candidate leads', () => other.campaign.leads)
 })
 
-test('what only echoes the signal is no error', async () => {
+test('an error that the abort of the signal caused is not reported', async () => {
   const [a] = await fleet(1)
   const echoes: ((signal: AbortSignal) => unknown)[] = [
     (signal) => signal.reason,
@@ -127,52 +130,52 @@ test('what only echoes the signal is no error', async () => {
     },
   })
   for (let term = 1; term <= echoes.length; term++) {
-    await until(`it leads for the ${term}. time`, () => only.leads && terms.length === term)
+    await until(`term ${term} has started`, () => only.leads && terms.length === term)
     await only.stepDown()
   }
   expect(errors).toEqual([])
 })
 
-test('a leader that was asked to step down leads alone until it has ended', async () => {
+test('no other candidate leads until the function of a leader that steps down has ended', async () => {
   const instances = await fleet(2)
   let finish = () => {}
-  const stubborn = campaign(instances[0]!, 'stubborn', {
+  const slow = campaign(instances[0]!, 'slow to end', {
     work: () =>
       new Promise<void>((resolve) => {
         finish = resolve
       }),
   })
-  await until('it leads', () => stubborn.campaign.leads)
-  const other = campaign(instances[1]!, 'stubborn')
-  const steppedDown = stubborn.campaign.stepDown()
-  expect(stubborn.terms[0]!.signal.aborted).toBe(true)
-  expect(stubborn.terms[0]!.held).toBe(true)
-  await stays('nobody else leads', () => other.terms.length === 0, 300)
+  await until('the candidate leads', () => slow.campaign.leads)
+  const other = campaign(instances[1]!, 'slow to end')
+  const steppedDown = slow.campaign.stepDown()
+  expect(slow.terms[0]!.signal.aborted).toBe(true)
+  expect(slow.terms[0]!.held).toBe(true)
+  await stays('the other candidate does not lead', () => other.terms.length === 0, 300)
   finish()
   await steppedDown
-  await until('the other leads', () => other.campaign.leads)
+  await until('the other candidate leads', () => other.campaign.leads)
 })
 
-test('an instance whose term was lost does not begin another before its function has ended', async () => {
+test('an instance that lost its term starts the next term only after its function has ended', async () => {
   const [a] = await fleet(1)
   const finish: (() => void)[] = []
   const { campaign: only, terms } = campaign(a!, 'outlived', {
     work: () => new Promise<void>((resolve) => finish.push(resolve)),
   })
-  await until('it leads', () => only.leads)
+  await until('the candidate leads', () => only.leads)
   await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, a!)])
-  await until('it is told', () => terms[0]!.signal.aborted)
+  await until('the signal is aborted', () => terms[0]!.signal.aborted)
   expect(terms[0]!.signal.reason).toMatchObject({ code: 'LOCK_LOST' })
   expect(only.leads).toBe(false)
   await a!.locks.with('a life that works', () => {})
-  await stays('no other term begins', () => terms.length === 1, 300)
+  await stays('no other term starts', () => terms.length === 1, 300)
   finish[0]!()
-  await until('it leads again', () => only.leads)
+  await until('the candidate leads again', () => only.leads)
   expect(terms[1]!.term).toBeGreaterThan(terms[0]!.term)
   finish[1]!()
 })
 
-test('what a leader of the past writes late is refused', async () => {
+test('a late write of a former leader is refused', async () => {
   const candidates = (await fleet(2)).map((holdfast) => campaign(holdfast, 'guarded'))
   const first = await leading(candidates)
   const client = await sqlSession(fresh.url)
@@ -190,160 +193,160 @@ test('what a leader of the past writes late is refused', async () => {
   await caught(UsageError, first.terms[0]!.guard(client))
 })
 
-test('an operator asks the leader to step down as it asks the holder of a lock', async () => {
+test('a leader steps down after a release request of an operator', async () => {
   const candidates = (await fleet(2)).map((holdfast) => campaign(holdfast, 'released'))
   const first = await leading(candidates)
   const key = first.holdfast.locks.key('election/released')
-  // The pause of whoever was asked is a start for those who stand, and for nobody else.
-  await until('the other stands', () => isWaitedFor(key))
+  // After the request, the former leader pauses. Only a candidate that already waits benefits from this pause.
+  await until('the other candidate waits', () => hasWaiters(key))
   await sql(fresh.url, "select pg_notify('holdfast', 'lock-release-requested ' || $1)", [key])
-  await until('it was asked', () => first.terms[0]!.signal.aborted)
+  await until('the leader receives the request', () => first.terms[0]!.signal.aborted)
   expect(first.terms[0]!.signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
-  await until('the other leads', async () => (await leading(candidates)) !== first)
+  await until('the other candidate leads', async () => (await leading(candidates)) !== first)
 })
 
-test('a function that does not end keeps its instance from closing for the expiry, and no longer', async () => {
+test('close waits for a leader function that does not end at most for the expiry', async () => {
   const [a, b] = await fleet(2, { expiry: '2s' })
-  const deaf = campaign(a!, 'deaf', { work: () => new Promise(() => {}) })
-  await until('it leads', () => deaf.campaign.leads)
-  const other = campaign(b!, 'deaf')
-  const beganAt = performance.now()
-  await within(5_000, 'Closing', a!.close())
-  expect(performance.now() - beganAt).toBeGreaterThan(1_900)
-  expect(deaf.terms[0]!.held).toBe(false)
-  await until('the other leads', () => other.campaign.leads)
+  const endless = campaign(a!, 'endless', { work: () => new Promise(() => {}) })
+  await until('the candidate leads', () => endless.campaign.leads)
+  const other = campaign(b!, 'endless')
+  const closedFrom = performance.now()
+  await within(5_000, 'close', a!.close())
+  expect(performance.now() - closedFrom).toBeGreaterThan(1_900)
+  expect(endless.terms[0]!.held).toBe(false)
+  await until('the other candidate leads', () => other.campaign.leads)
 })
 
-describe('a preferred instance', () => {
-  test('leads as soon as it is there, and the other again when it has gone', async () => {
+describe('a preferred candidate', () => {
+  test('a preferred candidate leads when it starts, and the other candidate leads again after it closes', async () => {
     const [a, b] = await fleet(2)
-    const usual = campaign(a!, 'preferred')
-    await until('the usual one leads', () => usual.campaign.leads)
+    const other = campaign(a!, 'preferred')
+    await until('the other candidate leads', () => other.campaign.leads)
     const preferred = campaign(b!, 'preferred', { preferred: true })
-    await until('the preferred one leads', () => preferred.campaign.leads)
-    expect(usual.terms[0]!.signal.reason).toMatchObject({ reason: 'preferred' })
+    await until('the preferred candidate leads', () => preferred.campaign.leads)
+    expect(other.terms[0]!.signal.reason).toMatchObject({ reason: 'preferred' })
     await preferred.campaign.close()
-    await until('the usual one leads again', () => usual.campaign.leads)
-    expect(usual.terms).toHaveLength(2)
+    await until('the other candidate leads again', () => other.campaign.leads)
+    expect(other.terms).toHaveLength(2)
   })
 
-  test('makes no room for others that are preferred, nor for those that are not', async () => {
+  test('a preferred leader does not step down for other candidates, preferred or not', async () => {
     const instances = await fleet(4)
-    const usual = instances.slice(0, 2).map((holdfast) => campaign(holdfast, 'several'))
-    await leading(usual)
+    const other = instances.slice(0, 2).map((holdfast) => campaign(holdfast, 'several'))
+    await leading(other)
     const preferred = instances.slice(2).map((holdfast) => campaign(holdfast, 'several', { preferred: true }))
     const first = await leading(preferred)
-    // Two looks and more, in which somebody could make room.
-    await stays('the first leads', () => first.campaign.leads, 5_000)
+    // During this time, the leader checks at least twice whether it should step down.
+    await stays('the first candidate leads', () => first.campaign.leads, 5_000)
     expect(preferred.flatMap(({ terms }) => terms)).toHaveLength(1)
-    expect(usual.flatMap(({ terms }) => terms)).toHaveLength(1)
+    expect(other.flatMap(({ terms }) => terms)).toHaveLength(1)
     await first.holdfast.close()
-    await until('the other preferred one leads', async () => (await leading(preferred)) !== first)
-    expect(usual.flatMap(({ terms }) => terms)).toHaveLength(1)
+    await until('the other preferred candidate leads', async () => (await leading(preferred)) !== first)
+    expect(other.flatMap(({ terms }) => terms)).toHaveLength(1)
   })
 
-  test('whose presence has ended keeps nobody from leading', async () => {
+  test('the row of a dead preferred candidate does not prevent others from leading', async () => {
     const [a, b] = await fleet(2)
     await sql(
       fresh.url,
-      "insert into holdfast.candidate values ($1, 'haunted', nextval('holdfast.session')::integer)",
+      "insert into holdfast.candidate values ($1, 'dead candidate', nextval('holdfast.session')::integer)",
       [a!.namespace],
     )
-    const usual = campaign(a!, 'haunted')
-    await until('the usual one leads', () => usual.campaign.leads)
-    const preferred = campaign(b!, 'haunted', { preferred: true })
-    await until('the preferred one leads', () => preferred.campaign.leads)
-    expect(await sql(fresh.url, "select count(*)::int from holdfast.candidate where name = 'haunted'")).toEqual([
+    const other = campaign(a!, 'dead candidate')
+    await until('the other candidate leads', () => other.campaign.leads)
+    const preferred = campaign(b!, 'dead candidate', { preferred: true })
+    await until('the preferred candidate leads', () => preferred.campaign.leads)
+    expect(await sql(fresh.url, "select count(*)::int from holdfast.candidate where name = 'dead candidate'")).toEqual([
       { count: 1 },
     ])
   })
 
-  test('is preferred again after its session was ended', async () => {
+  test('a preferred candidate is preferred again after it loses its session', async () => {
     const [a, b] = await fleet(2)
     const preferred = campaign(b!, 'comes back', { preferred: true })
-    await until('the preferred one leads', () => preferred.campaign.leads)
-    const usual = campaign(a!, 'comes back')
+    await until('the preferred candidate leads', () => preferred.campaign.leads)
+    const other = campaign(a!, 'comes back')
     await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, b!)])
-    await until('it lost its term', () => preferred.terms[0]!.signal.aborted)
-    await until('it leads again', () => preferred.campaign.leads)
-    await until('the usual one does not', () => !usual.campaign.leads)
+    await until('the preferred candidate has lost its term', () => preferred.terms[0]!.signal.aborted)
+    await until('the candidate leads again', () => preferred.campaign.leads)
+    await until('the other candidate does not lead', () => !other.campaign.leads)
   })
 })
 
-describe('an instance that is not eligible', () => {
-  test('does not lead, and steps down when it becomes so', async () => {
+describe('a candidate that is not eligible', () => {
+  test('a candidate leads only while it is eligible, and steps down afterwards', async () => {
     const [a, b] = await fleet(2)
     let healthy = false
-    const doubtful = campaign(a!, 'eligible', { eligible: () => healthy })
+    const candidate = campaign(a!, 'eligible', { eligible: () => healthy })
     const other = campaign(b!, 'eligible', { eligible: async () => true })
-    await until('the other leads', () => other.campaign.leads)
+    await until('the other candidate leads', () => other.campaign.leads)
     await other.campaign.stepDown()
-    await until('the other leads again', () => other.campaign.leads)
-    expect(doubtful.terms).toEqual([])
+    await until('the other candidate leads again', () => other.campaign.leads)
+    expect(candidate.terms).toEqual([])
     healthy = true
-    // It stands when it has looked again.
-    await until('it leads', async () => {
+    // The candidate checks its eligibility periodically.
+    await until('the candidate leads', async () => {
       await other.campaign.stepDown()
-      return doubtful.campaign.leads
+      return candidate.campaign.leads
     })
     healthy = false
-    await until('it does not lead any more', () => !doubtful.campaign.leads)
-    expect(doubtful.terms.at(-1)!.signal.reason).toMatchObject({ reason: 'not-eligible' })
-    await until('the other leads', () => other.campaign.leads)
+    await until('the candidate does not lead', () => !candidate.campaign.leads)
+    expect(candidate.terms.at(-1)!.signal.reason).toMatchObject({ reason: 'not-eligible' })
+    await until('the other candidate leads', () => other.campaign.leads)
   })
 
-  test('does not stand before it has answered, also where it was asked while it led', async () => {
+  test('a candidate does not lead again until a pending call of eligible has resolved', async () => {
     const [a] = await fleet(1)
-    const answers: ((answer: boolean) => void)[] = []
+    const pending: ((isEligible: boolean) => void)[] = []
     let hasLed = false
-    const slow = campaign(a!, 'slow to tell', {
-      eligible: () => !hasLed || new Promise((resolve) => answers.push(resolve)),
+    const slow = campaign(a!, 'slow eligible', {
+      eligible: () => !hasLed || new Promise((resolve) => pending.push(resolve)),
       work: (leadership) => {
         hasLed = true
         return untilAborted(leadership)
       },
     })
-    await until('it is asked while it leads', () => slow.campaign.leads && answers.length > 0)
+    await until('eligible is called while the candidate leads', () => slow.campaign.leads && pending.length > 0)
     await slow.campaign.stepDown()
-    // The pause before it stands again is a second.
-    await stays('it leads no second term', () => slow.terms.length === 1, 1_300)
-    answers[0]!(true)
-    await until('it leads', () => slow.terms.length === 2)
-    await until('it is asked again', () => answers.length === 2)
+    // A candidate pauses for one second before it campaigns again.
+    await stays('no second term starts', () => slow.terms.length === 1, 1_300)
+    pending[0]!(true)
+    await until('the candidate leads', () => slow.terms.length === 2)
+    await until('eligible is called again', () => pending.length === 2)
     await slow.campaign.stepDown()
-    await within(5_000, 'Closing without an answer', slow.campaign.close())
+    await within(5_000, 'close with a pending call', slow.campaign.close())
   })
 
-  test('is also one that cannot tell', async () => {
+  test('a candidate whose eligible function throws does not lead, and the error is reported', async () => {
     const [a] = await fleet(1)
-    const unsure = campaign(a!, 'unsure', {
+    const failing = campaign(a!, 'failing eligible', {
       eligible: () => {
         throw new Error('no idea')
       },
     })
-    await until('it is told of', () => unsure.errors.length > 0)
-    expect(unsure.errors[0]).toMatchObject({ message: 'no idea' })
-    expect(unsure.terms).toEqual([])
+    await until('the error is reported', () => failing.errors.length > 0)
+    expect(failing.errors[0]).toMatchObject({ message: 'no idea' })
+    expect(failing.terms).toEqual([])
   })
 })
 
-describe('watching', () => {
-  test('shows who leads, and every change, also to nobody', async () => {
+describe('elections.watch', () => {
+  test('watch yields the current leader and every change, including null', async () => {
     const [a, b] = await fleet(2)
     const changes = b!.elections.watch('watched')
-    const next = async () => (await within(10_000, 'A change', changes.next())).value
+    const next = async () => (await within(10_000, 'the change', changes.next())).value
     expect(await next()).toBeNull()
     const first = campaign(a!, 'watched')
     const leader = await next()
-    // Who watches may hear of it before the leader itself does.
-    await until('it knows that it leads', () => first.campaign.term !== null)
+    // The watcher can receive the change before the leader's own handle shows it.
+    await until('the campaign has its term', () => first.campaign.term !== null)
     expect(leader).toMatchObject({ instance: a!.id, term: first.campaign.term })
     await first.campaign.close()
     expect(await next()).toBeNull()
     await changes.return()
   })
 
-  test('hears of a leader that died, without anybody to tell it', async () => {
+  test('watch yields null after the leader dies, without a notification', async () => {
     const [a, b] = await fleet(2)
     campaign(a!, 'dying')
     const changes = b!.elections.watch('dying')
@@ -351,34 +354,34 @@ describe('watching', () => {
       for await (const leader of changes) if (leader) return leader
       return undefined
     }
-    await within(10_000, 'A leader', untilLed())
-    // What a kill does: the row stays, and nobody notifies.
+    await within(10_000, 'the first leader', untilLed())
+    // After a kill, the row remains and no process sends a notification.
     const again = b!.elections.watch('dying')
     expect((await again.next()).value).toMatchObject({ instance: a!.id })
     await sql(fresh.url, "update holdfast.election set session = 2147483647 where name = 'dying'")
-    expect((await within(10_000, 'The change', again.next())).value).toBeNull()
+    expect((await within(10_000, 'the change to null', again.next())).value).toBeNull()
   })
 
-  test('ends when the signal aborts, and when the instance closes', async () => {
+  test('watch ends when its signal aborts or the instance closes', async () => {
     const [a, b] = await fleet(2)
     const controller = new AbortController()
-    const seen: unknown[] = []
+    const yielded: unknown[] = []
     const first = (async () => {
-      for await (const leader of a!.elections.watch('ending', { signal: controller.signal })) seen.push(leader)
+      for await (const leader of a!.elections.watch('ending', { signal: controller.signal })) yielded.push(leader)
     })()
     const second = (async () => {
-      for await (const leader of b!.elections.watch('ending')) seen.push(leader)
+      for await (const leader of b!.elections.watch('ending')) yielded.push(leader)
     })()
-    await until('both see', () => seen.length === 2)
+    await until('both watchers have yielded', () => yielded.length === 2)
     controller.abort()
-    await within(15_000, 'The first', first)
+    await within(15_000, 'the end of the first watcher', first)
     await b!.close()
-    await within(15_000, 'The second', second)
-    expect(seen).toEqual([null, null])
+    await within(15_000, 'the end of the second watcher', second)
+    expect(yielded).toEqual([null, null])
   })
 })
 
-test('a role without the rights to tell who leads: the campaign leads and says so, followers are told', async () => {
+test('a campaign leads and reports a PermissionError if its role cannot write the leader, and readers get the error', async () => {
   const { url, role } = await roleUrl(fresh.url)
   await sql(
     fresh.url,
@@ -389,15 +392,15 @@ test('a role without the rights to tell who leads: the campaign leads and says s
   )
   const holdfast = await open({ url, namespace: 'no rights' })
   const { campaign: only, errors } = campaign(holdfast, 'silent')
-  await until('it leads', () => only.leads)
-  await until('it is told', () => errors.length > 0)
+  await until('the candidate leads', () => only.leads)
+  await until('the error is reported', () => errors.length > 0)
   expect(errors[0]).toBeInstanceOf(PermissionError)
   await caught(PermissionError, holdfast.elections.leader('silent'))
-  await caught(PermissionError, within(5_000, 'The first look', holdfast.elections.watch('silent').next()))
+  await caught(PermissionError, within(5_000, 'the first result of watch', holdfast.elections.watch('silent').next()))
   await only.close()
 })
 
-describe('mistakes', () => {
+describe('invalid calls of elections', () => {
   test.each<[unknown[], string]>([
     [['', () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got "" (string)'],
     [[7, () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got 7 (number)'],
@@ -410,23 +413,23 @@ describe('mistakes', () => {
       'Expected eligible to be a function that returns whether this instance may lead, got true (boolean)',
     ],
     [['a', () => {}, 'fast'], 'Expected the options of elections.campaign to be an object, got "fast" (string)'],
-  ])('campaign(%j)', async (given, message) => {
+  ])('elections.campaign refuses the arguments %j', async (given, message) => {
     const [a] = await fleet(1)
-    const ask = a!.elections.campaign.bind(a!.elections) as (...given: unknown[]) => unknown
-    expect((await caught(UsageError, () => ask(...given))).message).toContain(message)
+    const campaign = a!.elections.campaign.bind(a!.elections) as (...given: unknown[]) => unknown
+    expect((await caught(UsageError, () => campaign(...given))).message).toContain(message)
   })
 
-  test('a second campaign of one instance for one election', async () => {
+  test('elections.campaign refuses a second campaign of the instance for the same name', async () => {
     const [a] = await fleet(1)
     const first = campaign(a!, 'twice')
     const error = await caught(UsageError, () => a!.elections.campaign('twice', () => {}))
     expect(error.message).toBe('This instance is already campaigning for "twice"')
     await first.campaign.close()
     const second = campaign(a!, 'twice')
-    await until('it leads', () => second.campaign.leads)
+    await until('the candidate leads', () => second.campaign.leads)
   })
 
-  test('watching with what is no signal, or no name', async () => {
+  test('elections.watch refuses an invalid signal and an invalid name', async () => {
     const [a] = await fleet(1)
     expect((await caught(UsageError, () => a!.elections.watch('a', { signal: 1 as never }))).message).toBe(
       'Expected signal to be an AbortSignal, got 1 (number)',
@@ -435,7 +438,7 @@ describe('mistakes', () => {
     await caught(UsageError, a!.elections.leader('a\0b'))
   })
 
-  test('a closed instance', async () => {
+  test('campaign, watch and leader throw ClosedError after close', async () => {
     const [a] = await fleet(1)
     await a!.close()
     await caught(ClosedError, () => a!.elections.campaign('late', () => {}))

@@ -1,7 +1,7 @@
 import type { Campaign, CampaignOptions, Holdfast, Leadership } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 
-/** What an instance saw of its terms. */
+/** A campaign of an instance, with its terms and errors. */
 export interface Candidate {
   readonly holdfast: Holdfast
   readonly campaign: Campaign
@@ -10,11 +10,11 @@ export interface Candidate {
 }
 
 export interface CampaignScript extends CampaignOptions {
-  /** What the leader does. Otherwise it leads until its signal aborts. */
+  /** Function of the leader. By default, it leads until its signal aborts. */
   work?: (leadership: Leadership) => unknown
 }
 
-/** Campaigns, and notes each term. */
+/** Starts a campaign, and records each term. */
 export function campaign(
   holdfast: Holdfast,
   name: string,
@@ -41,7 +41,7 @@ export function untilAborted({ signal }: { signal: AbortSignal }): Promise<void>
   })
 }
 
-/** The one of them that leads, once one does. */
+/** Waits until one of the candidates leads, and returns it. */
 export function leading(candidates: readonly Candidate[], withinMs?: number): Promise<Candidate> {
-  return until('somebody leads', () => candidates.find(({ campaign }) => campaign.leads), withinMs)
+  return until('a candidate leads', () => candidates.find(({ campaign }) => campaign.leads), withinMs)
 }

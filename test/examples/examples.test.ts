@@ -11,16 +11,16 @@ const helpers = ['database.ts', 'transactions/story.ts']
 const files = [...examplesIn(''), ...examplesIn('transactions/')].filter((path) => !helpers.includes(path))
 const run = promisify(execFile)
 
-it.concurrent.each(files)('%s prints what it says', { timeout: 90_000 }, async (file) => {
+it.concurrent.each(files)('%s prints the output that its comment shows', { timeout: 90_000 }, async (file) => {
   const path = fileURLToPath(new URL(file, directory))
-  const [, promised] = readFileSync(path, 'utf8').split('// prints:\n')
+  const [, expected] = readFileSync(path, 'utf8').split('// prints:\n')
   const database = await freshDatabase()
   try {
     const { stdout } = await run(process.execPath, [...typescript, path], {
       env: { ...process.env, DATABASE_URL: database.url },
     })
     if (stdout.startsWith('PgBouncer is not installed')) return console.warn(`${file}: ${stdout.trim()}`)
-    expect(stdout).toBe(promised!.replace(/^\/\/ ?/gm, ''))
+    expect(stdout).toBe(expected!.replace(/^\/\/ ?/gm, ''))
   } finally {
     await database.drop()
   }

@@ -1,4 +1,4 @@
-// Health tells the truth about what an instance is there for: writes that fail, and workers, campaigns and shares that do not work.
+// Checks that health reports failing writes, and workers, campaigns, shares and schedules that do not work.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmdirSync } from 'node:fs'
@@ -12,36 +12,36 @@ import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'
 
-const become = (holdfast: Holdfast, status: Health['status'], ...codes: HealthReasonCode[]) =>
-  until(`it is ${status}`, async () => {
+const untilStatus = (holdfast: Holdfast, status: Health['status'], ...codes: HealthReasonCode[]) =>
+  until(`the instance is ${status}`, async () => {
     const health = await holdfast.health()
     return health.status === status && codes.every((code) => health.reasons.some((one) => one.code === code)) && health
   })
 
-/** What the readiness probe answers. */
-const ready = async (holdfast: Holdfast) =>
+/** Returns the status code of the readiness probe. */
+const readyStatus = async (holdfast: Holdfast) =>
   (await healthHandler(holdfast)(new Request('http://localhost/ready'))).status
 
-test('an instance whose workers have stopped because the schema is too new is degraded, and stays ready', async () => {
+test('an instance whose workers stopped because the schema is too new is degraded and ready', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   work(holdfast, [defineJob('some', { run: () => {} })])
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
   const [{ known }] = (await sql(url, 'select max(version) as known from holdfast.migration')) as [{ known: number }]
   await sql(
     url,
     `insert into holdfast.migration (version, name, works_from) values (${known + 1}, 'later', ${known + 1})`,
   )
-  const { reasons } = await become(holdfast, 'degraded', 'SCHEMA_TOO_NEW')
+  const { reasons } = await untilStatus(holdfast, 'degraded', 'SCHEMA_TOO_NEW')
   expect(reasons[0]!.message).toContain(
     `has version ${known + 1}, but this version of Holdfast supports only versions up to ${known}`,
   )
-  expect(await ready(holdfast)).toBe(200)
+  expect(await readyStatus(holdfast)).toBe(200)
   await sql(url, `delete from holdfast.migration where version = ${known + 1}`)
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
 })
 
-test('an instance whose worker lacks a right is degraded until it has it again', async () => {
+test('an instance whose worker lacks a privilege is degraded until the privilege is granted again', async () => {
   const url = await databaseUrl()
   const role = `holdfast_role_${randomBytes(4).toString('hex')}`
   await sql(url, `create role ${role} superuser login password 'role-secret'`)
@@ -53,21 +53,21 @@ test('an instance whose worker lacks a right is degraded until it has it again',
   onTestFinished(() => holdfast.close())
   const worker = work(holdfast, [defineJob('some', { run: () => {} })])
   await worker.ready()
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
   await sql(url, `alter role ${role} nosuperuser`)
-  const { reasons } = await become(holdfast, 'degraded', 'WORKER_FAILED')
+  const { reasons } = await untilStatus(holdfast, 'degraded', 'WORKER_FAILED')
   expect(reasons).toContainEqual({
     code: 'WORKER_FAILED',
     message: expect.stringMatching(
       /^The worker of "default" cannot claim jobs: The role lacks a privilege: permission denied/,
     ),
   })
-  expect(await ready(holdfast)).toBe(200)
+  expect(await readyStatus(holdfast)).toBe(200)
   await sql(url, `alter role ${role} superuser`)
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
 })
 
-test('a campaign and a share whose functions fail make the instance degraded while they pause', async () => {
+test('an instance is degraded while a campaign and a share pause after failures', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   let fails = true
   const fail = ({ signal }: { signal: AbortSignal }) => {
@@ -76,32 +76,32 @@ test('a campaign and a share whose functions fail make the instance degraded whi
   }
   holdfast.elections.campaign('indexer', fail)
   holdfast.shares.assign('feeds', ['a'], (_, owned) => fail(owned))
-  const { reasons } = await become(holdfast, 'degraded', 'CAMPAIGN_FAILED', 'SHARE_FAILED')
+  const { reasons } = await untilStatus(holdfast, 'degraded', 'CAMPAIGN_FAILED', 'SHARE_FAILED')
   expect(reasons).toEqual([
     { code: 'CAMPAIGN_FAILED', message: 'The campaign for "indexer" is paused after a failure: not today' },
     { code: 'SHARE_FAILED', message: 'The work on "a" of the share "feeds" is paused after a failure: not today' },
   ])
-  expect(await ready(holdfast)).toBe(200)
+  expect(await readyStatus(holdfast)).toBe(200)
   fails = false
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
 })
 
-test('schedules that cannot tick make the instance degraded', async () => {
+test('an instance whose schedules cannot tick is degraded', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   let ticks = 0
   holdfast.schedules.add('often', { every: '1s' }, () => void ticks++)
-  await until('it ticks', () => ticks > 0)
+  await until('the schedule has ticked', () => ticks > 0)
   await sql(url, 'alter function holdfast.schedule_poll rename to schedule_poll_away')
-  const { reasons } = await become(holdfast, 'degraded', 'SCHEDULES_FAILED')
+  const { reasons } = await untilStatus(holdfast, 'degraded', 'SCHEDULES_FAILED')
   expect(reasons[0]!.message).toMatch(
     /^Scheduled runs cannot start: function holdfast.schedule_poll\(.* does not exist/,
   )
   await sql(url, 'alter function holdfast.schedule_poll_away rename to schedule_poll')
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
 })
 
-/** A small file system, if one can be mounted here. */
+/** Mounts a small file system. Returns undefined if that is not possible. */
 function smallDisk(): string | undefined {
   const place = mkdtempSync(join(tmpdir(), 'holdfast-disk-'))
   try {
@@ -117,11 +117,11 @@ function smallDisk(): string | undefined {
 }
 
 test('an instance whose disk is full is degraded while writes fail', { timeout: 90_000 }, async (context) => {
-  if (process.getuid?.() !== 0) return context.skip('A small file system is needed, and only root can mount one')
+  if (process.getuid?.() !== 0) return context.skip('The test needs a small file system, and only root can mount one')
   const server = await ownServer()
   const disk = smallDisk()
-  if (disk === undefined) return context.skip('A small file system is needed, and a tmpfs cannot be mounted here')
-  // The server runs as nobody where this process is root.
+  if (disk === undefined) return context.skip('The test needs a small file system, and a tmpfs cannot be mounted here')
+  // The server runs as the user nobody, because this process is root.
   const place = join(disk, 'tablespace')
   mkdirSync(place)
   chmodSync(disk, 0o777)
@@ -137,29 +137,29 @@ test('an instance whose disk is full is degraded while writes fail', { timeout: 
   const job = defineJob('large', { run: () => {} })
   const worker = work(holdfast, [job])
   await worker.ready()
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
   const fill = 'insert into filler select repeat(md5(n::text), 200) from generate_series(1, 100000) as n'
   await sql(url, 'create table filler (x text)')
   await sql(url, 'alter table filler alter x set storage external')
   await caught(Error, sql(url, fill))
-  // A failed insert gives its space back only to vacuum.
+  // Only vacuum frees the space of a failed insert.
   const enqueue = () => holdfast.jobs.enqueue(job, randomBytes(300_000).toString('base64'))
   const refused = await caught(DatabaseError, async () => {
     for (;;) await enqueue()
   })
   expect(refused).toMatchObject({ code: 'DATABASE_ERROR', sqlstate: '53100' })
-  const { reasons } = await become(holdfast, 'degraded', 'WRITES_FAILING')
+  const { reasons } = await untilStatus(holdfast, 'degraded', 'WRITES_FAILING')
   expect(reasons.find(({ code }) => code === 'WRITES_FAILING')!.message).toMatch(/No space left on device/)
-  expect(await ready(holdfast)).toBe(200)
+  expect(await readyStatus(holdfast)).toBe(200)
   const { findings } = await holdfast.doctor({ patience: '1s' })
   console.log('doctor while the disk is full:', findings.map(({ id, severity }) => `${severity} ${id}`).join(', '))
   await sql(url, 'drop table filler')
   await sql(url, 'checkpoint')
-  await until('it can be written again', () =>
+  await until('an enqueue succeeds', () =>
     enqueue().then(
       () => true,
       () => false,
     ),
   )
-  await become(holdfast, 'up')
+  await untilStatus(holdfast, 'up')
 })

@@ -1,4 +1,4 @@
-// Every way of asking for a lease, between two instances and within one.
+// Tests all methods that acquire leases, between two instances and within one instance.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClosedError, Holdfast, LeaseLostError, LeaseTimeoutError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -17,8 +17,8 @@ async function pair(where: string): Promise<[Holdfast, Holdfast]> {
   return [first, where === 'one instance' ? first : await open({ url: fresh.url, namespace: where })]
 }
 
-describe.each(['two instances', 'one instance'])('between %s', (where) => {
-  test('one has the name, the other does not', async () => {
+describe.each(['two instances', 'one instance'])('leases of %s', (where) => {
+  test('a second holder gets the lease only after the release of the first', async () => {
     const [a, b] = await pair(where)
     const first = await a.leases.acquire('name')
     expect(first).toMatchObject({ name: 'name', held: true, ttlMs: 30_000, key: a.locks.key('name') })
@@ -37,28 +37,28 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     expect(second.fence).toBeGreaterThan(first.fence)
   })
 
-  test('a waiter gets the name when it is released', async () => {
+  test('a waiter gets the lease when it is released', async () => {
     const [a, b] = await pair(where)
     const first = await a.leases.acquire('handed on')
     const waiting = b.leases.acquire('handed on')
-    await until('the wait is known', async () => (await leaseRow(fresh.url, first.key))!.hasWaiters)
+    await until('the wait is in the database', async () => (await leaseRow(fresh.url, first.key))!.hasWaiters)
     await first.release()
-    await using second = await within(5_000, 'The grant', waiting)
+    await using second = await within(5_000, 'the grant', waiting)
     expect(second.fence).toBeGreaterThan(first.fence)
   })
 
-  test('a waiter gets the name when it expires', async () => {
+  test('a waiter gets the lease when it expires', async () => {
     const [a, b] = await pair(where)
     const first = await a.leases.acquire('expires')
     const waiting = b.leases.acquire('expires')
     await sql(fresh.url, "update holdfast.lease set expires_at = clock_timestamp() + interval '1 s' where key = $1", [
       first.key,
     ])
-    await using second = await within(8_000, 'The grant', waiting)
+    await using second = await within(8_000, 'the grant', waiting)
     expect(second.fence).toBeGreaterThan(first.fence)
   })
 
-  test('of many who ask together each gets it in turn, one at a time', async () => {
+  test('ten concurrent requests get the lease one after the other', async () => {
     const [a, b] = await pair(where)
     let inside = 0
     const fences: number[] = []
@@ -75,13 +75,13 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
   })
 })
 
-describe('a wait', () => {
-  test('ends with the reason of its signal, and nothing is left', async () => {
+describe('a wait for a lease', () => {
+  test('an aborted wait rejects with the reason of its signal and leaves no lease', async () => {
     const [a, b] = await pair('aborts')
     const held = await a.leases.acquire('aborted')
     const abort = new AbortController()
     const waiting = b.leases.acquire('aborted', { signal: abort.signal })
-    await until('the wait is known', async () => (await leaseRow(fresh.url, held.key))!.hasWaiters)
+    await until('the wait is in the database', async () => (await leaseRow(fresh.url, held.key))!.hasWaiters)
     const reason = new Error('enough')
     abort.abort(reason)
     await expect(waiting).rejects.toBe(reason)
@@ -90,20 +90,20 @@ describe('a wait', () => {
     expect(await leasedNames(fresh.url, b.id)).toBe(0)
   })
 
-  test('that is aborted in the instant of the grant leaves nothing', async () => {
+  test('a wait that is aborted at the moment of the grant leaves no lease', async () => {
     const [a] = await pair('aborts')
     const rounds = Array.from({ length: 50 }, async (_, at) => {
       const abort = new AbortController()
-      const asked = a.leases.acquire(`instant ${at}`, { signal: abort.signal })
+      const acquiring = a.leases.acquire(`instant ${at}`, { signal: abort.signal })
       setTimeout(() => abort.abort(new Error('now')), at / 5)
-      const lease = await asked.catch(() => undefined)
+      const lease = await acquiring.catch(() => undefined)
       await lease?.release()
     })
     await Promise.all(rounds)
     await until('nothing is leased', async () => (await leasedNames(fresh.url, a.id)) === 0)
   })
 
-  test('ends in good time although the database does not answer', async () => {
+  test('a wait ends in time if the database does not respond', async () => {
     const [a] = await pair('slow')
     const blocker = await sqlSession(fresh.url)
     await blocker.query('begin')
@@ -113,12 +113,12 @@ describe('a wait', () => {
       message: 'No response arrived within 1s',
     })
     await blocker.query('rollback')
-    await until('what was granted late is given back', async () => (await leasedNames(fresh.url, a.id)) === 0)
+    await until('the lease that was granted late is released', async () => (await leasedNames(fresh.url, a.id)) === 0)
   })
 })
 
-describe('with', () => {
-  test('gives the handler the lease, answers with its result and releases', async () => {
+describe('leases.with', () => {
+  test('leases.with passes the lease to the handler, returns its result and releases the lease', async () => {
     const [a, b] = await pair('with')
     const result = await a.leases.with('job', { wait: '1s' }, async (lease) => {
       expect(lease.held).toBe(true)
@@ -129,14 +129,14 @@ describe('with', () => {
     await using _lease = await b.leases.acquire('job', { wait: 0 })
   })
 
-  test('releases when the handler throws, and throws the very error', async () => {
+  test('leases.with releases the lease if the handler throws, and throws the same error', async () => {
     const [a, b] = await pair('with')
     const reason = new Error('no')
     await expect(a.leases.with('throwing', () => Promise.reject(reason))).rejects.toBe(reason)
     await using _lease = await b.leases.acquire('throwing', { wait: 0 })
   })
 
-  test('throws after work that went to its end although the lease was lost', async () => {
+  test('leases.with rejects if the lease was lost, although the handler returns', async () => {
     const [a] = await pair('with')
     const work = a.leases.with('lost', async (lease) => {
       await sql(fresh.url, "update holdfast.lease set token = '' where key = $1", [lease.key])
@@ -153,7 +153,7 @@ describe('with', () => {
     [['name'], 'a function, got undefined'],
     [['name', { wait: 1 }], 'a function, got an object (Object)'],
     [['name', 'not a function'], 'a function, got "not a function" (string)'],
-  ])('%j is a mistake', async (given, message) => {
+  ])('leases.with refuses the arguments %j', async (given, message) => {
     const [a] = await pair('with')
     const work = (a.leases.with as (...given: unknown[]) => Promise<unknown>)(...given)
     expect((await caught(UsageError, work)).message).toContain(message)
@@ -169,41 +169,41 @@ test.each<[object, string]>([
   [{ token: '' }, 'Expected token to be a non-empty string, got "" (string)'],
   [{ signal: {} }, 'Expected signal to be an AbortSignal, got an object (Object)'],
   [{ tll: '30s' }, 'leases.acquire has no option "tll": did you mean "ttl"?'],
-])('the options %j are a mistake, and nothing is leased', async (options, message) => {
+])('leases.acquire refuses the options %j, and nothing is leased', async (options, message) => {
   const [a] = await pair('options')
   expect((await caught(UsageError, a.leases.acquire('name', options))).message).toBe(message)
   expect(await leaseRow(fresh.url, a.locks.key('name'))).toBeUndefined()
 })
 
 test.each<[string, unknown]>([
-  ['nothing', ''],
+  ['an empty string', ''],
   ['501 characters', 'x'.repeat(501)],
   ['a zero byte', 'zero\0byte'],
   ['undefined', undefined],
   ['a number', 42],
-])('%s is no name', async (_, name) => {
+])('leases.acquire refuses %s as a name', async (_, name) => {
   const [a] = await pair('names')
   const error = await caught(UsageError, a.leases.acquire(name as never))
   expect(error.message).toContain('Expected name to be a string of 1 to 500 characters')
 })
 
-test('the name is found in the registry', async () => {
+test('leases.acquire adds the name to the registry of names', async () => {
   const [a] = await pair('registry')
   await using lease = await a.leases.acquire('seen by people')
   const rows = await sql(fresh.url, 'select label, namespace from holdfast.name where key = $1', [lease.key])
   expect(rows).toEqual([{ label: 'seen by people', namespace: 'registry' }])
 })
 
-test('a name whose key is that of another is refused, and not kept', async () => {
+test('a name with the key of another name is refused, and its lease is released', async () => {
   const [a] = await pair('collision')
   const key = a.locks.key('mine')
   await sql(fresh.url, "insert into holdfast.name (key, namespace, label) values ($1, 'theirs', 'other')", [key])
   await expect(a.leases.acquire('mine')).rejects.toMatchObject({ code: 'KEY_COLLISION' })
-  await until('it is given back', async () => ((await leaseRow(fresh.url, key))?.leftMs ?? -1) <= 0)
+  await until('the lease is released', async () => ((await leaseRow(fresh.url, key))?.leftMs ?? -1) <= 0)
 })
 
-describe('closing', () => {
-  test('gives back what is held, and tells the handles', async () => {
+describe('close', () => {
+  test('close releases held leases and aborts their signals', async () => {
     const a = await Holdfast.open({ url: fresh.url, namespace: 'closing' })
     const leases = await Promise.all(['one', 'two'].map((name) => a.leases.acquire(name)))
     await a.close()
@@ -216,32 +216,35 @@ describe('closing', () => {
     await caught(ClosedError, a.leases.acquire('three'))
   })
 
-  test('gives back what is granted meanwhile', async () => {
-    const names = Array.from({ length: 20 }, (_, at) => `meanwhile ${at}`)
+  test('close releases leases that are granted during close', async () => {
+    const names = Array.from({ length: 20 }, (_, at) => `during close ${at}`)
     for (const anchor of ['required', 'none'] as const) {
       const a = await Holdfast.open({ url: fresh.url, namespace: 'closing', anchor })
-      const asked = names.map((name) => a.leases.acquire(name).catch((error) => error))
-      // Sent, and not answered yet.
+      const acquiring = names.map((name) => a.leases.acquire(name).catch((error) => error))
+      // The requests are sent, but not answered.
       await new Promise(setImmediate)
       await new Promise(setImmediate)
       await a.close()
-      for (const answer of asked) expect(await answer).toBeInstanceOf(ClosedError)
+      for (const outcome of acquiring) expect(await outcome).toBeInstanceOf(ClosedError)
       expect(await leasedNames(fresh.url, a.id)).toBe(0)
     }
   })
 
-  test('ends the waits', async () => {
+  test('close rejects waiting requests', async () => {
     const [a] = await pair('closing')
     await using _held = await a.leases.acquire('waited for')
     const b = await Holdfast.open({ url: fresh.url, namespace: 'closing' })
     const waiting = b.leases.acquire('waited for').catch((error) => error)
-    await until('the wait is known', async () => (await leaseRow(fresh.url, a.locks.key('waited for')))!.hasWaiters)
+    await until(
+      'the wait is in the database',
+      async () => (await leaseRow(fresh.url, a.locks.key('waited for')))!.hasWaiters,
+    )
     await b.close()
     expect(await waiting).toBeInstanceOf(ClosedError)
   })
 })
 
-test('works where the database has a stricter isolation as its default', async () => {
+test('leases work if the default isolation level of the database is serializable', async () => {
   const strict = await freshDatabase()
   try {
     const { pathname } = new URL(strict.url)
@@ -257,7 +260,7 @@ test('works where the database has a stricter isolation as its default', async (
         }),
       ),
     )
-    await within(20_000, 'All rounds', Promise.all(rounds))
+    await within(20_000, 'the rounds', Promise.all(rounds))
   } finally {
     await strict.drop()
   }

@@ -5,14 +5,14 @@ export interface LeaseRow {
   instance: string
   fence: number
   ttlMs: number
-  /** When it is free; negative when it is. */
+  /** Time until the lease expires. Negative if it has expired. */
   leftMs: number
-  /** The same, as a time of the database. */
+  /** Time of expiry by the clock of the database. */
   expiresAtMs: number
   hasWaiters: boolean
 }
 
-/** The row of a key, as the database has it; undefined where there was never a lease. */
+/** Returns the row of a key, or undefined if there was never a lease. */
 export async function leaseRow(url: string, key: string): Promise<LeaseRow | undefined> {
   const [row] = await sql<LeaseRow>(
     url,
@@ -26,7 +26,7 @@ export async function leaseRow(url: string, key: string): Promise<LeaseRow | und
   return row
 }
 
-/** How many names are leased now, all together or by one instance. */
+/** Returns the number of names that are leased now, by all instances or by one. */
 export async function leasedNames(url: string, instance?: string): Promise<number> {
   const [row] = await sql<{ count: number }>(
     url,
@@ -39,12 +39,12 @@ export async function leasedNames(url: string, instance?: string): Promise<numbe
   return row!.count
 }
 
-/** Lets the time of a lease be over, as if nobody had renewed it. */
+/** Expires a lease, as if its holder had not renewed it. */
 export async function letExpire(url: string, key: string): Promise<void> {
   await sql(url, "update holdfast.lease set expires_at = clock_timestamp() - interval '1 ms' where key = $1", [key])
 }
 
-/** What an operator does to a lease. */
+/** Revokes a lease as an operator does. */
 export async function takeAway(url: string, key: string): Promise<void> {
   await sql(url, "update holdfast.lease set token = '', expires_at = clock_timestamp() where key = $1", [key])
 }

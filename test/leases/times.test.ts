@@ -1,4 +1,4 @@
-// ttl, hold, spread, extend and guard.
+// Tests ttl, minHold, spread, extend and guard.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LeaseLostError, StaleFenceError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -13,11 +13,11 @@ beforeAll(async () => {
 afterAll(() => fresh.drop())
 
 describe('ttl', () => {
-  test('a lease renews itself for as long as it is held', async () => {
+  test('a lease is renewed until it is released', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('renewed', { ttl: '3s' })
     const first = (await leaseRow(fresh.url, lease.key))!
-    await until('it has another life', async () => {
+    await until('the lease is renewed beyond its first ttl', async () => {
       const { leftMs, expiresAtMs } = (await leaseRow(fresh.url, lease.key))!
       expect(leftMs).toBeGreaterThan(0)
       expect(lease.held).toBe(true)
@@ -27,25 +27,27 @@ describe('ttl', () => {
     expect((await leaseRow(fresh.url, lease.key))!.leftMs).toBeLessThanOrEqual(0)
   })
 
-  test('a blocked event loop: the first look after it says no, and the name is another’s for the taking', async () => {
+  test('a lease expires during a blocked event loop, its handle shows the loss, and another holder can get the name', async () => {
     const { leases } = await open({ url: fresh.url })
-    const [quiet, loud] = await Promise.all(['quiet', 'loud'].map((name) => leases.acquire(name, { ttl: '1s' })))
-    const { signal } = loud!
+    const [unobserved, observed] = await Promise.all(
+      ['unobserved', 'observed'].map((name) => leases.acquire(name, { ttl: '1s' })),
+    )
+    const { signal } = observed!
     const from = performance.now()
     while (performance.now() - from < 1_100) Math.sqrt(2)
-    expect(quiet!.held).toBe(false)
-    expect(quiet!.signal.reason).toBeInstanceOf(LeaseLostError)
-    await until('the signal speaks by itself', () => signal.aborted)
-    await until('the name is free', async () => (await leaseRow(fresh.url, quiet!.key))!.leftMs <= 0)
-    const next = await leases.acquire('quiet', { wait: 0 })
-    expect(next.fence).toBeGreaterThan(quiet!.fence)
-    await quiet!.release()
+    expect(unobserved!.held).toBe(false)
+    expect(unobserved!.signal.reason).toBeInstanceOf(LeaseLostError)
+    await until('the signal is aborted', () => signal.aborted)
+    await until('the name is free', async () => (await leaseRow(fresh.url, unobserved!.key))!.leftMs <= 0)
+    const next = await leases.acquire('unobserved', { wait: 0 })
+    expect(next.fence).toBeGreaterThan(unobserved!.fence)
+    await unobserved!.release()
     expect(next.held).toBe(true)
   })
 })
 
 describe('extend', () => {
-  test('for longer: at once, and for all later renewals', async () => {
+  test('extend with a longer ttl applies immediately and to later renewals', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('longer', { ttl: '1s' })
     await lease.extend('1h')
@@ -56,7 +58,7 @@ describe('extend', () => {
     expect(lease.held).toBe(true)
   })
 
-  test('for less: what was granted stays granted, and later renewals are for less', async () => {
+  test('extend with a shorter ttl does not shorten the current lease, but applies to later renewals', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('shorter', { ttl: '6s' })
     await lease.extend('3s')
@@ -64,7 +66,7 @@ describe('extend', () => {
     const granted = (await leaseRow(fresh.url, lease.key))!
     expect(granted).toMatchObject({ ttlMs: 3_000 })
     expect(granted.leftMs).toBeGreaterThan(3_000)
-    await until('it is renewed beyond that, for less', async () => {
+    await until('the lease is renewed with the shorter ttl', async () => {
       const { leftMs, expiresAtMs } = (await leaseRow(fresh.url, lease.key))!
       if (expiresAtMs > granted.expiresAtMs) expect(leftMs).toBeLessThanOrEqual(3_000)
       return expiresAtMs > granted.expiresAtMs
@@ -72,7 +74,7 @@ describe('extend', () => {
     expect(lease.held).toBe(true)
   })
 
-  test('fails fast when the lease was taken away, and tells the signal', async () => {
+  test('extend of a revoked lease rejects and aborts the signal', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('taken away')
     const { signal } = lease
@@ -84,7 +86,7 @@ describe('extend', () => {
     await caught(LeaseLostError, lease.extend())
   })
 
-  test('many at once are a few statements', async () => {
+  test('200 concurrent calls of extend need only a few statements', async () => {
     const { leases } = await open({ url: fresh.url })
     const all = await Promise.all(Array.from({ length: 200 }, (_, at) => leases.acquire(`many ${at}`)))
     const before = await renewals()
@@ -93,7 +95,7 @@ describe('extend', () => {
     for (const lease of all) expect(lease.ttlMs).toBe(60_000)
   })
 
-  test('of what was released, or with a wrong time, is a mistake', async () => {
+  test('extend refuses a released lease and an invalid ttl', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('mistakes')
     expect((await caught(UsageError, lease.extend('10ms'))).message).toBe(
@@ -117,20 +119,20 @@ async function renewals(): Promise<number> {
   return row!.calls
 }
 
-describe('hold', () => {
-  test('the name stays taken after a quick run, counted from the grant, and then is free', async () => {
+describe('minHold', () => {
+  test('a released name cannot be leased or locked until minHold has passed since the grant', async () => {
     const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
     const lease = await a.leases.acquire('held on', { minHold: '1500ms' })
     const from = performance.now()
     await lease.release()
     expect(await b.leases.tryAcquire('held on')).toBeNull()
     expect(await b.locks.tryAcquire('held on')).toBeNull()
-    await using next = await within(8_000, 'The end of the hold', b.leases.acquire('held on'))
+    await using next = await within(8_000, 'the end of minHold', b.leases.acquire('held on'))
     expect(performance.now() - from).toBeGreaterThan(1_000)
     expect(next.fence).toBeGreaterThan(lease.fence)
   })
 
-  test('is over when the work took longer', async () => {
+  test('a name is free at the release if minHold has already passed', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('long work', { minHold: '1h' })
     await sql(fresh.url, "update holdfast.lease set granted_at = granted_at - interval '1 h' where key = $1", [
@@ -140,14 +142,14 @@ describe('hold', () => {
     await using _next = await leases.acquire('long work', { wait: 0 })
   })
 
-  test('is not even its own holder’s: the work was done', async () => {
+  test('the same token does not get the name until minHold has passed', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('own', { minHold: '1h', token: 'mine' })
     await lease.release()
     expect(await leases.tryAcquire('own', { token: 'mine' })).toBeNull()
   })
 
-  test('does not outlast a holder who died: another may do the work', async () => {
+  test('minHold does not apply if the lease expired, because the holder died', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('died', { minHold: '1h' })
     await letExpire(fresh.url, lease.key)
@@ -156,9 +158,9 @@ describe('hold', () => {
 })
 
 describe('spread', () => {
-  test('competes only after a random time', async () => {
+  test('a request with spread starts after a random time', async () => {
     const { leases } = await open({ url: fresh.url })
-    // The first statement also opens a connection. On a busy machine that takes longer than the spread, and all would be granted after it.
+    // The first statement also opens a connection. On a busy machine this takes longer than the spread, and all requests would be granted after it.
     await leases.acquire('before')
     const from = performance.now()
     const took = await Promise.all(
@@ -168,72 +170,72 @@ describe('spread', () => {
       }),
     )
     took.sort((x, y) => x - y)
-    // Twenty times all in one half of the time: one of half a million.
+    // The probability that all 20 random times differ by less than 100 ms is negligible.
     expect(took.at(-1)! - took[0]!).toBeGreaterThan(100)
     expect(took.at(-1)!).toBeLessThan(5_000)
   })
 
-  test('ends when the signal aborts', async () => {
+  test('a request that waits for its spread rejects if its signal aborts', async () => {
     const { leases } = await open({ url: fresh.url })
     const abort = new AbortController()
-    const asked = leases.tryAcquire('never', { spread: '1h', signal: abort.signal })
+    const acquiring = leases.tryAcquire('never', { spread: '1h', signal: abort.signal })
     const reason = new Error('enough')
     abort.abort(reason)
-    await expect(within(15_000, 'The end', asked)).rejects.toBe(reason)
+    await expect(within(15_000, 'the rejection', acquiring)).rejects.toBe(reason)
   })
 })
 
 describe('guard', () => {
-  const tx = async () => {
+  const beginTransaction = async () => {
     const client = await sqlSession(fresh.url)
     await client.query('begin')
     return client
   }
 
-  test('lets the holder write', async () => {
+  test('guard accepts the current holder', async () => {
     const { leases } = await open({ url: fresh.url })
     await using lease = await leases.acquire('guarded')
-    const client = await tx()
+    const client = await beginTransaction()
     await lease.guard(client)
     await client.query('commit')
   })
 
-  test('refuses when the lease is over or was taken away, although its holder has not heard of it', async () => {
+  test('guard refuses an expired or revoked lease, also if its holder has not noticed', async () => {
     const { leases } = await open({ url: fresh.url })
     for (const end of [letExpire, takeAway]) {
       const lease = await leases.acquire('ended', { wait: '5s' })
       await end(fresh.url, lease.key)
       expect(lease.held).toBe(true)
-      const error = await caught(StaleFenceError, lease.guard(await tx()))
+      const error = await caught(StaleFenceError, lease.guard(await beginTransaction()))
       expect(error.message).toContain('is stale')
       await lease.release()
     }
   })
 
-  test('refuses the earlier holder once a later one has written, by lease or by lock', async () => {
+  test('guard refuses an earlier holder after a later holder of a lock has written', async () => {
     const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
     const old = await a.leases.acquire('overtaken')
     await takeAway(fresh.url, old.key)
     await using later = await b.locks.acquire('overtaken', { wait: 0 })
-    const client = await tx()
+    const client = await beginTransaction()
     await later.guard(client)
     await client.query('commit')
-    await caught(StaleFenceError, old.guard(await tx()))
+    await caught(StaleFenceError, old.guard(await beginTransaction()))
     const { rows } = await client.query('select fence::float8 from holdfast.fence_guard where key = $1', [old.key])
     expect(rows).toEqual([{ fence: later.fence }])
   })
 
-  test('of what was released is a mistake', async () => {
+  test('guard refuses a released lease', async () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('released')
     await lease.release()
-    expect((await caught(UsageError, lease.guard(await tx()))).message).toBe(
+    expect((await caught(UsageError, lease.guard(await beginTransaction()))).message).toBe(
       'Expected guard to be called on a held lease, got a released lease',
     )
   })
 })
 
-test('names that have been free for an hour are swept', async () => {
+test('the sweep deletes rows of names that have been free for an hour', async () => {
   const { leases } = await open({ url: fresh.url })
   const lease = await leases.acquire('swept')
   await lease.release()

@@ -1,4 +1,5 @@
-// Who knows the token is the holder: acquires again, releases from elsewhere. Nobody else is.
+// A process that knows the token of a lease is a holder. It can acquire the lease again and release it from another instance. Other processes
+// cannot.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DatabaseUnreachableError, LeaseLostError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -14,14 +15,14 @@ afterAll(() => fresh.drop())
 
 const isFree = async (key: string) => ((await leaseRow(fresh.url, key))?.leftMs ?? 0) <= 0
 
-test('each acquisition has its own token, and the row carries no name of a machine', async () => {
+test('each acquisition has its own token, which is stored in the row', async () => {
   const { leases } = await open({ url: fresh.url })
   const [one, other] = await Promise.all(['t1', 't2'].map((name) => leases.acquire(name)))
   expect(one!.token).not.toBe(other!.token)
   expect((await leaseRow(fresh.url, one!.key))!.token).toBe(one!.token)
 })
 
-test('the same token acquires again, with the same fence; the name is free when all of them have released', async () => {
+test('the same token acquires the lease again with the same fence, and the name is free when all handles are released', async () => {
   const { leases } = await open({ url: fresh.url })
   const outer = await leases.acquire('again')
   const { token } = outer
@@ -37,19 +38,19 @@ test('the same token acquires again, with the same fence; the name is free when 
   expect(await isFree(outer.key)).toBe(true)
 })
 
-test('the same token acquires again in another instance', async () => {
+test('the same token acquires the lease again in another instance', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
   const lease = await a.leases.acquire('elsewhere', { token: 'shared by two' })
-  // A stranger who asks in the same turn changes nothing about it.
-  const [stranger, again] = await Promise.all([
+  // A request with another token in the same turn of the event loop has no effect.
+  const [refused, again] = await Promise.all([
     b.leases.tryAcquire('elsewhere'),
     b.leases.tryAcquire('elsewhere', { token: 'shared by two' }),
   ])
-  expect(stranger).toBeNull()
+  expect(refused).toBeNull()
   expect(again!.fence).toBe(lease.fence)
 })
 
-test('what was granted to a token is not shortened by another who has it', async () => {
+test('a second acquisition with the same token does not shorten the lease', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
   const long = await a.leases.acquire('long', { ttl: '1h' })
   const short = await b.leases.acquire('long', { ttl: '1s', token: long.token })
@@ -58,16 +59,16 @@ test('what was granted to a token is not shortened by another who has it', async
   expect((await leaseRow(fresh.url, long.key))!.leftMs).toBeGreaterThan(3_500_000)
 })
 
-test('acquired again for longer, it lasts longer; its hold is the longest of all', async () => {
+test('a second acquisition with the same token extends the lease to the longest ttl', async () => {
   const { leases } = await open({ url: fresh.url })
   const outer = await leases.acquire('longer', { ttl: '10s', token: 'mine' })
   const inner = await leases.acquire('longer', { ttl: '1h', token: 'mine' })
   expect([outer.ttlMs, inner.ttlMs]).toEqual([3_600_000, 3_600_000])
-  const briefer = await leases.acquire('longer', { ttl: '10s', token: 'mine' })
-  expect(briefer.ttlMs).toBe(3_600_000)
+  const shorter = await leases.acquire('longer', { ttl: '10s', token: 'mine' })
+  expect(shorter.ttlMs).toBe(3_600_000)
 })
 
-test('the hold of the first acquisition outlasts a second one without', async () => {
+test('the minHold of the first acquisition applies also after a second one without minHold', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
   const outer = await a.leases.acquire('kept hold', { minHold: '1h' })
   const inner = await b.leases.acquire('kept hold', { token: outer.token })
@@ -75,7 +76,7 @@ test('the hold of the first acquisition outlasts a second one without', async ()
   expect((await leaseRow(fresh.url, outer.key))!.leftMs).toBeGreaterThan(3_500_000)
 })
 
-test('an acquire of the same token that is aborted takes nothing away', async () => {
+test('an aborted acquire with the same token does not end the lease', async () => {
   const { leases } = await open({ url: fresh.url })
   const outer = await leases.acquire('abort again')
   for (let round = 0; round < 10; round++) {
@@ -85,104 +86,104 @@ test('an acquire of the same token that is aborted takes nothing away', async ()
     abort.abort()
     await inner
   }
-  // What goes out behind it is answered behind it.
+  // The database answers this statement after those of the aborted calls.
   expect(await leases.release('abort again', 'some token')).toBe(false)
   await outer.extend()
   expect(outer.held).toBe(true)
 })
 
-test('of two who enter with one token at once, one that is aborted takes nothing from the other', async () => {
+test('an aborted acquire does not affect a concurrent acquire with the same token', async () => {
   const { leases } = await open({ url: fresh.url })
   for (let round = 0; round < 20; round++) {
     const abort = new AbortController()
-    const aborted = leases.acquire('at once', { token: 'one token', signal: abort.signal }).catch(() => undefined)
-    const other = leases.acquire('at once', { token: 'one token' })
+    const aborted = leases.acquire('concurrent', { token: 'one token', signal: abort.signal }).catch(() => undefined)
+    const other = leases.acquire('concurrent', { token: 'one token' })
     for (let turn = 0; turn < round % 4; turn++) await new Promise(setImmediate)
     abort.abort()
     const lease = await other
     await (await aborted)?.release()
     await lease.extend()
     await lease.release()
-    // A handle is as good as its row: acquired right behind the release of the same token.
-    const next = await leases.acquire('at once', { token: 'one token' })
+    // This acquire follows immediately after the release of the same token. Its handle must be valid.
+    const next = await leases.acquire('concurrent', { token: 'one token' })
     await next.extend()
     void next.release()
   }
 })
 
-test('the release of a handle that was lost does not touch what its token was granted since', async () => {
+test('the release of a lost handle does not end a later lease of the same token', async () => {
   const { leases } = await open({ url: fresh.url })
-  const old = await leases.acquire('anew', { token: 'mine' })
+  const old = await leases.acquire('acquired twice', { token: 'mine' })
   await letExpire(fresh.url, old.key)
-  const anew = await leases.acquire('anew', { token: 'mine' })
-  expect(anew.fence).toBeGreaterThan(old.fence)
-  expect([old.held, anew.held]).toEqual([false, true])
+  const later = await leases.acquire('acquired twice', { token: 'mine' })
+  expect(later.fence).toBeGreaterThan(old.fence)
+  expect([old.held, later.held]).toEqual([false, true])
   await old.release()
-  await anew.extend()
-  expect(anew.held).toBe(true)
-  expect(await isFree(anew.key)).toBe(false)
+  await later.extend()
+  expect(later.held).toBe(true)
+  expect(await isFree(later.key)).toBe(false)
 })
 
-test('a lease that was taken away does not live on in the renewal of the next one of the same name', async () => {
+test('the renewal of a later lease of the same name does not keep an earlier, revoked lease alive', async () => {
   const { leases } = await open({ url: fresh.url })
   const old = await leases.acquire('two of one name', { ttl: '1s' })
   await takeAway(fresh.url, old.key)
   const next = await leases.acquire('two of one name', { ttl: '1s' })
-  await until('the renewal tells', () => !old.held, 5_000)
+  await until('the renewal detects the loss', () => !old.held, 5_000)
   expect(next.held).toBe(true)
 })
 
-test('released by its token, from elsewhere: true, the name is free, and its holder hears at once', async () => {
+test('leases.release by another instance returns true, frees the name and notifies the holder immediately', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
   const lease = await a.leases.acquire('from elsewhere', { ttl: '1h' })
-  const told = new Promise<Error>((resolve) =>
+  const abortReason = new Promise<Error>((resolve) =>
     lease.signal.addEventListener('abort', () => resolve(lease.signal.reason)),
   )
   expect(await b.leases.release('from elsewhere', lease.token)).toBe(true)
-  expect(await told).toBeInstanceOf(LeaseLostError)
+  expect(await abortReason).toBeInstanceOf(LeaseLostError)
   expect(lease.held).toBe(false)
   expect(await b.leases.release('from elsewhere', lease.token)).toBe(false)
   await using _next = await b.leases.acquire('from elsewhere', { wait: 0 })
 })
 
-test('a handle that is released in another instance ends the holding for all who have its token, and they hear at once', async () => {
+test('the release of a handle ends the leases of all handles with the same token, and notifies them immediately', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
   for (const [round, releases] of [0, 1].entries()) {
     const one = await a.leases.acquire('handles elsewhere', { ttl: '1h', token: `of both, ${round}` })
     const other = await b.leases.acquire('handles elsewhere', { ttl: '1h', token: one.token })
     const [released, left] = releases === 0 ? [one, other] : [other, one]
     await released!.release()
-    await until('the other hears of it', () => left!.signal.aborted, 5_000)
+    await until('the other handle is notified', () => left!.signal.aborted, 5_000)
     expect(left!.signal.reason).toBeInstanceOf(LeaseLostError)
     expect([left!.held, await isFree(one.key)]).toEqual([false, true])
   }
 })
 
-test('an acquire that is aborted takes nothing from another instance which has the same token', async () => {
+test('an aborted acquire does not end the lease of another instance with the same token', async () => {
   const a = await open({ url: fresh.url })
   const lease = await a.leases.acquire('aborted elsewhere', { token: 'of both' })
   for (let round = 0; round < 5; round++) {
     const b = await open({ url: fresh.url })
     const abort = new AbortController()
-    const asked = b.leases.acquire('aborted elsewhere', { token: 'of both', signal: abort.signal }).catch(() => {})
+    const acquiring = b.leases.acquire('aborted elsewhere', { token: 'of both', signal: abort.signal }).catch(() => {})
     for (let turn = 0; turn <= round; turn++) await new Promise(setImmediate)
     abort.abort()
-    await asked
-    // What it may have been granted has been given back by then.
+    await acquiring
+    // close releases the lease if the aborted request was granted.
     await b.close()
     await lease.extend()
   }
   expect(lease.held).toBe(true)
 })
 
-test('an acquire whose answer is lost takes nothing from another instance which has the same token', async () => {
+test('an acquire whose response is lost does not end the lease of another instance with the same token', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
   const lease = await a.leases.acquire('answer lost', { token: 'of both' })
   const blocker = await sqlSession(fresh.url)
   await blocker.query('begin')
   await blocker.query('select from holdfast.lease where key = $1 for update', [lease.key])
-  const asked = caught(DatabaseUnreachableError, b.leases.tryAcquire('answer lost', { token: 'of both' }))
-  await until('its session has been ended', async () => {
+  const acquiring = caught(DatabaseUnreachableError, b.leases.tryAcquire('answer lost', { token: 'of both' }))
+  await until('the session of the request is terminated', async () => {
     const ended = await sql(
       fresh.url,
       `select pg_terminate_backend(pid) from pg_stat_activity
@@ -190,14 +191,14 @@ test('an acquire whose answer is lost takes nothing from another instance which 
     )
     return ended.length === 1
   })
-  await asked
+  await acquiring
   await blocker.query('commit')
   await b.close()
   await lease.extend()
   expect(lease.held).toBe(true)
 })
 
-test('what a token of the caller is granted after an abort is given back', async () => {
+test('a lease that is granted after an abort is released, also with a token of the caller', async () => {
   const b = await open({ url: fresh.url })
   const blocker = await sqlSession(fresh.url)
   await letExpire(fresh.url, (await b.leases.acquire('granted late')).key)
@@ -205,21 +206,21 @@ test('what a token of the caller is granted after an abort is given back', async
   await blocker.query('begin')
   await blocker.query('select from holdfast.lease where key = $1 for update', [key])
   const abort = new AbortController()
-  const asked = b.leases.acquire('granted late', { ttl: '1h', token: 'mine', signal: abort.signal }).catch(() => {})
-  await until('it waits in the database', async () => {
+  const acquiring = b.leases.acquire('granted late', { ttl: '1h', token: 'mine', signal: abort.signal }).catch(() => {})
+  await until('the request waits in the database', async () => {
     const { rowCount } = await blocker.query(
       "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
     )
     return rowCount === 1
   })
   abort.abort()
-  await asked
+  await acquiring
   await blocker.query('commit')
-  await until('it is free', () => isFree(key))
+  await until('the name is free', () => isFree(key))
   expect((await leaseRow(fresh.url, key))!.token).toBe('')
 })
 
-test('released by its token in the same process: the handle knows before anybody else can have it', async () => {
+test('leases.release in the same process invalidates the handle before another holder can get the name', async () => {
   const { leases } = await open({ url: fresh.url })
   const lease = await leases.acquire('by token')
   const releasing = leases.release('by token', lease.token)
@@ -231,7 +232,7 @@ test('released by its token in the same process: the handle knows before anybody
   await using _next = await leases.acquire('by token', { wait: 0 })
 })
 
-test('a stranger releases nothing and is told so, also in one breath with the holder', async () => {
+test('leases.release with another token returns false, also in the same turn as the release of the holder', async () => {
   const { leases } = await open({ url: fresh.url })
   const lease = await leases.acquire('not yours')
   expect(await leases.release('not yours', 'some token')).toBe(false)
@@ -246,13 +247,13 @@ test('a stranger releases nothing and is told so, also in one breath with the ho
   expect(answers).toEqual([false, true, false])
 })
 
-test.each([undefined, '', 42])('%j is no token', async (token) => {
+test.each([undefined, '', 42])('leases.release refuses %j as a token', async (token) => {
   const { leases } = await open({ url: fresh.url })
   const error = await caught(UsageError, leases.release('name', token as never))
   expect(error.message).toContain('Expected the token to be the token of a lease, got')
 })
 
-test('a lease whose time was over is not renewed: somebody may have had the name as a lock since', async () => {
+test('an expired lease is not renewed, because another holder may have locked the name since', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
   const lease = await a.leases.acquire('over')
   await letExpire(fresh.url, lease.key)
@@ -261,14 +262,14 @@ test('a lease whose time was over is not renewed: somebody may have had the name
   expect(await isFree(lease.key)).toBe(true)
 })
 
-test('a renewal that goes out behind an extension does not take it back', async () => {
+test('a renewal that is sent after an extension does not shorten the lease', async () => {
   const { leases } = await open({ url: fresh.url })
   const lease = await leases.acquire('overtaken', { ttl: '1s' })
   const blocker = await sqlSession(fresh.url)
   await blocker.query('begin')
   await blocker.query('select from holdfast.lease where key = $1 for update', [lease.key])
   const extending = lease.extend('1h')
-  await until('a renewal waits behind it', async () => {
+  await until('a renewal waits after the extension', async () => {
     const { rows } = await blocker.query(
       "select count(*)::integer as count from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
     )

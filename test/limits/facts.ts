@@ -1,8 +1,8 @@
 import { sql, until } from '../setup/facts.js'
 
-/** Waits until so many stand in the queue of the database for a limit. */
+/** Waits until at least `count` requests wait for a limit in the database. */
 export async function untilQueued(url: string, name: string, count: number, namespace = 'default'): Promise<void> {
-  await until(`${count} wait for ${name}`, async () => {
+  await until(`${count} requests wait for ${name}`, async () => {
     const [row] = await sql<{ waiting: number }>(
       url,
       'select waiting from holdfast.limit_state where name = $1 and namespace = $2',
@@ -12,7 +12,7 @@ export async function untilQueued(url: string, name: string, count: number, name
   })
 }
 
-/** Whether there is no permit, granted or waited for, and the counts of all entities say so too. */
+/** Returns whether no permit is granted or waited for, and all counters are 0. */
 export async function nothingInUse(url: string): Promise<boolean> {
   const [row] = await sql<{ nothing: boolean }>(
     url,

@@ -1,4 +1,4 @@
-// So many at a time: every way of asking, within one instance and between two.
+// Tests semaphores: all methods that acquire permits, within one instance and between two.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClosedError, type Holdfast, LimitReachedError, UsageError } from '../../src/index.js'
@@ -18,8 +18,8 @@ async function pair(where: string): Promise<[Holdfast, Holdfast]> {
   return [first, where === 'one instance' ? first : await open({ url: fresh.url, namespace: where })]
 }
 
-describe.each(['two instances', 'one instance'])('between %s', (where) => {
-  test('so many at a time, and the next is told so', async () => {
+describe.each(['two instances', 'one instance'])('permits of %s', (where) => {
+  test('a limit grants max permits, and the next request throws LimitReachedError', async () => {
     const [a, b] = await pair(where)
     const permits = [
       await a.limits.acquire('gpu', { max: 3 }),
@@ -38,7 +38,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     for (const permit of permits) await permit.release()
   })
 
-  test('those who wait get it in the order in which they came', async () => {
+  test('waiting requests get permits in the order of their arrival', async () => {
     const [a, b] = await pair(where)
     const first = await a.limits.acquire('in order', { max: 1 })
     const order: number[] = []
@@ -48,11 +48,11 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
       await untilQueued(fresh.url, 'in order', place + 1, where)
     }
     await first.release()
-    await within(10_000, 'All turns', Promise.all(waiting))
+    await within(10_000, 'the waiting requests', Promise.all(waiting))
     expect(order).toEqual([0, 1, 2, 3, 4, 5])
   })
 
-  test('a weight takes so much, and a heavy one is not overtaken by light ones', async () => {
+  test('a permit uses its weight, and lighter requests do not overtake a waiting heavier request', async () => {
     const [a, b] = await pair(where)
     const limit = { max: 4 }
     const two = await a.limits.acquire('weights', { ...limit, weight: 2 })
@@ -60,7 +60,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     expect(await b.limits.tryAcquire('weights', { ...limit, weight: 2 })).toBeNull()
     const heavy = b.limits.acquire('weights', { ...limit, weight: 4, wait: '20s' })
     await untilQueued(fresh.url, 'weights', 1, where)
-    // There is room for one, but somebody stands before.
+    // One more permit would fit, but a request is already waiting.
     const error = await caught(LimitReachedError, a.limits.acquire('weights', limit))
     expect(error).toMatchObject({ inUse: 3, waiting: 1 })
     expect(error.message).toContain('3 of 4 in use')
@@ -68,13 +68,13 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     const light = a.limits.acquire('weights', { ...limit, wait: '20s' })
     await two.release()
     await one.release()
-    const granted = await within(5_000, 'The heavy one', heavy)
+    const granted = await within(5_000, 'the heavier request', heavy)
     expect(granted).toMatchObject({ weight: 4, held: true })
     await granted.release()
-    await (await within(5_000, 'The light one', light)).release()
+    await (await within(5_000, 'the lighter request', light)).release()
   })
 
-  test('a wait that is over says for how long it was, and leaves the queue', async () => {
+  test('a wait that times out reports its duration and leaves the queue', async () => {
     const [a, b] = await pair(where)
     const held = await a.limits.acquire('short wait', { max: 1 })
     const error = await caught(LimitReachedError, b.limits.acquire('short wait', { max: 1, wait: '120ms' }))
@@ -88,24 +88,24 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     await using _next = await b.limits.acquire('short wait', { max: 1 })
   })
 
-  test('a wait that is aborted rejects with the reason, and leaves the queue', async () => {
+  test('an aborted wait rejects with the reason and leaves the queue', async () => {
     const [a, b] = await pair(where)
     const held = await a.limits.acquire('aborted', { max: 1 })
     const abort = new AbortController()
     const waiting = b.limits.acquire('aborted', { max: 1, wait: '20s', signal: abort.signal })
-    const behind = a.limits.acquire('aborted', { max: 1, wait: '20s' })
+    const next = a.limits.acquire('aborted', { max: 1, wait: '20s' })
     await untilQueued(fresh.url, 'aborted', 2, where)
     const reason = new Error('changed my mind')
     abort.abort(reason)
     await expect(waiting).rejects.toBe(reason)
     await held.release()
-    await (await within(5_000, 'The one behind', behind)).release()
+    await (await within(5_000, 'the next request', next)).release()
     await expect(b.limits.acquire('aborted', { max: 1, signal: abort.signal })).rejects.toBe(reason)
   })
 })
 
-describe('with', () => {
-  test('gives the handler the permit, answers with its result and gives it back', async () => {
+describe('limits.with', () => {
+  test('limits.with passes the permit to the handler, returns its result and releases the permit', async () => {
     const [a, b] = await pair('with')
     const result = await a.limits.with('job', { max: 1 }, async (permit) => {
       expect(permit).toMatchObject({ name: 'job', held: true })
@@ -120,7 +120,7 @@ describe('with', () => {
     await using _next = await b.limits.acquire('job', { max: 1 })
   })
 
-  test('gives it back when the handler throws, and throws the very error', async () => {
+  test('limits.with releases the permit if the handler throws, and throws the same error', async () => {
     const [a, b] = await pair('with')
     const reason = new Error('no')
     await expect(a.limits.with('throwing', { max: 1 }, () => Promise.reject(reason))).rejects.toBe(reason)
@@ -128,7 +128,7 @@ describe('with', () => {
   })
 })
 
-test('each decision goes by the max of its own caller', async () => {
+test('each request uses the max of its own caller', async () => {
   const [a, b] = await pair('rolling deploy')
   const limits = [await a.limits.acquire('x', { max: 2 }), await a.limits.acquire('x', { max: 2 })]
   expect(await a.limits.tryAcquire('x', { max: 2 })).toBeNull()
@@ -136,7 +136,7 @@ test('each decision goes by the max of its own caller', async () => {
   for (const permit of [...limits, third]) await permit.release()
 })
 
-test('giving back twice, or after the end of the instance, is harmless', async () => {
+test('a second release, and a release after close of the instance, have no effect', async () => {
   const [a, b] = await pair('twice')
   const permit = await a.limits.acquire('x', { max: 1 })
   await permit.release()
@@ -151,7 +151,7 @@ test('giving back twice, or after the end of the instance, is harmless', async (
   await using _next = await a.limits.acquire('x', { max: 1 })
 })
 
-test('an instance that closes gives back what it holds, and ends its waits', async () => {
+test('close releases the permits of the instance and rejects its waits', async () => {
   const [a, b] = await pair('closing')
   const held = await a.limits.acquire('x', { max: 1 })
   const elsewhere = await b.limits.acquire('y', { max: 1 })
@@ -167,7 +167,7 @@ test('an instance that closes gives back what it holds, and ends its waits', asy
   await caught(ClosedError, a.limits.consume('x', { rate: '1/s' }))
 })
 
-test('usage tells who holds and who waits', async () => {
+test('usage lists the holders and the waiting requests', async () => {
   const [a, b] = await pair('usage')
   await using held = await a.limits.acquire('gpu', { max: 3, weight: 2 })
   const waiting = b.limits.acquire('gpu', { max: 3, weight: 3, wait: '20s' })
@@ -185,7 +185,7 @@ test('usage tells who holds and who waits', async () => {
   await (await waiting).release()
 })
 
-test('namespaces, and locks and leases of the same name, have nothing to do with each other', async () => {
+test('a limit is independent of the same name in another namespace and of a lock with the same name', async () => {
   const [a] = await pair('space a')
   const [b] = await pair('space b')
   await using _one = await a.limits.acquire('same', { max: 1 })
@@ -194,7 +194,7 @@ test('namespaces, and locks and leases of the same name, have nothing to do with
   await using _alike = await a.locks.acquire('limit/same', { wait: 0 })
 })
 
-test('an entity whose row somebody keeps locked slows no other', async () => {
+test('a locked row of one entity does not delay other entities', async () => {
   const [a, b] = await pair('blocked')
   await (await a.limits.acquire('hot', { max: 10 })).release()
   const client = await sqlSession(fresh.url)
@@ -203,15 +203,15 @@ test('an entity whose row somebody keeps locked slows no other', async () => {
   const hot = [a, b, a, a].map((instance) => instance.limits.acquire('hot', { max: 10, wait: '1m' }))
   for (const round of [1, 2, 3, 4, 5]) {
     const cold = [a, b].map((instance) => instance.limits.acquire(`cold ${round}`, { max: 2 }))
-    const permits = await within(5_000, 'A cold entity', Promise.all(cold))
+    const permits = await within(5_000, 'the permits of another entity', Promise.all(cold))
     await Promise.all(permits.map((permit) => permit.release()))
   }
   await client.query('commit')
-  const permits = await within(15_000, 'The hot entity', Promise.all(hot))
+  const permits = await within(15_000, 'the permits of the locked entity', Promise.all(hot))
   await Promise.all(permits.map((permit) => permit.release()))
 })
 
-test('where the database keeps snapshots for whole transactions, all is the same', { timeout: 90_000 }, async () => {
+test('permits and rates are exact if the default isolation level is repeatable read', { timeout: 90_000 }, async () => {
   const database = new URL(fresh.url).pathname.slice(1)
   await sql(fresh.url, `alter database ${database} set default_transaction_isolation = 'repeatable read'`)
   try {
@@ -220,21 +220,21 @@ test('where the database keeps snapshots for whole transactions, all is the same
     const round = (instance: Holdfast) =>
       instance.limits.with('few', { max: 2, wait: '20s' }, async () => {
         expect(++inside).toBeLessThanOrEqual(2)
-        // Work, beside which a third would be seen.
+        // The handler takes some time, so that the check would notice a third holder.
         await sleep(2)
         inside--
       })
-    await within(60_000, 'All rounds', Promise.all(Array.from({ length: 20 }, () => [round(a), round(b)]).flat()))
-    const spent = await Promise.all(
+    await within(60_000, 'the rounds', Promise.all(Array.from({ length: 20 }, () => [round(a), round(b)]).flat()))
+    const decisions = await Promise.all(
       Array.from({ length: 20 }, () => [a, b].map((one) => one.limits.consume('r', { rate: '30/d' }))).flat(),
     )
-    expect(spent.filter(({ allowed }) => allowed)).toHaveLength(30)
+    expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(30)
   } finally {
     await sql(fresh.url, `alter database ${database} reset default_transaction_isolation`)
   }
 })
 
-describe('mistakes', () => {
+describe('invalid arguments of limits', () => {
   test.each<[unknown, unknown, string]>([
     ['', { max: 1 }, 'Expected name to be a string of 1 to 500 characters'],
     ['x', undefined, 'Expected max to be a whole number between 1 and 1000000000, got undefined'],
@@ -245,19 +245,19 @@ describe('mistakes', () => {
     ['x', { max: 2, wieght: 1 }, 'limits.acquire has no option "wieght": did you mean "weight"?'],
     ['x', { max: 2, wait: 'soon' }, 'Expected wait to be a duration of at least 0ms'],
     ['x', { max: 2, signal: 1 }, 'Expected signal to be an AbortSignal, got 1 (number)'],
-  ])('acquire(%j, %j)', async (name, options, message) => {
+  ])('limits.acquire refuses (%j, %j)', async (name, options, message) => {
     const [a] = await pair('mistakes')
     const error = await caught(UsageError, a.limits.acquire(name as never, options as never))
     expect(error.message).toContain(message)
   })
 
-  test('with without a function', async () => {
+  test('limits.with refuses a call without a function', async () => {
     const [a] = await pair('mistakes')
     const error = await caught(UsageError, a.limits.with('x', { max: 1 }, undefined as never))
     expect(error.message).toBe('Expected the last argument of limits.with to be a function, got undefined')
   })
 })
 
-test('in the end nothing is in use', async () => {
+test('no permit remains after the tests', async () => {
   await until('nothing is in use', () => nothingInUse(fresh.url))
 })

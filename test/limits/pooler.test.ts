@@ -1,4 +1,4 @@
-// Permits and rates through PgBouncer in transaction mode, with an anchor beside it and without one.
+// Tests permits and rates through PgBouncer in transaction mode, with a direct anchor and without an anchor.
 import { describe, expect, test } from 'vitest'
 import { LimitReachedError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
@@ -6,19 +6,19 @@ import { caught, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { nothingInUse, untilQueued } from './facts.js'
 
-describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => {
-  test.each(['beside it', 'none'])('anchor: %s', async (anchor) => {
+describe.skipIf(withoutPgBouncer)('limits behind PgBouncer in transaction mode', () => {
+  test.each(['direct', 'none'])('permits and rates are exact with anchor: %s', async (anchor) => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 5, roundRobin: true })
     const url = pooler.through(direct)
-    const way = anchor === 'none' ? { url, anchor } : { url, directUrl: direct }
-    const [a, b] = [await open(way as never), await open(way as never)]
+    const options = anchor === 'none' ? { url, anchor } : { url, directUrl: direct }
+    const [a, b] = [await open(options as never), await open(options as never)]
     const permits = [await a.limits.acquire('x', { max: 2 }), await b.limits.acquire('x', { max: 2 })]
     await caught(LimitReachedError, a.limits.acquire('x', { max: 2 }))
     const waiting = b.limits.acquire('x', { max: 2, wait: '20s' })
     await untilQueued(direct, 'x', 1)
     await permits[0]!.release()
-    const third = await within(5_000, 'The grant', waiting)
+    const third = await within(5_000, 'the grant', waiting)
     expect(third.fence).toBeGreaterThan(permits[1]!.fence)
     let inside = 0
     const rounds = Array.from({ length: 60 }, (_, i) =>
@@ -27,10 +27,10 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
         inside--
       }),
     )
-    await within(20_000, 'All rounds', Promise.all(rounds))
+    await within(20_000, 'the rounds', Promise.all(rounds))
     await Promise.all([permits[1]!, third].map((permit) => permit.release()))
     await until('nothing is in use', () => nothingInUse(direct))
-    const asked = Array.from({ length: 40 }, (_, i) => (i % 2 ? a : b).limits.consume('r', { rate: '25/d' }))
-    expect((await Promise.all(asked)).filter(({ allowed }) => allowed)).toHaveLength(25)
+    const decisions = Array.from({ length: 40 }, (_, i) => (i % 2 ? a : b).limits.consume('r', { rate: '25/d' }))
+    expect((await Promise.all(decisions)).filter(({ allowed }) => allowed)).toHaveLength(25)
   })
 })

@@ -1,4 +1,4 @@
-// So many in a while, exact on the clock of the database.
+// Tests rate limits, which are exact by the clock of the database.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hashedKey } from '../../src/base/index.js'
 import { type Holdfast, UsageError } from '../../src/index.js'
@@ -19,13 +19,13 @@ async function pair(): Promise<void> {
   b = await open({ url: fresh.url })
 }
 
-/** When all that was spent is there again. */
+/** Returns the time at which the whole burst is available again. */
 async function fullAt(name: string): Promise<bigint> {
   const [row] = await sql<{ full_at: string }>(fresh.url, 'select full_at from holdfast.rate where name = $1', [name])
   return BigInt(row!.full_at)
 }
 
-test('a burst at once, and then one after the other', async () => {
+test('consume allows a burst and then refuses with retryAfterMs', async () => {
   await pair()
   const limit = { rate: '2/d', burst: 5 }
   for (const left of [4, 3, 2, 1, 0]) {
@@ -42,25 +42,25 @@ test('a burst at once, and then one after the other', async () => {
   }
 })
 
-test('the burst is the count of the rate, unless told; a cost spends so many', async () => {
+test('the default burst is the count of the rate, and consume spends its cost', async () => {
   await pair()
   expect(await a.limits.consume('costs', { rate: '10/h', cost: 7 })).toEqual({ allowed: true, remaining: 3 })
   expect(await b.limits.consume('costs', { rate: '10/h', cost: 4 })).toMatchObject({ allowed: false })
   expect(await b.limits.consume('costs', { rate: '10/h', cost: 3 })).toEqual({ allowed: true, remaining: 0 })
 })
 
-test('many at once over two instances are allowed exactly the burst', async () => {
+test('300 concurrent calls of two instances are allowed exactly 100 times, the burst', async () => {
   await pair()
-  const asked = Array.from({ length: 300 }, (_, i) => (i % 2 ? a : b).limits.consume('many', { rate: '100/d' }))
-  const outcomes = await Promise.all(asked)
+  const decisions = Array.from({ length: 300 }, (_, i) => (i % 2 ? a : b).limits.consume('many', { rate: '100/d' }))
+  const outcomes = await Promise.all(decisions)
   expect(outcomes.filter(({ allowed }) => allowed)).toHaveLength(100)
 })
 
-test('retryAfterMs is exact: what is missing on the clock of the database, rounded up to a millisecond', async () => {
+test('retryAfterMs is the exact remaining time by the clock of the database, rounded up to a millisecond', async () => {
   await pair()
   const client = await sqlSession(fresh.url)
   const key = hashedKey('default', 'rate/exact').key
-  const ask = {
+  const request = {
     ordinal: 0,
     key,
     namespace: 'default',
@@ -71,13 +71,13 @@ test('retryAfterMs is exact: what is missing on the clock of the database, round
     wait_ns: '0',
   }
   const clock = '(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000'
-  /** One decision, and the clock before and after it. */
+  /** Makes one decision, and reads the clock before and after it. */
   const decide = async () => {
     const { rows } = await client.query<{ before: string; verdict: string; after_ns: string; after: string }>(
       `with before as materialized (select ${clock} as ns)
        select before.ns as before, r.verdict, r.after_ns, ${clock} as after
        from before, holdfast.rate_decide(case when before.ns > 0 then $1::text::jsonb end, true) r`,
-      [JSON.stringify([ask])],
+      [JSON.stringify([request])],
     )
     const { before, verdict, after_ns, after } = rows[0]!
     return { before: BigInt(before), verdict, missing: BigInt(after_ns), after: BigInt(after) }
@@ -88,25 +88,25 @@ test('retryAfterMs is exact: what is missing on the clock of the database, round
     const fullBefore = await fullAt('exact')
     const { before, verdict, missing, after } = await decide()
     if (verdict === 'allowed') {
-      // Not a nanosecond too early: when it was allowed, all was there again.
+      // The decision is not too early: the burst was available again.
       expect(after).toBeGreaterThanOrEqual(fullBefore)
       grants++
     } else {
-      // And not one too late.
+      // The decision is not too late: the burst was not available before.
       expect(before).toBeLessThan(fullBefore)
       expect(missing).toBeLessThanOrEqual(fullBefore - before)
       expect(missing).toBeGreaterThanOrEqual(fullBefore - after)
       refusals++
     }
   }
-  // The client says it in whole milliseconds, rounded up: a retry then is allowed, and one a millisecond earlier is not.
+  // The client rounds up to whole milliseconds. A retry after retryAfterMs is allowed, and a retry one millisecond earlier is not.
   await sql(fresh.url, `update holdfast.rate set full_at = ${clock} + 3600000000000 + 1 where name = 'exact'`)
   const refused = await a.limits.consume('exact', { rate: '1/h' })
   expect(refused).toMatchObject({ allowed: false })
   if (!refused.allowed) expect(Number.isInteger(refused.retryAfterMs)).toBe(true)
 })
 
-test('a retry after retryAfterMs is allowed, again and again', async () => {
+test('a retry after retryAfterMs is always allowed', async () => {
   await pair()
   const limit = { rate: { count: 1, per: '80ms' }, burst: 1 }
   await a.limits.consume('retry', limit)
@@ -120,7 +120,7 @@ test('a retry after retryAfterMs is allowed, again and again', async () => {
   }
 })
 
-test('a rate is never exceeded, also where its interval is no whole number of nanoseconds', async () => {
+test('a rate is never exceeded, also if its interval is not a whole number of nanoseconds', async () => {
   await pair()
   const limit = { rate: { count: 7, per: '100ms' }, burst: 3 }
   const grants: number[] = []
@@ -134,7 +134,7 @@ test('a rate is never exceeded, also where its interval is no whole number of na
   expect(grants.length).toBeGreaterThan((tookMs / 100) * 7 * 0.5)
 })
 
-test('with wait a place in the future is taken, and slept for', async () => {
+test('consume with wait reserves a time in the future and resolves at that time', async () => {
   await pair()
   const limit = { rate: '20/s', burst: 1, wait: '10s' }
   const from = performance.now()
@@ -147,7 +147,7 @@ test('with wait a place in the future is taken, and slept for', async () => {
   )
   expect(at.at(-1)).toBeGreaterThanOrEqual(9 * 50)
   for (const [place, ms] of at.entries()) expect(ms).toBeGreaterThanOrEqual(place * 50 - 1)
-  // More places than one would wait for: refused, and nothing taken.
+  // Calls whose reserved time would be later than their wait are refused and reserve nothing.
   const before = await fullAt('places')
   await a.limits.consume('places', { ...limit, cost: 1, wait: 0 })
   const later = await Promise.all(Array.from({ length: 5 }, () => a.limits.consume('places', { ...limit, wait: 20 })))
@@ -155,20 +155,20 @@ test('with wait a place in the future is taken, and slept for', async () => {
   expect(await fullAt('places')).toBeGreaterThanOrEqual(before)
 })
 
-test('a sleep that is aborted rejects with the reason', async () => {
+test('a waiting consume rejects with the reason if its signal aborts', async () => {
   await pair()
   const limit = { rate: '1/min', burst: 1 }
   await a.limits.consume('sleep', limit)
   const abort = new AbortController()
   const sleeping = a.limits.consume('sleep', { ...limit, wait: '2m', signal: abort.signal })
   const before = await fullAt('sleep')
-  await until('the place is taken', async () => (await fullAt('sleep')) > before - 1n)
+  await until('the time is reserved', async () => (await fullAt('sleep')) > before - 1n)
   const reason = new Error('no more')
   abort.abort(reason)
   await expect(sleeping).rejects.toBe(reason)
 })
 
-test('a refusal writes nothing', async () => {
+test('a refused consume writes nothing', async () => {
   await pair()
   await a.limits.consume('silent', { rate: '1/d' })
   const version = () => sql(fresh.url, `select xmin, xmax, ctid from holdfast.rate where name = 'silent'`)
@@ -178,20 +178,21 @@ test('a refusal writes nothing', async () => {
   expect(await version()).toEqual(before)
 })
 
-test('an entity whose row somebody keeps locked slows no other, and refusals not at all', async () => {
+test('a locked row of one entity delays neither other entities nor refusals', async () => {
   await pair()
   await a.limits.consume('hot', { rate: '2/d' })
   const client = await sqlSession(fresh.url)
   await client.query('begin')
   await client.query(`select from holdfast.rate where name = 'hot' for update`)
   const hot = a.limits.consume('hot', { rate: '2/d' })
-  expect(await within(5_000, 'A refusal', a.limits.consume('hot', { rate: '1/d' }))).toMatchObject({ allowed: false })
-  for (let i = 0; i < 5; i++) await within(5_000, 'A cold one', a.limits.consume(`cold ${i}`, { rate: '1/s' }))
+  expect(await within(5_000, 'the refusal', a.limits.consume('hot', { rate: '1/d' }))).toMatchObject({ allowed: false })
+  for (let i = 0; i < 5; i++)
+    await within(5_000, 'the decision about another entity', a.limits.consume(`cold ${i}`, { rate: '1/s' }))
   await client.query('commit')
-  expect(await within(5_000, 'The hot one', hot)).toEqual({ allowed: true, remaining: 0 })
+  expect(await within(5_000, 'the decision about the locked entity', hot)).toEqual({ allowed: true, remaining: 0 })
 })
 
-describe('mistakes', () => {
+describe('invalid options of limits.consume', () => {
   const rates =
     'Expected rate to be a count and a period such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }'
   test.each<[unknown, string]>([
@@ -208,7 +209,7 @@ describe('mistakes', () => {
     [{ rate: '5/s', cost: 6 }, 'Expected cost to be at most the burst of 5, got 6, which can never be allowed'],
     [{ rate: '5/s', burst: 0 }, 'Expected burst to be a whole number between 1 and 1000000000, got 0 (number)'],
     [{ rate: '5/s', bursts: 3 }, 'limits.consume has no option "bursts": did you mean "burst"?'],
-  ])('consume(%j)', async (options, message) => {
+  ])('limits.consume refuses the options %j', async (options, message) => {
     await pair()
     const error = await caught(UsageError, a.limits.consume('x', options as never))
     expect(error.message).toBe(message)

@@ -1,4 +1,4 @@
-// What is aborted, timed out or closed while it waits holds nothing afterwards, and what arrives late is given back.
+// A request that is aborted, times out or whose instance closes holds no lock afterwards. A lock that is granted later is released.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ClosedError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -15,7 +15,7 @@ afterAll(() => fresh.drop())
 
 const reason = new Error('changed my mind')
 
-test('aborted before: nothing is asked', async () => {
+test('a request with an aborted signal rejects and locks nothing', async () => {
   const { locks } = await open({ url: fresh.url })
   const signal = AbortSignal.abort(reason)
   await expect(locks.acquire('before', { signal })).rejects.toBe(reason)
@@ -23,29 +23,32 @@ test('aborted before: nothing is asked', async () => {
   expect(await heldLocks(fresh.url, locks.key('before'))).toBe(0)
 })
 
-test('aborted in the same turn: given back', async () => {
+test('a request that is aborted in the same turn of the event loop leaves no lock', async () => {
   const { locks } = await open({ url: fresh.url })
   const controller = new AbortController()
-  const asked = locks.acquire('same turn', { signal: controller.signal })
+  const acquiring = locks.acquire('same turn', { signal: controller.signal })
   controller.abort(reason)
-  await expect(asked).rejects.toBe(reason)
+  await expect(acquiring).rejects.toBe(reason)
   await untilNoLocks(fresh.url)
 })
 
-test.each([1, 3])('aborted while it waits on the server (%i names): leaves the queue there', async (count) => {
-  const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
-  const held = await a.locks.acquire('during')
-  const controller = new AbortController()
-  const names = ['during', 'beside', 'besides'].slice(0, count)
-  const asked = b.locks.acquire(names, { signal: controller.signal })
-  await untilWaiting(fresh.url, held.keys[0]!)
-  controller.abort(reason)
-  await expect(asked).rejects.toBe(reason)
-  await held.release()
-  await untilNoLocks(fresh.url)
-})
+test.each([1, 3])(
+  'a request for %i names that is aborted while it waits leaves the queue of the server',
+  async (count) => {
+    const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
+    const held = await a.locks.acquire('during')
+    const controller = new AbortController()
+    const names = ['during', 'second', 'third'].slice(0, count)
+    const acquiring = b.locks.acquire(names, { signal: controller.signal })
+    await untilWaiting(fresh.url, held.keys[0]!)
+    controller.abort(reason)
+    await expect(acquiring).rejects.toBe(reason)
+    await held.release()
+    await untilNoLocks(fresh.url)
+  },
+)
 
-test('aborted after: the lock stays, for it is the holder who decides', async () => {
+test('a signal that aborts after the lock was granted does not release the lock', async () => {
   const { locks } = await open({ url: fresh.url })
   const controller = new AbortController()
   await using lock = await locks.acquire('after', { signal: controller.signal })
@@ -55,7 +58,7 @@ test('aborted after: the lock stays, for it is the holder who decides', async ()
   expect(await heldLocks(fresh.url, lock.keys[0])).toBe(1)
 })
 
-test('an aborted waiter does not take the others with it', async () => {
+test('an aborted waiter does not affect the other waiters', async () => {
   const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
   const held = await a.locks.acquire('others')
   const controller = new AbortController()
@@ -69,14 +72,14 @@ test('an aborted waiter does not take the others with it', async () => {
   expect(lock.held).toBe(true)
 })
 
-test('closing ends those who wait, and gives back what is held', async () => {
+test('close rejects waiting requests and releases held locks', async () => {
   const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
   const held = await a.locks.acquire('closing')
   const own = await b.locks.acquire('closing too')
   const { signal } = own
-  const asked = b.locks.acquire('closing')
+  const acquiring = b.locks.acquire('closing')
   await untilWaiting(fresh.url, held.keys[0]!)
-  await Promise.all([expect(asked).rejects.toBeInstanceOf(ClosedError), b.close()])
+  await Promise.all([expect(acquiring).rejects.toBeInstanceOf(ClosedError), b.close()])
   expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', lock: 'closing too' })
   expect(own.held).toBe(false)
   await own.release()
@@ -87,7 +90,7 @@ test('closing ends those who wait, and gives back what is held', async () => {
 
 const start = seed()
 
-test(`many that come, wait and abort leave nothing and never two holders (seed ${start})`, async () => {
+test(`many requests that wait and abort leave no lock, and a lock never has two holders (seed ${start})`, async () => {
   const random = randomFrom(start)
   const fleet = await Promise.all([0, 1, 2].map(() => open({ url: fresh.url, waitConnections: 2 })))
   const inside = new Map<string, number>()
@@ -101,7 +104,7 @@ test(`many that come, wait and abort leave nothing and never two holders (seed $
       await locks.with(name, { signal: controller.signal }, async () => {
         expect(inside.get(name) ?? 0).toBe(0)
         inside.set(name, 1)
-        // Work, beside which another holder would be seen.
+        // The handler takes some time, so that the check would notice a second holder.
         await new Promise((resolve) => setTimeout(resolve, random() * 3))
         inside.set(name, 0)
       })

@@ -1,4 +1,4 @@
-// Every way of asking, in both modes, between two instances and within one.
+// Tests all methods that acquire locks, in both modes, between two instances and within one instance.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Holdfast, LockTimeoutError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -17,34 +17,34 @@ async function pair(where: string): Promise<[Holdfast, Holdfast]> {
   return [first, where === 'one instance' ? first : await open({ url: fresh.url, namespace: where })]
 }
 
-describe.each(['two instances', 'one instance'])('between %s', (where) => {
+describe.each(['two instances', 'one instance'])('locks of %s', (where) => {
   test.each([
     ['exclusive', 'exclusive', false],
     ['exclusive', 'shared', false],
     ['shared', 'exclusive', false],
     ['shared', 'shared', true],
-  ] as const)('%s, then %s: both at once is %s', async (held, asked, both) => {
+  ] as const)('%s and %s at the same time: %s', async (held, requested, both) => {
     const [a, b] = await pair(where)
-    const name = `${held} ${asked}`
+    const name = `${held} ${requested}`
     const first = await a.locks.acquire(name, { mode: held })
-    const second = await b.locks.tryAcquire(name, { mode: asked })
+    const second = await b.locks.tryAcquire(name, { mode: requested })
     expect(second !== null).toBe(both)
     await second?.release()
     if (!both) {
-      expect(await b.locks.tryAcquire(name, { mode: asked, wait: 20 })).toBeNull()
-      const error = await caught(LockTimeoutError, b.locks.acquire(name, { mode: asked, wait: '20ms' }))
+      expect(await b.locks.tryAcquire(name, { mode: requested, wait: 20 })).toBeNull()
+      const error = await caught(LockTimeoutError, b.locks.acquire(name, { mode: requested, wait: '20ms' }))
       expect(error).toMatchObject({ lock: name, code: 'LOCK_TIMEOUT', retryable: true })
       expect(error.waitedMs).toBeGreaterThanOrEqual(19)
-      const none = await caught(LockTimeoutError, b.locks.acquire(name, { mode: asked, wait: 0 }))
+      const none = await caught(LockTimeoutError, b.locks.acquire(name, { mode: requested, wait: 0 }))
       expect(none.lock).toBe(name)
     }
     await first.release()
-    await using third = await b.locks.acquire(name, { mode: asked, wait: 0 })
-    expect(third).toMatchObject({ name, names: [name], mode: asked, held: true })
+    await using third = await b.locks.acquire(name, { mode: requested, wait: 0 })
+    expect(third).toMatchObject({ name, names: [name], mode: requested, held: true })
     expect(third.fence).toBeGreaterThan(first.fence)
   })
 
-  test('a waiter gets the name when it is released', async () => {
+  test('a waiter gets the lock when the holder releases it', async () => {
     const [a, b] = await pair(where)
     const first = await a.locks.acquire('handed on')
     const waiting = b.locks.acquire('handed on')
@@ -54,7 +54,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     expect(second.fence).toBeGreaterThan(first.fence)
   })
 
-  test('waiters get it in the order in which they asked', async () => {
+  test('waiters get the lock in the order of their requests', async () => {
     const [a, b] = await pair(where)
     const first = await a.locks.acquire('in order')
     const order: number[] = []
@@ -65,7 +65,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
   })
 })
 
-test('what is released is free on the server, and nothing else is kept', async () => {
+test('release frees all names of a lock on the server', async () => {
   const [a] = await pair('leftovers')
   const lock = await a.locks.acquire(['one', 'two', 'three'])
   expect(lock.keys).toHaveLength(3)
@@ -74,8 +74,8 @@ test('what is released is free on the server, and nothing else is kept', async (
   for (const key of lock.keys) expect(await heldLocks(fresh.url, key)).toBe(0)
 })
 
-describe('with', () => {
-  test('gives the handler the lock, answers with its result and releases', async () => {
+describe('locks.with', () => {
+  test('locks.with passes the lock to the handler, returns its result and releases the lock', async () => {
     const [a, b] = await pair('with')
     const result = await a.locks.with('job', { wait: '1s' }, async (lock) => {
       expect(lock).toMatchObject({ name: 'job', mode: 'exclusive', held: true })
@@ -87,7 +87,7 @@ describe('with', () => {
     await using _lock = await b.locks.acquire('job', { wait: 0 })
   })
 
-  test('releases when the handler throws, and throws the very error', async () => {
+  test('locks.with releases the lock if the handler throws, and throws the same error', async () => {
     const [a, b] = await pair('with')
     const reason = new Error('no')
     await expect(a.locks.with('throwing', () => Promise.reject(reason))).rejects.toBe(reason)
@@ -99,7 +99,7 @@ describe('with', () => {
     await using _lock = await b.locks.acquire('throwing', { wait: 0 })
   })
 
-  test('does not run the handler when the name stays taken', async () => {
+  test('locks.with does not run the handler if the wait times out', async () => {
     const [a, b] = await pair('with')
     await using _lock = await a.locks.acquire('taken')
     let ran = false
@@ -115,15 +115,15 @@ describe('with', () => {
     [['name', { wait: 1 }], 'a function, got an object (Object)'],
     [['name', { wait: 1 }, undefined], 'a function, got undefined'],
     [['name', 'not a function'], 'a function, got "not a function" (string)'],
-  ])('%j is a mistake', async (given, message) => {
+  ])('locks.with refuses the arguments %j', async (given, message) => {
     const [a] = await pair('with')
     const work = (a.locks.with as (...given: unknown[]) => Promise<unknown>)(...given)
     expect((await caught(UsageError, work)).message).toContain(message)
   })
 })
 
-describe('several names', () => {
-  test('are taken all or not at all', async () => {
+describe('a request for several names', () => {
+  test('a request locks all of its names or none', async () => {
     const [a, b] = await pair('several')
     await using _held = await a.locks.acquire('middle')
     expect(await b.locks.tryAcquire(['first', 'middle', 'last'])).toBeNull()
@@ -133,7 +133,7 @@ describe('several names', () => {
     await using _others = await a.locks.acquire(['first', 'last'], { wait: 0 })
   })
 
-  test('come in the order of the caller, and a name given twice is taken once', async () => {
+  test('a lock has its names in the order of the caller, and locks a repeated name once', async () => {
     const [a] = await pair('several')
     await using lock = await a.locks.acquire(['b', 'a', 'b', 'c'])
     expect(lock.keys).toHaveLength(3)
@@ -141,7 +141,7 @@ describe('several names', () => {
     expect([...lock.keys].sort()).toEqual(['a', 'b', 'c'].map((name) => a.locks.key(name)).sort())
   })
 
-  test('have the largest fence of all, so that it is larger than that of any earlier holder', async () => {
+  test('a lock has the largest fence of its names, so that it exceeds the fence of each earlier holder', async () => {
     const [a, b] = await pair('several')
     const earlier = await a.locks.acquire('y')
     await earlier.release()
@@ -149,7 +149,7 @@ describe('several names', () => {
     expect(lock.fence).toBeGreaterThan(earlier.fence)
   })
 
-  test('asked for by two fleets in opposite orders never block each other for good', async () => {
+  test('requests of two instances for the same names in opposite orders all succeed', async () => {
     const [a, b] = await pair('orders')
     const names = ['k1', 'k2', 'k3', 'k4', 'k5']
     let inside = 0
@@ -163,7 +163,7 @@ describe('several names', () => {
     await Promise.all(rounds)
   })
 
-  test('none at all is a mistake', async () => {
+  test('a request without names is refused', async () => {
     const [a] = await pair('several')
     expect((await caught(UsageError, a.locks.acquire([]))).message).toBe(
       'Expected at least one name, got an empty array',
@@ -171,9 +171,9 @@ describe('several names', () => {
   })
 })
 
-describe('names', () => {
+describe('names of locks', () => {
   test.each(['Straße 東京 🚀', ' ', 'x'.repeat(500), 'with \'quotes\' and "those"', '{a,b}', 'NULL', '\\'])(
-    '%j can be locked, and is found in the registry',
+    '%j can be locked, and is in the registry of names',
     async (name) => {
       const [a, b] = await pair('names')
       await using lock = await a.locks.acquire(name)
@@ -192,23 +192,23 @@ describe('names', () => {
     [42, '42 (number)'],
     [['a', ''], '""'],
     [[['a']], 'an array'],
-  ])('%j cannot', async (name, shown) => {
+  ])('%j is refused as a name', async (name, shown) => {
     const [a] = await pair('names')
-    for (const ask of [a.locks.acquire(name as never), a.locks.tryAcquire(name as never)]) {
-      const error = await caught(UsageError, ask)
+    for (const request of [a.locks.acquire(name as never), a.locks.tryAcquire(name as never)]) {
+      const error = await caught(UsageError, request)
       expect(error.message).toContain('Expected name to be a string of 1 to 500 characters')
       expect(error.message).toContain(`got ${shown}`)
     }
   })
 
-  test('of two namespaces have nothing to do with each other', async () => {
+  test('the same name in two namespaces can be locked twice', async () => {
     const a = await open({ url: fresh.url, namespace: 'a' })
     const b = await open({ url: fresh.url, namespace: 'b' })
     await using _one = await a.locks.acquire('same')
     await using _other = await b.locks.acquire('same', { wait: 0 })
   })
 
-  test('plain SQL takes part by the twin of the key', async () => {
+  test('plain SQL can use the lock with holdfast.lock_key', async () => {
     const [a] = await pair('twin')
     const client = await sqlSession(fresh.url)
     const key = "holdfast.lock_key('twin', 'nightly')"
@@ -222,7 +222,7 @@ describe('names', () => {
 })
 
 describe('key spaces and pairs', () => {
-  test('a space has one base for all, and its numbers exclude each other', async () => {
+  test('a key space has the same base in all instances, and its numbers are separate locks', async () => {
     const [a, b] = await pair('spaces')
     const [ours, theirs] = await Promise.all([a.locks.space('steps'), b.locks.space('steps')])
     expect(theirs.at(3)).toEqual(ours.at(3))
@@ -231,13 +231,13 @@ describe('key spaces and pairs', () => {
     await using _next = await b.locks.acquire(theirs.at(4), { wait: 0 })
   })
 
-  test('a space that another opens at the same time has the base of the other', async () => {
+  test('a key space that two sessions create at the same time has the base of the session that commits first', async () => {
     const [a] = await pair('spaces')
     const other = await sqlSession(fresh.url)
     await other.query('begin')
     await other.query("insert into holdfast.key_space (namespace, space, base) values ('spaces', 'at once', 1048576)")
     const opening = a.locks.space('at once')
-    await until('it waits for the other', async () => {
+    await until('the request waits for the other session', async () => {
       const waits = await sql(
         fresh.url,
         "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
@@ -248,7 +248,7 @@ describe('key spaces and pairs', () => {
     expect((await opening).at(5).key).toBe('1048581')
   })
 
-  test('a pair is the same for all namespaces, and mixes with names', async () => {
+  test('a pair is the same lock in all namespaces, and can be combined with names', async () => {
     const [a] = await pair('pairs a')
     const [b] = await pair('pairs b')
     await using lock = await a.locks.acquire([a.locks.pair(-7, 42), 'a name'])
@@ -256,7 +256,7 @@ describe('key spaces and pairs', () => {
     expect(await b.locks.tryAcquire(b.locks.pair(-7, 42))).toBeNull()
   })
 
-  test('a wrong number is a mistake', async () => {
+  test('an invalid number of a key space or pair is refused', async () => {
     const [a] = await pair('spaces')
     const space = await a.locks.space('numbers')
     expect(() => space.at(2 ** 20)).toThrow(UsageError)
@@ -265,7 +265,7 @@ describe('key spaces and pairs', () => {
   })
 })
 
-test('a wrong option is a mistake, and nothing is locked', async () => {
+test('an invalid option is refused, and nothing is locked', async () => {
   const [a] = await pair('options')
   const wrong = { wiat: '5s' } as never
   expect((await caught(UsageError, a.locks.acquire('name', wrong))).message).toBe(
@@ -275,6 +275,6 @@ test('a wrong option is a mistake, and nothing is locked', async () => {
   expect(await heldLocks(fresh.url, a.locks.key('name'))).toBe(0)
 })
 
-test('in the end nothing is left', async () => {
+test('no lock remains after the tests', async () => {
   await untilNoLocks(fresh.url)
 })

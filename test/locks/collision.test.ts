@@ -1,4 +1,4 @@
-// Two names with one key: four billion names make it likely, a row in the registry makes it happen here.
+// Two names have the same key. With four billion names, this becomes likely. The tests simulate it with a row in the registry of names.
 import type { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hashedKey } from '../../src/base/index.js'
@@ -14,12 +14,12 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-async function occupy(name: string, label = 'somebody else', namespace = 'elsewhere'): Promise<void> {
+async function occupy(name: string, label = 'another name', namespace = 'elsewhere'): Promise<void> {
   const { key } = hashedKey('default', name)
   await sql(fresh.url, 'insert into holdfast.name (key, namespace, label) values ($1, $2, $3)', [key, namespace, label])
 }
 
-test('is an error that names both, and nothing stays locked', async () => {
+test('a key collision is an error that contains both names, and leaves no lock', async () => {
   const { locks } = await open({ url: fresh.url })
   await occupy('ours')
   for (const attempt of [1, 2]) {
@@ -28,24 +28,24 @@ test('is an error that names both, and nothing stays locked', async () => {
       code: 'KEY_COLLISION',
       retryable: false,
       key: locks.key('ours'),
-      registered: 'somebody else (namespace elsewhere)',
+      registered: 'another name (namespace elsewhere)',
     })
     expect(error.message).toContain('"ours"')
   }
   await untilNoLocks(fresh.url)
 })
 
-test('is told to those who would not wait, and to those who ask for several', async () => {
+test('tryAcquire and a request for several names throw KeyCollisionError', async () => {
   const { locks } = await open({ url: fresh.url })
   await occupy('tried')
   await caught(KeyCollisionError, locks.tryAcquire('tried'))
   await occupy('among several')
-  await caught(KeyCollisionError, locks.acquire(['beside', 'among several', 'beside that']))
+  await caught(KeyCollisionError, locks.acquire(['before it', 'among several', 'after it']))
   await untilNoLocks(fresh.url)
-  await using _beside = await locks.acquire('beside', { wait: 0 })
+  await using _before = await locks.acquire('before it', { wait: 0 })
 })
 
-test('hurts nobody else who asks in the same turn', async () => {
+test('a key collision does not affect another request in the same turn of the event loop', async () => {
   const { locks } = await open({ url: fresh.url })
   await occupy('in one turn')
   const [bad, good] = await Promise.allSettled([locks.acquire('in one turn'), locks.acquire('good in one turn')])
@@ -54,33 +54,33 @@ test('hurts nobody else who asks in the same turn', async () => {
   expect(await heldLocks(fresh.url, locks.key('good in one turn'))).toBe(1)
 })
 
-test('a name that the registry knows already is none', async () => {
+test('a name that is already registered with its own key is not a collision', async () => {
   const { locks } = await open({ url: fresh.url })
   await occupy('known', 'known', 'default')
   await using lock = await locks.acquire('known')
   expect(lock.held).toBe(true)
 })
 
-async function begun(): Promise<Client> {
+async function beginTransaction(): Promise<Client> {
   const client = await sqlSession(fresh.url)
   await client.query('begin')
   return client
 }
 
-describe('in a transaction of the caller', () => {
-  test('is told at the first call, and at each', async () => {
+describe('a key collision in a transaction of the caller', () => {
+  test('each call throws KeyCollisionError', async () => {
     const { locks } = await open({ url: fresh.url })
     await occupy('of a transaction')
-    const client = await begun()
+    const client = await beginTransaction()
     await caught(KeyCollisionError, locks.inTransaction(client, 'of a transaction'))
     await caught(KeyCollisionError, locks.tryInTransaction(client, 'of a transaction'))
   })
 
-  test('is told without an anchor as soon as it is known, for nobody waits for that', async () => {
+  test('a call without an anchor throws KeyCollisionError after the name was registered in the background', async () => {
     const { locks } = await open({ url: fresh.url, anchor: 'none' })
     await occupy('without an anchor')
-    const client = await begun()
-    await until('it is told', () =>
+    const client = await beginTransaction()
+    await until('the call throws', () =>
       locks.tryInTransaction(client, 'without an anchor').then(
         () => false,
         (error) => error instanceof KeyCollisionError,
@@ -88,19 +88,22 @@ describe('in a transaction of the caller', () => {
     )
   })
 
-  test.each(['required', 'none'] as const)('a registration that fails is done again, anchor %s', async (anchor) => {
-    const { locks } = await open({ url: fresh.url, anchor })
-    const client = await begun()
-    const name = `registered later, anchor ${anchor}`
-    await sql(fresh.url, 'alter table holdfast.name rename to away')
-    try {
-      await locks.inTransaction(client, name)
-    } finally {
-      await sql(fresh.url, 'alter table holdfast.away rename to name')
-    }
-    await until('it is registered', async () => {
-      await locks.inTransaction(client, name)
-      return (await sql(fresh.url, 'select from holdfast.name where label = $1', [name])).length === 1
-    })
-  })
+  test.each(['required', 'none'] as const)(
+    'a failed registration is repeated at the next call, with anchor: %s',
+    async (anchor) => {
+      const { locks } = await open({ url: fresh.url, anchor })
+      const client = await beginTransaction()
+      const name = `registered later, anchor ${anchor}`
+      await sql(fresh.url, 'alter table holdfast.name rename to away')
+      try {
+        await locks.inTransaction(client, name)
+      } finally {
+        await sql(fresh.url, 'alter table holdfast.away rename to name')
+      }
+      await until('the name is registered', async () => {
+        await locks.inTransaction(client, name)
+        return (await sql(fresh.url, 'select from holdfast.name where label = $1', [name])).length === 1
+      })
+    },
+  )
 })

@@ -14,37 +14,37 @@ afterAll(() => fresh.drop())
 function nested(instance: Holdfast, outer: string, inner: string, whenHeld: () => Promise<void>): Promise<string> {
   return instance.locks.with(outer, async () => {
     await whenHeld()
-    return instance.locks.with(inner, () => 'went on')
+    return instance.locks.with(inner, () => 'continued')
   })
 }
 
-/** Resolves for all once it has been called by as many. */
-function meetingOf(count: number): () => Promise<void> {
-  let come = 0
+/** Returns a function whose promises resolve when it has been called `count` times. */
+function barrierOf(count: number): () => Promise<void> {
+  let arrived = 0
   let open = () => {}
   const complete = new Promise<void>((resolve) => {
     open = resolve
   })
   return () => {
-    if (++come === count) open()
+    if (++arrived === count) open()
     return complete
   }
 }
 
-describe('session locks, which PostgreSQL cannot see through', () => {
+describe('a deadlock of session locks, which PostgreSQL does not detect', () => {
   test.each(['two instances', 'one instance'])(
-    'of %s, nested in opposite orders: one fails, the other goes on',
+    'one of two callers of %s that nest locks in opposite orders fails, and the other continues',
     async (where) => {
       const a = await open({ url: fresh.url })
       const b = where === 'one instance' ? a : await open({ url: fresh.url })
       const [x, y] = [`${where} x`, `${where} y`]
-      const meet = meetingOf(2)
+      const meet = barrierOf(2)
       const begin = performance.now()
       const outcomes = await Promise.allSettled([nested(a, x, y, meet), nested(b, y, x, meet)])
       const tookMs = performance.now() - begin
       const failed = outcomes.filter((outcome) => outcome.status === 'rejected')
       expect(outcomes.filter((outcome) => outcome.status === 'fulfilled').map(({ value }) => value)).toEqual([
-        'went on',
+        'continued',
       ])
       expect(failed).toHaveLength(1)
       const error = failed[0]!.reason as DeadlockError
@@ -54,15 +54,15 @@ describe('session locks, which PostgreSQL cannot see through', () => {
       expect(error.message).toContain(`"${x}"`)
       expect(error.message).toContain(`"${y}"`)
       expect(error.message).toContain(`process ${process.pid}`)
-      // Noted after a second, seen twice a second apart.
+      // Holdfast records a wait after one second, and must see the cycle twice, one second apart.
       expect(tookMs).toBeLessThan(8_000)
       await untilNoLocks(fresh.url)
     },
   )
 
-  test('of three in a ring: one fails', async () => {
+  test('one of three callers in a cycle fails', async () => {
     const fleet = await Promise.all([1, 2, 3].map(() => open({ url: fresh.url })))
-    const meet = meetingOf(3)
+    const meet = barrierOf(3)
     const ring = fleet.map((instance, at) => nested(instance, `ring ${at}`, `ring ${(at + 1) % 3}`, meet))
     const outcomes = await Promise.allSettled(ring)
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2)
@@ -71,12 +71,12 @@ describe('session locks, which PostgreSQL cannot see through', () => {
     expect(failed.reason.cycle).toHaveLength(3)
   })
 
-  test('a long wait that is no circle is left alone', async () => {
+  test('a long wait without a cycle does not fail', async () => {
     const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
     const held = await a.locks.acquire('no circle')
     const waiting = b.locks.with('outer of no circle', () => b.locks.with('no circle', () => 'came through'))
     await untilWaiting(fresh.url, held.keys[0]!)
-    // Until it has been noted and looked at.
+    // The wait is recorded and checked for cycles.
     const client = await sqlSession(fresh.url)
     await expect
       .poll(async () => (await client.query('select key from holdfast.wait')).rows, { timeout: 10_000 })
@@ -89,30 +89,33 @@ describe('session locks, which PostgreSQL cannot see through', () => {
   })
 })
 
-describe('locks of transactions, which PostgreSQL judges', () => {
-  test.each([4, 2])('in opposite orders, with a pool of %i: one fails and the names are told', async (max) => {
-    const pool = sqlPool({ connectionString: fresh.url, max })
-    const { locks } = await open({ pool })
-    const meet = meetingOf(2)
-    const inOrder = async (first: string, second: string) => {
-      const client = await pool.connect()
-      try {
-        await client.query('begin')
-        await locks.inTransaction(client, first)
-        await meet()
-        await locks.inTransaction(client, second)
-        return 'went on'
-      } finally {
-        await client.query('rollback')
-        client.release()
+describe('a deadlock of transaction locks, which PostgreSQL detects', () => {
+  test.each([4, 2])(
+    'one of two transactions with opposite orders and a pool of %i fails, and the error names both locks',
+    async (max) => {
+      const pool = sqlPool({ connectionString: fresh.url, max })
+      const { locks } = await open({ pool })
+      const meet = barrierOf(2)
+      const inOrder = async (first: string, second: string) => {
+        const client = await pool.connect()
+        try {
+          await client.query('begin')
+          await locks.inTransaction(client, first)
+          await meet()
+          await locks.inTransaction(client, second)
+          return 'continued'
+        } finally {
+          await client.query('rollback')
+          client.release()
+        }
       }
-    }
-    const outcomes = await Promise.allSettled([inOrder('tx one', 'tx two'), inOrder('tx two', 'tx one')])
-    expect(outcomes.filter((outcome) => outcome.status === 'fulfilled')).toHaveLength(1)
-    const { reason } = outcomes.find((outcome) => outcome.status === 'rejected')!
-    expect(reason).toBeInstanceOf(DeadlockError)
-    expect(reason.cycle).toHaveLength(2)
-    expect(reason.message).toContain('"tx one"')
-    expect(reason.message).toContain('"tx two"')
-  })
+      const outcomes = await Promise.allSettled([inOrder('tx one', 'tx two'), inOrder('tx two', 'tx one')])
+      expect(outcomes.filter((outcome) => outcome.status === 'fulfilled')).toHaveLength(1)
+      const { reason } = outcomes.find((outcome) => outcome.status === 'rejected')!
+      expect(reason).toBeInstanceOf(DeadlockError)
+      expect(reason.cycle).toHaveLength(2)
+      expect(reason.message).toContain('"tx one"')
+      expect(reason.message).toContain('"tx two"')
+    },
+  )
 })

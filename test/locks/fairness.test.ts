@@ -1,4 +1,4 @@
-// Readers who keep coming must not keep a writer out.
+// A writer must get the lock although new readers keep arriving.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { until } from '../setup/facts.js'
@@ -11,32 +11,35 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-test.each(['another instance', 'the same instance'])('a writer of %s gets in among readers', async (where) => {
-  const readers = await open({ url: fresh.url })
-  const writer = where === 'the same instance' ? readers : await open({ url: fresh.url })
-  let reading = 0
-  let done = false
-  // More of them, and at other times, than there are moments without any.
-  const again = async (at: number) => {
-    while (!done) {
-      await readers.locks.with('often read', { mode: 'shared' }, async () => {
-        reading++
-        await new Promise((resolve) => setTimeout(resolve, 20 + at))
-        reading--
-      })
+test.each(['another instance', 'the same instance'])(
+  'a writer of %s gets the lock while readers keep arriving',
+  async (where) => {
+    const readers = await open({ url: fresh.url })
+    const writer = where === 'the same instance' ? readers : await open({ url: fresh.url })
+    let reading = 0
+    let done = false
+    // Twelve readers overlap, so that the lock is never free.
+    const readRepeatedly = async (at: number) => {
+      while (!done) {
+        await readers.locks.with('often read', { mode: 'shared' }, async () => {
+          reading++
+          await new Promise((resolve) => setTimeout(resolve, 20 + at))
+          reading--
+        })
+      }
     }
-  }
-  const all = Promise.all(Array.from({ length: 12 }, (_, at) => again(at)))
-  await until('they read', () => reading > 8)
-  try {
-    await writer.locks.with('often read', { wait: '10s' }, () => expect(reading).toBe(0))
-  } finally {
-    done = true
-    await all
-  }
-})
+    const all = Promise.all(Array.from({ length: 12 }, (_, at) => readRepeatedly(at)))
+    await until('nine readers hold the lock', () => reading > 8)
+    try {
+      await writer.locks.with('often read', { wait: '10s' }, () => expect(reading).toBe(0))
+    } finally {
+      done = true
+      await all
+    }
+  },
+)
 
-test('readers of the process that waits for a writer elsewhere get in after it', async () => {
+test('a reader that arrives after a waiting writer of the same process gets the lock after the writer', async () => {
   const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
   const reader = await a.locks.acquire('after the writer', { mode: 'shared' })
   const writing = b.locks.acquire('after the writer')
@@ -50,9 +53,9 @@ test('readers of the process that waits for a writer elsewhere get in after it',
   expect(last.fence).toBeGreaterThan(write.fence)
 })
 
-test('more names are waited for than there are parked connections', async () => {
+test('an instance waits for more names than it has wait connections', async () => {
   const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url, waitConnections: 1 })]
-  const names = Array.from({ length: 6 }, (_, at) => `parked ${at}`)
+  const names = Array.from({ length: 6 }, (_, at) => `waited for ${at}`)
   const held = await Promise.all(names.map((name) => a.locks.acquire(name)))
   const waiting = names.map((name) => b.locks.acquire(name, { wait: '20s' }))
   await untilWaiting(fresh.url, b.locks.key(names[0]!))

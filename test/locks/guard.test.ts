@@ -1,4 +1,4 @@
-// The fence at work: a write under an old fence is refused, whatever its holder believes.
+// A write with an old fence is refused, also if its holder does not know that it lost the lock.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LockLostError, StaleFenceError, UsageError } from '../../src/index.js'
 import { translate } from '../../src/postgres/index.js'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-async function begun() {
+async function beginTransaction() {
   const client = await sqlSession(fresh.url)
   await client.query('begin')
   return client
@@ -21,22 +21,22 @@ async function begun() {
 
 const sqlGuard = 'select holdfast.guard($1, $2, $3)'
 
-test('a live holder passes, again and again', async () => {
+test('guard accepts the current holder repeatedly', async () => {
   const { locks } = await open({ url: fresh.url })
   await using lock = await locks.acquire(['passes', 'passes too'])
   for (let i = 0; i < 2; i++) {
-    const client = await begun()
+    const client = await beginTransaction()
     await lock.guard(client)
     await client.query('commit')
   }
 })
 
-test('a stale fence is refused, and takes the writes of its transaction along', async () => {
+test('guard refuses a stale fence, and the writes of the transaction are rolled back', async () => {
   const { locks } = await open({ url: fresh.url })
   const stale = await locks.acquire('stale')
   await stale.release()
   const later = await locks.acquire('stale')
-  const [first, second] = [await begun(), await begun()]
+  const [first, second] = [await beginTransaction(), await beginTransaction()]
   await later.guard(first)
   await first.query('commit')
   await second.query("insert into written values ('stale')")
@@ -48,15 +48,15 @@ test('a stale fence is refused, and takes the writes of its transaction along', 
   await later.release()
 })
 
-test('a transaction that guards waits for one that guarded before, and then sees its fence', async () => {
+test('guard waits for an earlier transaction with a guard, and then sees its fence', async () => {
   const { locks } = await open({ url: fresh.url })
   const old = await locks.acquire('in turn')
   await old.release()
   await using later = await locks.acquire('in turn')
-  const [first, second] = [await begun(), await begun()]
+  const [first, second] = [await beginTransaction(), await beginTransaction()]
   await later.guard(first)
   const refused = second.query(sqlGuard, ['default', 'in turn', old.fence]).catch(translate)
-  await until('the second waits', async () => {
+  await until('the second transaction waits', async () => {
     const waits = await sql(
       fresh.url,
       "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
@@ -67,7 +67,7 @@ test('a transaction that guards waits for one that guarded before, and then sees
   expect(await refused).toBeInstanceOf(StaleFenceError)
 })
 
-test('a holder whose session is gone is refused, although nobody came after it', async () => {
+test('guard refuses a holder whose session has ended, also without a later holder', async () => {
   const holder = await open({ url: fresh.url })
   const lock = await holder.locks.acquire('gone')
   const { key, session } = (
@@ -80,15 +80,15 @@ test('a holder whose session is gone is refused, although nobody came after it',
   const guard = () => sql(fresh.url, 'select holdfast.guard_key($1, $2, $3)', [key, lock.fence, session])
   await guard()
   await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, holder)])
-  await until('it is lost', () => !lock.held)
+  await until('the lock is lost', () => !lock.held)
   expect(await guard().catch(translate)).toBeInstanceOf(StaleFenceError)
-  const client = await begun()
+  const client = await beginTransaction()
   await caught(LockLostError, lock.guard(client))
 })
 
-test('a shared or a released lock cannot guard', async () => {
+test('guard refuses a shared lock and a released lock', async () => {
   const { locks } = await open({ url: fresh.url })
-  const client = await begun()
+  const client = await beginTransaction()
   await using shared = await locks.acquire('shared', { mode: 'shared' })
   await caught(UsageError, shared.guard(client))
   const released = await locks.acquire('released')
@@ -96,7 +96,7 @@ test('a shared or a released lock cannot guard', async () => {
   expect((await caught(UsageError, released.guard(client))).message).toContain('got a released lock')
 })
 
-test('what is no client is a mistake', async () => {
+test('guard refuses an object that is not a client', async () => {
   const { locks } = await open({ url: fresh.url })
   await using lock = await locks.acquire('no client')
   await caught(UsageError, lock.guard({} as never))

@@ -11,13 +11,13 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-const aborted = (signal: AbortSignal) => until('the signal aborts', () => signal.aborted)
+const aborted = (signal: AbortSignal) => until('the signal is aborted', () => signal.aborted)
 
-describe('release', () => {
-  test('may be asked for many times', async () => {
+describe('lock.release', () => {
+  test('release can be called several times', async () => {
     const { locks } = await open({ url: fresh.url })
     const lock = await locks.acquire('often')
-    const other = await locks.acquire('beside')
+    const other = await locks.acquire('another')
     await Promise.all([lock.release(), lock.release(), lock[Symbol.asyncDispose]()])
     await lock.release()
     expect(lock.held).toBe(false)
@@ -27,17 +27,17 @@ describe('release', () => {
     await other.release()
   })
 
-  test('of an old handle does not release the lock of a new one', async () => {
+  test('release of an old handle does not release the lock of a new handle', async () => {
     const { locks } = await open({ url: fresh.url })
-    const old = await locks.acquire('anew')
+    const old = await locks.acquire('acquired twice')
     await old.release()
-    await using lock = await locks.acquire('anew')
+    await using lock = await locks.acquire('acquired twice')
     await old.release()
     expect(lock.held).toBe(true)
     expect(await heldLocks(fresh.url, lock.keys[0])).toBe(1)
   })
 
-  test('of one reader leaves the others reading', async () => {
+  test('release of one reader does not release the lock of another reader', async () => {
     const { locks } = await open({ url: fresh.url })
     const [one, other] = await Promise.all([1, 2].map(() => locks.acquire('readers', { mode: 'shared' })))
     await one!.release()
@@ -47,7 +47,7 @@ describe('release', () => {
     expect(await heldLocks(fresh.url, other!.keys[0])).toBe(0)
   })
 
-  test('happens when a block of "await using" ends', async () => {
+  test('a lock is released at the end of an "await using" block', async () => {
     const { locks } = await open({ url: fresh.url })
     {
       await using lock = await locks.acquire('block')
@@ -57,8 +57,8 @@ describe('release', () => {
   })
 })
 
-describe('a session that the server ended', () => {
-  test('aborts the signals of all that was held on it, with the reason', async () => {
+describe('a lock whose session the server terminates', () => {
+  test('the signals of all locks of the session abort with a LockLostError', async () => {
     const { locks } = await open({ url: fresh.url })
     const held = await Promise.all(['lost 1', 'lost 2'].map((name) => locks.acquire(name)))
     const signals = held.map(({ signal }) => signal)
@@ -74,15 +74,15 @@ describe('a session that the server ended', () => {
     expect(again.fence).toBeGreaterThan(held[0]!.fence)
   })
 
-  test('aborts a signal that is asked for only afterwards', async () => {
+  test('a signal that is first read after the loss is aborted', async () => {
     const { locks } = await open({ url: fresh.url })
     const lock = await locks.acquire('asked late')
     await terminateHolder(fresh.url, lock.keys[0]!)
-    await until('it is lost', () => !lock.held)
+    await until('the lock is lost', () => !lock.held)
     expect(lock.signal.reason).toBeInstanceOf(LockLostError)
   })
 
-  test('fails work that went to its end although the lock was lost', async () => {
+  test('locks.with rejects if the lock was lost, although the handler returns', async () => {
     const { locks } = await open({ url: fresh.url })
     const work = locks.with('to the end', async (lock) => {
       await terminateHolder(fresh.url, lock.keys[0]!)
@@ -92,7 +92,7 @@ describe('a session that the server ended', () => {
     expect(await caught(LockLostError, work)).toMatchObject({ lock: 'to the end' })
   })
 
-  test('does not hide what the work itself threw', async () => {
+  test('locks.with rejects with the error of the handler if the lock was lost and the handler throws', async () => {
     const { locks } = await open({ url: fresh.url })
     const reason = new Error('because it was lost')
     const work = locks.with('own error', async (lock) => {
@@ -103,20 +103,20 @@ describe('a session that the server ended', () => {
     await expect(work).rejects.toBe(reason)
   })
 
-  test('is no loss of a lock that was released before', async () => {
+  test('a lock that was released before the session ends is not lost', async () => {
     const { locks } = await open({ url: fresh.url })
-    const beside = await locks.acquire('beside the released')
+    const other = await locks.acquire('not released')
     const result = await locks.with('released early', async (lock) => {
       await lock.release()
-      await terminateHolder(fresh.url, beside.keys[0]!)
-      await aborted(beside.signal)
+      await terminateHolder(fresh.url, other.keys[0]!)
+      await aborted(other.signal)
       expect(lock.signal.aborted).toBe(false)
       return 'fine'
     })
     expect(result).toBe('fine')
   })
 
-  test('lets those who wait go on waiting, and they get the name', async () => {
+  test('a waiter whose session ends keeps waiting and gets the lock', async () => {
     const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
     const held = await a.locks.acquire('waited for')
     const waiting = b.locks.acquire('waited for')
@@ -133,39 +133,42 @@ describe('a session that the server ended', () => {
   })
 })
 
-describe('re-entrance inside with', () => {
+describe('nested requests inside locks.with', () => {
   test.each([
     ['exclusive', 'exclusive'],
     ['exclusive', 'shared'],
     ['shared', 'exclusive'],
-  ] as const)('%s, then %s: would wait for itself, so it is a mistake', async (outer, inner) => {
-    const { locks } = await open({ url: fresh.url })
-    const client = await sqlSession(fresh.url)
-    await client.query('begin')
-    await locks.with('itself', { mode: outer }, async () => {
-      for (const ask of [
-        () => locks.acquire('itself', { mode: inner }),
-        () => locks.tryAcquire('itself', { mode: inner }),
-        () => locks.acquire(['beside itself', 'itself'], { mode: inner }),
-        () => locks.with('between', () => locks.acquire('itself', { mode: inner })),
-        () => locks.inTransaction(client, ['beside itself', 'itself'], { mode: inner, wait: 50 }),
-        () => locks.tryInTransaction(client, 'itself', { mode: inner }),
-      ]) {
-        const error = await caught(UsageError, ask)
-        expect(error.message).toBe(
-          `"itself" is already held (${outer}) by the handler that is requesting it (${inner})`,
-        )
-      }
-    })
-    await untilNoLocks(fresh.url)
-  })
+  ] as const)(
+    'a handler with the %s lock that requests the same lock as %s is refused, because it would wait for itself',
+    async (outer, inner) => {
+      const { locks } = await open({ url: fresh.url })
+      const client = await sqlSession(fresh.url)
+      await client.query('begin')
+      await locks.with('itself', { mode: outer }, async () => {
+        for (const request of [
+          () => locks.acquire('itself', { mode: inner }),
+          () => locks.tryAcquire('itself', { mode: inner }),
+          () => locks.acquire(['another name', 'itself'], { mode: inner }),
+          () => locks.with('between', () => locks.acquire('itself', { mode: inner })),
+          () => locks.inTransaction(client, ['another name', 'itself'], { mode: inner, wait: 50 }),
+          () => locks.tryInTransaction(client, 'itself', { mode: inner }),
+        ]) {
+          const error = await caught(UsageError, request)
+          expect(error.message).toBe(
+            `"itself" is already held (${outer}) by the handler that is requesting it (${inner})`,
+          )
+        }
+      })
+      await untilNoLocks(fresh.url)
+    },
+  )
 
-  test('a reader may read again while a writer of its own process waits, and jumps no other queue by that', async () => {
+  test('a reader can read again while a writer of its process waits, but does not overtake writers of other names', async () => {
     const { locks } = await open({ url: fresh.url })
     const names = ['read again here', 'read by another']
     const other = await locks.acquire('read by another', { mode: 'shared' })
-    let begin = () => {}
-    const writersWait = new Promise<void>((resolve) => (begin = resolve))
+    let startReading = () => {}
+    const writersWait = new Promise<void>((resolve) => (startReading = resolve))
     const reading = locks.with('read again here', { mode: 'shared' }, async (outer) => {
       await writersWait
       const inner = await locks.tryAcquire('read again here', { mode: 'shared' })
@@ -174,16 +177,16 @@ describe('re-entrance inside with', () => {
       expect(outer.held).toBe(true)
       expect(await locks.tryAcquire(names, { mode: 'shared', wait: 50 })).toBeNull()
     })
-    await until('it reads', async () => (await heldLocks(fresh.url, locks.key('read again here'))) === 1)
-    // In the queue of this process at once, for it is this process that reads.
+    await until('the reader has the lock', async () => (await heldLocks(fresh.url, locks.key('read again here'))) === 1)
+    // The writers join the queue of this process immediately, because this process holds the locks.
     const writing = names.map((name) => locks.acquire(name))
-    begin()
+    startReading()
     await reading
     await other.release()
     for (const lock of await Promise.all(writing)) await lock.release()
   })
 
-  test('a reader may read in a transaction, too', async () => {
+  test('a reader can also read the same name in a transaction', async () => {
     const { locks } = await open({ url: fresh.url })
     const client = await sqlSession(fresh.url)
     await client.query('begin')
@@ -193,13 +196,13 @@ describe('re-entrance inside with', () => {
     })
   })
 
-  test('a reader may read again, even while a writer waits elsewhere', async () => {
+  test('a reader can read again while a writer of another instance waits', async () => {
     const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
     const begin = performance.now()
     const writes = await a.locks.with('read again', { mode: 'shared' }, async (outer) => {
       const writing = b.locks.acquire('read again')
       await untilWaiting(fresh.url, outer.keys[0]!)
-      // For longer than readers join without asking.
+      // After this time, readers no longer share the lock without a statement.
       await until('a second and a half has passed', () => performance.now() - begin > 1_500)
       await a.locks.with('read again', { mode: 'shared', wait: '5s' }, () => {})
       await using inner = await a.locks.acquire('read again', { mode: 'shared', wait: '5s' })
@@ -209,7 +212,7 @@ describe('re-entrance inside with', () => {
     await (await writes.writing).release()
   })
 
-  test('another flow of the same process waits as everybody does', async () => {
+  test('another call in the same process waits for the lock', async () => {
     const { locks } = await open({ url: fresh.url })
     const order: string[] = []
     await Promise.all([
@@ -222,11 +225,11 @@ describe('re-entrance inside with', () => {
     expect(order).toEqual(['first', 'second'])
 
     async function untilHeld(name: string) {
-      await until('it is held', async () => (await heldLocks(fresh.url, locks.key(name))) === 1)
+      await until('the lock is held', async () => (await heldLocks(fresh.url, locks.key(name))) === 1)
     }
   })
 
-  test('what was released inside may be taken again', async () => {
+  test('a handler can release its lock and acquire it again', async () => {
     const { locks } = await open({ url: fresh.url })
     await locks.with('again', async (lock) => {
       await lock.release()
@@ -235,7 +238,7 @@ describe('re-entrance inside with', () => {
     })
   })
 
-  test('another instance is another holder: it is told that the name is busy', async () => {
+  test('a nested request of another instance in the same process does not get the lock', async () => {
     const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
     await a.locks.with('other instance', async () => {
       expect(await b.locks.tryAcquire('other instance')).toBeNull()
@@ -243,24 +246,24 @@ describe('re-entrance inside with', () => {
   })
 })
 
-describe('a release that an operator asks for', () => {
-  test('aborts the signal, and the lock is still held', async () => {
+describe('a release request of an operator', () => {
+  test('a release request aborts the signal and does not release the lock', async () => {
     const { locks } = await open({ url: fresh.url })
     const lock = await locks.acquire('wanted')
-    const beside = await locks.acquire('not wanted')
+    const other = await locks.acquire('not wanted')
     const { signal } = lock
     await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
     await aborted(signal)
     expect(signal.reason).toBeInstanceOf(ReleaseRequestedError)
     expect(signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED', lock: 'wanted' })
     expect(lock.held).toBe(true)
-    expect(beside.signal.aborted).toBe(false)
+    expect(other.signal.aborted).toBe(false)
     expect(await heldLocks(fresh.url, lock.keys[0])).toBe(1)
     await lock.release()
-    await beside.release()
+    await other.release()
   })
 
-  test('work that ends after it is no failure', async () => {
+  test('locks.with returns the result of a handler that ends after a release request', async () => {
     const { locks } = await open({ url: fresh.url })
     const result = await locks.with('finishing', async (lock) => {
       await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
@@ -270,7 +273,7 @@ describe('a release that an operator asks for', () => {
     expect(result).toBe('finished')
   })
 
-  test('messages that cannot be understood disturb nothing', async () => {
+  test('invalid notifications do not abort the signal', async () => {
     const { locks } = await open({ url: fresh.url })
     await using lock = await locks.acquire('undisturbed')
     for (const payload of [

@@ -1,39 +1,39 @@
-// What lasts is written down, and struck out again.
+// An instance records long holds in holdfast.hold, and deletes the records when they end.
 import { expect, test } from 'vitest'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
-test('a long hold is noted with its fence and age, and struck out when it is released', async () => {
+test('a long hold is recorded with its fence and age, and the record is deleted at the release', async () => {
   const url = await databaseUrl()
   const { locks } = await open({ url })
   const long = await locks.acquire('long', { mode: 'shared' })
-  const notes = () =>
+  const records = () =>
     sql<{ age: number }>(
       url,
       `select hold.key, hold.mode, hold.fence::float8, extract(epoch from now() - since)::float8 as age, name.label
        from holdfast.hold join holdfast.name using (key)
        where session = (select session from holdfast.instance)`,
     )
-  const noted = await until('it is noted', async () => (await notes())[0])
-  expect(noted).toMatchObject({ key: long.keys[0], mode: 'shared', fence: long.fence, label: 'long' })
-  expect(noted.age).toBeGreaterThan(3)
+  const recorded = await until('the hold is recorded', async () => (await records())[0])
+  expect(recorded).toMatchObject({ key: long.keys[0], mode: 'shared', fence: long.fence, label: 'long' })
+  expect(recorded.age).toBeGreaterThan(3)
   await locks.with('short', () => {})
-  expect(await notes()).toHaveLength(1)
+  expect(await records()).toHaveLength(1)
   await long.release()
-  await until('it is struck out', async () => (await notes()).length === 0)
+  await until('the record is deleted', async () => (await records()).length === 0)
 })
 
-test('what an instance noted goes when it closes', async () => {
+test('an instance deletes its records when it closes', async () => {
   const url = await databaseUrl()
   const instance = await open({ url })
   await instance.locks.acquire('until the end')
-  const notes = () => sql(url, 'select key from holdfast.hold')
-  await until('it is noted', async () => (await notes()).length === 1)
+  const records = () => sql(url, 'select key from holdfast.hold')
+  await until('the hold is recorded', async () => (await records()).length === 1)
   await instance.close()
-  expect(await notes()).toEqual([])
+  expect(await records()).toEqual([])
 })
 
-test('an instance that does nothing writes nothing', async () => {
+test('an idle instance runs no statements for records', async () => {
   const url = await databaseUrl()
   const instance = await open({ url })
   await instance.locks.with('once', () => {})
@@ -47,7 +47,7 @@ test('an instance that does nothing writes nothing', async () => {
     return row!.calls
   }
   const before = await statements()
-  // A beat of the anchor marks that time has passed: longer than the notes' second.
+  // The heartbeat of the anchor shows that more than one second has passed, the interval of the recorder.
   const readHeartbeat = async () => {
     const [row] = await sql<{ calls: number }>(
       url,
@@ -57,6 +57,6 @@ test('an instance that does nothing writes nothing', async () => {
     return row!.calls
   }
   const first = await readHeartbeat()
-  await until('the anchor has beaten', async () => (await readHeartbeat()) > first)
+  await until('the anchor has sent a heartbeat', async () => (await readHeartbeat()) > first)
   expect(await statements()).toBe(before)
 })

@@ -11,31 +11,31 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-async function begun() {
+async function beginTransaction() {
   const client = await sqlSession(fresh.url)
   await client.query('begin')
   return client
 }
 
-describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+describe.each(['required', 'none'] as const)('locks.inTransaction with anchor: %s', (anchor) => {
   test.each([
     ['exclusive', 'exclusive', false],
     ['exclusive', 'shared', false],
     ['shared', 'exclusive', false],
     ['shared', 'shared', true],
-  ] as const)('%s, then %s: both at once is %s', async (held, asked, both) => {
+  ] as const)('%s and %s at the same time: %s', async (held, requested, both) => {
     const { locks } = await open({ url: fresh.url, anchor })
-    const [one, other] = [await begun(), await begun()]
-    const name = `${anchor} ${held} ${asked}`
+    const [one, other] = [await beginTransaction(), await beginTransaction()]
+    const name = `${anchor} ${held} ${requested}`
     const first = await locks.inTransaction(one, name, { mode: held })
     expect(first).toMatchObject({ name, names: [name], mode: held })
-    expect((await locks.tryInTransaction(other, name, { mode: asked })) !== null).toBe(both)
+    expect((await locks.tryInTransaction(other, name, { mode: requested })) !== null).toBe(both)
     if (!both) {
-      const error = await caught(LockTimeoutError, locks.inTransaction(other, name, { mode: asked, wait: 20 }))
+      const error = await caught(LockTimeoutError, locks.inTransaction(other, name, { mode: requested, wait: 20 }))
       expect(error).toMatchObject({ lock: name, retryable: true })
-      expect(await locks.tryInTransaction(other, name, { mode: asked, wait: 20 })).toBeNull()
+      expect(await locks.tryInTransaction(other, name, { mode: requested, wait: 20 })).toBeNull()
     }
-    const waiting = locks.inTransaction(other, name, { mode: asked })
+    const waiting = locks.inTransaction(other, name, { mode: requested })
     if (!both) await untilWaiting(fresh.url, locks.key(name))
     await one.query('commit')
     expect((await waiting).fence).toBeGreaterThan(first.fence)
@@ -44,9 +44,9 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
   })
 })
 
-test('excludes session locks of the same name', async () => {
+test('a transaction lock excludes session locks of the same name', async () => {
   const { locks } = await open({ url: fresh.url })
-  const client = await begun()
+  const client = await beginTransaction()
   await locks.inTransaction(client, 'both kinds')
   expect(await locks.tryAcquire('both kinds')).toBeNull()
   await client.query('commit')
@@ -55,10 +55,10 @@ test('excludes session locks of the same name', async () => {
   expect(await locks.tryInTransaction(client, 'both kinds')).toBeNull()
 })
 
-test('a wait that runs out leaves the transaction usable, what it held, and its lock_timeout', async () => {
+test('a wait that times out keeps the transaction usable, its other locks and its lock_timeout', async () => {
   const { locks } = await open({ url: fresh.url })
   await using _held = await locks.acquire('runs out')
-  const client = await begun()
+  const client = await beginTransaction()
   await client.query("set local lock_timeout = '1234ms'")
   await locks.inTransaction(client, 'kept', { wait: '1s' })
   await caught(LockTimeoutError, locks.inTransaction(client, 'runs out', { wait: 20 }))
@@ -68,35 +68,35 @@ test('a wait that runs out leaves the transaction usable, what it held, and its 
   expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '0' }])
 })
 
-test('the time to wait is for all names together', async () => {
+test('the wait of a request for several names limits the total time', async () => {
   const { locks } = await open({ url: fresh.url })
   const names = ['first in order', 'second in order'].sort((a, b) =>
     Number(BigInt(locks.key(a)) - BigInt(locks.key(b))),
   )
   const [first, second] = await Promise.all(names.map((name) => locks.acquire(name)))
-  const client = await begun()
-  const askedAt = performance.now()
+  const client = await beginTransaction()
+  const startedAt = performance.now()
   const failing = caught(LockTimeoutError, locks.inTransaction(client, names, { wait: 800 }))
-  await until('most of the time is over', () => performance.now() - askedAt > 700)
+  await until('700 ms have passed', () => performance.now() - startedAt > 700)
   await first!.release()
   await failing
-  // With as much time for each name it would be 1500 ms at least.
-  expect(performance.now() - askedAt).toBeLessThan(1_400)
+  // If each name had the full wait, the request would take at least 1500 ms.
+  expect(performance.now() - startedAt).toBeLessThan(1_400)
   await second!.release()
 })
 
-test('a wait that runs out leaves no savepoint open, for the next would nest below it', async () => {
+test('a wait that times out leaves no savepoint open', async () => {
   const { locks } = await open({ url: fresh.url })
   await using _held = await locks.acquire('nested')
-  const client = await begun()
+  const client = await beginTransaction()
   await caught(LockTimeoutError, locks.inTransaction(client, 'nested', { wait: 20 }))
   await expect(client.query('release savepoint holdfast')).rejects.toThrow('does not exist')
 })
 
-test('a wait without a limit is not cut by the lock_timeout of the transaction', async () => {
+test('a wait without a limit ignores the lock_timeout of the transaction', async () => {
   const { locks } = await open({ url: fresh.url })
   const held = await locks.acquire('no limit')
-  const client = await begun()
+  const client = await beginTransaction()
   await client.query("set local lock_timeout = '50ms'")
   const waiting = locks.inTransaction(client, 'no limit')
   await untilWaiting(fresh.url, held.keys[0]!)
@@ -107,10 +107,10 @@ test('a wait without a limit is not cut by the lock_timeout of the transaction',
   expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '50ms' }])
 })
 
-test('several names are taken all or not at all', async () => {
+test('a request for several names locks all of them or none', async () => {
   const { locks } = await open({ url: fresh.url })
   await using _held = await locks.acquire('busy')
-  const client = await begun()
+  const client = await beginTransaction()
   const names = ['free 1', 'busy', 'free 2', 'free 3']
   expect(await locks.tryInTransaction(client, names)).toBeNull()
   await caught(LockTimeoutError, locks.inTransaction(client, names, { wait: 20 }))
@@ -120,9 +120,9 @@ test('several names are taken all or not at all', async () => {
   expect(await heldLocks(fresh.url, locks.key('free 1'))).toBe(1)
 })
 
-test('rolling back to a savepoint of the caller gives back what was taken after it', async () => {
+test('a rollback to a savepoint of the caller releases the locks that were acquired after it', async () => {
   const { locks } = await open({ url: fresh.url })
-  const client = await begun()
+  const client = await beginTransaction()
   await client.query('savepoint mine')
   await locks.inTransaction(client, 'after a savepoint', { wait: '1s' })
   expect(await heldLocks(fresh.url, locks.key('after a savepoint'))).toBe(1)
@@ -137,34 +137,34 @@ describe('outside a transaction', () => {
     ['one name', { wait: 50 }],
     ['several names', {}],
     ['several names', { wait: 50 }],
-  ])('%s, %j: a mistake, and nothing is left', async (many, options) => {
+  ])('a request for %s with the options %j is refused, and leaves no lock', async (many, options) => {
     const { locks } = await open({ url: fresh.url })
     const client = await sqlSession(fresh.url)
-    const names = many === 'one name' ? ['outside'] : ['outside', 'beside']
+    const names = many === 'one name' ? ['outside'] : ['outside', 'another']
     const error = await caught(UsageError, locks.tryInTransaction(client, names, options))
     expect(error.message).toContain('Expected an open transaction, got')
     await untilNoLocks(fresh.url)
     expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }])
   })
 
-  test.each([undefined, null, {}, 'client', 5])('a client that is %j is a mistake', async (client) => {
+  test.each([undefined, null, {}, 'client', 5])('locks.inTransaction refuses %j as a client', async (client) => {
     const { locks } = await open({ url: fresh.url })
     const error = await caught(UsageError, locks.inTransaction(client as never, 'name'))
     expect(error.message).toContain('Expected an open transaction, got')
   })
 })
 
-test('the option signal, which could not be kept, is refused', async () => {
+test('locks.inTransaction refuses the option signal', async () => {
   const { locks } = await open({ url: fresh.url })
-  const client = await begun()
+  const client = await beginTransaction()
   const { signal } = new AbortController()
   const error = await caught(UsageError, locks.inTransaction(client, 'name', { signal } as never))
   expect(error.message).toContain('has no option "signal"')
 })
 
-test('the names are found in the registry', async () => {
+test('locks.inTransaction adds its names to the registry of names', async () => {
   const { locks } = await open({ url: fresh.url, namespace: 'registry' })
-  const client = await begun()
+  const client = await beginTransaction()
   await locks.inTransaction(client, ['tx name', 'tx name 2'])
   const { rows } = await (await sqlSession(fresh.url)).query(
     "select label from holdfast.name where namespace = 'registry' order by label",

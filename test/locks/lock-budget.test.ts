@@ -1,4 +1,4 @@
-// A server with a small lock table: Holdfast stops before it is full, for a full one fails everybody on the server.
+// Uses a server with a small lock table. Holdfast must stop before the table is full, because a full table fails all sessions of the server.
 
 import { expect, test } from 'vitest'
 import { type Lock, LockTableFullError } from '../../src/index.js'
@@ -6,11 +6,11 @@ import { caught, sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'
 
-test('the lock table is never filled, and there is room again after releases', async () => {
+test('acquire fails with LockTableFullError before the lock table is full, and succeeds again after releases', async () => {
   const server = await ownServer({ fsync: 'off', max_locks_per_transaction: '10', max_connections: '20' })
   const { locks } = await open({ url: server.url })
   const budget = 10 * 20
-  // The table is counted after every so many grants, not for each.
+  // Holdfast counts the locks in the table once per 16 grants.
   const step = 16
   const held: Lock[] = []
   const fill = async () => {
@@ -26,12 +26,12 @@ test('the lock table is never filled, and there is room again after releases', a
 
   const columns = Array.from({ length: 5 }, (_, at) => `create table other_${at} (id integer primary key)`)
   await sql(server.url, `begin; ${columns.join('; ')}; commit`)
-  const many = Array.from({ length: 100 }, (_, at) => `at once ${at}`)
+  const many = Array.from({ length: 100 }, (_, at) => `bulk ${at}`)
   await caught(LockTableFullError, locks.acquire(many))
   expect(await locks.tryAcquire(held[0]!.name)).toBeNull()
 
   await Promise.all(held.map((lock) => lock.release()))
-  await until('there is room again', async () => {
+  await until('the locks are released', async () => {
     const [row] = await sql<{ count: number }>(
       server.url,
       "select count(*)::int from pg_locks where locktype = 'advisory'",

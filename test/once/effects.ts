@@ -3,7 +3,7 @@ import { sql } from '../setup/facts.js'
 
 export { gate } from '../setup/facts.js'
 
-/** Where tests count effects. Nothing in it keeps an effect from happening twice. */
+/** Creates the table in which tests count effects. The table has no constraint against duplicate effects. */
 export async function makeEffects(url: string): Promise<void> {
   await sql(url, 'create table effect (name text not null)')
 }
@@ -17,7 +17,7 @@ export async function countEffects(url: string, name: string): Promise<number> {
   return row!.count
 }
 
-/** The rows of a key. */
+/** Returns the rows of a key. */
 export function deliveries(url: string, key: string) {
   return sql<{ state: string; fence: string }>(url, 'select state, fence from holdfast.delivery where key = $1', [key])
 }

@@ -19,8 +19,8 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-/** What a replay repeats: everything but what is new with each response, and the mark. */
-function lasting({ headers, ...rest }: ReceivedResponse) {
+/** Returns the parts of a response that a replay repeats, without the headers that differ in each response. */
+function replayable({ headers, ...rest }: ReceivedResponse) {
   const {
     date: _,
     connection: __,
@@ -28,14 +28,14 @@ function lasting({ headers, ...rest }: ReceivedResponse) {
     'transfer-encoding': ____,
     'idempotent-replayed': _____,
     'content-length': ______,
-    ...kept
+    ...others
   } = headers
-  // Large ones by their hash: to compare buffers byte by byte takes half a minute.
+  // Large bodies are compared by their hash, because vitest compares buffers byte by byte, which takes half a minute.
   const body = rest.body.length < 1_000 ? rest.body.toString() : createHash('sha256').update(rest.body).digest('hex')
-  return { ...rest, body, headers: kept }
+  return { ...rest, body, headers: others }
 }
 
-/** The parsed body of what a framework gives to callbacks. */
+/** Returns the parsed body of the object that a framework passes to callbacks. */
 async function bodyOf(given: {
   body?: unknown
   headers: Record<string, string>
@@ -57,11 +57,11 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
   }
 
   describe('webhooks', () => {
-    test('the first response is replayed, with one effect', async () => {
-      const seen: string[] = []
+    test('a second delivery gets the first response, and the effect happens once', async () => {
+      const bodies: string[] = []
       const url = await start({
         async handle(body, tx) {
-          seen.push(body)
+          bodies.push(body)
           const { id } = JSON.parse(body)
           await effect(tx!, `${name} ${id}`)
           return { status: 201, headers: [['content-type', 'application/json']], body: `{"handled":"${id}"}` }
@@ -73,37 +73,37 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect(first.body.toString()).toBe('{"handled":"e1"}')
       expect(first.headers['idempotent-replayed']).toBeUndefined()
       const again = await event(url, 'e1', { more: 'ünïcode' })
-      expect(lasting(again)).toEqual(lasting(first))
+      expect(replayable(again)).toEqual(replayable(first))
       expect(again.headers['idempotent-replayed']).toBe('true')
-      expect(seen).toEqual(['{"id":"e1","more":"ünïcode"}'])
+      expect(bodies).toEqual(['{"id":"e1","more":"ünïcode"}'])
       expect(await countEffects(fresh.url, `${name} e1`)).toBe(1)
     })
 
-    test('202 while in flight, or the response within the wait', async () => {
+    test('a duplicate gets 202 while the event is in flight, or the first response if it waits', async () => {
       const opening = gate()
-      const begun = gate()
+      const started = gate()
       const handle = async () => {
-        begun.open()
+        started.open()
         await opening.opened
         return { body: 'first' }
       }
       const [impatient, patient] = [await start({ handle }), await start({ handle, webhooks: { wait: '10s' } })]
       const first = event(impatient, 'e2')
-      await begun.opened
+      await started.opened
       const duplicate = await event(impatient, 'e2')
       expect(duplicate.status).toBe(202)
       expect(duplicate.headers).toMatchObject({ 'retry-after': '1', 'content-type': 'application/json' })
       expect(duplicate.body.toString()).toBe('{"status":"in-progress"}')
       const waiting = event(patient, 'e2')
       opening.open()
-      for (const heard of await Promise.all([first, waiting])) expect(heard.body.toString()).toBe('first')
+      for (const response of await Promise.all([first, waiting])) expect(response.body.toString()).toBe('first')
     })
 
-    test('another body under a known key gets 422, is not handled, and is reported by an event', async () => {
-      const seen: string[] = []
+    test('another body with a known key gets 422, is not handled, and is reported by an event', async () => {
+      const bodies: string[] = []
       const url = await start({
         handle(body) {
-          seen.push(JSON.parse(body).amount)
+          bodies.push(JSON.parse(body).amount)
           return { body: 'handled' }
         },
       })
@@ -121,20 +121,20 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       })
       expect(mismatched).toEqual(['event:m1'])
       expect((await event(url, 'm1', { amount: 1 })).headers['idempotent-replayed']).toBe('true')
-      expect(seen).toEqual([1])
+      expect(bodies).toEqual([1])
     })
 
-    test('another body gets 422 while the first is in flight, in the same process and in another', async () => {
+    test('another body gets 422 while the first event is in flight, in the same process and in another', async () => {
       const opening = gate()
-      const begun = gate()
+      const started = gate()
       const handle = async () => {
-        begun.open()
+        started.open()
         await opening.opened
         return { body: 'first' }
       }
       const [here, elsewhere] = [await start({ handle }), await start({ handle, webhooks: { wait: '10s' } })]
       const first = event(here, 'm2', { amount: 1 })
-      await begun.opened
+      await started.opened
       expect((await event(here, 'm2', { amount: 2 })).status).toBe(422)
       expect((await event(elsewhere, 'm2', { amount: 2 })).status).toBe(422)
       expect((await event(here, 'm2', { amount: 1 })).status).toBe(202)
@@ -142,18 +142,18 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect((await first).body.toString()).toBe('first')
     })
 
-    test('of two bodies under one key that arrive together one is handled, the other gets 422', async () => {
+    test('one of two bodies that arrive at the same time with one key is handled, and the other gets 422', async () => {
       const url = await start({ handle: (body) => ({ body: String(JSON.parse(body).amount) }) })
-      const heard = await Promise.all([1, 2, 1, 2].map((amount) => event(url, 'm3', { amount })))
-      const refused = heard.filter(({ status }) => status === 422)
+      const responses = await Promise.all([1, 2, 1, 2].map((amount) => event(url, 'm3', { amount })))
+      const refused = responses.filter(({ status }) => status === 422)
       expect(refused.length).toBe(2)
-      const answers = new Set(heard.filter(({ status }) => status === 200).map(({ body }) => body.toString()))
-      expect(answers.size).toBe(1)
+      const handled = new Set(responses.filter(({ status }) => status === 200).map(({ body }) => body.toString()))
+      expect(handled.size).toBe(1)
     })
 
-    // Where parsers stand behind, callbacks have no body to look at.
+    // If the parsers run after the webhook, callbacks have no parsed body.
     if (name !== 'Express, parsers behind') {
-      test('what fingerprint returns is compared instead of the whole body', async () => {
+      test('the result of fingerprint is compared instead of the whole body', async () => {
         const url = await start({
           handle: () => ({ body: 'handled' }),
           webhooks: {
@@ -182,22 +182,22 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect(handled).toBe(0)
     })
 
-    test('another status while in flight, as asked', async () => {
+    test('a duplicate gets the status of the option inFlight while the event is in flight', async () => {
       const opening = gate()
       const url = await start({
         handle: () => opening.opened.then(() => ({ body: 'first' })),
         webhooks: { inFlight: 503 },
       })
       const first = event(url, 'e3')
-      await until('the first is in flight', async () => (await event(url, 'e3')).status === 503)
+      await until('the first event is in flight', async () => (await event(url, 'e3')).status === 503)
       opening.open()
       await first
     })
 
     test.each([
       ['throws', () => Promise.reject(new Error('broken'))],
-      ['answers 503', () => ({ status: 503, body: 'not now' })],
-    ])('a handler that %s leaves the event to the next try', async (how, fail) => {
+      ['responds with 503', () => ({ status: 503, body: 'not now' })],
+    ])('an event whose handler %s is handled again at the next delivery', async (how, fail) => {
       let tries = 0
       const url = await start({
         async handle(_, tx) {
@@ -214,7 +214,7 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect(tries).toBe(3)
     })
 
-    test('a refusal is an answer, without an effect', async () => {
+    test('a response with status 400 is replayed, and its effect is rolled back', async () => {
       let tries = 0
       const url = await start({
         async handle(_, tx) {
@@ -225,13 +225,13 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       })
       const first = await event(url, 'e4')
       const again = await event(url, 'e4')
-      expect(lasting(again)).toEqual(lasting(first))
+      expect(replayable(again)).toEqual(replayable(first))
       expect(again).toMatchObject({ status: 400, body: Buffer.from('no such invoice') })
       expect(tries).toBe(1)
       expect(await countEffects(fresh.url, `${name} refused`)).toBe(0)
     })
 
-    test('of a burst of duplicates one is handled', async () => {
+    test('one of 20 concurrent duplicates is handled', async () => {
       const url = await start({
         async handle(_, tx) {
           await effect(tx!, `${name} burst`)
@@ -239,20 +239,20 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
         },
         webhooks: { wait: '10s' },
       })
-      const heard = await Promise.all(Array.from({ length: 20 }, () => event(url, 'e5')))
-      expect(heard.map(({ body }) => body.toString())).toEqual(Array(20).fill('handled'))
-      expect(heard.filter(({ headers }) => headers['idempotent-replayed']).length).toBe(19)
+      const responses = await Promise.all(Array.from({ length: 20 }, () => event(url, 'e5')))
+      expect(responses.map(({ body }) => body.toString())).toEqual(Array(20).fill('handled'))
+      expect(responses.filter(({ headers }) => headers['idempotent-replayed']).length).toBe(19)
       expect(await countEffects(fresh.url, `${name} burst`)).toBe(1)
     })
 
-    test('a client that goes away has its event handled, and its retry gets the response', async () => {
+    test('an event is handled although its client disconnects, and the retry gets the response', async () => {
       const opening = gate()
-      const begun = gate()
+      const started = gate()
       const url = await start({
         async handle() {
-          begun.open()
+          started.open()
           await opening.opened
-          return { body: 'handled all the same' }
+          return { body: 'handled without the client' }
         },
         webhooks: { wait: '10s' },
       })
@@ -264,12 +264,12 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
         signal: abort.signal,
       })
       gone.catch(() => {})
-      await begun.opened
+      await started.opened
       abort.abort()
       await caught(Error, gone)
       const retry = event(url, 'e6')
       opening.open()
-      expect((await within(10_000, 'The retry', retry)).body.toString()).toBe('handled all the same')
+      expect((await within(10_000, 'the retry', retry)).body.toString()).toBe('handled without the client')
     })
   })
 
@@ -280,7 +280,7 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       ...more,
     })
 
-    test('400 when it is missing or no string, as a problem', async () => {
+    test('a request whose key is missing or not a string gets 400 with a problem document', async () => {
       const url = await start({
         handle: () => ({ body: 'handled' }),
         idempotent: { docs: 'https://docs.example/keys' },
@@ -301,7 +301,7 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       }
     })
 
-    test('strings of every kind', async () => {
+    test('keys are parsed as structured header strings or bare words', async () => {
       let count = 0
       const url = await start({ handle: () => ({ body: String(++count) }), idempotent: { bare: true } })
       const bodies: string[] = []
@@ -319,13 +319,13 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect(bodies).toEqual(['1', '2', '3', '4', '5', '5', '4'])
     })
 
-    test('the first response is replayed; 422 for another body, path or method', async () => {
+    test('a second request gets the first response, or 422 if its body, path or method differs', async () => {
       let count = 0
       const url = await start({ handle: () => ({ status: 201, body: String(++count) }) })
       const first = await post(`${url}/pay`, '{"amount":1}', key('k1'))
       expect(first).toMatchObject({ status: 201, body: Buffer.from('1') })
       const again = await post(`${url}/pay`, '{"amount":1}', key('k1'))
-      expect(lasting(again)).toEqual(lasting(first))
+      expect(replayable(again)).toEqual(replayable(first))
       expect(again.headers['idempotent-replayed']).toBe('true')
       const others = [
         await post(`${url}/pay`, '{"amount":2}', key('k1')),
@@ -344,28 +344,28 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect(count).toBe(1)
     })
 
-    test('two callers with one key are apart', async () => {
+    test('two scopes with the same key are independent', async () => {
       let count = 0
       const url = await start({ handle: () => ({ body: String(++count) }) })
-      const ask = async (user: string, value: string) =>
+      const pay = async (user: string, value: string) =>
         (await post(`${url}/pay`, '{}', key(value, { 'x-user': user }))).body.toString()
-      expect(await ask('ann', 'k2')).toBe('1')
-      expect(await ask('bob', 'k2')).toBe('2')
-      expect(await ask('ann', 'k2')).toBe('1')
-      // Neither can a name reach into another's keys.
-      expect(await ask('ann/k', '2')).toBe('3')
-      expect(await ask('ann', 'k/2')).toBe('4')
-      expect(await ask('x'.repeat(1_000), 'k2')).toBe('5')
-      expect(await ask('x'.repeat(1_001), 'k2')).toBe('6')
+      expect(await pay('ann', 'k2')).toBe('1')
+      expect(await pay('bob', 'k2')).toBe('2')
+      expect(await pay('ann', 'k2')).toBe('1')
+      // A scope that contains a separator does not reach the keys of another scope.
+      expect(await pay('ann/k', '2')).toBe('3')
+      expect(await pay('ann', 'k/2')).toBe('4')
+      expect(await pay('x'.repeat(1_000), 'k2')).toBe('5')
+      expect(await pay('x'.repeat(1_001), 'k2')).toBe('6')
     })
 
-    test('409 while in flight', async () => {
+    test('a duplicate gets 409 while the request is in flight', async () => {
       const opening = gate()
       const url = await start({ handle: () => opening.opened.then(() => ({ body: 'first' })) })
       const first = post(`${url}/pay`, '{}', key('k3'))
-      const conflict = await until('the first is in flight', async () => {
-        const heard = await post(`${url}/pay`, '{}', key('k3'))
-        return heard.status === 409 ? heard : undefined
+      const conflict = await until('the first request is in flight', async () => {
+        const response = await post(`${url}/pay`, '{}', key('k3'))
+        return response.status === 409 ? response : undefined
       })
       expect(conflict.headers).toMatchObject({ 'retry-after': '1', 'content-type': 'application/problem+json' })
       expect(JSON.parse(conflict.body.toString()).title).toBe('A request is outstanding for this Idempotency-Key')
@@ -373,7 +373,7 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect((await first).body.toString()).toBe('first')
     })
 
-    test('what need not be protected passes', async () => {
+    test('a request without a key or with another method is handled each time if required is false', async () => {
       let count = 0
       const url = await start({ handle: () => ({ body: String(++count) }), idempotent: { required: false } })
       expect((await post(`${url}/pay`, '{}', json)).body.toString()).toBe('1')
@@ -387,8 +387,8 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
 
   const bytes = randomBytes(5_000_000)
   test.each<[string, Awaited<ReturnType<Service['handle']>>]>([
-    ['nothing', { status: 204 }],
-    ['an empty text', { body: '' }],
+    ['an empty response', { status: 204 }],
+    ['an empty body', { body: '' }],
     [
       'cookies',
       {
@@ -415,17 +415,17 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
     ['a redirect', { status: 303, headers: [['location', '/elsewhere?a=b']] }],
     ['5 MB of bytes', { headers: [['content-type', 'application/octet-stream']], body: bytes }],
     [
-      '5 MB in pieces',
+      '5 MB in chunks',
       {
         headers: [['content-type', 'image/png']],
         pieces: Array.from({ length: 50 }, (_, i) => bytes.subarray(i * 100_000, (i + 1) * 100_000)),
       },
     ],
-  ])('%s is replayed exactly', async (what, made) => {
-    const url = await start({ handle: () => made })
-    const ask = () =>
+  ])('%s is replayed exactly', async (what, expected) => {
+    const url = await start({ handle: () => expected })
+    const pay = () =>
       post(`${url}/pay`, what, { 'content-type': 'text/plain', 'idempotency-key': '"exactly"', 'x-user': what })
-    const manually = async () => {
+    const payWithoutRedirect = async () => {
       const init = { method: 'POST', body: what, redirect: 'manual' as const }
       const response = await fetch(`${url}/pay`, {
         ...init,
@@ -433,25 +433,25 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       })
       return { status: response.status, location: response.headers.get('location') }
     }
-    if (made.status === 303) {
-      expect(await manually()).toEqual({ status: 303, location: '/elsewhere?a=b' })
-      expect(await manually()).toEqual({ status: 303, location: '/elsewhere?a=b' })
+    if (expected.status === 303) {
+      expect(await payWithoutRedirect()).toEqual({ status: 303, location: '/elsewhere?a=b' })
+      expect(await payWithoutRedirect()).toEqual({ status: 303, location: '/elsewhere?a=b' })
       return
     }
-    const [first, again] = [await ask(), await ask()]
+    const [first, again] = [await pay(), await pay()]
     expect(again.headers['idempotent-replayed']).toBe('true')
-    expect(lasting(again)).toEqual(lasting(first))
-    expect(first.status).toBe(made.status ?? 200)
-    if (made.body !== undefined) expect(first.body.equals(Buffer.from(made.body as string))).toBe(true)
-    if (made.pieces) expect(first.body.equals(bytes)).toBe(true)
+    expect(replayable(again)).toEqual(replayable(first))
+    expect(first.status).toBe(expected.status ?? 200)
+    if (expected.body !== undefined) expect(first.body.equals(Buffer.from(expected.body as string))).toBe(true)
+    if (expected.pieces) expect(first.body.equals(bytes)).toBe(true)
     expect(first.cookies).toEqual(
-      (made.headers ?? []).filter(([name]) => name === 'set-cookie').map(([, value]) => value),
+      (expected.headers ?? []).filter(([name]) => name === 'set-cookie').map(([, value]) => value),
     )
-    const wanted = (made.headers ?? []).filter(([name]) => name !== 'set-cookie')
-    for (const [header, value] of wanted) expect(again.headers[header.toLowerCase()]).toBe(value)
+    const otherHeaders = (expected.headers ?? []).filter(([name]) => name !== 'set-cookie')
+    for (const [header, value] of otherHeaders) expect(again.headers[header.toLowerCase()]).toBe(value)
   })
 
-  test('large request bodies are read by the fingerprint and by the handler', async () => {
+  test('a large request body is read by the fingerprint and by the handler', async () => {
     const body = 'x'.repeat(3_000_000)
     const lengths: number[] = []
     const url = await start({
@@ -492,39 +492,43 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
 
 test('the response that one framework recorded is replayed by another', async () => {
   const { once } = await open({ url: fresh.url, namespace: 'across' })
-  const made = { status: 201, headers: [['x-by', 'the first']] as [string, string][], body: 'first' }
+  const first = { status: 201, headers: [['x-by', 'the first']] as [string, string][], body: 'first' }
   const handlers = Object.values(frameworks).map((framework, at) =>
-    framework(once, { handle: () => (at === 0 ? made : { body: 'second' }) }),
+    framework(once, { handle: () => (at === 0 ? first : { body: 'second' }) }),
   )
   for (const url of await Promise.all(handlers)) {
-    const heard = await event(url, 'across')
-    expect(heard).toMatchObject({ status: 201, body: Buffer.from('first') })
-    expect(heard.headers['x-by']).toBe('the first')
+    const response = await event(url, 'across')
+    expect(response).toMatchObject({ status: 201, body: Buffer.from('first') })
+    expect(response.headers['x-by']).toBe('the first')
   }
 })
 
-describe('bad input', () => {
+describe('invalid input', () => {
   test.each<[string, (once: never) => unknown, string]>([
     ['no key', (once) => webhooks(once, {} as never), "Expected key to be a function that returns the event's key"],
-    ['a key that is no function', (once) => webhooks(once, { key: 'id' } as never), 'got "id" (string)'],
+    ['a key that is not a function', (once) => webhooks(once, { key: 'id' } as never), 'got "id" (string)'],
     [
       'no scope',
       (once) => idempotent(once, {} as never),
       'Expected scope to be a function that returns an ID of the client',
     ],
     ['an unknown option', (once) => webhooks(once, { key: () => '', retian: 1 } as never), 'did you mean "retain"'],
-    ['an odd wait', (once) => idempotent(once, { scope: () => '', wait: 'soon' }), 'Expected wait to be a duration'],
     [
-      'a low status',
+      'an invalid wait',
+      (once) => idempotent(once, { scope: () => '', wait: 'soon' }),
+      'Expected wait to be a duration',
+    ],
+    [
+      'a status below 200',
       (once) => webhooks(once, { key: () => '', inFlight: 100 }),
       'Expected inFlight to be a whole number between 200 and 599',
     ],
     [
-      'methods',
+      'methods that are not strings',
       (once) => idempotent(once, { scope: () => '', methods: [1] as never }),
       'Expected methods to be an array of methods',
     ],
-  ])('%s', async (_, make, message) => {
+  ])('%s is refused', async (_, make, message) => {
     expect((await caught(UsageError, () => make({} as never))).message).toContain(message)
   })
 
@@ -532,14 +536,14 @@ describe('bad input', () => {
     [undefined, 'got undefined'],
     ['', 'got ""'],
     [5, 'got 5'],
-  ])('a scope that answers with %j', async (scope, message) => {
+  ])('a scope function that returns %j is refused', async (scope, message) => {
     const { once } = await open({ url: fresh.url })
     const handler = idempotent(once, { scope: () => scope as never }).fetch(() => new Response())
     const request = new Request('http://x/', { method: 'POST', headers: { 'idempotency-key': '"k"' } })
     expect((await caught(UsageError, handler(request))).message).toContain(message)
   })
 
-  test('a key of an event that is none', async () => {
+  test('a key function that returns undefined is refused', async () => {
     const { once } = await open({ url: fresh.url })
     const handler = webhooks(once, { key: () => undefined as never }).fetch(() => new Response())
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST' })))
@@ -547,7 +551,7 @@ describe('bad input', () => {
     expect(error.hint).toContain('`(await request.json()).id`')
   })
 
-  test('a key from the body of a Request, which is a stream', async () => {
+  test('a key function that reads the id from the stream of a Request is refused with a hint', async () => {
     const { once } = await open({ url: fresh.url })
     const handler = webhooks(once, { key: (request) => `stripe:${request.body?.id}` }).fetch(() => new Response())
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST', body: '{"id":"a"}' })))
@@ -559,7 +563,7 @@ describe('bad input', () => {
     [undefined, 'got undefined'],
     ['', 'got "" (string)'],
     [{ a: 1 }, 'got an object (Object)'],
-  ])('a fingerprint function that returns %j', async (fingerprint, message) => {
+  ])('a fingerprint function that returns %j is refused', async (fingerprint, message) => {
     const { once } = await open({ url: fresh.url })
     const handler = webhooks(once, { key: () => 'k', fingerprint: () => fingerprint as never }).fetch(
       () => new Response(),
@@ -568,14 +572,14 @@ describe('bad input', () => {
     expect(error.message).toBe(`Expected fingerprint to return a non-empty string, ${message}`)
   })
 
-  test('a fingerprint that is no function', async () => {
+  test('a fingerprint that is not a function is refused', async () => {
     const make = () => webhooks({} as never, { key: () => 'k', fingerprint: 'body' } as never)
     expect((await caught(UsageError, make)).message).toContain(
       'Expected fingerprint to be a function that returns the content that is the same in each delivery of an event',
     )
   })
 
-  describe('a body in Express that cannot be compared is an error', () => {
+  describe('a request body in Express', () => {
     const send = async (change: (request: express.Request) => Promise<void> | void) => {
       const { once } = await open({ url: fresh.url })
       const app = express()
@@ -603,7 +607,7 @@ describe('bad input', () => {
       return { status, handled, error: errors[0] as UsageError | undefined }
     }
 
-    test('when it was read before and not kept', async () => {
+    test('a body that was read and not stored is an error', async () => {
       const { status, handled, error } = await send(async (request) => void (await buffer(request)))
       expect([status, handled]).toEqual([500, 0])
       expect(error).toBeInstanceOf(UsageError)
@@ -618,7 +622,7 @@ describe('bad input', () => {
       ['FormData', new FormData(), 'got an object (FormData): JSON cannot represent it'],
       ['a stream', new PassThrough(), 'got an object (PassThrough): JSON cannot represent it'],
       ['a bigint', { id: 1n }, 'got an object (Object): Do not know how to serialize a BigInt'],
-    ])('when it is %s', async (_, body, message) => {
+    ])('a parsed body that is %s is an error', async (_, body, message) => {
       const { status, handled, error } = await send((request) => {
         request.body = body
       })
@@ -626,7 +630,7 @@ describe('bad input', () => {
       expect(error!.message).toContain(message)
     })
 
-    test('but not when its bytes were kept as rawBody', async () => {
+    test('a body whose bytes are stored in rawBody is accepted', async () => {
       const { status, handled } = await send(async (request) => {
         Object.assign(request, { rawBody: await buffer(request), body: new Map() })
       })
@@ -634,7 +638,7 @@ describe('bad input', () => {
     })
   })
 
-  test('a request that is not protected has no delivery', () => {
+  test('deliveryOf returns undefined for a request without webhook or idempotent', () => {
     expect(deliveryOf(new Request('http://x/'))).toBeUndefined()
   })
 })

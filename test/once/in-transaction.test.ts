@@ -13,22 +13,22 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-async function begun() {
+async function beginTransaction() {
   const client = await sqlSession(fresh.url)
   await client.query('begin')
   return client
 }
 
-describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+describe.each(['required', 'none'] as const)('once.inTransaction with anchor: %s', (anchor) => {
   const two = async () => {
     const [one, other] = [await open({ url: fresh.url, anchor }), await open({ url: fresh.url, anchor })]
     return { one: one.once, other: other.once }
   }
 
-  test('the answer commits with the transaction; until then duplicates find it in progress', async () => {
+  test('the result commits with the transaction, and duplicates are in progress until then', async () => {
     const { one, other } = await two()
     const key = `${anchor} commits`
-    const client = await begun()
+    const client = await beginTransaction()
     const answer = await one.inTransaction(client, key, async ({ tx, fence, signal }) => {
       expect(fence).toBeGreaterThan(0)
       expect(signal.aborted).toBe(false)
@@ -37,20 +37,20 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
       return 'first'
     })
     expect(answer).toEqual({ status: 'done', value: 'first' })
-    const client2 = await begun()
+    const client2 = await beginTransaction()
     for (const once of [one, other]) {
       expect(
         await within(
           3_000,
-          'A duplicate',
+          'the duplicate',
           once.run(key, () => 'second'),
         ),
       ).toEqual({ status: 'in-progress' })
       expect(await once.run(key, () => 'second', { wait: 50 })).toEqual({ status: 'in-progress' })
       expect(await once.inTransaction(client2, key, () => 'second')).toEqual({ status: 'in-progress' })
     }
-    // Others are not held up.
-    expect(await other.run(`${key} beside`, () => 1)).toEqual({ status: 'done', value: 1 })
+    // Runs of other keys do not wait.
+    expect(await other.run(`${key} unrelated`, () => 1)).toEqual({ status: 'done', value: 1 })
     const waiting = [one, other].map((once) => once.run(key, () => 'second', { wait: '10s' }))
     const inside = other.inTransaction(client2, key, () => 'second', { wait: '10s' })
     await client.query('commit')
@@ -61,10 +61,10 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await countEffects(fresh.url, key)).toBe(2)
   })
 
-  test('a rollback of the caller leaves the key free and no effect', async () => {
+  test('a rollback by the caller frees the key and undoes the effect', async () => {
     const { one, other } = await two()
     const key = `${anchor} rolls back`
-    const client = await begun()
+    const client = await beginTransaction()
     await one.inTransaction(client, key, ({ tx }) => effect(tx, key).then(() => 1))
     const waiting = other.run(key, ({ tx }) => effect(tx, key).then(() => 2), { wait: '10s' })
     await client.query('rollback')
@@ -72,19 +72,19 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await countEffects(fresh.url, key)).toBe(1)
   })
 
-  test('a caller that dies leaves the key free', async () => {
+  test("the death of the caller's session frees the key", async () => {
     const { one, other } = await two()
     const key = `${anchor} dies`
-    const client = await begun()
+    const client = await beginTransaction()
     const [row] = (await client.query<{ pid: number }>('select pg_backend_pid() as pid')).rows
     await one.inTransaction(client, key, ({ tx }) => effect(tx, key).then(() => 1))
     const witness = await sqlSession(fresh.url)
     await witness.query('select pg_terminate_backend($1)', [row!.pid])
-    const answer = await other.inTransaction(await begun(), key, () => 2, { wait: '10s' })
+    const answer = await other.inTransaction(await beginTransaction(), key, () => 2, { wait: '10s' })
     expect(answer).toEqual({ status: 'done', value: 2 })
   })
 
-  test('a run in flight elsewhere is not run beside', async () => {
+  test('a key that another instance is running is not run again', async () => {
     const { one, other } = await two()
     const key = `${anchor} elsewhere`
     const opening = gate()
@@ -96,7 +96,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
       return 'first'
     })
     await begin.opened
-    const client = await begun()
+    const client = await beginTransaction()
     expect(await one.inTransaction(client, key, () => 'second')).toEqual({ status: 'in-progress' })
     const waiting = one.inTransaction(client, key, () => 'second', { wait: '10s' })
     opening.open()
@@ -105,10 +105,10 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     await client.query('commit')
   })
 
-  test('a failing function is undone, and the transaction can go on', async () => {
+  test('the writes of a failing function are undone, and the transaction remains usable', async () => {
     const { one, other } = await two()
     const key = `${anchor} fails inside`
-    const client = await begun()
+    const client = await beginTransaction()
     await effect(client, `${key} before`)
     const failing = one.inTransaction(client, key, async ({ tx }) => {
       await effect(tx, key)
@@ -122,10 +122,10 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await countEffects(fresh.url, key)).toBe(0)
   })
 
-  test('a failure is recorded with the transaction, as asked', async () => {
+  test('a failure is recorded with the transaction if failures is "record"', async () => {
     const { one, other } = await two()
     const key = `${anchor} records its failure`
-    const client = await begun()
+    const client = await beginTransaction()
     const fail = async () => {
       throw new Error('no such invoice')
     }
@@ -139,11 +139,11 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(error.failure).toEqual({ name: 'Error', message: 'no such invoice' })
   })
 
-  test('another fingerprint is an error, and the transaction can go on', async () => {
+  test('another fingerprint is an error, and the transaction remains usable', async () => {
     const { one, other } = await two()
     const key = `${anchor} fingerprint`
     await other.run(key, () => 1, { fingerprint: 'a' })
-    const client = await begun()
+    const client = await beginTransaction()
     await caught(
       FingerprintMismatchError,
       one.inTransaction(client, key, () => 2, { fingerprint: 'b' }),
@@ -152,7 +152,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
   })
 })
 
-test('postgres.js: its transaction, and what fails in it', async () => {
+test('once.inTransaction accepts a transaction of postgres.js, which remains usable after a failure', async () => {
   const sql = postgres(fresh.url, { max: 3, onnotice: () => {} })
   onTestFinished(() => sql.end())
   const { once } = await open({ sql })
@@ -169,7 +169,7 @@ test('postgres.js: its transaction, and what fails in it', async () => {
 })
 
 test.each(['repeatable read', 'serializable'])(
-  '%s: who did not see the other fails, and has no effect',
+  'a %s transaction fails without an effect if its snapshot does not contain the other run',
   async (level) => {
     const { once } = await open({ url: fresh.url })
     const client = await sqlSession(fresh.url)
@@ -183,7 +183,7 @@ test.each(['repeatable read', 'serializable'])(
   },
 )
 
-test('outside a transaction it is a mistake, and nothing is left', async () => {
+test('once.inTransaction refuses a client without an open transaction, and writes nothing', async () => {
   const { once } = await open({ url: fresh.url })
   const client = await sqlSession(fresh.url)
   const error = await caught(
@@ -194,7 +194,7 @@ test('outside a transaction it is a mistake, and nothing is left', async () => {
   expect(await deliveries(fresh.url, 'outside')).toEqual([])
 })
 
-test.each([undefined, null, {}, 'client'])('a client that is %j is a mistake', async (client) => {
+test.each([undefined, null, {}, 'client'])('once.inTransaction refuses %j as a client', async (client) => {
   const { once } = await open({ url: fresh.url })
   const error = await caught(
     UsageError,
@@ -203,17 +203,17 @@ test.each([undefined, null, {}, 'client'])('a client that is %j is a mistake', a
   expect(error.message).toContain('Expected an open transaction, got')
 })
 
-test('the option signal, which would leave the transaction in between, is refused', async () => {
+test('once.inTransaction refuses the option signal', async () => {
   const { once } = await open({ url: fresh.url })
   const options = { signal: new AbortController().signal } as never
   const error = await caught(
     UsageError,
-    once.inTransaction(await begun(), 'key', () => 1, options),
+    once.inTransaction(await beginTransaction(), 'key', () => 1, options),
   )
   expect(error.message).toContain('once.inTransaction has no option "signal"')
 })
 
-test('the last connection of the pool in the hand of the caller is enough', async () => {
+test('once.inTransaction needs no other connection of the pool than that of its caller', async () => {
   const pool = sqlPool({ connectionString: fresh.url, max: 1 })
   const { once } = await open({ pool })
   const client = await pool.connect()
@@ -222,7 +222,7 @@ test('the last connection of the pool in the hand of the caller is enough', asyn
     const answer = once.inTransaction(client, 'last connection', ({ tx }) =>
       effect(tx, 'last connection').then(() => 1),
     )
-    expect(await within(5_000, 'It', answer)).toEqual({ status: 'done', value: 1 })
+    expect(await within(5_000, 'the run', answer)).toEqual({ status: 'done', value: 1 })
     await client.query('commit')
   } finally {
     client.release()

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { sql } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
-test('claims, records and replays find their rows by key, also in a table without statistics', async () => {
+test('the statements of claims, records and replays use the index of the key, also without table statistics', async () => {
   const url = await databaseUrl()
   await sql(url, 'alter table holdfast.delivery set (autovacuum_enabled = false)')
   const { once } = await open({ url })
@@ -17,7 +17,7 @@ test('claims, records and replays find their rows by key, also in a table withou
     expect(await once.run(`late ${i}`, () => i)).toEqual({ status: 'done', value: i })
     expect(await once.run(`k ${i + 1}`, () => 'again')).toMatchObject({ status: 'replayed' })
   }
-  // Some tens for each of the thirty statements. A reading of the namespace would take hundreds.
+  // Each of the 30 statements reads some tens of blocks. A scan of the namespace would read hundreds of blocks.
   expect(((await blocksRead(url)) - before) / 30).toBeLessThan(100)
 })
 

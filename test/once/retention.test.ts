@@ -9,7 +9,7 @@ const rows = async (url: string) =>
 const age = (url: string, by: string) =>
   sql(url, 'update holdfast.delivery set expires_at = expires_at - $1::interval', [by])
 
-test('an answer is kept for as long as asked, counted from its record', async () => {
+test('a result is kept for the duration of the option retain after its end', async () => {
   const url = await databaseUrl()
   const { once } = await open({ url })
   await once.run('default', () => 1)
@@ -24,11 +24,11 @@ test('an answer is kept for as long as asked, counted from its record', async ()
   ])
 })
 
-test('an expired answer counts as absent, also for its fingerprint', async () => {
+test('an expired result counts as absent, also for the comparison of fingerprints', async () => {
   const url = await databaseUrl()
   const [one, other] = [await open({ url }), await open({ url })]
   await one.once.run('k', () => 1, { retain: '1s', fingerprint: 'a' })
-  const answer = await until('it has expired', async () => {
+  const answer = await until('the result has expired', async () => {
     const found = await other.once.run('k', () => 2, { fingerprint: 'a' })
     return found.status === 'done' ? found : undefined
   })
@@ -41,12 +41,12 @@ test('an expired answer counts as absent, also for its fingerprint', async () =>
   expect(await one.once.forget('k')).toBe(false)
 })
 
-test('expired rows are removed in bounded pieces; what is kept and what is in flight stays', async () => {
+test('sweep removes expired rows in bounded batches, and keeps other results and runs in flight', async () => {
   const url = await databaseUrl()
   const { once } = await open({ url })
   const opening = gate()
   const running = once.run('in flight', () => opening.opened.then(() => 'late'))
-  await until('it is in flight', async () => (await rows(url)) === 1)
+  await until('the run is in flight', async () => (await rows(url)) === 1)
   await sql(
     url,
     `insert into holdfast.delivery (namespace, key, state, token, session, instance, fence, started_at, expires_at)
@@ -57,7 +57,7 @@ test('expired rows are removed in bounded pieces; what is kept and what is in fl
   await once.run('kept', () => 1)
   expect(await once.sweep()).toBe(1_000)
   expect(await once.sweep()).toBe(1_000)
-  // Two at once pass over each other's rows.
+  // Two concurrent sweeps skip the rows that the other has locked.
   const both = await Promise.all([once.sweep(), once.sweep()])
   expect(both[0]! + both[1]!).toBe(500)
   expect(await rows(url)).toBe(2)
@@ -66,7 +66,7 @@ test('expired rows are removed in bounded pieces; what is kept and what is in fl
   expect(await once.run('in flight', () => 'again')).toEqual({ status: 'replayed', value: 'late' })
 })
 
-test('the removal finds what has expired by its index', async () => {
+test('sweep finds expired rows with an index', async () => {
   const url = await databaseUrl()
   const { once } = await open({ url })
   await once.run('k', () => 1)
@@ -78,11 +78,11 @@ test('the removal finds what has expired by its index', async () => {
   )
   const before = await blocksRead(url)
   expect(await once.sweep()).toBe(0)
-  // A look at the whole table would read hundreds.
+  // A scan of the whole table would read hundreds of blocks.
   expect((await blocksRead(url)) - before).toBeLessThan(30)
 })
 
-/** Blocks that statements have read by now of the sweep, as the server counts them. */
+/** Returns the number of blocks that the sweep statements have read, according to pg_stat_statements. */
 async function blocksRead(url: string): Promise<number> {
   const [row] = await sql<{ blocks: number }>(
     url,

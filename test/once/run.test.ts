@@ -20,16 +20,16 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor) => {
   const two = async () => {
     const [one, other] = [await open({ url: fresh.url, anchor }), await open({ url: fresh.url, anchor })]
     return { one: one.once, other: other.once }
   }
-  const named = (name: string) => `${anchor} ${name}`
+  const keyFor = (name: string) => `${anchor} ${name}`
 
-  test('the first call runs, later ones get its answer', async () => {
+  test('the first call runs the function, and later calls get its result', async () => {
     const { one, other } = await two()
-    const key = named('first')
+    const key = keyFor('first')
     const answer = await one.run(key, async ({ tx, fence, signal, key: given }) => {
       expect(fence).toBeGreaterThan(0)
       expect(signal.aborted).toBe(false)
@@ -43,17 +43,17 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await countEffects(fresh.url, key)).toBe(1)
   })
 
-  test('a duplicate of a run in flight waits for its answer, or hears that it is in progress', async () => {
+  test('a duplicate of a run in flight waits for its result, or returns in-progress', async () => {
     const { one, other } = await two()
-    const key = named('in flight')
+    const key = keyFor('in flight')
     const opening = gate()
-    const begun = gate()
+    const started = gate()
     const first = one.run(key, async () => {
-      begun.open()
+      started.open()
       await opening.opened
       return 'first'
     })
-    await begun.opened
+    await started.opened
     for (const once of [one, other]) {
       expect(await once.run(key, () => 'second')).toEqual({ status: 'in-progress' })
       expect(await once.run(key, () => 'second', { wait: 50 })).toEqual({ status: 'in-progress' })
@@ -64,9 +64,9 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     for (const answer of await Promise.all(waiting)) expect(answer).toEqual({ status: 'replayed', value: 'first' })
   })
 
-  test('of many calls at once one runs', async () => {
+  test('one of 100 concurrent calls runs the function', async () => {
     const { one, other } = await two()
-    const key = named('many')
+    const key = keyFor('many')
     const calls = Array.from({ length: 100 }, (_, i) =>
       (i % 2 ? one : other).run(key, async ({ tx }) => (await effect(tx, key)).rows.length, { wait: '10s' }),
     )
@@ -76,9 +76,9 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await countEffects(fresh.url, key)).toBe(1)
   })
 
-  test('a run that throws leaves the key free and no effect, and the error passes through', async () => {
+  test('a run that throws frees the key, undoes its effect and rejects with the same error', async () => {
     const { one, other } = await two()
-    const key = named('throws')
+    const key = keyFor('throws')
     const broken = new Error('broken')
     const failing = one.run(key, async ({ tx }) => {
       await effect(tx, key)
@@ -92,16 +92,16 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await countEffects(fresh.url, key)).toBe(1)
   })
 
-  test('those who wait for a run that throws try it themselves', async () => {
+  test('callers that wait for a run that throws run the function themselves', async () => {
     const { one, other } = await two()
-    const key = named('throws while others wait')
+    const key = keyFor('throws while others wait')
     const opening = gate()
     const first = one.run(key, async () => {
       await opening.opened
       throw new Error('broken')
     })
     first.catch(() => {})
-    await until('it is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
+    await until('the run is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
     const waiting = [one, other].map((once, i) => once.run(key, () => i, { wait: '10s' }))
     opening.open()
     await caught(Error, first)
@@ -110,9 +110,9 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(new Set(answers.map((answer) => 'value' in answer && answer.value)).size).toBe(1)
   })
 
-  test('a failure that is recorded is the answer', async () => {
+  test('a recorded failure is replayed as a RecordedFailureError', async () => {
     const { one, other } = await two()
-    const key = named('recorded failure')
+    const key = keyFor('recorded failure')
     const failure = Object.assign(new TypeError('no such invoice'), { code: 'NO_INVOICE' })
     const failing = one.run(
       key,
@@ -142,14 +142,14 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await one.run(key, () => 'second')).toEqual({ status: 'done', value: 'second' })
   })
 
-  test('what is thrown may have no text of its own, or too much: it is recorded nevertheless', async () => {
+  test('a thrown value without a text, with a long text or with zero bytes is recorded', async () => {
     const { one, other } = await two()
     for (const [name, thrown, message] of [
       ['no text', Object.create(null), /^an object/],
       ['too much', new Error('x'.repeat(100_000)), /^x{4000}$/],
       ['zero bytes', 'a\0b', /^a\uFFFDb$/],
     ] as const) {
-      const key = named(name)
+      const key = keyFor(name)
       const failing = one.run(key, () => Promise.reject(thrown), { failures: 'record' })
       expect(await failing.catch((error) => error)).toBe(thrown)
       const { failure } = await caught(
@@ -160,12 +160,12 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     }
   })
 
-  test('another fingerprint is an error, in flight and afterwards', async () => {
+  test('another fingerprint is an error, while the run is in flight and afterwards', async () => {
     const { one, other } = await two()
-    const key = named('fingerprint')
+    const key = keyFor('fingerprint')
     const opening = gate()
     const first = one.run(key, () => opening.opened.then(() => 1), { fingerprint: 'a' })
-    await until('it is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
+    await until('the run is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
     const check = async () => {
       for (const once of [one, other]) {
         const error = await caught(
@@ -184,9 +184,9 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await other.run(key, () => 2)).toEqual({ status: 'replayed', value: 1 })
   })
 
-  test('a failed statement fails the run, also when it was caught', async () => {
+  test('a failed statement fails the run, also if the function catches the error', async () => {
     const { one } = await two()
-    const key = named('caught statement')
+    const key = keyFor('caught statement')
     const running = one.run(key, async ({ tx }) => {
       await effect(tx, key)
       await tx.query('select no_such_column').catch(() => {})
@@ -197,13 +197,13 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await countEffects(fresh.url, key)).toBe(0)
   })
 
-  test('forgetting lets a key be run again, but not beside a run in flight', async () => {
+  test('forget allows another run of a key, but has no effect during a run', async () => {
     const { one, other } = await two()
-    const key = named('forget')
+    const key = keyFor('forget')
     expect(await one.forget(key)).toBe(false)
     const opening = gate()
     const first = one.run(key, () => opening.opened.then(() => 1))
-    await until('it is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
+    await until('the run is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
     expect(await other.forget(key)).toBe(false)
     opening.open()
     await first
@@ -219,11 +219,11 @@ test.each<[string, unknown]>([
   ['false', false],
   ['zero', 0],
   ['an empty string', ''],
-  ['a text with every kind of sign', '\0 \u{1f600} \ud800 "quotes" \\ $1 {a,b}'],
+  ['a text with special characters', '\0 \u{1f600} \ud800 "quotes" \\ $1 {a,b}'],
   ['an object whose order counts', { b: 1, a: 2, 2: 'two', 1: 'one', '': null }],
-  ['a nested one', { list: [1, [2, { three: [] }]], nothing: null }],
-  ['a long one', 'x'.repeat(2_000_000)],
-])('%s is replayed exactly, however the instance was opened', async (name, value) => {
+  ['a nested object', { list: [1, [2, { three: [] }]], nothing: null }],
+  ['a long text', 'x'.repeat(2_000_000)],
+])('%s is replayed exactly, with node-postgres and postgres.js', async (name, value) => {
   const client = postgres(fresh.url, { max: 3, onnotice: () => {} })
   onTestFinished(() => client.end())
   const [byPg, byPostgresJs] = [await open({ url: fresh.url }), await open({ sql: client })]
@@ -245,17 +245,17 @@ test.each<[string, unknown]>([
   }
 })
 
-const circle: Record<string, unknown> = {}
-circle.self = circle
+const cycle: Record<string, unknown> = {}
+cycle.self = cycle
 
 test.each<[string, unknown, string]>([
   ['a bigint', { amount: 1n }, 'got 1 (bigint) at answer.amount'],
-  ['a circle', circle, 'got one that throws: Converting circular structure to JSON'],
+  ['a cycle', cycle, 'got one that throws: Converting circular structure to JSON'],
   ['a function', () => 1, 'got a function'],
   ['a function inside', { deep: [() => 1] }, 'got a function at answer.deep[0]'],
   ['a symbol', Symbol('s'), 'got Symbol(s) (symbol)'],
-  ['not a number', { share: Number.NaN }, 'got NaN (number) at answer.share'],
-])('%s is no answer: a mistake, before anything is committed', async (name, value, message) => {
+  ['NaN', { share: Number.NaN }, 'got NaN (number) at answer.share'],
+])('%s is refused as a result before anything is committed', async (name, value, message) => {
   const { once } = await open({ url: fresh.url })
   const key = `no answer: ${name}`
   for (const failures of ['free', 'record'] as const) {
@@ -274,7 +274,7 @@ test.each<[string, unknown, string]>([
   }
 })
 
-describe('bad input', () => {
+describe('invalid input of once.run', () => {
   const work = () => 1
   test.each<[string, unknown[], string]>([
     [
@@ -284,51 +284,63 @@ describe('bad input', () => {
     ],
     ['an empty key', ['', work], 'Expected key to be a string of 1 to 500 characters'],
     ['a long key', ['x'.repeat(501), work], 'Expected key to be a string of 1 to 500 characters'],
-    ['a zero byte', ['a\0b', work], 'without zero bytes'],
+    ['a key with a zero byte', ['a\0b', work], 'without zero bytes'],
     ['no function', ['key'], 'Expected once.run to receive a function to run, got undefined'],
     [
-      'options first',
+      'options before the function',
       ['key', { wait: '2s' }, work],
       'Expected once.run to receive a function to run, got an object (Object)',
     ],
     ['an unknown option', ['key', work, { retian: '1d' }], 'once.run has no option "retian": did you mean "retain"?'],
-    ['a wait of words', ['key', work, { wait: 'soon' }], 'Expected wait to be a duration of at least 0ms'],
-    ['a retain of nothing', ['key', work, { retain: 0 }], 'Expected retain to be a duration of at least 1s'],
+    [
+      'a wait that is not a duration',
+      ['key', work, { wait: 'soon' }],
+      'Expected wait to be a duration of at least 0ms',
+    ],
+    ['a retain of 0', ['key', work, { retain: 0 }], 'Expected retain to be a duration of at least 1s'],
     ['an empty fingerprint', ['key', work, { fingerprint: '' }], 'Expected fingerprint to be a string of 1 to 500'],
-    ['other failures', ['key', work, { failures: 'keep' }], 'Expected failures to be "free" or "record", got "keep"'],
-    ['options of another kind', ['key', work, 5], 'Expected the options of once.run to be an object, got 5 (number)'],
-  ])('%s', async (_, args, message) => {
+    [
+      'an unknown value of failures',
+      ['key', work, { failures: 'keep' }],
+      'Expected failures to be "free" or "record", got "keep"',
+    ],
+    [
+      'options that are not an object',
+      ['key', work, 5],
+      'Expected the options of once.run to be an object, got 5 (number)',
+    ],
+  ])('%s is refused', async (_, args, message) => {
     const { once } = await open({ url: fresh.url })
     const error = await caught(UsageError, (once.run as (...args: unknown[]) => Promise<unknown>).apply(once, args))
     expect(error.message).toContain(message)
   })
 
-  test('a key of 500 characters from all over Unicode', async () => {
+  test('a key of 500 Unicode characters is accepted', async () => {
     const { once } = await open({ url: fresh.url })
     const key = '\u{1f600}é$'.repeat(125)
     await once.run(key, () => 1)
     expect(await once.run(key, () => 2)).toEqual({ status: 'replayed', value: 1 })
   })
 
-  test('a query after the run is over', async () => {
+  test('a query after the end of the run is refused', async () => {
     const { once } = await open({ url: fresh.url })
-    let leaked: Parameters<Parameters<typeof once.run>[1]>[0]['tx'] | undefined
+    let leakedTx: Parameters<Parameters<typeof once.run>[1]>[0]['tx'] | undefined
     await once.run('leaks its tx', ({ tx }) => {
-      leaked = tx
+      leakedTx = tx
     })
-    const error = await caught(UsageError, leaked!.query('select 1'))
+    const error = await caught(UsageError, leakedTx!.query('select 1'))
     expect(error.message).toBe('The transaction of this run has ended')
   })
 })
 
-test('namespaces are apart', async () => {
+test('the same key in two namespaces is independent', async () => {
   const [a, b] = [await open({ url: fresh.url, namespace: 'a' }), await open({ url: fresh.url, namespace: 'b' })]
   expect(await a.once.run('same', () => 'of a')).toEqual({ status: 'done', value: 'of a' })
   expect(await b.once.run('same', () => 'of b')).toEqual({ status: 'done', value: 'of b' })
   expect(await a.once.run('same', () => 'again')).toEqual({ status: 'replayed', value: 'of a' })
 })
 
-test('the fence of a later run is larger, and guards by SQL', async () => {
+test('a later run of a key has a larger fence', async () => {
   const { once } = await open({ url: fresh.url })
   const fences: number[] = []
   for (let i = 0; i < 3; i++) {
@@ -344,7 +356,7 @@ test('the fence of a later run is larger, and guards by SQL', async () => {
   expect(new Set(fences).size).toBe(3)
 })
 
-test('the locks of the same instance work in the transaction of a run', async () => {
+test('locks of the same instance work in the transaction of a run', async () => {
   const [one, other] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
   await one.once.run('locks inside', async ({ tx }) => {
     await one.locks.inTransaction(tx, 'user:42', { wait: '1s' })
@@ -355,19 +367,19 @@ test('the locks of the same instance work in the transaction of a run', async ()
   await other.locks.with('user:42', { wait: '5s' }, () => {})
 })
 
-test('giving up the wait leaves the run in flight as it was', async () => {
+test('aborting a wait does not affect the run in flight', async () => {
   const { once } = await open({ url: fresh.url })
   const opening = gate()
   const first = once.run('given up', () => opening.opened.then(() => 1))
   const abort = new AbortController()
   const waiting = once.run('given up', () => 2, { wait: '20s', signal: abort.signal })
   abort.abort(new Error('changed my mind'))
-  expect((await caught(Error, within(15_000, 'Giving up', waiting))).message).toBe('changed my mind')
+  expect((await caught(Error, within(15_000, 'aborting the wait', waiting))).message).toBe('changed my mind')
   opening.open()
   expect(await first).toEqual({ status: 'done', value: 1 })
 })
 
-test('many different keys at once go out in batches and all have their effect', async () => {
+test('500 concurrent runs of different keys all return their results', async () => {
   const { once } = await open({ url: fresh.url })
   const keys = Array.from({ length: 500 }, (_, i) => `batch ${i}`)
   const answers = await Promise.all(keys.map((key) => once.run(key, () => key)))
@@ -376,18 +388,18 @@ test('many different keys at once go out in batches and all have their effect', 
   expect(again.map((answer) => 'value' in answer && answer.value)).toEqual(keys)
 })
 
-describe('closing', () => {
-  test('lets the runs in flight come to their end', async () => {
+describe('close', () => {
+  test('close waits for the runs in flight', async () => {
     const instance = await open({ url: fresh.url })
     const opening = gate()
-    const begun = gate()
+    const started = gate()
     const running = instance.once.run('closing', async ({ tx }) => {
-      begun.open()
+      started.open()
       await opening.opened
       await effect(tx, 'closing')
       return 1
     })
-    await begun.opened
+    await started.opened
     const closing = instance.close()
     await caught(
       ClosedError,
@@ -399,35 +411,35 @@ describe('closing', () => {
     expect(await countEffects(fresh.url, 'closing')).toBe(1)
   })
 
-  test('gives them up after the expiry, and others may run the key', async () => {
+  test('close gives up a run after the expiry, and another instance can run the key', async () => {
     const [instance, other] = [await open({ url: fresh.url, expiry: '2s' }), await open({ url: fresh.url })]
-    let told: unknown
+    let reason: unknown
     const running = instance.once.run('closed upon', ({ signal }) => {
       return new Promise((_, reject) => {
         signal.addEventListener('abort', () => {
-          told = signal.reason
+          reason = signal.reason
           reject(signal.reason)
         })
       })
     })
     const failing = caught(HoldfastError, running)
-    await until('it is in flight', async () => (await deliveries(fresh.url, 'closed upon')).length === 1)
-    await within(10_000, 'Closing', instance.close())
+    await until('the run is in flight', async () => (await deliveries(fresh.url, 'closed upon')).length === 1)
+    await within(10_000, 'close', instance.close())
     expect(await failing).toMatchObject({ code: 'ONCE_LOST', key: 'closed upon' })
-    expect(told).toMatchObject({ message: 'The run of "closed upon" was lost: This instance is closed' })
+    expect(reason).toMatchObject({ message: 'The run of "closed upon" was lost: This instance is closed' })
     expect(await other.once.run('closed upon', () => 2, { wait: '5s' })).toEqual({ status: 'done', value: 2 })
   })
 })
 
-test('a role that does not flush its commits has its answers flushed all the same', async () => {
+test('results are flushed to disk also for a role with synchronous_commit=off', async () => {
   const url = new URL(fresh.url)
   url.searchParams.set('options', '-c synchronous_commit=off')
   const { once } = await open({ url: url.href })
-  let claimed: unknown
+  let settings: unknown
   await once.run('flushed', async ({ tx }) => {
-    claimed = (await tx.query('show synchronous_commit')).rows
+    settings = (await tx.query('show synchronous_commit')).rows
   })
-  expect(claimed).toEqual([{ synchronous_commit: 'off' }])
+  expect(settings).toEqual([{ synchronous_commit: 'off' }])
   await sql(fresh.url, 'create table holdfast.flushing (setting text)')
   await sql(
     fresh.url,

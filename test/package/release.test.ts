@@ -10,12 +10,12 @@ import { typescript } from '../setup/typescript.js'
 const run = promisify(execFile)
 const script = fileURLToPath(new URL('../../scripts/release.ts', import.meta.url))
 
-/** A clone of a project like ours, whose tests pass at once. */
+/** Creates a clone of a project like this one, whose tests pass immediately. */
 async function makeProject(manifest: object = {}) {
   const cwd = await mkdtemp(join(tmpdir(), 'holdfast-release-'))
   onTestFinished(() => rm(cwd, { recursive: true, force: true }))
-  const git = async (...words: string[]) => (await run('git', words, { cwd })).stdout.trim()
-  const whole = { version: '0.1.0', repository: 'someone/something', scripts: { test: 'echo tested' }, ...manifest }
+  const git = async (...args: string[]) => (await run('git', args, { cwd })).stdout.trim()
+  const whole = { version: '0.1.0', repository: 'owner/project', scripts: { test: 'echo tested' }, ...manifest }
   await writeFile(join(cwd, 'package.json'), JSON.stringify(whole, null, 2))
   const lock = { version: '0.1.0', packages: { '': { version: '0.1.0' }, other: { version: '0.1.0' } } }
   await writeFile(join(cwd, 'package-lock.json'), JSON.stringify(lock, null, 2))
@@ -24,19 +24,19 @@ async function makeProject(manifest: object = {}) {
     '# Changelog\n\n## Unreleased\n\n- Something.\n\n## 0.1.0, 2026-01-01\n\n- The first.\n',
   )
   await git('init', '--quiet', '--initial-branch', 'main')
-  await git('config', 'user.name', 'nobody')
-  await git('config', 'user.email', 'nobody@example.com')
+  await git('config', 'user.name', 'test')
+  await git('config', 'user.email', 'test@example.com')
   await git('add', '.')
   await git('commit', '--quiet', '--message', 'all')
-  const release = (...words: string[]) =>
-    run(process.execPath, [...typescript, script, ...words], { cwd }).then(
+  const release = (...args: string[]) =>
+    run(process.execPath, [...typescript, script, ...args], { cwd }).then(
       ({ stdout }) => stdout,
       ({ stderr }: { stderr: string }) => stderr,
     )
   return { cwd, git, release, read: (name: string) => readFile(join(cwd, name), 'utf8') }
 }
 
-test('a release is tested, numbered, told of, committed and tagged', async () => {
+test('the release script runs the tests, sets the version, updates the changelog, commits and tags', async () => {
   const { release, git, read } = await makeProject()
   expect(await release('0.2.0')).toMatch(/tested.*Made v0\.2\.0/s)
   expect(await read('CHANGELOG.md')).toMatch(
@@ -49,7 +49,7 @@ test('a release is tested, numbered, told of, committed and tagged', async () =>
   expect(await git('tag', '--list', '--format', '%(subject) %(body)')).toBe('Holdfast 0.2.0 - Something.')
 })
 
-test('what cannot be released is refused, and nothing is changed', async () => {
+test('the release script refuses an invalid version, uncommitted files and another branch, and changes nothing', async () => {
   const { release, git, cwd } = await makeProject()
   const before = await git('rev-parse', 'HEAD')
   expect(await release()).toMatch('Expected a version')
@@ -64,11 +64,11 @@ test('what cannot be released is refused, and nothing is changed', async () => {
   expect(await git('rev-parse', 'HEAD')).toBe(before)
 })
 
-test('tests that fail, and a package of nowhere, make no release', async () => {
+test('the release script stops if the tests fail or package.json has no repository', async () => {
   const failing = await makeProject({ scripts: { test: 'exit 1' } })
   await failing.release('0.2.0')
   expect(await failing.git('tag')).toBe('')
   expect(await failing.git('status', '--porcelain')).toBe('')
-  const homeless = await makeProject({ repository: undefined })
-  expect(await homeless.release('0.2.0')).toMatch('has no repository')
+  const withoutRepository = await makeProject({ repository: undefined })
+  expect(await withoutRepository.release('0.2.0')).toMatch('has no repository')
 })

@@ -1,4 +1,4 @@
-// Leases behind PgBouncer in transaction mode, with fewer backends than there are instances: they ask for no session.
+// Tests leases behind PgBouncer in transaction mode, with fewer backends than instances. Leases need no session.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
 import type { Holdfast } from '../../src/index.js'
@@ -13,7 +13,7 @@ async function throughOnePooler(count: number, direct: string): Promise<Holdfast
   return Promise.all(Array.from({ length: count }, () => open({ url, anchor: 'none' })))
 }
 
-async function leased(direct: string): Promise<number> {
+async function countLeases(direct: string): Promise<number> {
   const [row] = await sql<{ count: number }>(
     direct,
     'select count(*)::integer from holdfast.lease where expires_at > clock_timestamp()',
@@ -21,8 +21,8 @@ async function leased(direct: string): Promise<number> {
   return row!.count
 }
 
-describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => {
-  test('many instances, many rounds: one at a time, each with a larger fence', async () => {
+describe.skipIf(withoutPgBouncer)('leases behind PgBouncer in transaction mode', () => {
+  test('leases of five instances are granted one at a time, each with a larger fence', async () => {
     const direct = await databaseUrl()
     const instances = await throughOnePooler(5, direct)
     let inside = 0
@@ -37,20 +37,20 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
         }),
       ),
     )
-    await within(25_000, 'All rounds', Promise.all(rounds))
+    await within(25_000, 'the rounds', Promise.all(rounds))
     expect(fences).toEqual(fences.toSorted((x, y) => x - y))
     expect(new Set(fences).size).toBe(30)
-    expect(await leased(direct)).toBe(0)
+    expect(await countLeases(direct)).toBe(0)
   })
 
-  test('they renew themselves, extend, and are given back; nothing stays on the backends', async () => {
+  test('leases are renewed, extended and released, and leave no locks and settings on the backends', async () => {
     const direct = await databaseUrl()
     const [a, b] = await throughOnePooler(2, direct)
     const held = await Promise.all(Array.from({ length: 50 }, (_, at) => a!.leases.acquire(`n${at}`, { ttl: '1s' })))
     const from = performance.now()
-    await until('three lives are over', () => performance.now() - from > 3_000)
+    await until('three ttls have passed', () => performance.now() - from > 3_000)
     expect(held.every((lease) => lease.held)).toBe(true)
-    expect(await leased(direct)).toBe(50)
+    expect(await countLeases(direct)).toBe(50)
     expect(await b!.leases.tryAcquire('n7')).toBeNull()
     expect(await b!.leases.release('n7', 'some token')).toBe(false)
     await held[7]!.extend('10s')
@@ -63,12 +63,12 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
        where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`,
     )
     expect(locks).toEqual([])
-    // Nor does a setting go from one to the other.
+    // No setting of a transaction remains on a backend.
     const settings = await sql<{ synchronous_commit: string }>(direct, 'show synchronous_commit')
     expect(settings).toEqual([{ synchronous_commit: 'on' }])
   })
 
-  test('a lease behind it and a lock before it exclude each other', async () => {
+  test('a lease through the pooler and a lock of a direct instance exclude each other', async () => {
     const direct = await databaseUrl()
     const [a] = await throughOnePooler(1, direct)
     const lease = await a!.leases.acquire('name')
@@ -81,7 +81,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     await (await a!.leases.acquire('name', { wait: '5s' })).release()
   })
 
-  test('presence by row', async () => {
+  test('a RowPresence remains present beyond its expiry, and is absent after close', async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 2, roundRobin: true })
     const database = openPgPool({ connectionString: pooler.through(direct) })
@@ -97,12 +97,12 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
       await presence.close()
       await database.close()
     })
-    const life = await presence.whenPresent()
+    const epoch = await presence.whenPresent()
     const isPresent = async () =>
-      (await sql<{ yes: boolean }>(direct, 'select holdfast.is_present($1) as yes', [life.number]))[0]!.yes
+      (await sql<{ yes: boolean }>(direct, 'select holdfast.is_present($1) as yes', [epoch.number]))[0]!.yes
     const from = performance.now()
-    await until('it outlives its expiry', () => performance.now() - from > 2_500)
-    expect(life.trusted).toBe(true)
+    await until('the expiry has passed', () => performance.now() - from > 2_500)
+    expect(epoch.trusted).toBe(true)
     expect(await isPresent()).toBe(true)
     await presence.close()
     expect(await isPresent()).toBe(false)

@@ -1,4 +1,4 @@
-// Once behind PgBouncer in transaction mode, with and without an anchor that leads past it.
+// Tests `once` behind PgBouncer in transaction mode, with a direct anchor and without an anchor.
 import postgres from 'postgres'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Holdfast } from '../../src/index.js'
@@ -19,8 +19,8 @@ async function exercise(url: string, one: Holdfast, other: Holdfast): Promise<vo
   for (let i = 0; i < 8; i++) expect(await countEffects(url, `k${i}`)).toBe(1)
 }
 
-describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => {
-  test.each(['required', 'none'] as const)('with anchor: %s', async (anchor) => {
+describe.skipIf(withoutPgBouncer)('once behind PgBouncer in transaction mode', () => {
+  test.each(['required', 'none'] as const)('each key runs once with anchor: %s', async (anchor) => {
     const direct = await databaseUrl()
     await makeEffects(direct)
     const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
@@ -36,12 +36,12 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     expect(await other.once.run('inside', () => 2)).toEqual({ status: 'in-progress' })
     await client.query('commit')
     expect(await other.once.run('inside', () => 2)).toEqual({ status: 'replayed', value: 1 })
-    // What a run sets for its transaction stays in it.
+    // The settings of a run apply only to its transaction.
     const { rows } = await client.query('show idle_in_transaction_session_timeout')
     expect(rows).toEqual([{ idle_in_transaction_session_timeout: '0' }])
   })
 
-  test('by postgres.js', async () => {
+  test('each key runs once with postgres.js', async () => {
     const direct = await databaseUrl()
     await makeEffects(direct)
     const pooler = await startPooler({ mode: 'transaction', backends: 12 })

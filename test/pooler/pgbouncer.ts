@@ -1,13 +1,13 @@
-// A PgBouncer of the test's own before the server of the run, where the program is installed.
+// Starts a PgBouncer for a test, in front of the server of the test run, if PgBouncer is installed.
 import { inject, onTestFinished } from 'vitest'
 import { hasPgBouncer, type Pooler, type PoolerOptions, startPooler as startBefore } from '../../faults/pooler.ts'
 
-/** To be given to `describe.skipIf`. Says so when there is nothing to test with. */
+/** Argument for `describe.skipIf`. Prints a warning if PgBouncer is not installed. */
 export const withoutPgBouncer = !hasPgBouncer
 if (withoutPgBouncer)
-  console.warn('PgBouncer is not installed (or set HOLDFAST_TEST_PGBOUNCER): its tests are skipped.')
+  console.warn('PgBouncer is not installed, so its tests are skipped. HOLDFAST_TEST_PGBOUNCER can name its path.')
 
-/** Stopped when the test has finished, at the latest. */
+/** Starts a PgBouncer, and stops it when the test has finished. */
 export async function startPooler(options: PoolerOptions): Promise<Pooler> {
   const pooler = await startBefore(inject('adminUrl'), options)
   onTestFinished(() => pooler.stop())

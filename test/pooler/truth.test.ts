@@ -1,5 +1,5 @@
-// Behind a pooler in transaction mode session locks protect nothing, so opening refuses it, every time, whatever the
-// pooler's size, order and load; and leaves nothing of its own on the backends, which belong to others.
+// Session locks do not protect behind a pooler in transaction mode. So opening must always refuse it, independently of the pooler's size, order
+// and load. Opening must leave no locks and settings on the backends, because other clients use them.
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError } from '../../src/index.js'
@@ -9,7 +9,7 @@ import { caught, sql } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
 import { startPooler, withoutPgBouncer } from './pgbouncer.js'
 
-// More of them, or fewer: HOLDFAST_SCHEDULES.
+// HOLDFAST_SCHEDULES changes the number of openings.
 const openings = countOf(12, 50)
 
 const cases = [1, 5, 20].flatMap((backends) =>
@@ -18,15 +18,15 @@ const cases = [1, 5, 20].flatMap((backends) =>
       backends,
       roundRobin,
       loaded,
-      order: roundRobin ? 'in turns' : 'last used first',
+      order: roundRobin ? 'round robin' : 'last used first',
       load: loaded ? 'busy' : 'idle',
     })),
   ),
 )
 
-describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => {
+describe.skipIf(withoutPgBouncer)('opening through PgBouncer in transaction mode', () => {
   test.each(cases)(
-    'every opening is refused: $backends backends, $order, $load',
+    'every opening is refused with $backends backends, $order, $load',
     { timeout: 60_000 },
     async ({ backends, roundRobin, loaded }) => {
       const direct = await databaseUrl()
@@ -43,7 +43,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     },
   )
 
-  test('and so is one that takes turns with somebody so that each always meets the same backend', async () => {
+  test('an opening is refused if it alternates with another client so that each always gets the same backend', async () => {
     const pooler = await startPooler({ mode: 'transaction', backends: 2, roundRobin: true })
     const connection = { connectionString: pooler.through(await databaseUrl()) }
     const [client, other] = [new pg.Client(connection), new pg.Client(connection)]
@@ -51,7 +51,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
       await one.connect()
       onTestFinished(() => one.end())
     }
-    // Two backends, and the next in turn is that of the client again.
+    // The pooler has two backends. The next backend in turn is that of the client again.
     await Promise.all([client, other].map((one) => one.query('select pg_sleep(0.1)')))
     const pid = await backendPid(client)
     expect(await backendPid(other)).not.toBe(pid)
@@ -64,13 +64,13 @@ async function backendPid(client: pg.Client): Promise<number> {
   return (await client.query('select pg_backend_pid() as pid')).rows[0].pid
 }
 
-/** Others who use the pooler meanwhile, with statements and transactions of all lengths, until the test has finished. */
+/** Starts clients that use the pooler with statements and transactions of random lengths until the test has finished. */
 function keepBusy(url: string, clients: number): void {
   const pool = new pg.Pool({ connectionString: url, max: clients })
   pool.on('error', () => {})
-  let over = false
+  let isOver = false
   const workers = Array.from({ length: clients }, async () => {
-    while (!over) {
+    while (!isOver) {
       const client = await pool.connect()
       await client.query('select pg_sleep(random() * 0.002)')
       await client.query('begin')
@@ -80,7 +80,7 @@ function keepBusy(url: string, clients: number): void {
     }
   })
   onTestFinished(async () => {
-    over = true
+    isOver = true
     await Promise.all(workers)
     await pool.end()
   })
@@ -96,7 +96,7 @@ async function advisoryLocks(url: string): Promise<number> {
   return row!.locks
 }
 
-const telling = `
+const settingsQuery = `
 select jsonb_object_agg(name, setting) as settings
 from pg_settings
 where (name like '%timeout%' or name like 'tcp_%' or name in ('client_connection_check_interval', 'synchronous_commit'))`
@@ -104,17 +104,17 @@ where (name like '%timeout%' or name like 'tcp_%' or name in ('client_connection
 type Settings = Record<string, string>
 
 async function settingsOf(url: string): Promise<Settings> {
-  return (await sql<{ settings: Settings }>(url, telling))[0]!.settings
+  return (await sql<{ settings: Settings }>(url, settingsQuery))[0]!.settings
 }
 
-/** What is set on each of the pooler's backends: as many transactions as there are backends meet them all. */
+/** Returns the settings of each backend of the pooler. One open transaction per backend reaches all of them. */
 async function settingsOfBackends(url: string, backends: number): Promise<Settings[]> {
   const clients = Array.from({ length: backends }, () => new pg.Client({ connectionString: url }))
   await Promise.all(clients.map((client) => client.connect()))
   try {
     await Promise.all(clients.map((client) => client.query('begin')))
-    const answers = await Promise.all(clients.map((client) => client.query(telling)))
-    return answers.map(({ rows }) => rows[0].settings)
+    const results = await Promise.all(clients.map((client) => client.query(settingsQuery)))
+    return results.map(({ rows }) => rows[0].settings)
   } finally {
     await Promise.all(clients.map((client) => client.end()))
   }

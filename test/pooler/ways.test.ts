@@ -1,4 +1,4 @@
-// What works behind poolers, and how: with a direct address for the anchor, without an anchor, in session mode.
+// Tests the supported ways to use a pooler: a direct address for the anchor, no anchor, and session mode.
 import { spawn } from 'node:child_process'
 import postgres from 'postgres'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -7,8 +7,8 @@ import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, emptyDatabaseUrl, open } from '../setup/instances.js'
 import { startPooler, withoutPgBouncer } from './pgbouncer.js'
 
-/** Advisory locks and sessions of Holdfast in the database, as the server sees them; nothing when all is over. */
-async function remains(url: string): Promise<{ locks: number; sessions: number }> {
+/** Counts the advisory locks and the sessions of Holdfast in the database. */
+async function countRemaining(url: string): Promise<{ locks: number; sessions: number }> {
   const [row] = await sql<{ locks: number; sessions: number }>(
     url,
     `select
@@ -20,14 +20,14 @@ async function remains(url: string): Promise<{ locks: number; sessions: number }
   return row!
 }
 
-async function nothingRemains(url: string): Promise<void> {
-  await until('nothing remains', async () => {
-    const { locks, sessions } = await remains(url)
+async function untilNothingRemains(url: string): Promise<void> {
+  await until('no lock and no session remain', async () => {
+    const { locks, sessions } = await countRemaining(url)
     return locks === 0 && sessions === 0
   })
 }
 
-/** Every way of locking, each excluding a second instance. */
+/** Calls all methods that acquire locks, and checks that each lock excludes a second instance. */
 async function exerciseLocks(one: Holdfast, other: Holdfast): Promise<void> {
   await one.locks.with('report', async ({ fence }) => {
     expect(fence).toBeGreaterThan(0)
@@ -48,8 +48,8 @@ async function namesIn(url: string): Promise<string[]> {
   return (await sql<{ label: string }>(url, 'select label from holdfast.name order by label')).map(({ label }) => label)
 }
 
-describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => {
-  test('with directUrl everything works, from the migrations on', async () => {
+describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', () => {
+  test('migrations and all locks work with directUrl', async () => {
     const direct = await emptyDatabaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 5 })
     const url = pooler.through(direct)
@@ -66,10 +66,10 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
 
     expect(await namesIn(direct)).toEqual(['a', 'b', 'report', 'user:42'])
     await Promise.all([one.close(), other.close()])
-    await nothingRemains(direct)
+    await untilNothingRemains(direct)
   })
 
-  test('postgres.js goes through it with prepare: false', async () => {
+  test('all locks work with postgres.js, prepare: false and directUrl', async () => {
     const direct = await emptyDatabaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 5, roundRobin: true })
     const client = postgres(pooler.through(direct), { prepare: false, max: 3, onnotice: () => {} })
@@ -85,17 +85,17 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     })
     expect(await namesIn(direct)).toEqual(['a', 'b', 'report', 'user:42'])
     await Promise.all([one.close(), other.close()])
-    await nothingRemains(direct)
+    await untilNothingRemains(direct)
   })
 
-  test('a directUrl that leads elsewhere is refused', async () => {
+  test('a directUrl of another database is refused', async () => {
     const pooler = await startPooler({ mode: 'transaction' })
     const url = pooler.through(await databaseUrl())
     const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url, directUrl: await databaseUrl() }))
     expect(error.reason).toBe('other-database')
   })
 
-  test('a directUrl that leads through the pooler as well is refused', async () => {
+  test('a directUrl through the pooler is refused', async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'transaction' })
     const url = pooler.through(direct)
@@ -103,7 +103,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     expect(error.reason).toBe('transaction-pooler')
   })
 
-  test('without an anchor, locks of transactions work and session locks explain themselves', async () => {
+  test('transaction locks work without an anchor, and session locks throw an error with the reason', async () => {
     const direct = await emptyDatabaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 5 })
     const url = pooler.through(direct)
@@ -122,12 +122,12 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     expect(error.reason).toBe('no-anchor')
     await until('the name is registered', async () => (await namesIn(direct)).includes('user:42'))
     await instance.close()
-    await nothingRemains(direct)
+    await untilNothingRemains(direct)
   })
 })
 
-describe.skipIf(withoutPgBouncer)('behind PgBouncer in session mode', () => {
-  test('it is accepted, seen, and its locks exclude', async () => {
+describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in session mode', () => {
+  test('a session pooler is accepted and recorded, and locks exclude other instances', async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'session', backends: 30 })
     const url = pooler.through(direct)
@@ -136,19 +136,19 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in session mode', () => {
     expect(rows).toEqual([{ pooler: 'session pooler' }, { pooler: 'session pooler' }])
     await exerciseLocks(one, other)
     await Promise.all([one.close(), other.close()])
-    // The backends stay with the pooler, which has reset them.
-    await until('no lock remains', async () => (await remains(direct)).locks === 0)
+    // The pooler keeps the backends and has reset their settings.
+    await until('no lock remains', async () => (await countRemaining(direct)).locks === 0)
     const client = await sqlSession(url)
     const { rows: after } = await client.query('show idle_session_timeout')
     expect(after).toEqual([{ idle_session_timeout: '0' }])
   })
 
-  test('a killed process lets go at once', async () => {
+  test('the lock of a killed process is released immediately', async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'session', backends: 30 })
     const url = pooler.through(direct)
     const other = await open({ url })
-    // A holder needs no Holdfast to be one: the key is that of the name, in SQL.
+    // The holder uses plain SQL with the key of the name.
     const holder = spawn(process.execPath, ['--input-type=module', '-e', holderProgram, url], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
@@ -173,7 +173,7 @@ await client.query("select pg_advisory_lock(holdfast.lock_key('default', 'report
 setInterval(() => {}, 1000)
 `
 
-/** The 64-bit keys that are held, in decimal. */
+/** Returns the held 64-bit keys as decimal numbers. */
 async function keysHeld(url: string): Promise<string[]> {
   const rows = await sql<{ key: string }>(
     url,

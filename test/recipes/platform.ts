@@ -1,11 +1,11 @@
-// What a platform does with functions: loads them once, and calls them for each request.
+// Simulates a platform for functions: loads the functions once, and calls them for each request.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 
 const functions = await import(process.argv[2]!)
 
-// It was frozen, and finds that an hour has gone by.
+// After a freeze, the clock shows that an hour has passed.
 process.on('SIGCONT', () => {
   const now = performance.now.bind(performance)
   performance.now = () => now() + 3_600_000
@@ -27,9 +27,9 @@ const server = createServer(async (request, response) => {
     isBase64Encoded: true,
     requestContext,
   }
-  const answer = await functions
+  const result = await functions
     .handler(event)
     .catch((error: Error) => ({ statusCode: 500, body: JSON.stringify(String(error.stack)) }))
-  response.writeHead(answer.statusCode, answer.headers).end(answer.body)
+  response.writeHead(result.statusCode, result.headers).end(result.body)
 })
 server.listen(0, '127.0.0.1', () => console.log(`listening on ${(server.address() as AddressInfo).port}`))

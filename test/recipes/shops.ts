@@ -1,5 +1,5 @@
-// The recipes, as their frameworks run them. Those that are written as people write for Node.js are processes; what a framework
-// compiles for itself is loaded here.
+// Runs the recipes like their frameworks do. Recipes that are Node.js programs run as processes. This process loads the recipes that a framework
+// compiles.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished, vi } from 'vitest'
@@ -8,7 +8,7 @@ import { typescript } from '../setup/typescript.js'
 
 export interface Shop {
   ask(path: string, init?: RequestInit): Promise<Response>
-  /** As SIGTERM does. Resolves when the shop has come to its end. */
+  /** Stops the shop like SIGTERM does. Resolves when the shop has stopped. */
   stop(): Promise<void>
 }
 
@@ -18,7 +18,7 @@ const recipes = new URL('../../examples/recipes/', import.meta.url)
 
 export const tables = readFileSync(new URL('shop.sql', recipes), 'utf8')
 
-/** With the environment that the recipes read. */
+/** Starts a shop with the environment that the recipes read. */
 export type Open = (env: { DATABASE_URL: string; OPERATOR_TOKEN: string; PORT: string }) => Promise<Shop>
 
 export const shops: Record<string, Open> = {
@@ -33,7 +33,7 @@ export const shops: Record<string, Open> = {
     const app = await NestFactory.create(AppModule, { logger: false })
     await app.listen(0, '127.0.0.1')
     const address = await app.getUrl()
-    // What its shutdown hooks do with the signal.
+    // The shutdown hooks of NestJS call app.close when they receive the signal.
     return { ask: (path, init) => fetch(address + path, init), stop: atMostOnce(() => app.close()) }
   },
 
@@ -69,7 +69,7 @@ function stub(env: Record<string, string>): void {
   onTestFinished(() => void vi.unstubAllEnvs())
 }
 
-/** Also when the test fails on its way there. */
+/** Wraps `stop` so that it runs only once. Also runs it at the end of the test, because the test can fail before it calls `stop`. */
 function atMostOnce(stop: () => Promise<void>): () => Promise<void> {
   let stopping: Promise<void> | undefined
   const once = () => {
@@ -80,22 +80,22 @@ function atMostOnce(stop: () => Promise<void>): () => Promise<void> {
   return once
 }
 
-/** Not by a name that the compiler sees: recipes are checked by settings of their own. */
+/** Loads a recipe. The compiler does not see the import, because recipes have their own compiler settings. */
 export function load(path: string) {
   return import(new URL(path, recipes).href)
 }
 
 function asProcess(file: string): Open {
   return async (env) => {
-    const words = [...typescript, fileURLToPath(new URL(file, recipes))]
-    const running = startProgram(process.execPath, words, env, undefined, 60_000)
+    const args = [...typescript, fileURLToPath(new URL(file, recipes))]
+    const running = startProgram(process.execPath, args, env, undefined, 60_000)
     const [, port] = await running.says(/^listening on (\d+)$/m)
     return {
       ask: (path, init) => fetch(`http://localhost:${port}${path}`, init),
       async stop() {
         running.process.kill('SIGTERM')
         const { status, stderr } = await running.ended
-        if (status !== 0) throw new Error(`It ended with ${status}, and said:\n${stderr}`)
+        if (status !== 0) throw new Error(`The shop ended with ${status}. Its stderr is:\n${stderr}`)
       },
     }
   }

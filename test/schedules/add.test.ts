@@ -12,7 +12,7 @@ import { caught, sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gate, runsOf, stopped, unproven, untilMember, untilRuns } from './fixture.js'
 
-test('each tick runs on one of three instances, in time', async () => {
+test('each tick runs once and in time on one of three instances', async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 3)
   const ran: ScheduleRun[] = []
@@ -30,24 +30,27 @@ test('each tick runs on one of three instances, in time', async () => {
   expect(await unproven(url, 'every second', 1_000)).toEqual([])
 })
 
-test.each(['repeatable read', 'serializable'])('the same where transactions are %s by default', async (level) => {
-  const url = await databaseUrl()
-  await sql(url, `alter database "${new URL(url).pathname.slice(1)}" set default_transaction_isolation = '${level}'`)
-  await sql(url, 'create table effect (tick timestamptz not null)')
-  const fleet = await openFleet(url, 3)
-  for (const holdfast of fleet) {
-    add(holdfast, 'strict', { every: '1s', overlap: 'queue' }, async ({ tx, tick, log }) => {
-      await tx.query('insert into effect values ($1)', [tick])
-      log('written')
-    })
-  }
-  const done = await untilRuns(fleet[0]!, 'strict', ['done'], 3)
-  const effects = await sql<{ tick: Date }>(url, 'select tick from effect order by 1')
-  expect(effects.slice(0, 3).map(({ tick }) => tick)).toEqual(done.slice(0, 3).map(({ tick }) => tick))
-  expect(await unproven(url, 'strict', 1_000)).toEqual([])
-})
+test.each(['repeatable read', 'serializable'])(
+  'each tick runs once if transactions are %s by default',
+  async (level) => {
+    const url = await databaseUrl()
+    await sql(url, `alter database "${new URL(url).pathname.slice(1)}" set default_transaction_isolation = '${level}'`)
+    await sql(url, 'create table effect (tick timestamptz not null)')
+    const fleet = await openFleet(url, 3)
+    for (const holdfast of fleet) {
+      add(holdfast, 'strict', { every: '1s', overlap: 'queue' }, async ({ tx, tick, log }) => {
+        await tx.query('insert into effect values ($1)', [tick])
+        log('written')
+      })
+    }
+    const done = await untilRuns(fleet[0]!, 'strict', ['done'], 3)
+    const effects = await sql<{ tick: Date }>(url, 'select tick from effect order by 1')
+    expect(effects.slice(0, 3).map(({ tick }) => tick)).toEqual(done.slice(0, 3).map(({ tick }) => tick))
+    expect(await unproven(url, 'strict', 1_000)).toEqual([])
+  },
+)
 
-test('the same through postgres.js', async () => {
+test('a schedule runs, pauses and is overridden with postgres.js', async () => {
   const url = await databaseUrl()
   await sql(url, 'create table effect (tick timestamptz not null)')
   const client = postgres(url)
@@ -66,7 +69,7 @@ test('the same through postgres.js', async () => {
   expect(await holdfast.schedules.find('other driver')).toMatchObject({ override: { every: 3_600_000 } })
 })
 
-test('what a handler logged, and what it threw, is recorded; the next tick comes', async () => {
+test('the log and the error of a handler are recorded, and the next tick runs', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const failures: unknown[] = []
   holdfast.on('schedule.failed', ({ error, attempt }) => failures.push([(error as Error).message, attempt]))
@@ -88,24 +91,24 @@ test('what a handler logged, and what it threw, is recorded; the next tick comes
   expect(failures[0]).toEqual(['and no further', 1])
 })
 
-test('a run that takes longer than its timeout is told so, and has failed', async () => {
+test('a run that exceeds its timeout is aborted and fails', async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const told: unknown[] = []
+  const reasons: unknown[] = []
   add(holdfast, 'slow', { every: '1h', timeout: 50 }, async ({ signal }) => {
-    await stopped(signal).catch((reason) => told.push(reason))
+    await stopped(signal).catch((reason) => reasons.push(reason))
     return 'as if nothing had happened'
   })
   await untilMember(holdfast, 'slow')
   await holdfast.schedules.run('slow')
   const [run] = await untilRuns(holdfast, 'slow', ['failed'])
-  expect(told[0]).toBeInstanceOf(RunTimeoutError)
+  expect(reasons[0]).toBeInstanceOf(RunTimeoutError)
   expect(run!.error).toMatchObject({
     code: 'RUN_TIMEOUT',
     message: 'The run of schedule "slow" exceeded its timeout of 50ms',
   })
 })
 
-test('what a run writes by tx commits with its end, or not at all', async () => {
+test('the writes of a run with tx commit with its end, or not at all', async () => {
   const url = await databaseUrl()
   await sql(url, 'create table effect (tick timestamptz not null, what text not null)')
   const holdfast = await open({ url })
@@ -123,27 +126,27 @@ test('what a run writes by tx commits with its end, or not at all', async () => 
   expect(await sql(url, 'select * from effect')).toEqual([{ tick, what: 'done' }])
 })
 
-test('what was taken over meanwhile cannot commit', async () => {
+test('a run whose tick was taken over cannot commit its writes', async () => {
   const url = await databaseUrl()
   await sql(url, 'create table effect (attempt integer not null)')
   const holdfast = await open({ url })
   const written = gate()
-  const goOn = gate()
+  const finish = gate()
   const ended = gate()
   add(holdfast, 'late', { every: '1h' }, async ({ tx, attempt }) => {
     await tx.query('insert into effect values ($1)', [attempt])
     if (attempt === 1) {
       written.open()
-      await goOn.opened
+      await finish.opened
     } else ended.open()
   })
   await untilMember(holdfast, 'late')
   await holdfast.schedules.run('late')
   await written.opened
-  // As whoever finds its instance dead would do.
+  // An instance that finds the runner dead makes this update.
   await sql(url, "update holdfast.tick set state = 'waiting'")
   await ended.opened
-  goOn.open()
+  finish.open()
   await untilRuns(holdfast, 'late', ['done'])
   await stays(
     'only the second attempt has an effect',
@@ -152,22 +155,26 @@ test('what was taken over meanwhile cannot commit', async () => {
   )
 })
 
-test('nor be ended by its late attempt', async () => {
+test('a run that was taken over is not ended by its earlier attempt', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const gates = [gate(), gate()]
-  const begun: number[] = []
+  const started: number[] = []
   add(holdfast, 'late', { every: '1h' }, async ({ attempt }) => {
-    begun.push(attempt)
+    started.push(attempt)
     await gates[attempt - 1]!.opened
   })
   await untilMember(holdfast, 'late')
   await holdfast.schedules.run('late')
-  await until('it runs', () => begun.length === 1)
+  await until('the tick runs', () => started.length === 1)
   await sql(url, "update holdfast.tick set state = 'waiting'")
-  await until('it runs again', () => begun.length === 2)
+  await until('the tick runs again', () => started.length === 2)
   gates[0]!.open()
-  await stays('the second attempt runs', async () => (await runsOf(holdfast, 'late'))[0]!.state === 'running', 500)
+  await stays(
+    'the second attempt is running',
+    async () => (await runsOf(holdfast, 'late'))[0]!.state === 'running',
+    500,
+  )
   gates[1]!.open()
   await untilRuns(holdfast, 'late', ['done'])
 })
@@ -181,63 +188,65 @@ test('a schedule that enqueues a job enqueues one for each tick', async () => {
   }
   await untilRuns(fleet[0]!, 'nightly', ['done'], 3)
   await Promise.all(fleet.map(({ schedules }) => schedules.pause('nightly')))
-  await until('nothing runs', async () => (await runsOf(fleet[0]!, 'nightly')).every(({ state }) => state === 'done'))
+  await until('all runs have ended', async () =>
+    (await runsOf(fleet[0]!, 'nightly')).every(({ state }) => state === 'done'),
+  )
   const jobs = await sql<{ day: string }>(url, "select payload ->> 'day' as day from holdfast.job order by 1")
   const ticks = (await runsOf(fleet[0]!, 'nightly')).map(({ tick }) => tick.toISOString())
   expect(jobs.map(({ day }) => day)).toEqual(ticks)
 })
 
-test('a schedule that closes lets its run end, and takes no more', async () => {
+test('close of a schedule waits for its run, and no further tick runs', async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const begun = gate()
+  const started = gate()
   const end = gate()
   const schedule = add(holdfast, 'closing', { every: '1s' }, async () => {
-    begun.open()
+    started.open()
     await end.opened
   })
-  await begun.opened
+  await started.opened
   let isClosed = false
   const closing = schedule.close().then(() => {
     isClosed = true
   })
-  await stays('it waits for its run', () => !isClosed, 200)
+  await stays('close waits for the run', () => !isClosed, 200)
   end.open()
   await closing
   const runs = await runsOf(holdfast, 'closing')
   expect(runs.map(({ state }) => state)).toEqual(['done'])
-  await stays('no further tick is taken', async () => (await runsOf(holdfast, 'closing')).length === 1, 1_500)
+  await stays('no further tick runs', async () => (await runsOf(holdfast, 'closing')).length === 1, 1_500)
   expect((await holdfast.schedules.find('closing'))!.members).toEqual([])
-  // And may be added once more.
+  // The schedule can be added again.
   add(holdfast, 'closing', { every: '1s' })
   await untilRuns(holdfast, 'closing', ['done'], 2)
 })
 
-test('a run that does not end in time while its schedule closes runs again elsewhere', async () => {
+test('a run that does not end before the deadline of close runs again on another instance', async () => {
   const url = await databaseUrl()
   const [a, b] = (await openFleet(url, 2)) as [Awaited<ReturnType<typeof open>>, Awaited<ReturnType<typeof open>>]
-  const told: unknown[] = []
-  const begun = gate()
+  const reasons: unknown[] = []
+  const started = gate()
   const schedule = add(a, 'handed over', { every: '1h' }, async ({ signal }) => {
-    begun.open()
+    started.open()
     await stopped(signal).catch((reason) => {
-      told.push(reason)
+      reasons.push(reason)
       throw reason
     })
   })
   await untilMember(a, 'handed over')
   const tick = await a.schedules.run('handed over')
-  await begun.opened
+  await started.opened
   const attempts: number[] = []
   add(b, 'handed over', { every: '1h' }, ({ attempt }) => attempts.push(attempt))
   await untilMember(b, 'handed over')
   await schedule.close({ within: 50 })
-  expect(told[0]).toBeInstanceOf(RunDrainingError)
+  expect(reasons[0]).toBeInstanceOf(RunDrainingError)
   const [run] = await untilRuns(b, 'handed over', ['done'])
   expect(run).toMatchObject({ tick, attempt: 2, instance: b.id, error: undefined })
   expect(attempts).toEqual([2])
 })
 
-test('an instance that closes closes its schedules', async () => {
+test('close of an instance closes its schedules', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const other = await open({ url })
@@ -248,7 +257,7 @@ test('an instance that closes closes its schedules', async () => {
   expect((await caught(Error, () => add(holdfast, 'closed', { every: '1h' }))).message).toBe('This instance is closed')
 })
 
-test('mistakes are told at once', async () => {
+test('schedules.add throws a UsageError immediately for invalid arguments', async () => {
   const { schedules } = await open({ url: await databaseUrl() })
   const work = () => {}
   const report = defineJob('report', { run: (_: number) => {} })
@@ -280,7 +289,7 @@ test('mistakes are told at once', async () => {
   expect(await complaint(() => schedules.add('a', { every: '1s', was: 'a' }, work))).toBe(
     'Expected the option `was` to be different from the schedule\'s own name "a"',
   )
-  // @ts-expect-error: that is no input of this job
+  // @ts-expect-error: text is not an input of this job
   await schedules.add('typed', { every: '1h', job: report, input: () => 'text' }).close()
   const schedule = schedules.add('a', { every: '1h' }, work)
   expect(await complaint(() => schedules.add('a', { every: '1h' }, work))).toBe(
@@ -292,14 +301,14 @@ test('mistakes are told at once', async () => {
   await schedule.close()
 })
 
-test('an instance that has no schedule asks nothing', async () => {
+test('an instance without schedules is not registered in the database', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, anchor: 'none' })
   expect(await holdfast.schedules.list()).toEqual([])
   expect(await sql(url, 'select from holdfast.instance')).toEqual([])
 })
 
-test('what defineSchedule made can be added to each instance; what it cannot be is told when it is made', async () => {
+test('a result of defineSchedule can be added to several instances, and defineSchedule refuses invalid arguments', async () => {
   const fleet = await openFleet(await databaseUrl(), 2)
   const ran: string[] = []
   const definition = defineSchedule('defined', { every: '365d', missed: 'latest' }, ({ name }) => ran.push(name))

@@ -7,11 +7,11 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-test.each([-5, 26])('a clock that is wrong by %i hours changes nothing', async (hours) => {
+test.each([-5, 26])('a schedule ticks correctly if the clock of its process is wrong by %i hours', async (hours) => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 2)
   const [before] = await sql<{ now: Date }>(url, 'select now()')
-  // Of this whole process: its date alone, while its timers run on.
+  // Only the date of this process is wrong. Its timers are correct.
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + hours * 3_600_000 })
   const ran: number[] = []
   const lates: number[] = []

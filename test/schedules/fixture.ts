@@ -4,7 +4,7 @@ import { sql, until } from '../setup/facts.js'
 
 export { gate } from '../setup/facts.js'
 
-/** A schedule that is closed when the test has finished. */
+/** Adds a schedule, and closes it when the test has finished. */
 export function add(
   holdfast: Holdfast,
   name: string,
@@ -16,14 +16,14 @@ export function add(
   return schedule
 }
 
-/** Waits until the instance is known to have the schedule. */
+/** Waits until the database lists the instance as a member of the schedule. */
 export async function untilMember(holdfast: Holdfast, name: string): Promise<void> {
-  await until(`${holdfast.id} has ${name}`, async () =>
+  await until(`${holdfast.id} is a member of ${name}`, async () =>
     (await holdfast.schedules.find(name))?.members.some(({ instance }) => instance === holdfast.id),
   )
 }
 
-/** Until `name` has so many runs in one of the states. */
+/** Waits until `name` has at least `count` runs in one of the states. */
 export async function untilRuns(
   holdfast: Holdfast,
   name: string,
@@ -36,13 +36,13 @@ export async function untilRuns(
   })
 }
 
-/** Its runs, the oldest first. */
+/** Returns the runs of a schedule, the oldest first. */
 export async function runsOf(holdfast: Holdfast, name: string): Promise<PastRun[]> {
   const all = await holdfast.schedules.runs(name, { limit: 1_000 })
   return all.filter((one): one is PastRun => one.kind === 'run').reverse()
 }
 
-/** Its gaps, the oldest first. */
+/** Returns the gaps of a schedule, the oldest first. */
 export async function gapsOf(holdfast: Holdfast, name: string): Promise<PastGap[]> {
   const all = await holdfast.schedules.runs(name, { limit: 1_000 })
   return all.filter((one): one is PastGap => one.kind === 'gap').reverse()
@@ -50,18 +50,18 @@ export async function gapsOf(holdfast: Holdfast, name: string): Promise<PastGap[
 
 export const weekMs = 7 * 86_400_000
 
-/** The last tick of `every: '7d'`, by the clock of the database. So long ago that it is missed, unless the test is very unlucky. */
+/** Returns the last tick of `every: '7d'`, by the clock of the database. The tick is almost always long ago, so it counts as missed. */
 export async function lastWeek(url: string): Promise<Date> {
   const [row] = await sql<{ week: Date }>(url, "select date_bin('7 days', now(), 'epoch') as week")
   return row!.week
 }
 
-/** As if nobody had been there since: the first tick that is not settled is this one. */
+/** Makes `nextAt` the first unsettled tick, as if no instance had run since. */
 export async function setBack(url: string, name: string, nextAt: Date): Promise<void> {
   await sql(url, 'update holdfast.schedule set next_at = $2, settled_at = null where name = $1', [name, nextAt])
 }
 
-/** For handlers that do nothing but wait to be told to stop. */
+/** Waits for the abort of the signal and rejects with its reason. */
 export function stopped(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason)
@@ -69,7 +69,7 @@ export function stopped(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** Ticks of a rule that are settled, of its whole life, and are not in exactly one place. */
+/** Returns the settled ticks of a rule that are not in exactly one run or gap. */
 export async function unproven(url: string, name: string, everyMs: number): Promise<Date[]> {
   const rows = await sql<{ at: Date }>(
     url,

@@ -4,8 +4,8 @@ import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { add, gapsOf, lastWeek, runsOf, setBack, unproven, untilMember, untilRuns, weekMs } from './fixture.js'
 
-/** A schedule of every week of which nobody has taken the last six ticks, and an instance that comes back to it. */
-async function comeBack(
+/** Starts an instance with a weekly schedule whose last six ticks were missed because no instance was running. */
+async function restartAfterSixWeeks(
   options: ScheduleOptions,
 ): Promise<{ url: string; holdfast: Holdfast; last: Date; ran: Date[] }> {
   const url = await databaseUrl()
@@ -19,7 +19,7 @@ async function comeBack(
   await sql(url, 'update holdfast.schedule_rule set since = $1', [weeks(last, -6)])
   const holdfast = await open({ url })
   add(holdfast, 'weekly', { every: '7d', ...options }, ({ tick }) => ran.push(tick))
-  await until('what was missed is settled', async () => {
+  await until('the missed ticks are settled', async () => {
     const [row] = await sql<{ next_at: Date }>(url, 'select next_at from holdfast.schedule')
     return row!.next_at.getTime() > Date.now()
   })
@@ -28,16 +28,16 @@ async function comeBack(
 
 const weeks = (date: Date, count: number) => new Date(date.getTime() + count * weekMs)
 
-test('skip: what was missed while nobody was there is one gap, and says so', async () => {
-  const { url, holdfast, last, ran } = await comeBack({})
+test('missed "skip" records the ticks without a running instance as one gap', async () => {
+  const { url, holdfast, last, ran } = await restartAfterSixWeeks({})
   const gaps = await gapsOf(holdfast, 'weekly')
   expect(gaps).toEqual([{ kind: 'gap', first: weeks(last, -5), last, ticks: 6, reason: 'no instance' }])
   expect(ran).toEqual([])
   expect(await unproven(url, 'weekly', weekMs)).toEqual([])
 })
 
-test('latest: the last one runs, late', async () => {
-  const { url, holdfast, last, ran } = await comeBack({ missed: 'latest' })
+test('missed "latest" runs the last missed tick late', async () => {
+  const { url, holdfast, last, ran } = await restartAfterSixWeeks({ missed: 'latest' })
   await untilRuns(holdfast, 'weekly', ['done'])
   expect(ran).toEqual([last])
   expect(await gapsOf(holdfast, 'weekly')).toEqual([
@@ -46,8 +46,8 @@ test('latest: the last one runs, late', async () => {
   expect(await unproven(url, 'weekly', weekMs)).toEqual([])
 })
 
-test('all: up to so many run, one after the other, the oldest first; those before are a gap', async () => {
-  const { url, holdfast, last, ran } = await comeBack({ missed: { all: 4 } })
+test('missed "all" runs the last N missed ticks one after the other, the oldest first, and records older ticks as a gap', async () => {
+  const { url, holdfast, last, ran } = await restartAfterSixWeeks({ missed: { all: 4 } })
   await untilRuns(holdfast, 'weekly', ['done'], 4)
   expect(ran).toEqual([-3, -2, -1, 0].map((count) => weeks(last, count)))
   const runs = await runsOf(holdfast, 'weekly')
@@ -60,18 +60,18 @@ test('all: up to so many run, one after the other, the oldest first; those befor
   expect(await unproven(url, 'weekly', weekMs)).toEqual([])
 })
 
-test('what was missed while a member was there is told apart from before', async () => {
+test('ticks that were missed with a member have another gap than those without a member', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   add(holdfast, 'weekly', { every: '7d' })
   await untilMember(holdfast, 'weekly')
   const last = await lastWeek(url)
-  // It has been there for two and a half weeks, but cut off.
+  // The instance has been a member for two and a half weeks, but was disconnected.
   await sql(url, 'update holdfast.schedule_member set since = $1', [weeks(last, -2.5)])
   await sql(url, 'update holdfast.schedule_rule set since = $1', [weeks(last, -10)])
   await setBack(url, 'weekly', weeks(last, -9))
   await sql(url, "select pg_notify('holdfast', 'schedule-changed ' || key) from holdfast.schedule")
-  const gaps = await until('it is settled', async () => {
+  const gaps = await until('both gaps are recorded', async () => {
     const found = await gapsOf(holdfast, 'weekly')
     return found.length === 2 && found
   })
@@ -82,7 +82,7 @@ test('what was missed while a member was there is told apart from before', async
   expect(await unproven(url, 'weekly', weekMs)).toEqual([])
 })
 
-test('a day of seconds that nobody took is one gap', async () => {
+test('one day of missed ticks every second is one gap', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   add(holdfast, 'seconds', { every: '1s' })
@@ -105,7 +105,7 @@ test('a day of seconds that nobody took is one gap', async () => {
   expect(await unproven(url, 'seconds', 1_000)).toEqual([])
 })
 
-test('a moment that has passed runs late with latest, and never again', async () => {
+test('a schedule with `at` runs once and has no next tick', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const ran: Date[] = []

@@ -11,7 +11,7 @@ import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gapsOf, gate, runsOf, unproven, untilMember, untilRuns } from './fixture.js'
 
-test('a paused schedule does not tick, in anybody, and its ticks are one gap', async () => {
+test('a paused schedule does not tick on any instance, and its ticks are one gap', async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 2)
   const operator = await open({ url, namespace: fleet[0]!.namespace })
@@ -22,7 +22,7 @@ test('a paused schedule does not tick, in anybody, and its ticks are one gap', a
   expect(status).toMatchObject({ nextAt: undefined, rule: { every: 1_000 } })
   expect(Math.abs(status.pausedAt!.getTime() - Date.now())).toBeLessThan(5_000)
   const before = (await runsOf(operator, 'paused')).length
-  await stays('nothing runs', async () => (await runsOf(operator, 'paused')).length === before, 2_200)
+  await stays('no tick runs', async () => (await runsOf(operator, 'paused')).length === before, 2_200)
   await operator.schedules.resume('paused')
   await untilRuns(operator, 'paused', ['done'], before + 1)
   const gaps = await gapsOf(operator, 'paused')
@@ -31,7 +31,7 @@ test('a paused schedule does not tick, in anybody, and its ticks are one gap', a
   expect(await unproven(url, 'paused', 1_000)).toEqual([])
 })
 
-test('a pause outlives the fleet', async () => {
+test('a schedule remains paused after all instances have restarted', async () => {
   const url = await databaseUrl()
   const first = await open({ url })
   add(first, 'kept', { every: '1s' })
@@ -42,37 +42,37 @@ test('a pause outlives the fleet', async () => {
   const ran: Date[] = []
   add(second, 'kept', { every: '1s' }, ({ tick }) => ran.push(tick))
   await untilMember(second, 'kept')
-  await stays('nothing runs', () => ran.length === 0, 1_500)
+  await stays('no tick runs', () => ran.length === 0, 1_500)
 })
 
-test('an extra run is asked for beside the rule, also while paused, and leaves the ticks as they are', async () => {
+test('schedules.run starts an extra run, also while paused, and does not change the ticks of the rule', async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 2)
   const operator = await open({ url, namespace: fleet[0]!.namespace })
   const ran: ScheduleRun[] = []
   const end = gate()
   for (const holdfast of fleet) {
-    add(holdfast, 'asked', { every: '1h' }, async (run) => {
+    add(holdfast, 'extra', { every: '1h' }, async (run) => {
       ran.push(run)
       await end.opened
     })
   }
-  await untilMember(fleet[0]!, 'asked')
-  const { nextAt } = (await operator.schedules.find('asked'))!
-  await operator.schedules.pause('asked')
-  const tick = await operator.schedules.run('asked')
-  const [running] = await untilRuns(operator, 'asked', ['running'])
+  await untilMember(fleet[0]!, 'extra')
+  const { nextAt } = (await operator.schedules.find('extra'))!
+  await operator.schedules.pause('extra')
+  const tick = await operator.schedules.run('extra')
+  const [running] = await untilRuns(operator, 'extra', ['running'])
   expect(running).toMatchObject({ extra: true, tick })
-  // It does not overlap.
-  expect(await operator.schedules.run('asked')).toBeNull()
+  // Extra runs also do not overlap.
+  expect(await operator.schedules.run('extra')).toBeNull()
   end.open()
-  await untilRuns(operator, 'asked', ['done'])
-  await operator.schedules.resume('asked')
-  expect((await operator.schedules.find('asked'))!.nextAt).toEqual(nextAt)
+  await untilRuns(operator, 'extra', ['done'])
+  await operator.schedules.resume('extra')
+  expect((await operator.schedules.find('extra'))!.nextAt).toEqual(nextAt)
   expect(ran).toEqual([expect.objectContaining({ extra: true, tick, attempt: 1 })])
 })
 
-test('an operator overrides the rule, whatever is deployed, and takes it back', async () => {
+test('an override replaces the rule of the code until it is removed', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const operator = await open({ url })
@@ -85,7 +85,7 @@ test('an operator overrides the rule, whatever is deployed, and takes it back', 
     codeRule: { cron: '0 3 * * *', timezone: 'Europe/London' },
   })
   await untilRuns(operator, 'overridden', ['done'], 2)
-  // A new rule of the code waits behind it.
+  // A new rule of the code does not apply while the override exists.
   await holdfast.close()
   const next = await open({ url })
   add(next, 'overridden', { every: '2h' })
@@ -102,7 +102,7 @@ test('an operator overrides the rule, whatever is deployed, and takes it back', 
   expect(rules.map(({ rule }) => JSON.parse(rule).every)).toEqual([undefined, 1_000, 7_200_000])
 })
 
-test('what there is, by name', async () => {
+test('schedules.list returns the schedules of the namespace, ordered by name', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, namespace: 'here' })
   const elsewhere = await open({ url, namespace: 'there' })
@@ -125,25 +125,25 @@ test('what there is, by name', async () => {
   })
 })
 
-test('a schedule that is not there', async () => {
+test('a schedule that does not exist is not found, and changing it throws UnknownScheduleError', async () => {
   const { schedules } = await open({ url: await databaseUrl(), namespace: 'empty' })
-  expect(await schedules.find('nobody')).toBeNull()
-  expect(await schedules.runs('nobody')).toEqual([])
+  expect(await schedules.find('unknown')).toBeNull()
+  expect(await schedules.runs('unknown')).toEqual([])
   for (const work of [
-    () => schedules.pause('nobody'),
-    () => schedules.resume('nobody'),
-    () => schedules.run('nobody'),
-    () => schedules.override('nobody', null),
+    () => schedules.pause('unknown'),
+    () => schedules.resume('unknown'),
+    () => schedules.run('unknown'),
+    () => schedules.override('unknown', null),
   ]) {
     const error = await caught(UnknownScheduleError, work())
-    expect(error.message).toBe('There is no schedule "nobody" in the namespace "empty"')
-    expect(error).toMatchObject({ code: 'UNKNOWN_SCHEDULE', schedule: 'nobody' })
+    expect(error.message).toBe('There is no schedule "unknown" in the namespace "empty"')
+    expect(error).toMatchObject({ code: 'UNKNOWN_SCHEDULE', schedule: 'unknown' })
   }
-  const wrong = await caught(UsageError, schedules.override('nobody', { every: 10 }))
+  const wrong = await caught(UsageError, schedules.override('unknown', { every: 10 }))
   expect(wrong.message).toMatch(/^Expected every to be a duration of at least 1s/)
 })
 
-describe('right after add, before the schedule is in the database', () => {
+describe('a call right after add, before the schedule is in the database', () => {
   const calls: Record<string, (schedules: Schedules) => Promise<unknown>> = {
     run: async (schedules) => expect(await schedules.run('new')).toBeInstanceOf(Date),
     pause: (schedules) => schedules.pause('new'),
@@ -153,28 +153,31 @@ describe('right after add, before the schedule is in the database', () => {
     list: async (schedules) => expect((await schedules.list()).map(({ name }) => name)).toEqual(['new']),
   }
 
-  test.each(Object.entries(calls))('%s waits for it', async (_, call) => {
+  test.each(Object.entries(calls))('%s waits until the schedule is in the database', async (_, call) => {
     const holdfast = await open({ url: await databaseUrl() })
     add(holdfast, 'new', { cron: '0 3 1 1 *' })
     await call(holdfast.schedules)
   })
 
-  test('run of another name is still an UnknownScheduleError', async () => {
+  test('run of another name throws UnknownScheduleError', async () => {
     const holdfast = await open({ url: await databaseUrl() })
     add(holdfast, 'new', { cron: '0 3 1 1 *' })
     await caught(UnknownScheduleError, holdfast.schedules.run('other'))
   })
 
-  test.each(Object.entries(calls))('%s throws the error of the database when that refuses it', async (_, call) => {
-    const url = await databaseUrl()
-    const holdfast = await open({ url })
-    await sql(url, 'alter function holdfast.schedule_declare rename to schedule_gone')
-    add(holdfast, 'new', { cron: '0 3 1 1 *' })
-    const error = await caught(DatabaseError, within(5_000, 'The call', call(holdfast.schedules)))
-    expect(error.message).toContain('schedule_declare')
-  })
+  test.each(Object.entries(calls))(
+    '%s throws the error of the database if the database refuses the schedule',
+    async (_, call) => {
+      const url = await databaseUrl()
+      const holdfast = await open({ url })
+      await sql(url, 'alter function holdfast.schedule_declare rename to schedule_gone')
+      add(holdfast, 'new', { cron: '0 3 1 1 *' })
+      const error = await caught(DatabaseError, within(5_000, 'the call', call(holdfast.schedules)))
+      expect(error.message).toContain('schedule_declare')
+    },
+  )
 
-  test('a call is cut off by the closing of the instance', async () => {
+  test('a call rejects with ClosedError if the instance closes', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url })
     const blocker = await sqlSession(url)
@@ -182,7 +185,7 @@ describe('right after add, before the schedule is in the database', () => {
     add(holdfast, 'new', { cron: '0 3 1 1 *' })
     const running = caught(ClosedError, holdfast.schedules.run('new'))
     const closing = holdfast.close()
-    await within(5_000, 'The call', running)
+    await within(5_000, 'the call', running)
     await blocker.query('rollback')
     await closing
   })

@@ -6,17 +6,17 @@ import { add, gapsOf, gate, runsOf, stopped, unproven, untilRuns } from './fixtu
 
 const second = 1_000
 
-test('skip: ticks that come while a run is there are a gap, in one row', async () => {
+test('overlap "skip" records the ticks during a run as one gap', async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 2)
   const end = gate()
-  let atOnce = 0
-  let most = 0
+  let runningCount = 0
+  let maxRunning = 0
   for (const holdfast of fleet) {
     add(holdfast, 'skips', { every: '1s' }, async () => {
-      most = Math.max(most, ++atOnce)
+      maxRunning = Math.max(maxRunning, ++runningCount)
       await end.opened
-      atOnce--
+      runningCount--
     })
   }
   const gap = await until('three ticks are skipped', async () => {
@@ -30,24 +30,24 @@ test('skip: ticks that come while a run is there are a gap, in one row', async (
   expect(gap.first.getTime()).toBe(first!.tick.getTime() + 1_000)
   expect(gap.last.getTime()).toBe(gap.first.getTime() + (gap.ticks - 1) * 1_000)
   expect(second!.tick.getTime()).toBeGreaterThan(gap.last.getTime())
-  expect(most).toBe(1)
+  expect(maxRunning).toBe(1)
   expect(await unproven(url, 'skips', 1_000)).toEqual([])
 })
 
-test('queue: one waits and begins when the run has ended, further ones are a gap', async () => {
+test('overlap "queue" starts one waiting tick after the run, and records further ticks as a gap', async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 2)
   const end = gate()
-  let atOnce = 0
-  let most = 0
+  let runningCount = 0
+  let maxRunning = 0
   for (const holdfast of fleet) {
     add(holdfast, 'queues', { every: '1s', overlap: 'queue' }, async () => {
-      most = Math.max(most, ++atOnce)
+      maxRunning = Math.max(maxRunning, ++runningCount)
       await end.opened
-      atOnce--
+      runningCount--
     })
   }
-  await until('one waits, and two are skipped', async () => {
+  await until('one tick waits and two are skipped', async () => {
     const [waiting] = (await runsOf(fleet[0]!, 'queues')).filter(({ state }) => state === 'waiting')
     const [gap] = await gapsOf(fleet[0]!, 'queues')
     return waiting && gap && gap.ticks >= 2
@@ -58,22 +58,22 @@ test('queue: one waits and begins when the run has ended, further ones are a gap
   end.open()
   const done = await untilRuns(fleet[0]!, 'queues', ['done'], 2)
   expect(done[1]!.tick).toEqual(waiting!.tick)
-  // Not at the next look of somebody who has nothing to do.
+  // The end of the run starts the waiting tick, not the periodic check of an idle instance.
   expect(done[1]!.startedAt!.getTime() - done[0]!.endedAt!.getTime()).toBeLessThan(3_000)
-  expect(most).toBe(1)
+  expect(maxRunning).toBe(1)
   expect(await unproven(url, 'queues', second)).toEqual([])
 })
 
-test('allow: each tick runs, beside those before', async () => {
+test('overlap "allow" runs each tick, also during earlier runs', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const end = gate()
-  let atOnce = 0
+  let runningCount = 0
   add(holdfast, 'allows', { every: '1s', overlap: 'allow' }, async () => {
-    atOnce++
+    runningCount++
     await end.opened
   })
-  await until('three run at once', () => atOnce === 3)
+  await until('three ticks run at the same time', () => runningCount === 3)
   expect(await gapsOf(holdfast, 'allows')).toEqual([])
   end.open()
   await untilRuns(holdfast, 'allows', ['done'], 3)
@@ -81,20 +81,20 @@ test('allow: each tick runs, beside those before', async () => {
 })
 
 test.each(['required', 'none'] as const)(
-  'replace: the run is told, and the next begins when it has ended (anchor %s)',
+  'overlap "replace" aborts the run, and the next tick starts after its end (anchor: %s)',
   async (anchor) => {
     const url = await databaseUrl()
     const fleet = await openFleet(url, 2, { anchor })
     const reasons: unknown[] = []
-    let atOnce = 0
-    let most = 0
+    let runningCount = 0
+    let maxRunning = 0
     for (const holdfast of fleet) {
       add(holdfast, 'replaces', { every: '1s', overlap: 'replace' }, async ({ signal }) => {
-        most = Math.max(most, ++atOnce)
+        maxRunning = Math.max(maxRunning, ++runningCount)
         await stopped(signal).catch((reason) => reasons.push(reason))
-        // It takes its time to stop: another that began meanwhile would be counted beside it.
+        // The handler stops slowly, so that a second run that starts too early would be counted.
         await new Promise((resolve) => setTimeout(resolve, 100))
-        atOnce--
+        runningCount--
         throw signal.reason
       })
     }
@@ -104,25 +104,25 @@ test.each(['required', 'none'] as const)(
       message: 'A later tick is replacing this run of schedule "replaces"',
     })
     expect(reasons[0]).toBeInstanceOf(RunReplacedError)
-    expect(most).toBe(1)
+    expect(maxRunning).toBe(1)
     expect(await unproven(url, 'replaces', second)).toEqual([])
   },
 )
 
-test('replace: a tick that waits for a run which does not stop is a gap when a later one comes', async () => {
+test('overlap "replace" records a waiting tick as a gap when a later tick arrives, if the run does not stop', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const end = gate()
-  add(holdfast, 'deaf', { every: '1s', overlap: 'replace' }, () => end.opened)
+  add(holdfast, 'does not stop', { every: '1s', overlap: 'replace' }, () => end.opened)
   await until('two ticks have been replaced before they began', async () => {
-    const ticks = (await gapsOf(holdfast, 'deaf')).map(({ ticks }) => ticks)
+    const ticks = (await gapsOf(holdfast, 'does not stop')).map(({ ticks }) => ticks)
     return ticks.reduce((sum, one) => sum + one, 0) >= 2
   })
-  expect((await gapsOf(holdfast, 'deaf')).every(({ reason }) => reason === 'overlap')).toBe(true)
-  expect((await runsOf(holdfast, 'deaf')).map(({ state }) => state)).toEqual(['running', 'waiting'])
+  expect((await gapsOf(holdfast, 'does not stop')).every(({ reason }) => reason === 'overlap')).toBe(true)
+  expect((await runsOf(holdfast, 'does not stop')).map(({ state }) => state)).toEqual(['running', 'waiting'])
   end.open()
-  // It returned, so it is done, although it was told to stop.
-  const done = await untilRuns(holdfast, 'deaf', ['done'], 2)
+  // The handler returned, so the run is done, although its signal was aborted.
+  const done = await untilRuns(holdfast, 'does not stop', ['done'], 2)
   expect(done[0]!.error).toBeUndefined()
-  expect(await unproven(url, 'deaf', second)).toEqual([])
+  expect(await unproven(url, 'does not stop', second)).toEqual([])
 })

@@ -3,7 +3,7 @@ import { sql } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { add, untilMember } from './fixture.js'
 
-test('old ticks and gaps go, the last ones stay, and what runs stays', async () => {
+test('schedule_sweep deletes old ticks and gaps, and keeps the latest ones and those that run', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   for (const name of ['old', 'many', 'few']) add(holdfast, name, { every: '1h' })
@@ -30,13 +30,13 @@ test('old ticks and gaps go, the last ones stay, and what runs stays', async () 
     url,
     "update holdfast.tick set state = 'running', session = 0 where at = (select min(at) from holdfast.tick where schedule = (select key from holdfast.schedule where name = 'old'))",
   )
-  // A rule of each day, of which those are needed that named what stays.
+  // One rule per day. The sweep keeps the rules that are needed to explain the remaining ticks.
   await sql(
     url,
     `insert into holdfast.schedule_rule
      select key, now() - make_interval(days => n), rule from holdfast.schedule, generate_series(1, 400) as n`,
   )
-  // Thirty days, but no more than the last thousand, and always the last hundred.
+  // The sweep keeps 30 days, but at most the last 1,000 and always the last 100 rows.
   await sql(url, 'select holdfast.schedule_sweep(30, 1000, 100)')
   const count = async (table: 'tick' | 'gap' | 'schedule_rule') => {
     const rows = await sql<{ name: string; count: number }>(
@@ -47,7 +47,7 @@ test('old ticks and gaps go, the last ones stay, and what runs stays', async () 
   }
   expect(await count('tick')).toEqual({ old: 101, many: 1_001, few: 90 })
   expect(await count('gap')).toEqual({ old: 100, many: 1_001, few: 90 })
-  // From 32 days ago, 2 and 301, and that of the beginning of the test.
+  // These are the rules since 32, 2 and 301 days ago, and the rule from the start of the test.
   expect(await count('schedule_rule')).toEqual({ old: 33, many: 3, few: 302 })
   await sql(url, 'delete from holdfast.tick; delete from holdfast.gap; select holdfast.schedule_sweep(30, 1000, 100)')
   expect(await count('schedule_rule')).toEqual({ old: 1, many: 1, few: 1 })

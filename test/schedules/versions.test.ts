@@ -6,7 +6,7 @@ import { add, gapsOf, runsOf, unproven, untilMember, untilRuns } from './fixture
 
 const ruleOf = async (holdfast: Holdfast, name: string) => (await holdfast.schedules.find(name))!.rule.every
 
-test('a rule that was never there before wins at once, and an old instance runs by it', async () => {
+test('a new rule applies immediately, and an old instance also uses it', async () => {
   const url = await databaseUrl()
   const old = await open({ url })
   const ran: string[] = []
@@ -18,7 +18,7 @@ test('a rule that was never there before wins at once, and an old instance runs 
   expect(await ruleOf(old, 'deployed')).toBe(1_000)
 })
 
-test('a rule of before is ignored while somebody declares the present one, and adopted when nobody does', async () => {
+test('an earlier rule is ignored while an instance declares the current rule, and applies after that instance closes', async () => {
   const url = await databaseUrl()
   const first = await open({ url })
   add(first, 'rolled back', { every: '1h' })
@@ -27,32 +27,32 @@ test('a rule of before is ignored while somebody declares the present one, and a
   const second = await open({ url })
   add(second, 'rolled back', { every: '2h' })
   await untilMember(second, 'rolled back')
-  await until('the second version rules', async () => (await ruleOf(second, 'rolled back')) === 7_200_000)
+  await until('the rule of the second version applies', async () => (await ruleOf(second, 'rolled back')) === 7_200_000)
 
   const third = await open({ url })
   add(third, 'rolled back', { every: '1h' })
   await untilMember(third, 'rolled back')
   await stays(
-    'the present rule rules',
+    'the current rule applies',
     async () => (await ruleOf(third, 'rolled back')) === 7_200_000,
-    // Longer than from one look to the next.
+    // Longer than the interval between two checks of the rules.
     6_500,
   )
   await second.close()
-  await until('the rollback is adopted', async () => (await ruleOf(third, 'rolled back')) === 3_600_000)
+  await until('the earlier rule applies', async () => (await ruleOf(third, 'rolled back')) === 3_600_000)
   const rules = await sql<{ rule: string }>(url, 'select rule from holdfast.schedule_rule order by since')
   expect(rules.map(({ rule }) => JSON.parse(rule).every)).toEqual([3_600_000, 7_200_000, 3_600_000])
   const [row] = await sql<{ superseded_rules: string[] }>(url, 'select superseded_rules from holdfast.schedule')
   expect(row!.superseded_rules).toEqual(['{"every":7200000}'])
 })
 
-test('a change settles what is due by the rule of before', async () => {
+test('a change of the rule settles the due ticks with the previous rule', async () => {
   const url = await databaseUrl()
   const first = await open({ url })
   add(first, 'settled', { every: '1s' })
   await untilRuns(first, 'settled', ['done'])
   await first.close()
-  // Ticks go by that nobody takes.
+  // Ticks become due while no instance is running.
   const [row] = await sql<{ next_at: Date }>(url, 'select next_at from holdfast.schedule')
   await until('three ticks are due', async () => {
     const [{ due }] = (await sql<{ due: boolean }>(
@@ -63,7 +63,7 @@ test('a change settles what is due by the rule of before', async () => {
   })
   const second = await open({ url })
   add(second, 'settled', { every: '2s', missed: 'latest' })
-  await until('the second version rules', async () => (await ruleOf(second, 'settled')) === 2_000)
+  await until('the rule of the second version applies', async () => (await ruleOf(second, 'settled')) === 2_000)
   const [changed] = await sql<{ since: Date }>(url, 'select max(since) as since from holdfast.schedule_rule')
   const [gap] = await gapsOf(second, 'settled')
   expect(gap).toMatchObject({ first: row!.next_at })
@@ -81,7 +81,7 @@ test('a change settles what is due by the rule of before', async () => {
   expect(after.every(({ tick }) => tick.getTime() % 2_000 === 0)).toBe(true)
 })
 
-test('renamed: old instances and new ones share the ticks', async () => {
+test('a renamed schedule ticks once per tick on old and new instances', async () => {
   const url = await databaseUrl()
   const old = await open({ url })
   const young = await open({ url })
@@ -89,19 +89,23 @@ test('renamed: old instances and new ones share the ticks', async () => {
   add(old, 'before', { every: '1s' }, ({ tick, name }) => ran.push([name, tick.getTime()]))
   await untilRuns(old, 'before', ['done'])
   add(young, 'after', { every: '1s', was: 'before' }, ({ tick, name }) => ran.push([name, tick.getTime()]))
-  await until('both run', () => ran.filter(([name]) => name === 'after').length > 1 && ran.length > 3, 20_000)
+  await until(
+    'both instances have run ticks',
+    () => ran.filter(([name]) => name === 'after').length > 1 && ran.length > 3,
+    20_000,
+  )
   expect(new Set(ran.map(([, tick]) => tick)).size).toBe(ran.length)
-  const seen = (await runsOf(old, 'before')).map(({ tick }) => tick)
-  expect((await runsOf(young, 'after')).slice(0, seen.length).map(({ tick }) => tick)).toEqual(seen)
+  const runsBefore = (await runsOf(old, 'before')).map(({ tick }) => tick)
+  expect((await runsOf(young, 'after')).slice(0, runsBefore.length).map(({ tick }) => tick)).toEqual(runsBefore)
   expect((await young.schedules.list()).map(({ name }) => name)).toEqual(['after'])
   expect(await unproven(url, 'after', 1_000)).toEqual([])
-  // An old instance that starts once more finds its way, too.
+  // An old instance that starts later joins the renamed schedule.
   const late = await open({ url })
   add(late, 'before', { every: '1s' })
   await untilMember(late, 'after')
 })
 
-test('renamed before there was an old one: the former name leads to the new', async () => {
+test('an old instance that starts after the rename joins the renamed schedule', async () => {
   const url = await databaseUrl()
   const young = await open({ url })
   const old = await open({ url })
@@ -112,7 +116,7 @@ test('renamed before there was an old one: the former name leads to the new', as
   expect((await young.schedules.list()).map(({ name, members }) => [name, members.length])).toEqual([['after', 2]])
 })
 
-test('both names had ticks of their own: the former ticks no more', async () => {
+test('the old name stops ticking after a rename if both names had ticks', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const before = add(holdfast, 'before', { every: '1s' })
@@ -123,7 +127,7 @@ test('both names had ticks of their own: the former ticks no more', async () => 
   await after.close()
   const ran: string[] = []
   add(holdfast, 'after', { every: '1s', was: 'before' }, ({ name }) => ran.push(name))
-  await until('it has run', () => ran.length > 0)
+  await until('the new name has run', () => ran.length > 0)
   const rows = await sql(url, 'select name, next_at is null as is_over from holdfast.schedule order by name')
   expect(rows).toEqual([
     { name: 'after', is_over: false },
@@ -132,7 +136,7 @@ test('both names had ticks of their own: the former ticks no more', async () => 
   expect((await holdfast.schedules.find('before'))!.name).toBe('after')
 })
 
-test('options other than the rule are those of whoever declared last', async () => {
+test('the latest declaration determines all options except the rule', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const first = add(holdfast, 'options', { every: '1h' })
@@ -145,7 +149,7 @@ test('options other than the rule are those of whoever declared last', async () 
   ])
 })
 
-test('a rule of a newer version is left to those who can read it', async () => {
+test('an instance does not run a schedule with the rule of a newer version that it cannot read', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const ran: Date[] = []
@@ -163,7 +167,7 @@ test('a rule of a newer version is left to those who can read it', async () => {
   expect(ran.length).toBe(before)
 })
 
-test('a new rule cannot come after one that cannot be read, and everything else ticks on', async () => {
+test('an unreadable rule is not replaced by a new rule, and other schedules keep ticking', async () => {
   const url = await databaseUrl()
   const first = await open({ url })
   add(first, 'stuck', { every: '1h' })
@@ -179,7 +183,7 @@ test('a new rule cannot come after one that cannot be read, and everything else 
   expect(row!.rule).toBe('{"lunar":1}')
 })
 
-test('an instance whose rows were taken away says again what it has', async () => {
+test('an instance declares its schedules again after its rows were deleted', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   add(holdfast, 'forgotten', { every: '1s' })

@@ -1,5 +1,5 @@
-// Names and payloads that are meant to break something, through every door: each works exactly and comes back as it was, or is
-// refused by a typed error before anything is written.
+// Passes hostile names and payloads to every room. Each name and payload works and comes back unchanged, or a typed error refuses it before
+// anything is written.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast, HoldfastError, UsageError } from '../../src/index.js'
@@ -24,7 +24,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** What an injection would have changed. */
+/** Reads the state that an injection would change. */
 const catalog = () =>
   sql(
     url,
@@ -68,7 +68,7 @@ const names = [
   'release 42',
   'jobs',
 ].filter((name) => name !== '')
-const noNames: unknown[] = [
+const invalidNames: unknown[] = [
   '',
   'a\0b',
   'half \ud800',
@@ -94,8 +94,10 @@ async function member(namespace: string): Promise<Holdfast> {
   return open({ url, namespace })
 }
 
-test(`every name is taken as it is, in every room (HOLDFAST_SEED=${seed})`, { timeout: 120_000 }, async () => {
-  // A namespace is a name, too.
+test(`locks, leases, limits and once accept every name unchanged (HOLDFAST_SEED=${seed})`, {
+  timeout: 120_000,
+}, async () => {
+  // A namespace is also a name.
   holdfast = await member("'; drop table public.victim; --")
   const { namespace } = holdfast
   const client = await sqlSession(url)
@@ -129,25 +131,28 @@ test(`every name is taken as it is, in every room (HOLDFAST_SEED=${seed})`, { ti
   expect(keys.map(({ key }) => key).sort()).toEqual([...all].sort())
 })
 
-test('elections, shares, schedules, and all that jobs have names for', { timeout: 120_000 }, async () => {
+test('elections, shares, schedules and jobs accept every name unchanged', { timeout: 120_000 }, async () => {
   const holdfast = await member('__proto__')
   const some = all.filter((name) => name.length < 200)
   const leading = some.map((name) =>
-    holdfast.elections.campaign(name, ({ signal }) => until('it is over', () => signal.aborted)),
+    holdfast.elections.campaign(name, ({ signal }) => until('the campaign closes', () => signal.aborted)),
   )
   for (const name of some) {
-    await until('somebody leads', async () => (await holdfast.elections.leader(name))?.instance === holdfast.id)
+    await until('the instance leads', async () => (await holdfast.elections.leader(name))?.instance === holdfast.id)
   }
   await Promise.all(leading.map((campaign) => campaign.close()))
 
-  const seen: string[] = []
+  const resources: string[] = []
   for (const name of some.slice(0, 5)) {
-    await holdfast.shares.each(name, some, (resource) => void seen.push(resource), { round: name, concurrency: 50 })
+    await holdfast.shares.each(name, some, (resource) => void resources.push(resource), {
+      round: name,
+      concurrency: 50,
+    })
   }
-  expect(seen.sort()).toEqual(some.flatMap((name) => Array(5).fill(name)).sort())
+  expect(resources.sort()).toEqual(some.flatMap((name) => Array(5).fill(name)).sort())
 
   for (const name of some) holdfast.schedules.add(name, { every: '1d' }, () => {})
-  await until('all are known', async () => (await holdfast.schedules.list()).length === some.length)
+  await until('all schedules are in the database', async () => (await holdfast.schedules.list()).length === some.length)
   expect((await holdfast.schedules.list()).map(({ name }) => name).sort()).toEqual([...some].sort())
 
   const jobs = some.map((name) => defineJob(name, { queue: name, lanes: { max: 1 }, run: (input: unknown) => input }))
@@ -165,10 +170,10 @@ test('elections, shares, schedules, and all that jobs have names for', { timeout
   }
 })
 
-test('what is no name is refused, and nothing is written', async () => {
+test('an invalid name is refused in every room, and nothing is written', async () => {
   const holdfast = await member('no names')
   const echo = defineJob('echo', { run: () => {} })
-  // So that the queue is known.
+  // This creates the queue.
   await holdfast.jobs.enqueue(echo, null)
   const rows = () =>
     sql(
@@ -178,9 +183,9 @@ test('what is no name is refused, and nothing is written', async () => {
          (select count(*) from holdfast.waiting) as waiting, (select count(*) from holdfast.lease) as leases`,
     )
   const before = await rows()
-  for (const given of noNames) {
+  for (const given of invalidNames) {
     const name = given as string
-    const doors: Record<string, () => unknown> = {
+    const calls: Record<string, () => unknown> = {
       lock: () => holdfast.locks.acquire(name),
       locks: () => holdfast.locks.acquire(['fine', name]),
       'lock in a transaction': async () => holdfast.locks.inTransaction(await sqlSession(url), name),
@@ -203,15 +208,15 @@ test('what is no name is refused, and nothing is written', async () => {
       unique: () => typeof given === 'string' && holdfast.jobs.enqueue(echo, null, { delay: '1h', unique: name }),
       namespace: () => given !== undefined && open({ url, namespace: name }),
     }
-    for (const [door, through] of Object.entries(doors)) {
+    for (const [room, call] of Object.entries(calls)) {
       const error = await Promise.resolve()
-        .then(through)
+        .then(call)
         .then(
-          (passed) => (passed === false ? new UsageError('not tried') : 'it was let in'),
+          (result) => (result === false ? new UsageError('not tried') : 'accepted'),
           (failed: unknown) => failed,
         )
-      expect([door, String(given?.toString()), error]).toEqual([
-        door,
+      expect([room, String(given?.toString()), error]).toEqual([
+        room,
         String(given?.toString()),
         expect.any(UsageError),
       ])
@@ -220,7 +225,7 @@ test('what is no name is refused, and nothing is written', async () => {
   expect(await rows()).toEqual(before)
 })
 
-/** A value, nested so deep. */
+/** Returns a value with `depth` levels of nesting. */
 function nested(depth: number): unknown {
   let value: unknown = 'deep'
   for (let at = 0; at < depth; at++) value = at % 2 ? [value] : { value }
@@ -232,27 +237,27 @@ const payloads: [string, unknown][] = [
   ['zero bytes and halves', { 'a\u0000': '\u0000', 'b\ud800': '\udc00' }],
   ['a prototype', JSON.parse('{"__proto__": {"admin": true}, "constructor": {"prototype": {"admin": true}}}')],
   ['numbers', [Number.MAX_SAFE_INTEGER, Number.MAX_VALUE, Number.MIN_VALUE, 1e-300, -1e300, 0.1 + 0.2]],
-  ['nothing', null],
+  ['null', null],
   ['a text', 'NULL'],
   ['an empty key', { '': { '': [] } }],
   ['many keys', Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`k${n}`, n]))],
-  ['400 deep', nested(400)],
+  ['400 levels', nested(400)],
   ['all of ASCII', String.fromCharCode(...Array.from({ length: 128 }, (_, n) => n))],
   ['composite and array literals', ['{1,2}', '(1,"2")', '\\x00', '$1', '%', 'a\\b']],
 ]
-const noPayloads: [string, unknown][] = [
+const invalidPayloads: [string, unknown][] = [
   ['NaN', { n: Number.NaN }],
   ['infinity', [Number.POSITIVE_INFINITY]],
   ['bigint', { n: 1n }],
   ['a function', { f: () => {} }],
   ['a symbol', { s: Symbol('s') }],
-  ['100000 deep', nested(100_000)],
+  ['100000 levels', nested(100_000)],
   [
-    'a circle',
+    'a cycle',
     (() => {
-      const circle: unknown[] = []
-      circle.push(circle)
-      return circle
+      const cycle: unknown[] = []
+      cycle.push(cycle)
+      return cycle
     })(),
   ],
   [
@@ -266,7 +271,9 @@ const noPayloads: [string, unknown][] = [
 ]
 
 describe('payloads', () => {
-  test('come back as they were: inputs and results of jobs, answers of deliveries', { timeout: 60_000 }, async () => {
+  test('payloads come back unchanged as inputs and results of jobs and as results of once', {
+    timeout: 60_000,
+  }, async () => {
     const holdfast = await member('payloads')
     const echo = defineJob('echo', { run: (input: unknown) => input })
     work(holdfast, [echo])
@@ -280,10 +287,10 @@ describe('payloads', () => {
     expect(({} as { admin?: boolean }).admin).toBeUndefined()
   })
 
-  test('that JSON cannot carry are refused, and nothing is written', async () => {
+  test('payloads that JSON cannot represent are refused, and nothing is written', async () => {
     const holdfast = await member('no payloads')
     const echo = defineJob('echo', { run: (input: unknown) => input })
-    for (const [what, payload] of noPayloads) {
+    for (const [what, payload] of invalidPayloads) {
       await expect(holdfast.jobs.enqueue(echo, payload), what).rejects.toBeInstanceOf(UsageError)
       await expect(holdfast.jobs.enqueueMany(echo, ['fine', payload]), what).rejects.toBeInstanceOf(UsageError)
     }
@@ -295,7 +302,9 @@ describe('payloads', () => {
   })
 })
 
-test('whatever a handler throws is written down, and the job ends', { timeout: 60_000 }, async () => {
+test('a job whose handler throws an unusual value is buried, and its failure has a message', {
+  timeout: 60_000,
+}, async () => {
   const holdfast = await member('thrown')
   const thrown: unknown[] = [
     undefined,
@@ -318,12 +327,14 @@ test('whatever a handler throws is written down, and the job ends', { timeout: 6
   work(holdfast, [thrower])
   for (const at of thrown.keys()) {
     const { id } = await holdfast.jobs.enqueue(thrower, at)
-    await until(`number ${at} is buried`, async () => (await holdfast.jobs.find(id))?.state === 'buried')
+    await until(`job ${at} is buried`, async () => (await holdfast.jobs.find(id))?.state === 'buried')
     expect((await holdfast.jobs.find(id))?.failures[0]?.message).toEqual(expect.any(String))
   }
 })
 
-test('the words of the command line', { timeout: 120_000 }, async () => {
+test('the command line handles hostile arguments without an internal error or terminal escapes', {
+  timeout: 120_000,
+}, async () => {
   const env = { DATABASE_URL: url, HOLDFAST_YES: '1', HOLDFAST_NAMESPACE: "a'; drop table public.victim; --" }
   const hostile = [
     "'; drop table public.victim; --",
@@ -357,14 +368,14 @@ test('the words of the command line', { timeout: 120_000 }, async () => {
       expect([line, `${stdout}${stderr}`]).toEqual([line, expect.not.stringContaining('\u001b]')])
     }
   }
-  // A timer that is set for longer than it can be ends at once.
+  // A timer of Node fires immediately if its duration is too long.
   for (const line of ['top --interval 30d', 'lock run x --kill-after 30d -- true', 'work jobs.js --drain 30d']) {
     const { status, stderr } = await run(line.split(' '), env)
     expect([line, status, stderr]).toEqual([line, expect.toBeOneOf([2, 125]), expect.stringContaining('at most 24d')])
   }
 })
 
-test(`notifications that anybody may send are hints: none of them breaks an instance (HOLDFAST_SEED=${seed})`, async () => {
+test(`an instance survives hostile notifications, which any role may send (HOLDFAST_SEED=${seed})`, async () => {
   const holdfast = await member('hints')
   const lock = await holdfast.locks.acquire('held')
   const lease = await holdfast.leases.acquire('leased')
@@ -420,9 +431,9 @@ test(`notifications that anybody may send are hints: none of them breaks an inst
     }
     await client.query('select pg_notify($1, $2)', ['holdfast', word])
   }
-  // Its anchor has heard all of them when it hears one that was sent after them.
+  // PostgreSQL delivers notifications in order, so the instance has received all of them when it receives this one.
   await client.query('select pg_notify($1, $2)', ['holdfast', `lock-release-requested ${key(lock)}`])
-  await until('it is asked to let go', () => lock.signal.aborted)
+  await until('the holder receives the release request', () => lock.signal.aborted)
   expect([lock.held, lease.held, permit.held, holdfast.draining.aborted]).toEqual([true, true, true, false])
   expect(lease.signal.aborted).toBe(false)
   await permit.release()

@@ -1,4 +1,4 @@
-// A name that was built from a missing value is refused by every room that takes names, and by the command line and SQL.
+// Every room that takes names, the command line and SQL refuse a name that was built from a missing value.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { findMissingValue } from '../../src/base/index.js'
 import { idempotent, webhooks } from '../../src/http/index.js'
@@ -21,7 +21,7 @@ afterAll(async () => {
 
 const job = defineJob('named', { run: () => {} })
 const nothing = () => {}
-/** As a program makes it whose value is missing. */
+/** A name as a program builds it from a missing value. */
 const id = undefined as unknown as string
 const bad = `user:${id}`
 
@@ -91,7 +91,7 @@ test.each([Number.NaN, {}, Promise.resolve(1), new Date('soon')])(
   },
 )
 
-test('pairs and numbers of key spaces refuse what is no number', async () => {
+test('locks.pair and the numbers of key spaces refuse values that are not numbers', async () => {
   await caught(UsageError, async () => holdfast.locks.tryAcquire(holdfast.locks.pair(1, Number.NaN)))
   const space = await holdfast.locks.space('numbers')
   await caught(UsageError, async () => holdfast.locks.tryAcquire(space.at(id as never)))
@@ -116,8 +116,8 @@ describe('the command line', () => {
     [['job', 'add', bad, 'kind']],
     [['job', 'add', 'queue', bad]],
     [['job', 'ls', '--queue', bad]],
-  ])('holdfast %j refuses a name with a part that is undefined', async (words) => {
-    const { status, stderr } = await run(words, { DATABASE_URL: database.url })
+  ])('holdfast %j refuses a name with a part that is undefined', async (args) => {
+    const { status, stderr } = await run(args, { DATABASE_URL: database.url })
     expect(stderr).toContain('the part "undefined" shows that')
     expect(status).not.toBe(0)
   })
@@ -134,7 +134,7 @@ describe('holdfast.enqueue in SQL', () => {
     ])
 
   test.each(['queue', 'kind', 'unique_key', 'lane', 'namespace'])(
-    'refuses %s with a part that is undefined',
+    'holdfast.enqueue refuses %s with a part that is undefined',
     async (what) => {
       const error = await caught(Error, enqueue({ [what]: bad }))
       expect(error.message).toMatch(
@@ -161,7 +161,7 @@ describe('holdfast.enqueue in SQL', () => {
     'user:null',
     'a\\undefined',
     '"NaN"',
-  ])('and the library agree about %j', async (kind) => {
+  ])('holdfast.enqueue and the library agree about %j', async (kind) => {
     const isRefused = await enqueue({ kind }).then(
       () => false,
       () => true,

@@ -1,4 +1,4 @@
-// Roles with the rights that they need, and no others: what `holdfast migrate --application … --observer … --operator …` gives.
+// Checks that `holdfast migrate --application … --observer … --operator …` grants each role the privileges that it needs, and no others.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { views } from '../../src/dashboard/views/index.js'
 import { defineJob, Holdfast } from '../../src/index.js'
@@ -13,8 +13,8 @@ import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances
 import { waysOf } from '../setup/variants.js'
 import { tour } from './tour.js'
 
-/** A database in which an owner that is nobody special has migrated, for three roles that own nothing. */
-async function stage() {
+/** Creates a database with an unprivileged owner, who migrates, and three roles that own nothing. */
+async function createRoles() {
   const admin = await emptyDatabaseUrl()
   const [owner, application, observer, operator] = [
     await roleUrl(admin),
@@ -24,10 +24,10 @@ async function stage() {
   ]
   await sql(admin, `grant create on database ${new URL(admin).pathname.slice(1)} to ${owner.role}`)
   const roles = ['--application', application.role, '--observer', observer.role, '--operator', operator.role]
-  const migrate = async (...words: string[]) => {
-    const ended = await run(['migrate', ...roles, ...words], { DATABASE_URL: owner.url })
-    expect(ended.status, ended.stderr).toBe(0)
-    return ended
+  const migrate = async (...args: string[]) => {
+    const result = await run(['migrate', ...roles, ...args], { DATABASE_URL: owner.url })
+    expect(result.status, result.stderr).toBe(0)
+    return result
   }
   return { admin, owner, application, observer, operator, migrate }
 }
@@ -45,8 +45,8 @@ const acl = (url: string) =>
 const denied = { code: '42501' }
 
 describe('migrate', () => {
-  test('shows the SQL first, runs it, and may be run again', async () => {
-    const { admin, owner, application, migrate } = await stage()
+  test('migrate shows its SQL, runs it, and can run again', async () => {
+    const { admin, owner, application, migrate } = await createRoles()
     const script = (await migrate('--show-sql')).stdout
     expect(script).toContain(`grant usage on schema "holdfast" to "${application.role}";`)
     const dry = fits('migrate', JSON.parse((await migrate('--dry-run', '--json')).stdout)) as { grants: string[] }
@@ -58,30 +58,30 @@ describe('migrate', () => {
     const granted = await acl(admin)
     await migrate()
     expect(await acl(admin)).toEqual(granted)
-    // What is printed does the same by other means.
+    // The printed SQL grants the same privileges.
     await sql(admin, 'drop schema holdfast cascade')
     await sql(owner.url, script)
     expect(await acl(admin)).toEqual(granted)
   })
 
-  test('refuses roles that are not there, and everybody', async () => {
+  test('migrate refuses roles that do not exist, and PUBLIC', async () => {
     const url = await databaseUrl()
-    for (const words of [
-      ['--observer', 'nobody-here'],
+    for (const args of [
+      ['--observer', 'no-such-role'],
       ['--application', 'public'],
       ['--operator', 'PUBLIC'],
       ['--observer', 'postgres', '--operator', 'postgres'],
     ]) {
-      const { status, stderr } = await run(['migrate', ...words, '--show-sql'], { DATABASE_URL: url })
-      expect([words, status, stderr]).toEqual([
-        words,
+      const { status, stderr } = await run(['migrate', ...args, '--show-sql'], { DATABASE_URL: url })
+      expect([args, status, stderr]).toEqual([
+        args,
         2,
         expect.stringMatching(/to be an existing role|specified only once/),
       ])
     }
   })
 
-  test('a role and a schema with any name, given what others made of it', async () => {
+  test('migrate quotes the names of roles and schemas', async () => {
     const url = await databaseUrl()
     const [role, schema] = ['it\'s "me"; drop schema holdfast; --', 'a "schema"; --']
     await sql(url, `create role ${'"it\'s ""me""; drop schema holdfast; --"'}`)
@@ -102,9 +102,9 @@ describe('migrate', () => {
   })
 })
 
-describe.each(waysOf(anchorModes))('an application that owns nothing: $name', ({ anchor }) => {
-  test('goes through every room', { timeout: 90_000 }, async () => {
-    const { application, migrate } = await stage()
+describe.each(waysOf(anchorModes))('an application role that owns nothing: $name', ({ anchor }) => {
+  test('the role can use every room', { timeout: 90_000 }, async () => {
+    const { application, migrate } = await createRoles()
     await migrate()
     await tour(application.url, { anchor, namespace: 'tour' })
     const { findings } = await examineDatabase(application.url)
@@ -112,8 +112,8 @@ describe.each(waysOf(anchorModes))('an application that owns nothing: $name', ({
   })
 })
 
-test('an application can neither write the audit nor pretend a migration, make anything nor take anything away', async () => {
-  const { application, owner, migrate } = await stage()
+test('an application role can write neither the audit nor the migrations, and can create, change or drop nothing', async () => {
+  const { application, owner, migrate } = await createRoles()
   await migrate()
   const refused = [
     "insert into holdfast.audit (visitor, act, subject, params, consequence) values ('ada', '', '', '{}', '')",
@@ -137,11 +137,11 @@ test('an application can neither write the audit nor pretend a migration, make a
   for (const statement of refused) {
     await expect(sql(application.url, statement), statement).rejects.toMatchObject(denied)
   }
-  // A grant of what one may not hand on is only a warning.
+  // PostgreSQL only warns if a role grants a privilege that it may not grant.
   await sql(application.url, 'grant select on holdfast.job to public')
   const [given] = await sql(owner.url, "select relacl::text as acl from pg_class where oid = 'holdfast.job'::regclass")
   expect(given!.acl).not.toMatch(/[{,]=/)
-  // What the owner makes later is theirs to use: the tables of the days, and those of later migrations.
+  // The application may use tables that the owner creates later: daily partitions, and tables of later migrations.
   await sql(owner.url, 'create table holdfast.later (a integer); create sequence holdfast.counter')
   await sql(
     application.url,
@@ -149,7 +149,7 @@ test('an application can neither write the audit nor pretend a migration, make a
   )
 })
 
-describe('an observer', () => {
+describe('an observer role', () => {
   const reads = [
     'lock ls',
     'lock show held',
@@ -184,8 +184,8 @@ describe('an observer', () => {
     'schedule override books --every 5m',
   ]
 
-  test('sees all that there is, and changes nothing', { timeout: 90_000 }, async () => {
-    const { application, observer, operator, admin, migrate } = await stage()
+  test('an observer can read everything and change nothing', { timeout: 90_000 }, async () => {
+    const { application, observer, operator, admin, migrate } = await createRoles()
     await migrate()
     const holdfast = await open({ url: application.url })
     const echo = defineJob('echo', { run: () => {} })
@@ -220,17 +220,17 @@ describe('an observer', () => {
       answer: { error: { code: 'PERMISSION_DENIED' } },
     })
     expect(lock.signal.aborted).toBe(false)
-    // The application is no operator: what cannot be written down is not done.
-    const theirs = await serve(board({ url: application.url }))
-    expect((await act(theirs, 'release-name', { params: { key: lock.keys[0] } })).status).toBe(500)
-    const ours = await serve(board({ url: operator.url }))
-    expect(await act(ours, 'release-name', { params: { key: lock.keys[0] } })).toMatchObject({ status: 200 })
-    await until('the holder hears of it', () => lock.signal.aborted)
+    // The application role cannot write the audit, so the action fails.
+    const applicationBoard = await serve(board({ url: application.url }))
+    expect((await act(applicationBoard, 'release-name', { params: { key: lock.keys[0] } })).status).toBe(500)
+    const operatorBoard = await serve(board({ url: operator.url }))
+    expect(await act(operatorBoard, 'release-name', { params: { key: lock.keys[0] } })).toMatchObject({ status: 200 })
+    await until('the holder receives the request', () => lock.signal.aborted)
     expect(await sql(operator.url, 'select act from holdfast.audit')).toEqual([{ act: 'release-name' }])
   })
 
-  test('has no way to write in any table, sequence or function', async () => {
-    const { observer, owner, migrate } = await stage()
+  test('an observer has no privilege to write to any table or sequence, or to run functions as the owner', async () => {
+    const { observer, owner, migrate } = await createRoles()
     await migrate()
     await sql(owner.url, 'create table holdfast.later (a integer)')
     const written = await sql(
@@ -263,18 +263,18 @@ describe('an observer', () => {
     const [finding] = await found(observer.url, 'missing-rights')
     expect(finding).toMatchObject({ severity: 'note', text: `The role ${observer.role} is read-only` })
     await expect(Holdfast.open({ url: observer.url })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
-    // What the doctor prints makes an application of it.
+    // The fix that the doctor prints grants the privileges of an application.
     await applyFix(owner.url, finding!)
     await open({ url: observer.url })
   })
 })
 
-test('the doctor says which right of an application is missing', async () => {
-  const { application, owner, migrate } = await stage()
+test('the doctor names the missing privileges of an application role', async () => {
+  const { application, owner, migrate } = await createRoles()
   await migrate()
-  const looks = async () =>
+  const findMissing = async () =>
     (await examineDatabase(application.url)).findings.filter(({ id }) => id === 'missing-rights')
-  expect(await looks()).toEqual([])
+  expect(await findMissing()).toEqual([])
   await sql(
     owner.url,
     `revoke delete on holdfast.delivery from ${application.role};
@@ -282,16 +282,16 @@ test('the doctor says which right of an application is missing', async () => {
      revoke update on sequence holdfast.fence from ${application.role};
      revoke execute on function holdfast.job_roll_partitions(integer) from ${application.role}`,
   )
-  const [finding] = await looks()
+  const [finding] = await findMissing()
   expect(finding!.text).toBe(
     `The role ${application.role} lacks rights on function job_roll_partitions, sequence fence, table delivery and view job_live`,
   )
   expect(finding!.fix.sql).toEqual(grantsFor({ role: application.role, as: 'application' }, 'holdfast', owner.role))
   await applyFix(owner.url, finding!)
-  expect(await looks()).toEqual([])
+  expect(await findMissing()).toEqual([])
 })
 
-/** What there is, of all that does not change by merely being there. */
+/** Returns the rows of all tables that do not change without a call. */
 async function rows(url: string) {
   const tables = [
     'delivery',

@@ -1,5 +1,5 @@
-// Somebody may create functions and operators in a schema that a session searches. None of them may be called by Holdfast instead of
-// what is meant: not even one that fits the types of a call better than that of pg_catalog, which PostgreSQL prefers wherever it is.
+// An attacker may create functions and operators in a schema that a session searches. Holdfast must never call them. This includes functions
+// that match the argument types of a call better than those of pg_catalog, which PostgreSQL prefers independently of the search path.
 import { readdirSync } from 'node:fs'
 import { sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -32,7 +32,7 @@ const statements: [string, Statement][] = files.flatMap((file) =>
   ),
 )
 
-test('every function of the schema looks up what it names in pg_catalog alone', async () => {
+test('every function of the schema searches only pg_catalog', async () => {
   const functions = await sql<{ name: string; path: string | null }>(
     url,
     `select
@@ -42,10 +42,10 @@ test('every function of the schema looks up what it names in pg_catalog alone', 
      where pronamespace = 'holdfast'::regnamespace`,
   )
   expect(functions.length).toBeGreaterThan(80)
-  const loose = functions.filter(({ path }) => path !== 'pg_catalog, pg_temp').map(({ name }) => name)
-  // Hot, or inlined, which a setting would prevent. The first name nothing without its schema; the others are only called from
-  // functions that look in pg_catalog alone.
-  const nameNothing = [
+  const withoutPath = functions.filter(({ path }) => path !== 'pg_catalog, pg_temp').map(({ name }) => name)
+  // PostgreSQL must inline these functions or call them often, which a setting would prevent or slow down. The functions of the first list
+  // qualify every name. Only functions that search pg_catalog call the functions of the second list.
+  const fullyQualified = [
     'session_class',
     'lock_class',
     'is_leased',
@@ -55,12 +55,12 @@ test('every function of the schema looks up what it names in pg_catalog alone', 
     'notification_channel',
   ]
   const calledWithin = ['flush_leases', 'grace_is_over', 'lane_is_empty', 'lane_room', 'job_resolve_links']
-  expect(loose.sort()).toEqual([...nameNothing, ...calledWithin].sort())
+  expect(withoutPath.sort()).toEqual([...fullyQualified, ...calledWithin].sort())
   const called = statements.flatMap(([, { text }]) => calledWithin.filter((name) => text.includes(`.${name}(`)))
   expect(called).toEqual([])
 })
 
-test('only one runs with the rights of the owner, and not for everybody', async () => {
+test('only one function runs with the privileges of the owner, and not every role may call it', async () => {
   const definers = await sql(
     url,
     `select proname, has_function_privilege('public', oid, 'execute') as everybody
@@ -71,7 +71,7 @@ test('only one runs with the rights of the owner, and not for everybody', async 
 
 const trapped = 'hijacked'
 
-/** Functions and operators of pg_catalog, those that can be copied, under the same names and types: each a trap. */
+/** Copies the functions and operators of pg_catalog with the same names and types, if possible. Each copy throws. */
 const exactCopies = `
 do $$
 declare
@@ -110,7 +110,7 @@ begin
   end loop;
 end $$`
 
-test('functions that anybody may call are safe where an attacker stands before pg_catalog, and with temporary tables', async () => {
+test('public functions are safe if a hostile schema and temporary tables precede pg_catalog', async () => {
   const client = await sqlSession(url)
   await client.query('create schema hostile')
   await client.query(exactCopies)
@@ -119,7 +119,7 @@ test('functions that anybody may call are safe where an attacker stands before p
      create temporary table pg_namespace (oid oid, nspname name);
      set search_path = hostile, pg_temp, pg_catalog, public`,
   )
-  // The traps are set: plain SQL falls into them.
+  // Plain SQL calls the hostile functions.
   await expect(client.query('select length($1::text)', ['x'])).rejects.toThrow(trapped)
   await expect(client.query('select $1::integer # $2::integer', [1, 2])).rejects.toThrow(trapped)
   const calls: [string, unknown[]][] = [
@@ -131,7 +131,7 @@ test('functions that anybody may call are safe where an attacker stands before p
     ['is_present($1)', [1]],
     ['is_leased($1)', [1]],
     ['leased_keys($1)', [[1, 2]]],
-    ['acquire_leases($1, $2, $3, $4, $5)', [[1], ['token'], [1000], [0], 'somebody']],
+    ['acquire_leases($1, $2, $3, $4, $5)', [[1], ['token'], [1000], [0], 'holder']],
     ['release_leases($1, $2, $3, $4)', [[1], ['token'], [null], 'holdfast']],
     ['lock_class($1)', ['queue']],
     ['notification_channel()', []],
@@ -151,14 +151,17 @@ test('functions that anybody may call are safe where an attacker stands before p
   }
 })
 
-test('sessions of Holdfast, its readers and its migrations call nothing of a schema that stands before pg_catalog', async () => {
+test('sessions, readers and migrations of Holdfast call no function of a schema that precedes pg_catalog', async () => {
   const url = await emptyDatabaseUrl()
-  // A call leaves a trace even where its error is swallowed.
-  const traced = exactCopies.replace("'begin raise", "'begin perform pg_catalog.nextval(''hostile.called''); raise")
-  expect(traced).not.toBe(exactCopies)
+  // The sequence records a call even if its error is caught.
+  const recordingCopies = exactCopies.replace(
+    "'begin raise",
+    "'begin perform pg_catalog.nextval(''hostile.called''); raise",
+  )
+  expect(recordingCopies).not.toBe(exactCopies)
   await sql(
     url,
-    `create schema hostile; create sequence hostile.called; ${traced};
+    `create schema hostile; create sequence hostile.called; ${recordingCopies};
      create function hostile.format(text, text) returns text language plpgsql
        as 'begin perform pg_catalog.nextval(''hostile.called''); return null; end'`,
   )
@@ -181,13 +184,13 @@ test('sessions of Holdfast, its readers and its migrations call nothing of a sch
   await lock.release()
   await (await next).release()
   expect(await calls()).toBe(false)
-  // The traps are set.
+  // Plain SQL calls the hostile functions.
   await expect(sql(url, 'select length($1::text)', ['x'])).rejects.toThrow(trapped)
   expect(await calls()).toBe(true)
   await database.close()
 })
 
-test('the doctor tells of schemas that sessions of pools search and others may create in', async () => {
+test('the doctor reports schemas that pool sessions search and in which other roles may create objects', async () => {
   const { url: ours, role } = await roleUrl(url)
   const { role: other } = await roleUrl(url)
   await sql(
@@ -195,14 +198,14 @@ test('the doctor tells of schemas that sessions of pools search and others may c
     `create schema shop; grant usage on schema shop to public; grant create on schema shop to ${other}; create schema own authorization ${role}`,
   )
   await sql(url, `grant create on schema public to public; alter role ${role} set search_path = own, shop, public`)
-  const these = await fixes(ours, 'search-path', { as: url })
-  expect(these.map(({ severity, subject, text }) => [severity, subject, text])).toEqual([
+  const findings = await fixes(ours, 'search-path', { as: url })
+  expect(findings.map(({ severity, subject, text }) => [severity, subject, text])).toEqual([
     ['risky', 'shop', `Pool sessions search the schema shop, and ${other} can create objects in it`],
     ['risky', 'public', 'Pool sessions search the schema public, and every role can create objects in it'],
   ])
   await sql(url, `alter role ${role} set search_path = own, pg_catalog`)
-  const { findings } = await examineDatabase(ours)
-  expect(findings.filter(({ id }) => id === 'search-path')).toMatchObject([
+  const examined = await examineDatabase(ours)
+  expect(examined.findings.filter(({ id }) => id === 'search-path')).toMatchObject([
     { subject: 'own', text: 'The schema own is searched before pg_catalog' },
   ])
 })

@@ -1,5 +1,5 @@
-// A password in an address is never said: not in errors with all that hangs on them, not in events, not by the command line, the
-// doctor, the dashboard or the database's own list of sessions, however the opening fails or the connection ends.
+// A password in an address is never shown: not in errors and their causes, events, the output of the command line, the doctor, the dashboard
+// or pg_stat_activity. This applies to every way in which opening fails or a connection ends.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { inspect } from 'node:util'
@@ -11,10 +11,10 @@ import { sql, sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open, roleUrl } from '../setup/instances.js'
 
 const secret = 'hunter2-Pa55'
-/** As it stands in an address. */
+/** The secret as it is encoded in an address. */
 const percent = 'hunter2%2DPa55'
 
-/** All that can be read off an error, or anything: its own fields, what it was caused by, hidden ones, its JSON. */
+/** Returns everything that a program can print of a value: its fields, hidden fields, causes, stack and JSON. */
 function everything(thing: unknown): string {
   const shown = inspect(thing, { depth: 12, showHidden: true, maxStringLength: null, maxArrayLength: null })
   const seen = new WeakSet<object>()
@@ -28,26 +28,26 @@ function everything(thing: unknown): string {
   return `${shown}\n${json}\n${thing instanceof Error ? thing.stack : ''}`
 }
 
-function withoutSecret(what: string, said: unknown): void {
-  const text = typeof said === 'string' ? said : everything(said)
+function withoutSecret(what: string, value: unknown): void {
+  const text = typeof value === 'string' ? value : everything(value)
   for (const form of [secret, percent]) {
     const at = text.indexOf(form)
     expect([what, at < 0 ? undefined : text.slice(Math.max(0, at - 200), at + 40)]).toEqual([what, undefined])
   }
 }
 
-/** A server that says something else than PostgreSQL would, and then nothing. */
-async function stranger(says: string | Buffer): Promise<number> {
+/** Starts a server that sends `bytes`, which are not the protocol of PostgreSQL, and closes the connection. Returns its port. */
+async function startOtherServer(bytes: string | Buffer): Promise<number> {
   const server = createServer((socket) => {
     socket.on('error', () => {})
-    socket.end(says)
+    socket.end(bytes)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
   return (server.address() as { port: number }).port
 }
 
-/** What a pooler says that refuses: an ErrorResponse. */
+/** Builds the ErrorResponse of a pooler that refuses a connection. */
 function refusal(message: string): Buffer {
   const fields = Buffer.from(`SFATAL\0C08P01\0M${message}\0\0`)
   const head = Buffer.alloc(5)
@@ -56,7 +56,7 @@ function refusal(message: string): Buffer {
   return Buffer.concat([head, fields])
 }
 
-/** A role with the secret as its password. */
+/** Creates a role with the secret as its password. */
 async function secretUrl(): Promise<{ url: string; admin: string }> {
   const admin = await databaseUrl()
   const { url, role } = await roleUrl(admin, 'superuser')
@@ -66,30 +66,32 @@ async function secretUrl(): Promise<{ url: string; admin: string }> {
   return { url: address.href.replace(/:[^:@]*@/, `:${percent}@`), admin }
 }
 
-test('an opening that fails, however', { timeout: 90_000 }, async () => {
+test('errors of opening and of commands do not contain the password, for every cause', {
+  timeout: 90_000,
+}, async () => {
   const { url: good, admin } = await secretUrl()
   const { host, username, pathname } = new URL(good)
   const at = (place: string) => `postgres://${username}:${percent}@${place}`
-  const { url: poor, role } = await roleUrl(admin)
+  const { url: unprivileged, role } = await roleUrl(admin)
   await sql(admin, `alter role ${role} password '${secret}'`)
   const addresses: Record<string, string> = {
     'no such host': at('no-such-host.invalid/x'),
-    'nobody listens': at('127.0.0.1:1/x'),
+    'no server at the port': at('127.0.0.1:1/x'),
     'a wrong password': `postgres://${role}:${secret}x@${host}${pathname}`,
-    'a role without rights': poor.replace('role-secret', secret),
+    'a role without rights': unprivileged.replace('role-secret', secret),
     'no such database': at(`${host}/no_such_database`),
     'no such role': `postgres://nobody_here:${percent}@${host}${pathname}`,
-    'no PostgreSQL': at(`127.0.0.1:${await stranger('HTTP/1.1 400 Bad Request\r\n\r\n')}/x`),
-    'a pooler that refuses': at(`127.0.0.1:${await stranger(refusal('no such user'))}/x`),
-    'one that hangs up': at(`127.0.0.1:${await stranger('')}/x`),
+    'no PostgreSQL': at(`127.0.0.1:${await startOtherServer('HTTP/1.1 400 Bad Request\r\n\r\n')}/x`),
+    'a pooler that refuses': at(`127.0.0.1:${await startOtherServer(refusal('no such user'))}/x`),
+    'a server that disconnects': at(`127.0.0.1:${await startOtherServer('')}/x`),
     'another scheme': `mysql://${username}:${percent}@${host}/x`,
     'no URL at all': `${username}:${secret}@${host}`,
     'a lone percent sign': `postgres://${username}:${secret}%@${host}/x`,
-    'a port that is none': at('127.0.0.1:99999/x'),
-    'a sign that should be escaped': `postgres://${username}:${secret}#x@${host}/x`,
+    'an invalid port': at('127.0.0.1:99999/x'),
+    'a character that should be escaped': `postgres://${username}:${secret}#x@${host}/x`,
     'a password among the parameters': `postgres://${username}@${host}/no_such?password=${secret}`,
     'a space in the host': `postgres://${username}:${secret}@ho st/x`,
-    'a file of keys that is not there': `${at(`${host}${pathname}`)}?sslmode=require&sslrootcert=/nowhere/at.all`,
+    'a certificate file that does not exist': `${at(`${host}${pathname}`)}?sslmode=require&sslrootcert=/nowhere/at.all`,
   }
   for (const [what, url] of Object.entries(addresses)) {
     for (const options of [{ url }, { url: good, directUrl: url }, { url, anchor: 'none' as const }]) {
@@ -114,17 +116,19 @@ test('an opening that fails, however', { timeout: 90_000 }, async () => {
     const given = await run(['lock', 'ls', '--url', url])
     withoutSecret(`${what}: --url`, `${given.stdout}${given.stderr}`)
     const misplaced = await run(['lock', 'ls', url])
-    withoutSecret(`${what}: among the words`, `${misplaced.stdout}${misplaced.stderr}`)
+    withoutSecret(`${what}: as an argument`, `${misplaced.stdout}${misplaced.stderr}`)
   }
 })
 
-test('an instance that lives, loses its sessions and comes back', { timeout: 60_000 }, async () => {
+test('events, errors and sessions of an instance that reconnects do not contain the password', {
+  timeout: 60_000,
+}, async () => {
   const { url, admin } = await secretUrl()
-  const said: unknown[] = []
+  const values: unknown[] = []
   for (const options of [{ url }, { pool: sqlPool({ connectionString: url }) }]) {
     const holdfast = await open(options)
     for (const event of ['instance.lost', 'instance.reconnected', 'lock.lost', 'lease.lost'] as const) {
-      holdfast.on(event, (facts: unknown) => said.push(facts))
+      holdfast.on(event, (payload: unknown) => values.push(payload))
     }
     const lock = await holdfast.locks.acquire('held')
     withoutSecret('the instance', String(JSON.stringify(await holdfast.health())))
@@ -139,26 +143,26 @@ test('an instance that lives, loses its sessions and comes back', { timeout: 60_
       admin,
       'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
     )
-    await until('it is told', () => lock.signal.aborted)
-    said.push(lock.signal.reason)
-    await until('it is back', async () => (await holdfast.health()).status === 'up')
+    await until('the signal of the lock is aborted', () => lock.signal.aborted)
+    values.push(lock.signal.reason)
+    await until('the instance is up', async () => (await holdfast.health()).status === 'up')
     withoutSecret('the doctor', await holdfast.doctor())
     withoutSecret(
-      'all that was written down',
+      'the table instance',
       await sql(admin, "select query_to_xml('select * from holdfast.instance', true, false, '')::text as instances"),
     )
     await holdfast.close()
   }
-  expect(said.length).toBeGreaterThan(3)
-  for (const one of said) withoutSecret('an event', one)
+  expect(values.length).toBeGreaterThan(3)
+  for (const value of values) withoutSecret('an event', value)
 })
 
-test('the dashboard, and commands that go on', { timeout: 60_000 }, async () => {
+test('the dashboard and its process do not show the password', { timeout: 60_000 }, async () => {
   const { url, admin } = await secretUrl()
-  const made = board({ url })
-  const base = await serve(made)
+  const dashboard = board({ url })
+  const base = await serve(dashboard)
   const { heard } = await watch(base, 'overview')
-  await until('it is told', () => heard.length > 0)
+  await until('the dashboard sends a message', () => heard.length > 0)
   for (const path of [
     '',
     '/api/me',
@@ -170,9 +174,9 @@ test('the dashboard, and commands that go on', { timeout: 60_000 }, async () => 
     withoutSecret(path, (await raw(base + path)).text)
   }
   withoutSecret('live', JSON.stringify(heard))
-  withoutSecret('a dashboard', made)
-  const lost = await serve(board({ url: url.replace(/\/[^/]*$/, '/no_such_database') }))
-  withoutSecret('one that has no database', (await raw(`${lost}/api/view/overview`)).text)
+  withoutSecret('a dashboard', dashboard)
+  const withoutDatabase = await serve(board({ url: url.replace(/\/[^/]*$/, '/no_such_database') }))
+  withoutSecret('a dashboard without a database', (await raw(`${withoutDatabase}/api/view/overview`)).text)
 
   for (const words of [['top', '--once'], ['instance', 'ls'], ['doctor'], ['graph']]) {
     const { stdout, stderr } = await runAlone(words, { DATABASE_URL: url })

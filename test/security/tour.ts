@@ -1,4 +1,4 @@
-// A walk through every room, as an application takes it: what it needs of the database, it needs here.
+// Calls every room as an application does. The role of the tour needs the same privileges as an application.
 import type pg from 'pg'
 import { expect } from 'vitest'
 import { defineJob, type HoldfastOptions } from '../../src/index.js'
@@ -43,14 +43,14 @@ export async function tour(url: string, options: Partial<HoldfastOptions>): Prom
   expect(await one.once.forget('stripe:1')).toBe(true)
   await one.once.sweep()
 
-  const campaign = one.elections.campaign('indexer', ({ signal }) => until('it is over', () => signal.aborted))
-  await until('somebody leads', async () => (await other.elections.leader('indexer')) !== null)
+  const campaign = one.elections.campaign('indexer', ({ signal }) => until('the campaign closes', () => signal.aborted))
+  await until('the name has a leader', async () => (await other.elections.leader('indexer')) !== null)
   await campaign.close()
 
   await one.shares.each('cities', ['london', 'paris'], () => {}, { round: 'today' })
   const assigned = new Set<string>()
   const assignment = one.shares.assign('feeds', ['a', 'b'], (resource) => void assigned.add(resource))
-  await until('both are assigned', () => assigned.size === 2)
+  await until('both resources are assigned', () => assigned.size === 2)
   await assignment.close()
 
   let ticks = 0
@@ -59,12 +59,12 @@ export async function tour(url: string, options: Partial<HoldfastOptions>): Prom
       ticks++
     })
   }
-  await until('it may be run', () => one.schedules.run('books').catch(() => null))
-  await until('it has run', () => ticks === 1)
+  await until('the schedule can be run', () => one.schedules.run('books').catch(() => null))
+  await until('the schedule has run', () => ticks === 1)
   await other.schedules.pause('books')
   await other.schedules.resume('books')
   await other.schedules.override('books', { every: '2h' })
-  await until('its run is over', async () =>
+  await until('the run has ended', async () =>
     (await other.schedules.runs('books')).some((run) => 'state' in run && run.state === 'done'),
   )
   expect(await one.schedules.list()).toHaveLength(1)
@@ -100,10 +100,10 @@ export async function tour(url: string, options: Partial<HoldfastOptions>): Prom
   })
   expect(await other.jobs.result(flow.jobs[1]!.id, { wait: '15s' })).toBe('second')
   const bad = await other.jobs.enqueue(broken, null)
-  await until('it is buried', async () => (await other.jobs.find(bad.id))?.state === 'buried')
+  await until('the job is buried', async () => (await other.jobs.find(bad.id))?.state === 'buried')
   fails = false
   expect(await other.jobs.redrive('broken')).toBe(1)
-  await until('it is done', async () => (await other.jobs.find(bad.id))?.state === 'done')
+  await until('the job is done', async () => (await other.jobs.find(bad.id))?.state === 'done')
   await other.jobs.pause('broken')
   const late = await other.jobs.enqueue(broken, null, { delay: '1h' })
   expect(await other.jobs.retry(late.id)).toBe(true)

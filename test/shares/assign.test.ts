@@ -1,4 +1,4 @@
-// Long-lived ownership: spread evenly, moved when instances come and go, never owned twice.
+// Tests long-lived ownership: resources are divided evenly, move when instances join or leave, and never have two owners.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
@@ -29,12 +29,12 @@ const feeds = Array.from({ length: 24 }, (_, i) => `feed ${i}`)
 interface Member {
   readonly holdfast: Holdfast
   readonly assignment: Assignment
-  readonly begun: OwnedResource[]
+  readonly started: OwnedResource[]
   readonly errors: unknown[]
 }
 
-/** Who runs what now, over all members of a test: the function itself sees when somebody else is at work. */
-class Watch {
+/** Records the running functions of all members of a test, and detects a resource that runs twice. */
+class OwnershipChecker {
   readonly running = new Map<string, OwnedResource>()
   readonly faults: string[] = []
 
@@ -49,109 +49,112 @@ class Watch {
   }
 }
 
-function assign(holdfast: Holdfast, watch: Watch, resources: Resources = feeds): Member {
-  const begun: OwnedResource[] = []
+function assign(holdfast: Holdfast, checker: OwnershipChecker, resources: Resources = feeds): Member {
+  const started: OwnedResource[] = []
   const errors: unknown[] = []
   holdfast.on('share.failed', ({ error }) => errors.push(error))
   const assignment = holdfast.shares.assign('feeds', resources, async (_, owned) => {
-    begun.push(owned)
-    watch.enter(owned)
+    started.push(owned)
+    checker.enter(owned)
     await new Promise((resolve) => owned.signal.addEventListener('abort', resolve))
-    // Time to let go in, in which a hasty next owner would show.
+    // The function ends slowly, so that a next owner that starts too early would be detected.
     if (owned.held) await sleep(20)
-    watch.leave(owned)
+    checker.leave(owned)
   })
-  return { holdfast, assignment, begun, errors }
+  return { holdfast, assignment, started, errors }
 }
 
 function spread(members: readonly Member[], resources: readonly string[] = feeds): Promise<boolean> {
-  const most = Math.ceil(resources.length / members.length)
-  return until(`${resources.length} resources are spread over ${members.length}`, () => {
+  const maxOwned = Math.ceil(resources.length / members.length)
+  return until(`${resources.length} resources are divided among ${members.length} members`, () => {
     const parts = members.map(({ assignment }) => assignment.owned)
     const all = parts.flat().sort()
-    return all.length === resources.length && parts.every(({ length }) => length <= most)
+    return all.length === resources.length && parts.every(({ length }) => length <= maxOwned)
   })
 }
 
 describe.each<[string, Partial<HoldfastOptions>]>([
   ['by locks', {}],
   ['by leases', { anchor: 'none', expiry: '2s' }],
-])('%s', (_, options) => {
-  test('resources are spread over those who are there, and move with them', async () => {
-    const watch = new Watch()
+])('shares.assign %s', (_, options) => {
+  test('resources are divided among the members, and move when members join or leave', async () => {
+    const checker = new OwnershipChecker()
     const instances = await fleet(3, options)
-    const members = [assign(instances[0]!, watch)]
+    const members = [assign(instances[0]!, checker)]
     await spread(members)
     expect(members[0]!.assignment.owned).toEqual([...feeds].sort())
-    members.push(assign(instances[1]!, watch))
+    members.push(assign(instances[1]!, checker))
     await spread(members)
-    members.push(assign(instances[2]!, watch))
+    members.push(assign(instances[2]!, checker))
     await spread(members)
-    const moved = members.flatMap(({ begun }) => begun).length - feeds.length
+    const moved = members.flatMap(({ started }) => started).length - feeds.length
     expect(moved).toBeLessThan(feeds.length * 1.7)
-    const told = members[0]!.begun.find(({ signal }) => signal.aborted)!
-    expect(told.signal.reason).toBeInstanceOf(ResourceMovedError)
-    expect(told.signal.reason).toMatchObject({ share: 'feeds', reason: 'moved', code: 'RESOURCE_MOVED' })
+    const aborted = members[0]!.started.find(({ signal }) => signal.aborted)!
+    expect(aborted.signal.reason).toBeInstanceOf(ResourceMovedError)
+    expect(aborted.signal.reason).toMatchObject({ share: 'feeds', reason: 'moved', code: 'RESOURCE_MOVED' })
 
     await members.shift()!.holdfast.close()
     await spread(members)
     await members.shift()!.assignment.close()
     await spread(members)
-    expect(watch.faults).toEqual([])
+    expect(checker.faults).toEqual([])
     expect(members.flatMap(({ errors }) => errors)).toEqual([])
   })
 
-  test('resources that come and go', async () => {
-    const watch = new Watch()
+  test('update adds and removes resources', async () => {
+    const checker = new OwnershipChecker()
     const instances = await fleet(2, options)
-    const members = instances.map((instance) => assign(instance, watch, feeds.slice(0, 4)))
+    const members = instances.map((instance) => assign(instance, checker, feeds.slice(0, 4)))
     await spread(members, feeds.slice(0, 4))
     for (const { assignment } of members) assignment.update(feeds.slice(2, 8))
     await spread(members, feeds.slice(2, 8))
-    await until('the old ones are let go', () => !watch.running.has('feed 0') && !watch.running.has('feed 1'))
-    // The first of its owners may have been told before that it moves to the other.
-    const owners = members.flatMap(({ begun }) => begun).filter(({ resource }) => resource === 'feed 0')
+    await until(
+      'the removed resources are released',
+      () => !checker.running.has('feed 0') && !checker.running.has('feed 1'),
+    )
+    // The first owner may have received the reason "moved" before the update.
+    const owners = members.flatMap(({ started }) => started).filter(({ resource }) => resource === 'feed 0')
     expect(owners.map(({ signal }) => signal.reason.reason)).toContain('dropped')
-    expect(watch.faults).toEqual([])
+    expect(checker.faults).toEqual([])
   })
 })
 
-test('the resources may come from a function', async () => {
-  const watch = new Watch()
+test('shares.assign reads the resources from a function repeatedly', async () => {
+  const checker = new OwnershipChecker()
   const [a] = await fleet(1)
   let list: unknown = ['x']
-  const member = assign(a!, watch, async () => list as string[])
-  await until('it owns x', () => member.assignment.owned.join() === 'x')
+  const member = assign(a!, checker, async () => list as string[])
+  await until('the member owns x', () => member.assignment.owned.join() === 'x')
   list = ['y', 'z']
-  await until('it owns y and z', () => member.assignment.owned.join() === 'y,z')
+  await until('the member owns y and z', () => member.assignment.owned.join() === 'y,z')
   list = 'no list'
-  await until('it is told', () => member.errors.length > 0)
+  await until('the error is reported', () => member.errors.length > 0)
   expect(member.errors[0]).toBeInstanceOf(UsageError)
   expect(member.assignment.owned).toEqual(['y', 'z'])
 })
 
-test('an owner that is slow to let go delays the next one, and nothing else', async () => {
+test('a slow owner keeps its resources until its functions end', async () => {
   const [a, b] = await fleet(2)
-  const watch = new Watch()
+  const checker = new OwnershipChecker()
   let finish = () => {}
   const finishing = new Promise<void>((resolve) => {
     finish = resolve
   })
   const slow = a!.shares.assign('feeds', feeds, async (_, owned) => {
-    watch.enter(owned)
+    checker.enter(owned)
     await finishing
-    watch.leave(owned)
+    checker.leave(owned)
   })
-  await until('it owns all', () => slow.owned.length === feeds.length)
-  const other = assign(b!, watch)
-  await stays('nothing has moved', () => other.assignment.owned.length === 0, 1_500)
+  await until('the slow member owns all resources', () => slow.owned.length === feeds.length)
+  const other = assign(b!, checker)
+  await stays('no resource has moved', () => other.assignment.owned.length === 0, 1_500)
   expect(slow.owned).toHaveLength(feeds.length)
   finish()
-  await until('half of it has moved', () => other.assignment.owned.length === feeds.length / 2)
-  expect(watch.faults).toEqual([])
+  await until('half of the resources have moved', () => other.assignment.owned.length === feeds.length / 2)
+  expect(checker.faults).toEqual([])
 })
 
-test('a function that returns or throws is run again while its resource is owned', async () => {
+test('a function that returns or throws runs again while its resource is owned', async () => {
   const [a] = await fleet(1)
   const errors: unknown[] = []
   const runs = new Map<string, number[]>()
@@ -160,78 +163,83 @@ test('a function that returns or throws is run again while its resource is owned
     runs.set(resource, [...(runs.get(resource) ?? []), fence])
     if (resource === 'throws') throw new Error('no feed')
   })
-  await until('both ran twice', () => [...runs.values()].filter(({ length }) => length >= 2).length === 2)
+  await until(
+    'both functions have run twice',
+    () => [...runs.values()].filter(({ length }) => length >= 2).length === 2,
+  )
   expect(assignment.owned).toEqual(['returns', 'throws'])
-  // It was owned throughout.
+  // The fence does not change, so the resource was owned during the whole time.
   for (const fences of runs.values()) expect(new Set(fences).size).toBe(1)
   expect(errors[0]).toMatchObject({ message: 'no feed' })
 })
 
-test('a lost session: everything is told, and owned again', async () => {
-  const watch = new Watch()
+test('a member that loses its session aborts its functions and owns its resources again', async () => {
+  const checker = new OwnershipChecker()
   const [a] = await fleet(1)
-  const member = assign(a!, watch)
+  const member = assign(a!, checker)
   await spread([member])
   await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, a!)])
-  await until('all are told', () => member.begun.slice(0, feeds.length).every(({ signal }) => signal.aborted))
-  expect(member.begun[0]!.signal.reason).toMatchObject({ code: 'LOCK_LOST' })
+  await until('all signals are aborted', () =>
+    member.started.slice(0, feeds.length).every(({ signal }) => signal.aborted),
+  )
+  expect(member.started[0]!.signal.reason).toMatchObject({ code: 'LOCK_LOST' })
   await spread([member])
-  expect(watch.faults).toEqual([])
+  expect(checker.faults).toEqual([])
 })
 
-test('members of the past count for nothing, and are removed', async () => {
-  const watch = new Watch()
+test('rows of dead members are ignored and deleted', async () => {
+  const checker = new OwnershipChecker()
   const [a] = await fleet(1)
   await sql(
     fresh.url,
     "insert into holdfast.share_member select $1, 'feeds', 'ghost ' || i, nextval('holdfast.session') from generate_series(1, 3) i",
     [a!.namespace],
   )
-  await spread([assign(a!, watch)])
+  await spread([assign(a!, checker)])
   const rows = await sql(fresh.url, 'select instance from holdfast.share_member where namespace = $1', [a!.namespace])
   expect(rows).toEqual([{ instance: a!.id }])
 })
 
 test('a member whose row was lost joins again', async () => {
-  const watch = new Watch()
+  const checker = new OwnershipChecker()
   const [a, b] = await fleet(2)
-  const members = [a!, b!].map((instance) => assign(instance, watch))
+  const members = [a!, b!].map((instance) => assign(instance, checker))
   await spread(members)
-  // What a crash does to the table.
+  // A crash of the server empties the unlogged table.
   await sql(fresh.url, 'delete from holdfast.share_member where namespace = $1', [a!.namespace])
-  await until('both are members again', async () => {
+  await until('both instances are members again', async () => {
     const rows = await sql(fresh.url, 'select from holdfast.share_member where namespace = $1', [a!.namespace])
     return rows.length === 2
   })
   await spread(members)
-  expect(watch.faults).toEqual([])
+  expect(checker.faults).toEqual([])
 })
 
-test('closing lets go of everything; a function that does not end delays it for the expiry', async () => {
+test('close releases all resources, and waits for a running function at most for the expiry', async () => {
   const [a] = await fleet(1, { expiry: '2s' })
-  const assignment = a!.shares.assign('deaf', ['x'], () => new Promise(() => {}))
-  await until('it owns x', () => assignment.owned.length === 1)
-  await within(5_000, 'Closing', a!.close())
+  const assignment = a!.shares.assign('does not end', ['x'], () => new Promise(() => {}))
+  await until('the instance owns x', () => assignment.owned.length === 1)
+  await within(5_000, 'close', a!.close())
   expect(assignment.owned).toEqual([])
   await untilNoLocks(fresh.url)
 })
 
-test('an assignment that is closed leaves nothing behind, and another may follow', async () => {
-  const watch = new Watch()
+test('a closed assignment leaves no locks and no row, and another assignment can follow', async () => {
+  const checker = new OwnershipChecker()
   const [a] = await fleet(1)
-  const member = assign(a!, watch)
+  const member = assign(a!, checker)
   await spread([member])
   await member.assignment.close()
   expect(member.assignment.owned).toEqual([])
-  expect(member.begun.every(({ held, signal }) => !held && signal.aborted)).toBe(true)
+  expect(member.started.every(({ held, signal }) => !held && signal.aborted)).toBe(true)
   await untilNoLocks(fresh.url)
   expect(await sql(fresh.url, 'select from holdfast.share_member where namespace = $1', [a!.namespace])).toEqual([])
-  const next = assign(a!, watch)
+  const next = assign(a!, checker)
   await spread([next])
   await next.assignment.close()
 })
 
-describe('mistakes', () => {
+describe('invalid arguments of shares.assign', () => {
   test.each<[unknown[], string]>([
     [
       ['', [], () => {}],
@@ -240,13 +248,13 @@ describe('mistakes', () => {
     [['a', 'x', () => {}], 'Expected the resources to be an array, got "x" (string)'],
     [['a', [''], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got ""'],
     [['a', ['x']], 'Expected the third argument of shares.assign to be a function, got undefined'],
-  ])('assign(%j)', async (given, message) => {
+  ])('shares.assign refuses the arguments %j', async (given, message) => {
     const [a] = await fleet(1)
-    const ask = a!.shares.assign.bind(a!.shares) as (...given: unknown[]) => unknown
-    expect((await caught(UsageError, () => ask(...given))).message).toContain(message)
+    const assign = a!.shares.assign.bind(a!.shares) as (...given: unknown[]) => unknown
+    expect((await caught(UsageError, () => assign(...given))).message).toContain(message)
   })
 
-  test('twice the same share, other resources that are none, a closed instance', async () => {
+  test('shares.assign refuses a second assignment of a share, and update refuses invalid resources', async () => {
     const [a] = await fleet(1)
     const assignment = a!.shares.assign('twice', [], () => {})
     onTestFinished(() => assignment.close())

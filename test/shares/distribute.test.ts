@@ -1,4 +1,4 @@
-// The division as a pure function: even, the same for everybody, and few resources move.
+// Tests the division as a pure function: it is even, it does not depend on the order of its arguments, and few resources move.
 import { expect, test } from 'vitest'
 import { distribute } from '../../src/shares/distribute.js'
 import { randomFrom, randomName, seed } from '../setup/random.js'
@@ -6,7 +6,7 @@ import { randomFrom, randomName, seed } from '../setup/random.js'
 const owners = (division: Map<string, string[]>) =>
   new Map([...division].flatMap(([member, resources]) => resources.map((resource) => [resource, member] as const)))
 
-function moved(before: Map<string, string[]>, after: Map<string, string[]>): number {
+function countMoved(before: Map<string, string[]>, after: Map<string, string[]>): number {
   const [from, to] = [owners(before), owners(after)]
   return [...from].filter(([resource, member]) => to.get(resource) !== member).length
 }
@@ -15,7 +15,7 @@ const numbered = (what: string, count: number) => Array.from({ length: count }, 
 
 const given = seed()
 
-test(`everything has one owner, nobody more than the ceiling, whatever the order (seed ${given})`, () => {
+test(`distribute gives each resource one owner and no member more than the ceiling, independently of the order (seed ${given})`, () => {
   const random = randomFrom(given)
   for (let round = 0; round < 200; round++) {
     const members = [...new Set(Array.from({ length: 1 + Math.floor(random() * 12) }, () => randomName(random, 12)))]
@@ -23,14 +23,14 @@ test(`everything has one owner, nobody more than the ceiling, whatever the order
     const division = distribute(members, resources)
     expect([...division.keys()].sort()).toEqual([...members].sort())
     expect([...division.values()].flat().sort()).toEqual([...resources].sort())
-    const most = Math.max(...[...division.values()].map((part) => part.length))
-    expect(most).toBeLessThanOrEqual(Math.ceil(resources.length / members.length))
+    const largest = Math.max(...[...division.values()].map((part) => part.length))
+    expect(largest).toBeLessThanOrEqual(Math.ceil(resources.length / members.length))
     const shuffled = (list: string[]) => [...list].sort(() => random() - 0.5)
     expect(distribute(shuffled(members), shuffled(resources))).toEqual(division)
   }
 })
 
-test('few resources move when a member comes or goes', () => {
+test('few resources move when a member joins or leaves', () => {
   const lines: string[] = []
   for (const [resourceCount, memberCount] of [
     [1_000, 3],
@@ -44,22 +44,22 @@ test('few resources move when a member comes or goes', () => {
     for (let time = 0; time < times; time++) {
       const members = numbered(`${given} ${time} member `, memberCount + 1)
       const [more, fewer] = [distribute(members, resources), distribute(members.slice(1), resources)]
-      joined += moved(fewer, more)
-      left += moved(more, fewer)
+      joined += countMoved(fewer, more)
+      left += countMoved(more, fewer)
     }
-    // The part of one among them: nobody can give a newcomer its part, or take over that of one who left, with less.
-    const least = (resourceCount / (memberCount + 1)) * times
+    // The share of one member. At least this number of resources must move when a member joins or leaves.
+    const minimum = (resourceCount / (memberCount + 1)) * times
     lines.push(
-      `${resourceCount} resources, ${memberCount} members and one more: moved ${(joined / least).toFixed(2)} times the least when it joins, ${(left / least).toFixed(2)} when it leaves`,
+      `${resourceCount} resources, ${memberCount} members and one more: moved ${(joined / minimum).toFixed(2)} times the minimum when it joins, ${(left / minimum).toFixed(2)} times when it leaves`,
     )
-    expect(joined / least).toBeLessThan(2)
-    expect(left / least).toBeLessThan(2)
+    expect(joined / minimum).toBeLessThan(2)
+    expect(left / minimum).toBeLessThan(2)
   }
   console.log(lines.join('\n'))
 })
 
-test('with room to spare only what is its own moves', () => {
-  // One resource for each of many members: a newcomer takes at most what it scores highest for, and what that pushes on.
+test('a resource moves only to the new member if there are more members than resources', () => {
+  // With one resource and many members, a newcomer takes the resource only if it has the highest score for it.
   const members = numbered('m', 50)
   const before = distribute(members, ['a'])
   const after = distribute([...members, 'newcomer'], ['a'])
@@ -67,13 +67,13 @@ test('with room to spare only what is its own moves', () => {
   expect([owners(before).get('a'), 'newcomer']).toContain(owner)
 })
 
-test('nobody, nothing, and names given twice', () => {
+test('distribute accepts no members, no resources and duplicate names', () => {
   expect(distribute([], ['a'])).toEqual(new Map())
   expect(distribute(['m'], [])).toEqual(new Map([['m', []]]))
   expect(distribute(['m', 'm'], ['b', 'a', 'b'])).toEqual(new Map([['m', ['a', 'b']]]))
 })
 
-test('ten thousand resources among a hundred members take no time', () => {
+test('distribute divides 10,000 resources among 100 members in less than five seconds', () => {
   const from = performance.now()
   distribute(numbered('m', 100), numbered('r', 10_000))
   const tookMs = performance.now() - from

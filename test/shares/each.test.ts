@@ -1,4 +1,4 @@
-// Rounds: each resource once, by whoever comes to it first.
+// Tests rounds: the first instance that claims a resource handles it, and each resource is handled once.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClosedError, type HoldfastOptions, ResourcesFailedError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -19,8 +19,8 @@ const cities = Array.from({ length: 60 }, (_, i) => `city ${i}`)
 describe.each<[string, Partial<HoldfastOptions>]>([
   ['by locks', {}],
   ['by leases', { anchor: 'none', expiry: '2s' }],
-])('%s', (_, options) => {
-  test('several instances do each resource once', async () => {
+])('shares.each %s', (_, options) => {
+  test('several instances handle each resource once', async () => {
     const instances = await fleet(3, options)
     const work = new Map<string, number>()
     const working = new Set<string>()
@@ -32,7 +32,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
           expect(fence).toBeGreaterThan(0)
           work.set(city, (work.get(city) ?? 0) + 1)
           working.add(id)
-          await until('all are at it', () => working.size === instances.length)
+          await until('all instances are working', () => working.size === instances.length)
         }),
       ),
     )
@@ -45,7 +45,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     }
   })
 
-  test('an instance that comes late finds the work done; a later round does it again', async () => {
+  test('a late instance skips handled resources, and a later round handles them again', async () => {
     const [a, b] = await fleet(2, options)
     const first = await a!.shares.each('late', cities, () => {}, { window: '1m' })
     expect(first.skipped).toEqual([])
@@ -54,7 +54,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     expect(again.done).toHaveLength(cities.length)
   })
 
-  test('in a round with a name each is done once, however late somebody comes', async () => {
+  test('a named round handles each resource once, independently of the time of the call', async () => {
     const [a, b] = await fleet(2, options)
     const round = new Date('2026-11-21T12:00:00Z')
     expect((await a!.shares.each('named', cities, () => {}, { round })).done).toHaveLength(60)
@@ -67,7 +67,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     expect((await b!.shares.each('named', cities, () => {}, { round: 'another' })).done).toHaveLength(60)
   })
 
-  test('what failed is told when the rest is done, and stays open', async () => {
+  test('a failed resource rejects the call after all other resources, and is handled by the next call', async () => {
     const [a, b] = await fleet(2, options)
     const failing = new Set(['city 7', 'city 8'])
     const error = await caught(
@@ -82,57 +82,57 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     )
     expect(error.failed.map(({ resource }) => resource).sort()).toEqual(['city 7', 'city 8'])
     expect(error.done).toHaveLength(58)
-    const mended = await b!.shares.each('failing', cities, () => {})
-    expect(mended.done.sort()).toEqual(['city 7', 'city 8'])
+    const retried = await b!.shares.each('failing', cities, () => {})
+    expect(retried.done.sort()).toEqual(['city 7', 'city 8'])
   })
 
-  test('whoever does not stay leaves what others are at work on', async () => {
+  test('waitForOthers: false skips resources that another instance is handling', async () => {
     const [a, b] = await fleet(2, options)
     let finish = () => {}
-    let began = () => {}
-    const beginning = new Promise<void>((resolve) => {
-      began = resolve
+    let start = () => {}
+    const started = new Promise<void>((resolve) => {
+      start = resolve
     })
     const slow = a!.shares.each('busy', ['x'], () => {
-      began()
+      start()
       return new Promise<void>((resolve) => {
         finish = resolve
       })
     })
-    await beginning
-    const leaves = await b!.shares.each('busy', ['x', 'y'], () => {}, { waitForOthers: false })
-    expect(leaves).toEqual({ done: ['y'], skipped: ['x'] })
-    // Whoever stays waits for it, and finds it done.
-    const staying = b!.shares.each('busy', ['x'], () => expect.unreachable(), { window: 0 })
+    await started
+    const withoutWait = await b!.shares.each('busy', ['x', 'y'], () => {}, { waitForOthers: false })
+    expect(withoutWait).toEqual({ done: ['y'], skipped: ['x'] })
+    // By default, the call waits for the other instance and then skips the resource.
+    const waiting = b!.shares.each('busy', ['x'], () => expect.unreachable(), { window: 0 })
     let isOver = false
-    void staying.then(() => {
+    void waiting.then(() => {
       isOver = true
     })
-    await stays('it waits', () => !isOver, 300)
+    await stays('the call waits', () => !isOver, 300)
     finish()
     expect(await slow).toEqual({ done: ['x'], skipped: [] })
-    expect(await within(5_000, 'The one that stays', staying)).toEqual({ done: [], skipped: ['x'] })
+    expect(await within(5_000, 'the waiting call', waiting)).toEqual({ done: [], skipped: ['x'] })
   })
 
-  test('several at once in one instance', async () => {
+  test('one instance handles as many resources at the same time as concurrency allows', async () => {
     const [a] = await fleet(1, options)
-    let [now, most] = [0, 0]
+    let [running, maxRunning] = [0, 0]
     const { done } = await a!.shares.each(
       'wide',
       cities,
       async () => {
-        most = Math.max(most, ++now)
-        await until('as many as may be are at it', () => most >= 8)
-        now--
+        maxRunning = Math.max(maxRunning, ++running)
+        await until('eight resources are handled at the same time', () => maxRunning >= 8)
+        running--
       },
       { concurrency: 8 },
     )
-    expect(most).toBe(8)
+    expect(maxRunning).toBe(8)
     expect(done).toHaveLength(60)
   })
 })
 
-test('two calls of one instance divide as two instances do', async () => {
+test('two concurrent calls of one instance divide the resources', async () => {
   const [a] = await fleet(1)
   const work: string[] = []
   const call = () => a!.shares.each('same', cities, async (city) => void work.push(city))
@@ -141,7 +141,7 @@ test('two calls of one instance divide as two instances do', async () => {
   expect(first.done.length + second.done.length).toBe(60)
 })
 
-test('a thousand quick resources cost far fewer statements than resources', async () => {
+test('1,000 resources need fewer than 300 statements', async () => {
   const [a] = await fleet(1)
   const many = Array.from({ length: 1_000 }, (_, i) => `r${i}`)
   await sql(fresh.url, 'select pg_stat_statements_reset()')
@@ -157,7 +157,7 @@ test('a thousand quick resources cost far fewer statements than resources', asyn
   expect(row!.calls).toBeLessThan(300)
 })
 
-test('an abort tells those at work, begins nothing more and leaves nothing', async () => {
+test('an abort aborts running handlers, starts no other handlers and leaves no locks', async () => {
   const [a] = await fleet(1)
   const controller = new AbortController()
   const work: string[] = []
@@ -183,25 +183,25 @@ test('an abort tells those at work, begins nothing more and leaves nothing', asy
   )
 })
 
-test('what was lost in the middle is not recorded, and is done again', async () => {
+test('a resource whose lock is lost during the work is not recorded and is handled again', async () => {
   const [a] = await fleet(1)
   const work: string[] = []
   const { done } = await a!.shares.each('lost', ['x', 'y'], async (resource, { signal }) => {
     work.push(resource)
     if (work.length > 1) return
     await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, a!)])
-    await until('it is told', () => signal.aborted)
+    await until('the signal is aborted', () => signal.aborted)
     expect(signal.reason).toMatchObject({ code: 'LOCK_LOST' })
   })
   expect(done.sort()).toEqual(['x', 'y'])
   expect(work).toHaveLength(3)
 })
 
-test('a record under an older fence is refused', async () => {
+test('a record with an older fence is refused', async () => {
   const [a] = await fleet(1)
   await a!.shares.each('fenced', ['x', 'y'], async (resource) => {
     if (resource === 'x') {
-      // A later holder has done it meanwhile.
+      // A later holder has handled the resource in the meantime.
       await sql(
         fresh.url,
         `insert into holdfast.share_done values ($1, 'fenced', '', 'x', 'later', 9007199254740991, now(), now())`,
@@ -217,19 +217,19 @@ test('a record under an older fence is refused', async () => {
   ])
 })
 
-test('a record that reaches the server after its life is over is refused, and the work done again', async () => {
+test('a record that reaches the server after the session has ended is refused, and the resource is handled again', async () => {
   const pool = sqlPool({ connectionString: fresh.url })
   const holdfast = await open({ pool, namespace: 'late record' })
   const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>
   let wasLate = false
-  // Held when it was sent; but on its way it takes so long that the session is ended meanwhile.
+  // The instance holds the lock when it sends the record. The server terminates the session before the record arrives.
   pool.query = (async (...given: unknown[]) => {
     const text = typeof given[0] === 'string' ? given[0] : (given[0] as { text: string }).text
     if (!wasLate && text.includes('insert into holdfast.share_done')) {
       wasLate = true
       const pid = await anchorPid(fresh.url, holdfast)
       await sql(fresh.url, 'select pg_terminate_backend($1)', [pid])
-      await until('it is gone', async () => {
+      await until('the session has ended', async () => {
         const rows = await sql(fresh.url, 'select from pg_stat_activity where pid = $1', [pid])
         return rows.length === 0
       })
@@ -248,14 +248,14 @@ test('a record that reaches the server after its life is over is refused, and th
   expect(rows).toEqual([{ fence: fences[1] }])
 })
 
-test('closing ends the calls, and what they hold', async () => {
+test('close rejects running calls and releases their locks', async () => {
   const [a] = await fleet(1)
   const call = a!.shares.each('closing', cities, async (_, { signal }) => {
     await new Promise((resolve) => signal.addEventListener('abort', resolve))
   })
   call.catch(() => {})
-  await until('it works', async () => (await heldLocks(fresh.url)) > 0)
-  await within(5_000, 'Closing', a!.close())
+  await until('a handler is running', async () => (await heldLocks(fresh.url)) > 0)
+  await within(5_000, 'close', a!.close())
   await caught(ClosedError, call)
   await caught(
     ClosedError,
@@ -264,17 +264,17 @@ test('closing ends the calls, and what they hold', async () => {
   await untilNoLocks(fresh.url)
 })
 
-test('names with slashes are kept apart', async () => {
+test('names with slashes are not confused', async () => {
   const [a, b] = await fleet(2)
   let inner: unknown
   await a!.shares.each('a/b', ['c'], async () => {
-    // Would be busy if it were the same name.
+    // The inner call would skip a resource if it had the same name as the outer one.
     inner = await b!.shares.each('a', ['b/c', '%2Fc', 'b%2Fc'], () => {}, { waitForOthers: false })
   })
   expect(inner).toMatchObject({ skipped: [] })
 })
 
-test('nothing to do is done at once', async () => {
+test('shares.each accepts an empty list and duplicate resources', async () => {
   const [a] = await fleet(1)
   expect(await a!.shares.each('nothing', [], () => {})).toEqual({ done: [], skipped: [] })
   expect(await a!.shares.each('twice', ['x', 'x'], () => {})).toEqual({ done: ['x'], skipped: [] })
@@ -297,28 +297,28 @@ test.each<[unknown[], string]>([
   [['a', ['x'], () => {}, { concurrency: 0 }], 'Expected concurrency to be a whole number between 1 and 1000, got 0'],
   [['a', ['x'], () => {}, { waitForOthers: 'yes' }], 'Expected waitForOthers to be true or false, got "yes" (string)'],
   [['a', ['x'], () => {}, { signal: {} }], 'Expected signal to be an AbortSignal, got an object (Object)'],
-])('a mistake: each(%j)', async (given, message) => {
+])('shares.each refuses the arguments %j', async (given, message) => {
   const [a] = await fleet(1)
-  const ask = a!.shares.each.bind(a!.shares) as (...given: unknown[]) => Promise<unknown>
-  expect((await caught(UsageError, ask(...given))).message).toContain(message)
+  const each = a!.shares.each.bind(a!.shares) as (...given: unknown[]) => Promise<unknown>
+  expect((await caught(UsageError, each(...given))).message).toContain(message)
 })
 
-test('rounds of the past are forgotten after a week', async () => {
+test('records of rounds are deleted after a week', async () => {
   const [a] = await fleet(1)
   await a!.shares.each('swept', ['old', 'young'], () => {})
   await sql(fresh.url, "update holdfast.share_done set done_at = now() - interval '8 days' where resource = 'old'")
   const now = performance.now.bind(performance)
-  // Whoever comes an hour later sweeps.
+  // An instance sweeps one hour after its previous sweep.
   performance.now = () => now() + 3_600_000
   try {
-    // A fresh instance, so that nothing that counts time is under way.
+    // A new instance has no running timers.
     const [b] = await fleet(1)
     performance.now = () => now() + 7_200_000
     await b!.shares.each('sweeps', ['x'], () => {})
   } finally {
     performance.now = now
   }
-  await until('it is swept', async () => {
+  await until('the old record is deleted', async () => {
     const rows = await sql(fresh.url, "select resource from holdfast.share_done where share = 'swept'")
     return rows.length === 1
   })

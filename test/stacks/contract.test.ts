@@ -14,15 +14,15 @@ import { databaseUrl, open } from '../setup/instances.js'
 import { waysOf } from '../setup/variants.js'
 import { stacks } from './stacks.js'
 
-// One contract for the transactions of every library that is named as supported: what Holdfast does in them is theirs.
+// Tests the same contract with the transactions of every supported library: the writes of Holdfast belong to the transaction.
 
 const sendEmail = defineJob('send-email', { run: (_: { to: string }) => {} })
 
 const ways = withoutPgBouncer ? ['direct'] : ['through PgBouncer', 'direct']
 
-describe.each(waysOf(ways))('%s', (way) => {
+describe.each(waysOf(ways))('transactions %s', (way) => {
   describe.each(Object.entries(stacks))('%s', (_, openStack) => {
-    async function stage() {
+    async function createFixture() {
       const url = await databaseUrl()
       const holdfast: Holdfast = await open({ url })
       const pooled = way === 'direct' ? url : (await startPooler({ mode: 'transaction' })).through(url)
@@ -35,8 +35,8 @@ describe.each(waysOf(ways))('%s', (way) => {
       }
     }
 
-    test('what is enqueued commits and rolls back with the transaction', async () => {
-      const { holdfast, stack, jobs } = await stage()
+    test('enqueued jobs commit and roll back with the transaction', async () => {
+      const { holdfast, stack, jobs } = await createFixture()
       await stack.transaction(async (tx) => {
         await holdfast.jobs.enqueue(sendEmail, { to: 'a' }, { tx })
         await holdfast.jobs.enqueueMany(sendEmail, [{ to: 'b' }, { to: 'c' }], { tx })
@@ -52,15 +52,15 @@ describe.each(waysOf(ways))('%s', (way) => {
       await stack.close()
     })
 
-    test('names are locked until the transaction ends, and a wait in vain leaves it whole', async () => {
-      const { holdfast, stack, jobs } = await stage()
-      await using other = await holdfast.locks.acquire('taken')
+    test('locks are held until the transaction ends, and a wait that times out keeps the transaction usable', async () => {
+      const { holdfast, stack, jobs } = await createFixture()
+      await using other = await holdfast.locks.acquire('held')
       await stack.transaction(async (tx) => {
         const lock = await holdfast.locks.inTransaction(tx, ['one', 'two'], { wait: '1s' })
         expect(lock.fence).toBeGreaterThan(other.fence)
         expect(await holdfast.locks.tryAcquire('one')).toBeNull()
-        expect(await holdfast.locks.tryInTransaction(tx, 'taken')).toBeNull()
-        await caught(LockTimeoutError, holdfast.locks.inTransaction(tx, 'taken', { wait: 50 }))
+        expect(await holdfast.locks.tryInTransaction(tx, 'held')).toBeNull()
+        await caught(LockTimeoutError, holdfast.locks.inTransaction(tx, 'held', { wait: 50 }))
         await holdfast.jobs.enqueue(sendEmail, { to: 'after it' }, { tx })
       })
       expect(await jobs()).toEqual([{ name: 'after it' }])
@@ -68,16 +68,16 @@ describe.each(waysOf(ways))('%s', (way) => {
       await stack.close()
     })
 
-    test('a write is guarded by its fence', async () => {
-      const { url, holdfast, stack } = await stage()
+    test('guard accepts the current fence and refuses a stale one', async () => {
+      const { url, holdfast, stack } = await createFixture()
       await using lock = await holdfast.locks.acquire('report')
       await stack.transaction((tx) => lock.guard(tx))
       await using lease = await holdfast.leases.acquire('import')
       await stack.transaction((tx) => lease.guard(tx))
-      // As if a later holder had written.
+      // This simulates a write of a later holder.
       await sql(url, 'update holdfast.fence_guard set fence = fence + 1')
       const late = stack.transaction(async (tx) => {
-        await holdfast.jobs.enqueue(sendEmail, { to: 'nobody' }, { tx })
+        await holdfast.jobs.enqueue(sendEmail, { to: 'rolled back' }, { tx })
         await lock.guard(tx)
       })
       await caught(StaleFenceError, late)
@@ -85,16 +85,16 @@ describe.each(waysOf(ways))('%s', (way) => {
       await stack.close()
     })
 
-    test('a delivery has its effect and its answer with the transaction', async () => {
-      const { holdfast, stack } = await stage()
+    test('the result of once.inTransaction commits with the transaction', async () => {
+      const { holdfast, stack } = await createFixture()
       const deliver = () => stack.transaction((tx) => holdfast.once.inTransaction(tx, 'event 1', () => ({ paid: 7 })))
       expect(await deliver()).toEqual({ status: 'done', value: { paid: 7 } })
       expect(await deliver()).toEqual({ status: 'replayed', value: { paid: 7 } })
       await stack.close()
     })
 
-    test('outside of a transaction every call is refused, before anything is written', async () => {
-      const { url, holdfast, stack, jobs } = await stage()
+    test('every call outside a transaction is refused before anything is written', async () => {
+      const { url, holdfast, stack, jobs } = await createFixture()
       await using lock = await holdfast.locks.acquire('held')
       await using lease = await holdfast.leases.acquire('leased')
       for (const [got, given] of Object.entries(stack.outside)) {
@@ -123,8 +123,8 @@ describe.each(waysOf(ways))('%s', (way) => {
       await stack.close()
     })
 
-    test('in a transaction that has failed, PostgreSQL refuses the call', async () => {
-      const { holdfast, stack, jobs } = await stage()
+    test('a call in a failed transaction rejects with the error of PostgreSQL', async () => {
+      const { holdfast, stack, jobs } = await createFixture()
       let refusal: unknown
       const undone = stack.transaction(async (tx) => {
         await executorOf(tx)

@@ -2,7 +2,7 @@ import { getPrismaClient } from '@prisma/client/runtime/client'
 
 const compiler = '@prisma/client/runtime/query_compiler_fast_bg.postgresql'
 
-/** What `prisma generate` writes down for a schema of one model; only the ways to run SQL are used of it. */
+/** Output of `prisma generate` for a schema with one model. The tests use only the methods that run SQL. */
 const generated = {
   previewFeatures: [],
   clientVersion: '7.10.0',

@@ -9,10 +9,10 @@ import { DataSource } from 'typeorm'
 import type { CallerTransaction } from '../../src/index.js'
 import { PrismaClient } from './prisma.js'
 
-/** A library with which people write their SQL: how it opens a transaction, and runs a statement in it. */
+/** A library for SQL: how it opens a transaction, and how a statement runs in it. */
 export interface Stack {
   transaction<T>(work: (tx: CallerTransaction) => Promise<T>): Promise<T>
-  /** What is easily mistaken for a transaction, by what the refusal calls it. */
+  /** Objects that can be confused with a transaction. The keys are their names in the error message. */
   readonly outside: Readonly<Record<string, unknown>>
   close(): Promise<unknown>
 }
@@ -21,12 +21,12 @@ const max = 3
 
 function poolOf(url: string): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, max })
-  // Its end does not wait for its connections, and the database is dropped after it.
+  // pool.end does not wait for its connections, and the database is dropped afterwards.
   pool.on('error', () => {})
   return pool
 }
 
-/** Each as its users have it, at times with settings that change what results look like. */
+/** Each library with typical settings. Some settings change the shape of results. */
 export const stacks: Record<string, (url: string) => Promise<Stack>> = {
   async 'node-postgres, a client'(url) {
     const client = new pg.Client({ connectionString: url })

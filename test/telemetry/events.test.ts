@@ -1,4 +1,4 @@
-// Every event there is, provoked once, with what it says.
+// Triggers every event once and checks its properties.
 import { expect, test } from 'vitest'
 import { eventNames } from '../../src/base/index.js'
 import {
@@ -12,51 +12,51 @@ import { gate, work } from '../jobs/fixture.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 
-type Told = { [Name in EventName]?: HoldfastEvents[Name][] }
+type ReceivedEvents = { [Name in EventName]?: HoldfastEvents[Name][] }
 
-test('every event is told when it happens, with its facts', { timeout: 60_000 }, async () => {
+test('every event is emitted with its properties', { timeout: 60_000 }, async () => {
   const url = await databaseUrl()
   const one = await open({ url })
-  const told: Told = {}
+  const received: ReceivedEvents = {}
   const listen = <Name extends EventName>(name: Name) =>
     one.on(name, (event) => {
-      const before = told[name] as HoldfastEvents[Name][] | undefined
+      const before = received[name] as HoldfastEvents[Name][] | undefined
       if (before) before.push(event)
-      else told[name] = [event] as Told[Name]
+      else received[name] = [event] as ReceivedEvents[Name]
     })
   for (const name of eventNames) listen(name)
-  const untilTold = <Name extends EventName>(name: Name): Promise<HoldfastEvents[Name]> =>
-    until(`${name} is told`, () => told[name]?.[0] as HoldfastEvents[Name] | undefined)
+  const untilReceived = <Name extends EventName>(name: Name): Promise<HoldfastEvents[Name]> =>
+    until(`${name} is emitted`, () => received[name]?.[0] as HoldfastEvents[Name] | undefined)
 
   // Locks and leases.
   const lock = await one.locks.acquire(['a', 'b'])
-  expect(told['lock.acquired']).toMatchObject([{ names: ['a', 'b'], mode: 'exclusive', fence: lock.fence }])
+  expect(received['lock.acquired']).toMatchObject([{ names: ['a', 'b'], mode: 'exclusive', fence: lock.fence }])
   expect(await one.locks.tryAcquire('a')).toBeNull()
-  expect(told['lock.refused']).toMatchObject([{ names: ['a'], mode: 'exclusive' }])
+  expect(received['lock.refused']).toMatchObject([{ names: ['a'], mode: 'exclusive' }])
   await lock.release()
   await lock.release()
-  expect(told['lock.released']).toMatchObject([{ names: ['a', 'b'], fence: lock.fence }])
+  expect(received['lock.released']).toMatchObject([{ names: ['a', 'b'], fence: lock.fence }])
   const lease = await one.leases.acquire('l', { ttl: '30s' })
-  expect(told['lease.acquired']).toMatchObject([{ name: 'l', fence: lease.fence }])
+  expect(received['lease.acquired']).toMatchObject([{ name: 'l', fence: lease.fence }])
   expect(await one.leases.tryAcquire('l')).toBeNull()
-  expect(told['lease.refused']).toMatchObject([{ name: 'l' }])
+  expect(received['lease.refused']).toMatchObject([{ name: 'l' }])
   await lease.release()
-  expect(told['lease.released']).toMatchObject([{ name: 'l', fence: lease.fence }])
+  expect(received['lease.released']).toMatchObject([{ name: 'l', fence: lease.fence }])
   const expired = await one.leases.acquire('l', { ttl: '30s' })
   await sql(url, "update holdfast.lease set token = 'another', fence = fence + 1")
   await caught(Error, expired.extend())
-  expect(told['lease.lost']).toMatchObject([{ name: 'l', fence: expired.fence, reason: { code: 'LEASE_LOST' } }])
+  expect(received['lease.lost']).toMatchObject([{ name: 'l', fence: expired.fence, reason: { code: 'LEASE_LOST' } }])
 
   // Limits and rates.
   const permit = await one.limits.acquire('p', { max: 2, weight: 2 })
-  expect(told['limit.acquired']).toMatchObject([{ name: 'p', weight: 2, fence: permit.fence }])
+  expect(received['limit.acquired']).toMatchObject([{ name: 'p', weight: 2, fence: permit.fence }])
   expect(await one.limits.tryAcquire('p', { max: 2 })).toBeNull()
-  expect(told['limit.reached']).toMatchObject([{ name: 'p', weight: 1, inUse: 2 }])
+  expect(received['limit.reached']).toMatchObject([{ name: 'p', weight: 1, inUse: 2 }])
   await permit.release()
-  expect(told['limit.released']).toMatchObject([{ name: 'p', weight: 2 }])
+  expect(received['limit.released']).toMatchObject([{ name: 'p', weight: 2 }])
   await one.limits.consume('r', { rate: '1/h' })
   await one.limits.consume('r', { rate: '1/h' })
-  expect(told['rate.refused']).toMatchObject([{ name: 'r', cost: 1 }])
+  expect(received['rate.refused']).toMatchObject([{ name: 'r', cost: 1 }])
 
   // Once.
   const inFlight = gate()
@@ -67,49 +67,49 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   })
   await first.opened
   expect(await one.once.run('k', () => 0)).toEqual({ status: 'in-progress' })
-  expect(told['once.refused']![0]).toEqual({ key: 'k' })
+  expect(received['once.refused']![0]).toEqual({ key: 'k' })
   inFlight.open()
   await running
-  expect(told['once.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
+  expect(received['once.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
   await one.once.run('k', () => 0)
-  expect(told['once.replayed']).toEqual([{ key: 'k' }])
+  expect(received['once.replayed']).toEqual([{ key: 'k' }])
   await one.once.run('m', () => 0, { fingerprint: 'one' })
   await caught(
     FingerprintMismatchError,
     one.once.run('m', () => 0, { fingerprint: 'another' }),
   )
-  expect(told['once.mismatched']).toEqual([{ key: 'm' }])
+  expect(received['once.mismatched']).toEqual([{ key: 'm' }])
   await caught(
     TypeError,
     one.once.run('f', () => Promise.reject(new TypeError('no'))),
   )
-  expect(told['once.failed']).toMatchObject([{ key: 'f', error: { message: 'no' } }])
+  expect(received['once.failed']).toMatchObject([{ key: 'f', error: { message: 'no' } }])
 
   // Elections and shares.
   const campaign = one.elections.campaign(
     'e',
     ({ signal }) => new Promise((end) => signal.addEventListener('abort', end)),
   )
-  const { term } = await untilTold('election.elected')
+  const { term } = await untilReceived('election.elected')
   await campaign.close()
-  expect(told['election.resigned']).toMatchObject([{ name: 'e', term }])
+  expect(received['election.resigned']).toMatchObject([{ name: 'e', term }])
   const failing = one.elections.campaign('failing', () => Promise.reject(new Error('no lead')))
-  expect(await untilTold('election.failed')).toMatchObject({ name: 'failing', error: { message: 'no lead' } })
+  expect(await untilReceived('election.failed')).toMatchObject({ name: 'failing', error: { message: 'no lead' } })
   await failing.close()
   const assignment = one.shares.assign('s', ['x'], () => Promise.reject(new Error('no share')))
-  expect(await untilTold('share.gained')).toMatchObject({ share: 's', resource: 'x' })
-  expect(await untilTold('share.failed')).toMatchObject({ share: 's', error: { message: 'no share' } })
+  expect(await untilReceived('share.gained')).toMatchObject({ share: 's', resource: 'x' })
+  expect(await untilReceived('share.failed')).toMatchObject({ share: 's', error: { message: 'no share' } })
   await assignment.close()
-  expect(told['share.released']).toMatchObject([{ share: 's', resource: 'x' }])
+  expect(received['share.released']).toMatchObject([{ share: 's', resource: 'x' }])
 
   // Schedules and jobs.
   let runs = 0
   one.schedules.add('tick', { every: '1s' }, () => {
     if (runs++ === 0) throw new Error('no run')
   })
-  expect(await untilTold('schedule.started')).toMatchObject({ name: 'tick', extra: false, attempt: 1 })
-  expect(await untilTold('schedule.failed')).toMatchObject({ name: 'tick', error: { message: 'no run' } })
-  expect(await untilTold('schedule.ended')).toMatchObject({ name: 'tick', state: 'done' })
+  expect(await untilReceived('schedule.started')).toMatchObject({ name: 'tick', extra: false, attempt: 1 })
+  expect(await untilReceived('schedule.failed')).toMatchObject({ name: 'tick', error: { message: 'no run' } })
+  expect(await untilReceived('schedule.ended')).toMatchObject({ name: 'tick', state: 'done' })
   const fails = defineJob('fails', {
     queue: 'q',
     retry: { attempts: 1 },
@@ -119,16 +119,20 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   const [failed] = [await one.jobs.enqueue(fails, null)]
   const refs = await one.jobs.enqueueMany(ends, ['done', 'discard'])
   const ids = refs.map(({ id }) => id)
-  expect(told['job.enqueued']).toEqual([
+  expect(received['job.enqueued']).toEqual([
     { kind: 'fails', queue: 'q', ids: [failed.id], inTransaction: false },
     { kind: 'ends', queue: 'q', ids, inTransaction: false },
   ])
   work(one, [fails, ends])
-  const facts = { kind: 'ends', queue: 'q', attempt: 1, durationMs: expect.any(Number) }
-  expect(await untilTold('job.done')).toEqual({ ...facts, id: ids[0] })
-  expect(await untilTold('job.ended')).toEqual({ ...facts, id: ids[1], state: 'discarded' })
-  expect(await untilTold('job.failed')).toMatchObject({ id: failed.id, state: 'buried', error: { message: 'no job' } })
-  expect(told['job.started']!.map(({ id }) => id).sort()).toEqual([failed.id, ...ids].sort())
+  const properties = { kind: 'ends', queue: 'q', attempt: 1, durationMs: expect.any(Number) }
+  expect(await untilReceived('job.done')).toEqual({ ...properties, id: ids[0] })
+  expect(await untilReceived('job.ended')).toEqual({ ...properties, id: ids[1], state: 'discarded' })
+  expect(await untilReceived('job.failed')).toMatchObject({
+    id: failed.id,
+    state: 'buried',
+    error: { message: 'no job' },
+  })
+  expect(received['job.started']!.map(({ id }) => id).sort()).toEqual([failed.id, ...ids].sort())
   // The database refuses to register another worker.
   await sql(
     url,
@@ -139,38 +143,38 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   const refused: unknown[] = []
   refusing.on('worker.failed', (event) => refused.push(event))
   work(refusing, [fails])
-  await until('a worker cannot work', () => refused.length > 0)
+  await until('the worker fails', () => refused.length > 0)
   expect(refused[0]).toMatchObject({ queues: ['q'], error: { message: 'not now (SQLSTATE P0001)' } })
   await sql(url, 'drop trigger refuse on holdfast.worker')
-  told['worker.failed'] = refused as NonNullable<Told['worker.failed']>
+  received['worker.failed'] = refused as NonNullable<ReceivedEvents['worker.failed']>
 
-  // The session is lost, and all that was held with it.
+  // The session is lost, and everything that it held.
   const held = await one.locks.acquire('held')
   await one.limits.acquire('held', { max: 1 })
   const leads = one.elections.campaign('e', ({ signal }) => new Promise((end) => signal.addEventListener('abort', end)))
-  await until('it leads', () => leads.leads)
-  const begun = gate()
+  await until('the campaign leads', () => leads.leads)
+  const started = gate()
   const lost = caught(
     Error,
     one.once.run('lost', ({ signal }) => {
-      begun.open()
+      started.open()
       return new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)))
     }),
   )
-  await begun.opened
+  await started.opened
   await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, one)])
-  expect(await untilTold('instance.lost')).toMatchObject({ reason: { code: 'DATABASE_UNREACHABLE' } })
-  expect(await untilTold('lock.lost')).toMatchObject({ reason: { code: 'LOCK_LOST' } })
-  expect(told['lock.lost']!.map(({ fence }) => fence)).toContain(held.fence)
-  expect(await untilTold('limit.lost')).toMatchObject({ name: 'held', reason: { code: 'PERMIT_LOST' } })
-  expect(await untilTold('election.lost')).toMatchObject({ name: 'e', reason: { code: 'LOCK_LOST' } })
+  expect(await untilReceived('instance.lost')).toMatchObject({ reason: { code: 'DATABASE_UNREACHABLE' } })
+  expect(await untilReceived('lock.lost')).toMatchObject({ reason: { code: 'LOCK_LOST' } })
+  expect(received['lock.lost']!.map(({ fence }) => fence)).toContain(held.fence)
+  expect(await untilReceived('limit.lost')).toMatchObject({ name: 'held', reason: { code: 'PERMIT_LOST' } })
+  expect(await untilReceived('election.lost')).toMatchObject({ name: 'e', reason: { code: 'LOCK_LOST' } })
   await lost
-  expect(await untilTold('once.lost')).toMatchObject({ key: 'lost' })
-  expect(await untilTold('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
+  expect(await untilReceived('once.lost')).toMatchObject({ key: 'lost' })
+  expect(await untilReceived('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
 
   void one.drain({ within: '5s' })
-  expect(told['instance.drain-started']).toEqual([{ withinMs: 5_000 }])
+  expect(received['instance.drain-started']).toEqual([{ withinMs: 5_000 }])
   await one.close()
-  expect(told['instance.closed']).toEqual([{}])
-  expect(Object.keys(told).sort()).toEqual([...eventNames].sort())
+  expect(received['instance.closed']).toEqual([{}])
+  expect(Object.keys(received).sort()).toEqual([...eventNames].sort())
 })

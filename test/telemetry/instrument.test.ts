@@ -1,5 +1,5 @@
 import { runInNewContext } from 'node:vm'
-// What OpenTelemetry is shown: spans, the trace that a job carries, and metrics.
+// Tests the spans, the trace context of jobs, and the metrics that OpenTelemetry receives.
 import { context, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import {
@@ -31,7 +31,7 @@ beforeAll(() => {
 })
 afterAll(() => context.disable())
 
-test('spans stand around what takes a while, a job is linked to who enqueued it, metrics follow from events', {
+test('instrument records spans, links jobs to the span that enqueued them, and records metrics', {
   timeout: 60_000,
 }, async () => {
   const url = await databaseUrl()
@@ -48,16 +48,16 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
   const spans = (name: string) => exporter.getFinishedSpans().filter((span) => span.name === name)
   const span = (name: string) => until(`a span ${name}`, () => spans(name)[0])
 
-  // What is done inside is beneath: the hold is beside the wait, and the caller above both.
-  const seen: Record<string, string | undefined> = {}
-  const note = (what: string) => {
-    seen[what] = trace.getActiveSpan()?.spanContext().spanId
+  // The caller's span is the parent of the wait and of the hold. Inside the handler, the hold is the active span.
+  const activeSpans: Record<string, string | undefined> = {}
+  const recordActiveSpan = (what: string) => {
+    activeSpans[what] = trace.getActiveSpan()?.spanContext().spanId
   }
   await tracer.startActiveSpan('caller', async (caller) => {
-    await holdfast.locks.with('report', () => note('lock'))
-    await holdfast.leases.with('etl', () => note('lease'))
-    await holdfast.limits.with('gpu', { max: 1 }, () => note('limit'))
-    await holdfast.once.run('key', () => note('once'))
+    await holdfast.locks.with('report', () => recordActiveSpan('lock'))
+    await holdfast.leases.with('etl', () => recordActiveSpan('lease'))
+    await holdfast.limits.with('gpu', { max: 1 }, () => recordActiveSpan('limit'))
+    await holdfast.once.run('key', () => recordActiveSpan('once'))
     caller.end()
   })
   const caller = await span('caller')
@@ -70,7 +70,7 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
     expect([wait, hold].map(({ parentSpanContext }) => parentSpanContext?.spanId)).toEqual(
       [caller, caller].map((above) => above.spanContext().spanId),
     )
-    expect(seen[name]).toBe(hold.spanContext().spanId)
+    expect(activeSpans[name]).toBe(hold.spanContext().spanId)
     expect(Object.values(hold.attributes).flat()).toContain(what)
   }
   expect((await span('once run')).attributes).toMatchObject({
@@ -86,13 +86,13 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
     attributes: { 'error.type': 'RangeError' },
   })
 
-  // Jobs, one and many, at once, later, tied, unique and in batches: each knows who enqueued it.
+  // Single, bulk, delayed, dependent, unique and batched jobs: each has a link to the span that enqueued it.
   const child = defineJob('mail child', { queue: 'post', run: (_: string) => {} })
   const mail = defineJob('mail', {
     queue: 'post',
     retry: { attempts: 1 },
     run: (input: string, job) => {
-      // By a promise of another realm.
+      // A promise of another realm is not an instance of this realm's Promise.
       if (input === 'fails') return runInNewContext('(error) => Promise.reject(error)')(new TypeError('no mail'))
       return input === 'parent' ? job.enqueue(child, 'child').then(() => {}) : undefined
     },
@@ -113,9 +113,9 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
     (await jobs.enqueue(mail, 'fails')).id,
   ]
   await jobs.enqueueMany(bulk, [1, 2, 3])
-  // Whoever begins to work has nothing to do with what is worked on.
+  // The span that starts the worker is not the parent of the jobs.
   tracer.startActiveSpan('boot', () => work(holdfast, [mail, child, bulk]))
-  const processed = await until('all have run', () => {
+  const processed = await until('all jobs have run', () => {
     const all = spans('process post')
     return all.length === ids.length + 1 && spans('process bulk').length > 0 && all
   })
@@ -141,8 +141,10 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
   expect(failed).toMatchObject([{ attributes: { 'error.type': 'TypeError' } }])
   // The child was enqueued by the attempt of its parent.
   const parent = processed.find((attempt) => Number(attempt.attributes['messaging.message.id']) === ids.at(-2))!
-  const beneath = [...senders.values()].filter((sent) => sent.parentSpanContext?.spanId === parent.spanContext().spanId)
-  expect(beneath).toHaveLength(1)
+  const children = [...senders.values()].filter(
+    (sent) => sent.parentSpanContext?.spanId === parent.spanContext().spanId,
+  )
+  expect(children).toHaveLength(1)
   const batches = spans('process bulk')
   expect(batches.flatMap(({ links }) => links)).toHaveLength(3)
 
@@ -152,12 +154,14 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
   await using schedule = holdfast.schedules.add('nightly', { every: '1s' }, () => {})
   expect((await span('schedule run nightly')).attributes).toMatchObject({ 'holdfast.schedule.name': schedule.name })
 
-  // Nothing is said that the reference does not list.
-  const forms = Object.values(spanDefinitions)
+  // The spans have only attributes that the reference lists.
+  const definitions = Object.values(spanDefinitions)
   for (const { name, attributes } of exporter.getFinishedSpans().filter((one) => one.name !== 'caller')) {
-    const said = Object.keys(attributes).filter((attribute) => attribute !== 'error.type')
-    const form = forms.find((form) => said.every((one) => (form.attributes as readonly string[]).includes(one)))
-    expect(form, name).toBeDefined()
+    const names = Object.keys(attributes).filter((attribute) => attribute !== 'error.type')
+    const definition = definitions.find((one) =>
+      names.every((attribute) => (one.attributes as readonly string[]).includes(attribute)),
+    )
+    expect(definition, name).toBeDefined()
   }
   await reader.forceFlush()
   const exported = metricExporter
@@ -181,11 +185,11 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
   ).toEqual(['buried', 'done', 'done', 'done'])
   expect(pointsOf('holdfast.lock.wait.duration').length).toBeGreaterThan(0)
 
-  // When it is over, nothing is shown, and nothing is carried any more.
+  // After `stop`, no spans are recorded and jobs carry no trace context.
   stop()
   const before = exporter.getFinishedSpans().length
   await holdfast.locks.with('report', () => {})
-  await holdfast.jobs.enqueue(defineJob('idle', { queue: 'nobody', run() {} }), null)
+  await holdfast.jobs.enqueue(defineJob('idle', { queue: 'no worker', run() {} }), null)
   expect(exporter.getFinishedSpans()).toHaveLength(before)
   expect(await sql(url, "select links from holdfast.job where kind = 'idle'")).toEqual([{ links: null }])
 })

@@ -1,4 +1,4 @@
-// What Prometheus and orchestrators are answered.
+// Tests the endpoints for Prometheus and for health probes.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, inject, onTestFinished, test } from 'vitest'
@@ -12,21 +12,21 @@ import { sql, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 import { readExposition } from './exposition.js'
 
-/** How often the instance asks its database. */
-function countAsked(holdfast: Holdfast): () => number {
+/** Counts the queries of an instance. */
+function countQueries(holdfast: Holdfast): () => number {
   const { database } = holdfast.context
-  const ask = database.query.bind(database)
-  let asked = 0
+  const query = database.query.bind(database)
+  let count = 0
   Object.assign(database, {
-    query: (...given: Parameters<typeof ask>) => {
-      asked++
-      return ask(...given)
+    query: (...args: Parameters<typeof query>) => {
+      count++
+      return query(...args)
     },
   })
-  return () => asked
+  return () => count
 }
 
-test('the text for Prometheus: what this instance did, and what the fleet is like', async () => {
+test('metricsHandler returns the metrics of the instance and the gauges of the fleet', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, namespace: 'shop "one"' })
   const metrics = metricsHandler(holdfast)
@@ -41,14 +41,14 @@ test('the text for Prometheus: what this instance did, and what the fleet is lik
   work(holdfast, [fails])
   holdfast.schedules.add('often', { every: '1s' }, () => {})
   holdfast.schedules.add('never', { every: '365d' }, () => {})
-  await until('a run is done', async () =>
+  await until('a run of the schedule is done', async () =>
     (await holdfast.schedules.runs('often')).some((one) => one.kind === 'run' && one.state === 'done'),
   )
   await holdfast.schedules.pause('never')
   await holdfast.locks.acquire(['a', 'b'])
   await holdfast.leases.acquire('l')
   await holdfast.limits.acquire('p', { max: 5, weight: 3 })
-  await until('one runs, and one is buried', async () => {
+  await until('one job is running and one is buried', async () => {
     const [row] = await sql<{ is: boolean }>(
       url,
       `select (select count(*) from holdfast.job_running) >= 1
@@ -58,7 +58,7 @@ test('the text for Prometheus: what this instance did, and what the fleet is lik
   })
   await holdfast.jobs.pause('bad')
 
-  const asked = countAsked(holdfast)
+  const queryCount = countQueries(holdfast)
   const response = await metrics(new Request('http://localhost/metrics'))
   expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
   const families = readExposition(await response.text())
@@ -93,15 +93,15 @@ test('the text for Prometheus: what this instance did, and what the fleet is lik
   ]
   for (const name of families.keys()) expect(known).toContain(name)
 
-  // However often it is asked, the database is asked once in a while.
-  const before = asked()
+  // Many requests for metrics cause only few queries.
+  const before = queryCount()
   expect(before).toBeGreaterThan(0)
   await Promise.all(Array.from({ length: 50 }, () => metricsText(holdfast)))
-  // What it asks for its schedules and jobs goes on.
-  expect(asked() - before).toBeLessThan(100)
+  // The queries of the instance's schedules and jobs are also counted.
+  expect(queryCount() - before).toBeLessThan(100)
   opened.open()
 
-  // The oldest that is ready stands first, whoever runs what is before it.
+  // The gauge shows the age of the oldest ready job, although no worker serves the queue.
   const quiet = await open({ url, namespace: 'quiet' })
   await quiet.jobs.enqueue(slow, 'old')
   await sql(url, "update holdfast.job set enqueued_at = now() - interval '90 seconds' where payload::text = '\"old\"'")
@@ -112,7 +112,7 @@ test('the text for Prometheus: what this instance did, and what the fleet is lik
   expect((await metrics(new Request('http://localhost/metrics', { method: 'POST' }))).status).toBe(405)
 })
 
-test('the health of an instance: a lost session is no reason to be killed, a lost database none to be sent requests', {
+test('the live probe succeeds without a session and a database, and the ready probe fails without a database', {
   timeout: 60_000,
 }, async () => {
   const url = await databaseUrl()
@@ -126,8 +126,8 @@ test('the health of an instance: a lost session is no reason to be killed, a los
     const response = await fetch(at + path)
     return { status: response.status, body: (await response.json()) as { status: string; reasons?: string[] } }
   }
-  const asked = countAsked(holdfast)
-  const askedFrom = performance.now()
+  const queryCount = countQueries(holdfast)
+  const countedFrom = performance.now()
   expect(await holdfast.health()).toMatchObject({
     status: 'up',
     reasons: [],
@@ -135,31 +135,31 @@ test('the health of an instance: a lost session is no reason to be killed, a los
     databaseMs: expect.any(Number),
   })
   await Promise.all(Array.from({ length: 20 }, () => probe('/health/ready')))
-  expect(asked()).toBeLessThanOrEqual(1 + (performance.now() - askedFrom) / 3_000)
+  expect(queryCount()).toBeLessThanOrEqual(1 + (performance.now() - countedFrom) / 3_000)
   expect(await probe('/health/live')).toEqual({ status: 200, body: { status: 'alive' } })
 
   const adminUrl = inject('adminUrl')
   const allow = (is: boolean) => sql(adminUrl, `alter database "${name}" allow_connections ${is}`)
   onTestFinished(async () => void (await allow(true)))
 
-  // Between two lives it is ready, and says that it holds nothing. The connections of its pool are there all the time.
+  // While the instance reconnects, it is ready and degraded. The connections of its pool remain open.
   const anchor = await anchorPid(url, holdfast)
   await allow(false)
   await sql(adminUrl, 'select pg_terminate_backend($1)', [anchor])
-  const between = await until('it is between two lives', async () => {
-    const answer = await probe('/health/ready')
-    return answer.body.status === 'degraded' && answer
+  const reconnecting = await until('the instance is degraded', async () => {
+    const response = await probe('/health/ready')
+    return response.body.status === 'degraded' && response
   })
-  expect(between).toMatchObject({ status: 200, body: { reasons: ['RECONNECTING'] } })
+  expect(reconnecting).toMatchObject({ status: 200, body: { reasons: ['RECONNECTING'] } })
   await allow(true)
-  await until('it is back', async () => (await holdfast.health()).status === 'up')
+  await until('the instance is up', async () => (await holdfast.health()).status === 'up')
 
-  // Nobody gets in any more.
+  // The database refuses all connections.
   await allow(false)
   await sql(adminUrl, 'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name])
-  const down = await until('it is down', async () => {
-    const answer = await probe('/health/ready')
-    return answer.status === 503 && answer
+  const down = await until('the instance is down', async () => {
+    const response = await probe('/health/ready')
+    return response.status === 503 && response
   })
   expect(down.body).toMatchObject({ status: 'down', reasons: ['DATABASE_UNREACHABLE', 'RECONNECTING'] })
   expect(JSON.stringify(down.body)).not.toContain(name)
@@ -168,10 +168,10 @@ test('the health of an instance: a lost session is no reason to be killed, a los
   expect(families.get('holdfast_database_up')!.samples).toMatchObject([{ value: 0 }])
   expect(families.has('holdfast_instances')).toBe(false)
   await allow(true)
-  await until('it is ready again', async () => (await probe('/health/ready')).status === 200)
+  await until('the instance is ready again', async () => (await probe('/health/ready')).status === 200)
 
-  // Who is asked to go takes no new work, and its health says so; nothing is left to be waited for.
-  await until('it is up', async () => (await holdfast.health()).status === 'up')
+  // A draining instance starts no new work and is not ready. The drain ends immediately, because nothing is running.
+  await until('the instance is up again', async () => (await holdfast.health()).status === 'up')
   await holdfast.drain()
   expect(await probe('/health/ready')).toMatchObject({
     status: 503,

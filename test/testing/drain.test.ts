@@ -24,7 +24,7 @@ const fail = defineJob('fail', {
   },
 })
 
-test('runs what is ready, what is due and what is enqueued meanwhile, and answers how each ended', async () => {
+test('drain runs ready jobs, due jobs and jobs that are enqueued during the drain, and returns their outcomes', async () => {
   const holdfast = await openAlone()
   const parent = defineJob('parent', {
     queue: 'families',
@@ -36,8 +36,8 @@ test('runs what is ready, what is due and what is enqueued meanwhile, and answer
   const due = await holdfast.jobs.enqueue(double, 1, { delay: '1h' })
   await passTime(holdfast, '1h')
   const first = await holdfast.jobs.enqueue(parent, null)
-  const answer = await drain(holdfast, [parent, double])
-  expect(answer).toMatchObject([
+  const ended = await drain(holdfast, [parent, double])
+  expect(ended).toMatchObject([
     { id: due.id, state: 'done', result: 2 },
     { id: first.id, kind: 'parent', state: 'done' },
     { kind: 'double', state: 'done', input: 21, result: 42 },
@@ -46,7 +46,7 @@ test('runs what is ready, what is due and what is enqueued meanwhile, and answer
   expect(await drain(holdfast, [parent, double])).toEqual([])
 })
 
-test('what fails is in the answer, and what is tried again later does not hold it up', async () => {
+test('drain returns failed jobs, and does not wait for later attempts', async () => {
   const holdfast = await openAlone()
   const bury = defineJob('bury', {
     run: () => {
@@ -61,13 +61,13 @@ test('what fails is in the answer, and what is tried again later does not hold i
     await holdfast.jobs.enqueue(wait, 1),
     await holdfast.jobs.enqueue(strict, 1),
   ].map(({ id }) => id)
-  const picky = defineJob('strict', {
+  const validating = defineJob('strict', {
     input: {
       '~standard': { version: 1 as const, vendor: 'test', validate: () => ({ issues: [{ message: 'no good' }] }) },
     },
     run: () => {},
   })
-  const all = [fail, bury, wait, picky]
+  const all = [fail, bury, wait, validating]
   expect(await drain(holdfast, all)).toMatchObject([
     { id: ids[0], state: 'waiting', waitsFor: { reason: 'attempt' }, failures: [{ message: 'attempt 1' }] },
     { id: ids[1], state: 'buried', error: { message: 'never' } },
@@ -79,18 +79,18 @@ test('what fails is in the answer, and what is tried again later does not hold i
   expect(await drain(holdfast, all)).toMatchObject([{ id: ids[0], state: 'buried', failed: 2 }])
 })
 
-test('runs a lane to its end, one job after the other', async () => {
+test('drain runs all jobs of a lane one after the other', async () => {
   const holdfast = await openAlone()
   const inLane = defineJob('in lane', { queue: 'lanes', lanes: { max: 1 }, run: (n: number) => n })
   for (let round = 0; round < 5; round++) {
     await holdfast.jobs.enqueueMany(inLane, [1, 2, 3, 4], { lane: 'one' })
-    // Sooner than the test is over, so that it can say where they are.
-    const answer = await drain(holdfast, [inLane], { within: '15s' })
-    expect(answer.map(({ state, result }) => [state, result])).toEqual([1, 2, 3, 4].map((n) => ['done', n]))
+    // This is shorter than the timeout of the test, so that the error can list the jobs.
+    const ended = await drain(holdfast, [inLane], { within: '15s' })
+    expect(ended.map(({ state, result }) => [state, result])).toEqual([1, 2, 3, 4].map((n) => ['done', n]))
   }
 })
 
-test('leaves other kinds, other queues and paused queues alone', async () => {
+test('drain does not run jobs of other kinds, other queues and paused queues', async () => {
   const holdfast = await openAlone()
   const elsewhere = defineJob('double', { queue: 'elsewhere', run: (n: number) => n * 2 })
   await holdfast.jobs.enqueue(double, 1)
@@ -104,7 +104,7 @@ test('leaves other kinds, other queues and paused queues alone', async () => {
   expect(await enqueued(holdfast)).toMatchObject([{ kind: 'fail', input: 3 }])
 })
 
-test('when it takes too long, the error says where each job is', async () => {
+test('drain that exceeds its deadline throws an error with the state of each job', async () => {
   const holdfast = await openAlone()
   const slow = defineJob('slow', {
     run: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
@@ -115,11 +115,11 @@ test('when it takes too long, the error says where each job is', async () => {
   expect(error.message).toMatch(
     new RegExp(`^The drain did not end within 2s:\n  job ${id} \\(slow\\) has been running on this instance since `),
   )
-  // It was given back, without a failure.
+  // The job is ready again, without a failed attempt.
   expect(await enqueued(holdfast, slow)).toMatchObject([{ id }])
 })
 
-test('says what is wrong with what it is given', async () => {
+test('drain throws a UsageError for invalid arguments', async () => {
   const holdfast = await openAlone()
   const messageOf = async (work: Promise<unknown>) => (await caught(UsageError, work)).message
   expect(await messageOf(drain(holdfast, []))).toBe(

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { startProgram } from '../cli/program.js'
 import { databaseUrl } from '../setup/instances.js'
 
-test('the test in the guide passes', async () => {
+test('the test in the testing guide passes', async () => {
   const guide = readFileSync(new URL('../../docs/guides/testing.md', import.meta.url), 'utf8')
   const [, code] = /```js\n(.*?)```/s.exec(guide)!
   const url = await databaseUrl()
@@ -13,7 +13,7 @@ test('the test in the guide passes', async () => {
     `server = { createDatabase: () => ${JSON.stringify(url)}, stop() {} }`,
   )
   expect(text).not.toContain('await startEmbedded')
-  // From stdin a module is read as if it stood in the working directory, where the package knows itself by name.
+  // Node resolves the imports of a module from stdin in the working directory. There, the package can import itself by name.
   const home = fileURLToPath(new URL('../..', import.meta.url))
   const running = startProgram(process.execPath, ['--input-type=module', '-'], {}, home)
   running.process.stdin!.end(text)

@@ -28,7 +28,7 @@ function openAlone(namespace = `kit ${randomBytes(4).toString('hex')}`): Promise
 const mail = defineJob('mail', { queue: 'post', run: ({ to }: { to: string }) => ({ sent: to }) })
 
 describe('jobEnded', () => {
-  test('answers with the status of the end, whatever it is', async () => {
+  test('jobEnded returns the final status of a done and of a buried job', async () => {
     const holdfast = await openAlone()
     const bury = defineJob('bury', {
       retry: { attempts: 1 },
@@ -48,18 +48,18 @@ describe('jobEnded', () => {
   })
 
   test.each([
-    ['ready, and nobody works', {}, 'is ready in the queue "post", which has no worker'],
+    ['ready without a worker', {}, 'is ready in the queue "post", which has no worker'],
     ['delayed', { delay: '1h' }, /is waiting for its time, until 20.*Z \(passTime skips the wait\)$/],
-  ])('says where a job is that is %s', async (_, options, said) => {
+  ])('jobEnded throws an error with the state of a job that is %s', async (_, options, message) => {
     const holdfast = await openAlone()
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, options)
     const error = await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))
     expect(error.message).toMatch(new RegExp(`^The job did not end within 20ms:\n  job ${id} \\(mail\\) `))
-    expect(error.message).toMatch(said)
+    expect(error.message).toMatch(message)
     expect(error.jobs).toMatchObject([{ id }])
   })
 
-  test('says so when its queue is paused, when its worker knows other kinds, when it runs, and when it is not there', async () => {
+  test('jobEnded throws an error that names a paused queue, workers of other kinds, a running job, or a missing job', async () => {
     const holdfast = await openAlone()
     const messageOf = async (id: number) =>
       (await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))).message
@@ -88,7 +88,7 @@ describe('jobEnded', () => {
 })
 
 describe('enqueued', () => {
-  test('lists what has not begun, with what it carries', async () => {
+  test('enqueued lists jobs that have not started, with their input and options', async () => {
     const holdfast = await openAlone()
     const other = await openAlone()
     await other.jobs.enqueue(mail, { to: 'not ours' })
@@ -118,7 +118,7 @@ describe('enqueued', () => {
     expect(await enqueued(holdfast, mail)).toMatchObject([{ id: delayed.id }])
   })
 
-  test('does not list what was rolled back', async () => {
+  test('enqueued does not list jobs of a rolled back transaction', async () => {
     const holdfast = await openAlone()
     const client = await sqlSession(fresh.url)
     await client.query('begin')
@@ -129,7 +129,7 @@ describe('enqueued', () => {
 })
 
 describe('passTime', () => {
-  test('makes due what waits in this namespace, and only that', async () => {
+  test('passTime makes delayed jobs of its own namespace due', async () => {
     const holdfast = await openAlone()
     const other = await openAlone()
     for (const { jobs } of [holdfast, other]) {
@@ -137,7 +137,7 @@ describe('passTime', () => {
       await jobs.enqueue(mail, { to: 'later' }, { delay: '2h' })
     }
     expect(await passTime(holdfast, '1h')).toBe(1)
-    // It may run now: nobody has to look for it first.
+    // The job is ready immediately, without a maintenance run.
     expect(await enqueued(holdfast)).toMatchObject([
       { input: { to: 'soon' }, runAt: undefined },
       { input: { to: 'later' }, delayMs: 3_600_000 },
@@ -146,7 +146,7 @@ describe('passTime', () => {
     expect(await passTime(holdfast, '30m')).toBe(0)
   })
 
-  test('also for a worker that waits for nothing yet', async () => {
+  test('passTime wakes a worker that does not wait for a due job', async () => {
     const holdfast = await openAlone()
     work(holdfast, [mail])
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1d' })
@@ -154,7 +154,7 @@ describe('passTime', () => {
     expect(await jobEnded(holdfast, id, { within: '2s' })).toMatchObject({ state: 'done' })
   })
 
-  test('moves the windows of unique jobs', async () => {
+  test('passTime shortens the windows of unique jobs', async () => {
     const holdfast = await openAlone()
     const unique = { key: 'ada', for: '1h' }
     const isNew = async () => (await holdfast.jobs.enqueue(mail, { to: 'ada' }, { unique })).isNew
@@ -165,7 +165,7 @@ describe('passTime', () => {
     expect(await isNew()).toBe(true)
   })
 
-  test('refuses what is no time', async () => {
+  test('passTime refuses an invalid duration', async () => {
     const holdfast = await openAlone()
     expect((await caught(UsageError, passTime(holdfast, 'soon'))).message).toBe(
       'Expected time to be a duration, got "soon" (string)',
@@ -173,7 +173,7 @@ describe('passTime', () => {
   })
 })
 
-test('emptyQueues leaves nothing of this namespace, and all of others', async () => {
+test('emptyQueues deletes all jobs of its own namespace, and none of others', async () => {
   const holdfast = await openAlone()
   const other = await openAlone()
   const kept = await other.jobs.enqueue(mail, { to: 'kept' })

@@ -4,7 +4,7 @@ import { pause, whenAborted } from '../../src/base/index.js'
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length
 
-test('calls back with the reason, once', () => {
+test('whenAborted calls back once, with the reason', () => {
   const controller = new AbortController()
   const onAbort = vi.fn()
   whenAborted(controller.signal, onAbort)
@@ -13,34 +13,34 @@ test('calls back with the reason, once', () => {
   expect(onAbort.mock.calls).toEqual([['enough']])
 })
 
-test('calls back at once when it has aborted before', () => {
+test('whenAborted calls back immediately if the signal is already aborted', () => {
   const onAbort = vi.fn()
   whenAborted(AbortSignal.abort('before'), onAbort)
   expect(onAbort.mock.calls).toEqual([['before']])
 })
 
-test('forgets when told so, and leaves no listener', () => {
+test('the function that whenAborted returns removes the listener', () => {
   const controller = new AbortController()
   const onAbort = vi.fn()
-  const forget = whenAborted(controller.signal, onAbort)
+  const unsubscribe = whenAborted(controller.signal, onAbort)
   expect(listeners(controller.signal)).toBe(1)
-  forget()
+  unsubscribe()
   expect(listeners(controller.signal)).toBe(0)
   controller.abort()
   expect(onAbort).not.toHaveBeenCalled()
 })
 
-test('no signal is a signal that never aborts', () => {
+test('whenAborted accepts undefined instead of a signal', () => {
   expect(() => whenAborted(undefined, () => {})()).not.toThrow()
 })
 
-test('a pause ends with its time and leaves no listener', async () => {
+test('pause resolves after its time and leaves no listener', async () => {
   const { signal } = new AbortController()
   await pause(1, signal)
   expect(listeners(signal)).toBe(0)
 })
 
-test('a pause ends at once when the signal aborts, or has', async () => {
+test('pause resolves immediately if the signal aborts or is already aborted', async () => {
   const controller = new AbortController()
   const paused = pause(600_000, controller.signal)
   controller.abort()

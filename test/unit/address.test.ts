@@ -11,7 +11,7 @@ test.each([
   'postgres://user:p%40ss@[::1]:5432/database?sslmode=require',
   'postgres://user:secret@one,two:5433,[::1]:5434/database',
   'postgres://user:sec,ret@one:5432,two/database?target_session_attrs=primary',
-])('%s is an address', (url) => {
+])('checkUrl accepts %s', (url) => {
   expect(checkUrl(url, 'url')).toBe(url)
 })
 
@@ -21,14 +21,14 @@ test.each([
   'postgres://user:sec ret:@:host:/database',
   'postgres://user:secret@host:port/database',
   'host=localhost password=secret',
-  // A lone percent sign: the driver would fail on it much later, and with an error of no class.
+  // The driver would fail on an unescaped percent sign much later, with an untyped error.
   'postgres://user:100%secret@host/database',
   'postgres://us%er:secret@host/database',
   'postgres://user:secret@host/data%base',
   'postgres://user:secret@one,,two/database',
   'postgres://one,/database',
   'postgres://user:secret@one,two:port/database',
-])('%s is none, and is not repeated', (url) => {
+])('checkUrl refuses %s without repeating the password', (url) => {
   const complaint = () => checkUrl(url, 'directUrl')
   expect(complaint).toThrow(UsageError)
   expect(complaint).toThrow(`Expected directUrl to be a URL like postgres://user:password@host:5432/database`)
@@ -36,7 +36,7 @@ test.each([
 })
 
 test.each(['any', 'standby', 'read-only', 'prefer-standby'])(
-  'of several hosts none is sought that is %s',
+  'checkUrl refuses several hosts with target_session_attrs=%s',
   (attributes) => {
     const url = `postgres://user:secret@one,two/database?target_session_attrs=${attributes}`
     const complaint = () => checkUrl(url, 'url')
@@ -45,7 +45,7 @@ test.each(['any', 'standby', 'read-only', 'prefer-standby'])(
   },
 )
 
-test('a URL of several hosts is a URL for each, with all else the same', () => {
+test('urlsOf splits a URL with several hosts into one URL per host', () => {
   expect(urlsOf('postgres://user:a,b@one,two:5433/database?sslmode=require')).toEqual([
     'postgres://user:a,b@one/database?sslmode=require',
     'postgres://user:a,b@two:5433/database?sslmode=require',
@@ -70,13 +70,13 @@ test.each([
   [{ connectionString: 'postgres://a%40b:secret@db.example/app' }, 'a@b@db.example:5432/app'],
   [{ host: 'db.example', user: 'ann', password: 'secret', database: 'app' }, 'ann@db.example:5432/app'],
   [{ host: 'db.example', port: 6432, user: 'ann' }, 'ann@db.example:6432/ann'],
-])('%# is shown without its password', (connection, address) => {
+])('addressOf shows connection %# without its password', (connection, address) => {
   vi.stubEnv('PGPORT', undefined)
   vi.stubEnv('PGDATABASE', undefined)
   expect(addressOf(connection)).toBe(address)
 })
 
-test('what is not given comes from where the driver takes it', () => {
+test('addressOf takes missing parts from the environment variables of the driver', () => {
   vi.stubEnv('PGUSER', 'env-user')
   vi.stubEnv('PGHOST', 'env-host')
   vi.stubEnv('PGPORT', '6543')
@@ -88,7 +88,7 @@ test.each([
   ['6543,6544', 'u@one:6543,two:6544/d'],
   ['6543', 'u@one:6543,two:6543/d'],
   [undefined, 'u@one:5432,two:5432/d'],
-])('several hosts from the environment, with ports %s, as libpq reads them', (ports, address) => {
+])('addressOf combines several hosts of PGHOST with the ports %s like libpq', (ports, address) => {
   vi.stubEnv('PGHOST', 'one,two')
   vi.stubEnv('PGPORT', ports)
   expect(addressOf({ user: 'u', database: 'd' })).toBe(address)

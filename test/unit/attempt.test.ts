@@ -20,7 +20,7 @@ function attemptOf() {
   return { epoch, attempt: new TestAttempt(epoch as Epoch, {} as AttemptContext) }
 }
 
-test('only the first reason to stop counts, for the signal and for the outcome', () => {
+test('an attempt keeps only the first reason to stop, in its signal and in stopReason', () => {
   const { attempt } = attemptOf()
   const { signal } = attempt
   const [first, second] = [new Failure('TIMEOUT'), new Failure('CANCELLED')]
@@ -31,7 +31,7 @@ test('only the first reason to stop counts, for the signal and for the outcome',
   expect(attempt.isLost).toBe(false)
 })
 
-test('a loss replaces a reason to stop, and stays', () => {
+test('a loss replaces an earlier reason to stop, and no later reason replaces the loss', () => {
   const { attempt } = attemptOf()
   attempt.stop(new Failure('TIMEOUT'))
   attempt.lose()
@@ -43,13 +43,13 @@ test('a loss replaces a reason to stop, and stays', () => {
   expect(attempt.stopReason).toBe(reason)
 })
 
-test('a signal that is first read after the loss has aborted', () => {
+test('a signal is aborted if it is first read after the loss', () => {
   const { attempt } = attemptOf()
   attempt.lose()
   expect(attempt.signal.reason).toBe(attempt.stopReason)
 })
 
-test('reading the signal notices that the epoch is no longer trusted', () => {
+test('reading the signal aborts it if the epoch is no longer trusted', () => {
   const { attempt, epoch } = attemptOf()
   const { signal } = attempt
   epoch.trusted = false
@@ -59,7 +59,7 @@ test('reading the signal notices that the epoch is no longer trusted', () => {
   expect(attempt.isLost).toBe(true)
 })
 
-test('a transaction that is first used after the end accepts no query', async () => {
+test('a transaction refuses queries if it is first used after the end of the run', async () => {
   const { attempt } = attemptOf()
   expect(attempt.sealed()).toBeUndefined()
   await expect(attempt.tx.query('select')).rejects.toThrow('The transaction of this run has ended')

@@ -25,14 +25,14 @@ test('a parsed pattern has a bit for each week of a weekday, and a sixth bit for
   expect([...dayOfWeek]).toEqual([0, 0b111111, 0b000010, 0, 0, 0b100000, 0])
 })
 
-test('a parsed pattern tells the special days of a month apart', () => {
+test('a parsed pattern has separate fields for the special days of a month', () => {
   const { lastDayOfMonth, lastWeekday, nearestWeekdays } = parse('0 0 L * *')
   expect([lastDayOfMonth, lastWeekday, set(nearestWeekdays)]).toEqual([true, false, []])
   expect(parse('0 0 LW * *').lastWeekday).toBe(true)
   expect(set(parse('0 0 15W * *').nearestWeekdays)).toEqual([14])
 })
 
-test('a parsed pattern says how its dates and weekdays combine, and whether its times are fixed', () => {
+test('a parsed pattern shows how its dates and weekdays combine, and whether its times are fixed', () => {
   const { starDOM, starDOW, useAndLogic, isFixedTime } = parse('0 3 * * MON')
   expect([starDOM, starDOW, useAndLogic, isFixedTime]).toEqual([true, false, false, true])
   expect(parse('0 3 1 * +MON').useAndLogic).toBe(true)

@@ -1,4 +1,4 @@
-// Whatever a user can call from the package's front door has a doc comment, which is what editors show.
+// Checks that everything that users of the package can call has a doc comment, because editors show doc comments.
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
@@ -50,7 +50,7 @@ const rooms = [
   'testing/time.ts',
 ]
 
-/** Exported classes and functions, and the public methods and accessors of the classes in this house's two-space style. */
+/** Returns the undocumented classes, functions, public methods and accessors. Expects exports in two-space indentation. */
 function undocumented(text: string): string[] {
   const lines = text.split('\n')
   const declares =
@@ -59,13 +59,13 @@ function undocumented(text: string): string[] {
     const name = declares.exec(line)?.slice(1).find(Boolean)
     if (!name || name === 'constructor' || /^ {2}(if|for|while|switch|return|super)\b/.test(line)) return []
     const above = lines[at - 1]?.trim() ?? ''
-    // A further signature of an overloaded method stands right below the first, which has the comment.
+    // The second signature of an overloaded method is directly below the first, which has the comment.
     const overload = above.startsWith(`${name}<`) || above.startsWith(`${name}(`)
     return above.endsWith('*/') || overload ? [] : [`${name} (line ${at + 1})`]
   })
 }
 
-test('the check sees what has no comment', () => {
+test('undocumented finds a method without a comment', () => {
   expect(
     undocumented(
       '/** Yes. */\nexport class A {\n  constructor() {}\n  no(): void {}\n\n  /** Yes. */\n  yes(): void {}\n}',
@@ -73,10 +73,10 @@ test('the check sees what has no comment', () => {
   ).toEqual(['no (line 4)'])
 })
 
-test.each(rooms)('everything public in %s has a doc comment', (file) => {
+test.each(rooms)('every public function, class and method in src/%s has a doc comment', (file) => {
   const text = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
-  // Getters and methods whose meaning is their name.
-  const plain = new Set(['name', 'then'])
-  const missing = undocumented(text).filter((found) => !plain.has(found.split(' ')[0]!))
+  // The names of these getters and methods explain them.
+  const selfExplanatory = new Set(['name', 'then'])
+  const missing = undocumented(text).filter((found) => !selfExplanatory.has(found.split(' ')[0]!))
   expect(missing).toEqual([])
 })

@@ -13,7 +13,7 @@ test.each<[unknown, number]>([
   ['1.5s', 1500],
   ['1m30s', 90_000],
   ['1h2m3s4ms', 3_723_004],
-])('%j is %d ms', (given, ms) => {
+])('parseDuration reads %j as %d ms', (given, ms) => {
   expect(parseDuration(given)).toBe(ms)
 })
 
@@ -37,7 +37,7 @@ test.each([
   undefined,
   {},
   ['5s'],
-])('%o is no duration', (given) => {
+])('parseDuration returns undefined for %o', (given) => {
   expect(parseDuration(given)).toBeUndefined()
 })
 
@@ -52,6 +52,6 @@ test.each([
   [3_600_000, '1h'],
   [14_520_000, '4h 2m'],
   [90_061_000, '1d 1h'],
-])('%d ms reads %s', (ms, text) => {
+])('formatDuration writes %d ms as %s', (ms, text) => {
   expect(formatDuration(ms)).toBe(text)
 })

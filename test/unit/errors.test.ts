@@ -20,28 +20,28 @@ test('every error is named after its class and is a HoldfastError', () => {
   }
 })
 
-test('a mistake is not retryable and says what to do', () => {
+test('a UsageError is not retryable and has a hint', () => {
   expect(new UsageError('wrong', 'do it right')).toMatchObject({ code: 'USAGE', retryable: false, hint: 'do it right' })
 })
 
-test('without a cause there is no property "cause" that somebody might print', () => {
+test('an error without a cause has no property "cause"', () => {
   expect('cause' in new UsageError('wrong')).toBe(false)
 })
 
-test('a timeout tells the name and how long', () => {
+test('a LockTimeoutError names the lock and the duration of the wait', () => {
   const error = new LockTimeoutError('invoice:42', 5_040)
   expect(error).toMatchObject({ lock: 'invoice:42', waitedMs: 5_040, code: 'LOCK_TIMEOUT', retryable: true })
   expect(error.message).toBe('The lock "invoice:42" was still held by another holder after a wait of 5s')
 })
 
-test('a loss tells the name, the fence and the reason', () => {
+test('a LockLostError names the lock, the fence and the reason', () => {
   const reason = new Error('the server restarted')
   const error = new LockLostError('invoice:42', 7, reason)
   expect(error).toMatchObject({ lock: 'invoice:42', fence: 7, code: 'LOCK_LOST', cause: reason })
   expect(error.message).toBe('"invoice:42" was lost: the server restarted')
 })
 
-test('a schema that does not fit says on which side', () => {
+test('a SchemaVersionError shows whether the schema or the package is too old', () => {
   expect(new SchemaVersionError(3, 2, 'app')).toMatchObject({
     code: 'SCHEMA_TOO_NEW',
     found: 3,
@@ -61,8 +61,8 @@ test.each<[UnavailableReason, RegExp]>([
   ['single-session', /real PostgreSQL/],
   ['other-database', /same database/],
   ['no-anchor', /Open with an anchor/],
-])('%s names the way out', (reason, wayOut) => {
+])('a SessionLocksUnavailableError with the reason %s has a hint with the remedy', (reason, remedy) => {
   const error = new SessionLocksUnavailableError(reason)
   expect(error).toMatchObject({ reason, code: 'SESSION_LOCKS_UNAVAILABLE', retryable: false })
-  expect(error.hint).toMatch(wayOut)
+  expect(error.hint).toMatch(remedy)
 })

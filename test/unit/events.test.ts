@@ -2,10 +2,10 @@ import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { checkSubscription, Events, eventNames, UsageError } from '../../src/base/index.js'
 
-test('listeners are told, each as often as it subscribed, until they leave', () => {
+test('a listener receives each event once per subscription until it unsubscribes', () => {
   const events = new Events()
-  const told: string[] = []
-  const listener = ({ key }: { key: string }) => told.push(key)
+  const received: string[] = []
+  const listener = ({ key }: { key: string }) => received.push(key)
   const stops = [events.on('once.replayed', listener), events.on('once.replayed', listener)]
   events.emitter('once.replayed')?.({ key: 'a' })
   stops[0]!()
@@ -13,12 +13,12 @@ test('listeners are told, each as often as it subscribed, until they leave', () 
   events.emitter('once.replayed')?.({ key: 'b' })
   stops[1]!()
   expect(events.emitter('once.replayed')).toBeUndefined()
-  expect(told).toEqual(['a', 'a', 'b'])
+  expect(received).toEqual(['a', 'a', 'b'])
 })
 
-test('a listener that throws, or leaves, or comes meanwhile keeps nobody from being told', async () => {
+test('the other listeners receive an event if one listener throws, unsubscribes or subscribes another during the event', async () => {
   const events = new Events()
-  const told: string[] = []
+  const received: string[] = []
   events.on('once.replayed', () => {
     throw new Error('not mine')
   })
@@ -28,19 +28,19 @@ test('a listener that throws, or leaves, or comes meanwhile keeps nobody from be
   events.on('once.replayed', () => runInNewContext('Promise.reject(new Error("nor in another realm"))'))
   const stop = events.on('once.replayed', () => {
     stop()
-    told.push('leaves')
-    events.on('once.replayed', () => told.push('came'))
+    received.push('leaves')
+    events.on('once.replayed', () => received.push('came'))
   })
-  events.on('once.replayed', () => told.push('stays'))
+  events.on('once.replayed', () => received.push('stays'))
   events.emitter('once.replayed')?.({ key: 'a' })
-  expect(told).toEqual(['leaves', 'stays'])
+  expect(received).toEqual(['leaves', 'stays'])
   events.emitter('once.replayed')?.({ key: 'b' })
-  expect(told).toEqual(['leaves', 'stays', 'stays', 'came'])
-  // A rejection that nobody handles would end this run.
+  expect(received).toEqual(['leaves', 'stays', 'stays', 'came'])
+  // An unhandled rejection would fail this test run.
   await new Promise((resolve) => setImmediate(resolve))
 })
 
-test('without a listener nothing is put together, and a look costs next to nothing', () => {
+test('an event without a listener is not built, and emitter is faster than with a listener', () => {
   const events = new Events()
   let built = 0
   const facts = () => {
@@ -54,21 +54,21 @@ test('without a listener nothing is put together, and a look costs next to nothi
   }
   const fastest = () => Math.min(round(), round(), round(), round())
   round()
-  const silent = fastest()
+  const withoutListener = fastest()
   expect(built).toBe(0)
   events.on('once.replayed', () => {})
   round()
-  const heard = fastest()
+  const withListener = fastest()
   expect(built).toBe(300_000 * 5)
-  expect(silent).toBeLessThan(heard)
+  expect(withoutListener).toBeLessThan(withListener)
 })
 
-test('mistakes are told, and what was meant', () => {
+test('checkSubscription refuses an unknown event and a listener that is not a function', () => {
   expect(eventNames).toContain('job.failed')
-  const ask = (name: unknown, listener: unknown) => () => checkSubscription(name, listener)
-  expect(ask('job.failed', () => {})).not.toThrow()
-  expect(ask('job.faild', () => {})).toThrow(UsageError)
-  expect(ask('job.faild', () => {})).toThrow('Expected the name of an event, got "job.faild" (string)')
-  expect(ask('toString', () => {})).toThrow('Expected the name of an event')
-  expect(ask('job.failed', undefined)).toThrow('Expected the listener to be a function, got undefined')
+  const check = (name: unknown, listener: unknown) => () => checkSubscription(name, listener)
+  expect(check('job.failed', () => {})).not.toThrow()
+  expect(check('job.faild', () => {})).toThrow(UsageError)
+  expect(check('job.faild', () => {})).toThrow('Expected the name of an event, got "job.faild" (string)')
+  expect(check('toString', () => {})).toThrow('Expected the name of an event')
+  expect(check('job.failed', undefined)).toThrow('Expected the listener to be a function, got undefined')
 })

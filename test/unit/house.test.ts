@@ -1,5 +1,6 @@
-// The import rules of the house, for values and types alike: a file imports from its own room, or through the door of a room on a lower
-// floor. Rooms on one floor do not know each other. Files do not import each other in a circle. What the browser loads is pure.
+// Checks the import rules of src/ and ui/, for values and types. A file imports from its own room, or through the index.ts ("door") of a room
+// on a lower floor. Rooms on the same floor do not import each other. Files do not import each other in a circle. The browser loads no file
+// that imports Node's modules or packages.
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -16,10 +17,10 @@ const floors: Record<string, number> = {
   leases: 2,
   observe: 2,
   samples: 2,
-  // What an instance stands on, made from its options.
+  // The context that an instance creates from its options.
   'instance-context.ts': 2,
   doctor: 3,
-  // A server of one's own: made of base alone, and used by the command line.
+  // An embedded server: uses only base, and is used by the command line.
   embedded: 2,
   elections: 3,
   limits: 3,
@@ -27,13 +28,13 @@ const floors: Record<string, number> = {
   shares: 3,
   schedules: 4,
   jobs: 4,
-  // What stands before the handlers of web servers: made of once.
+  // Wrappers for the handlers of web servers, which use once.
   http: 4,
-  // The rooms, put together.
+  // The class that combines the rooms.
   'holdfast.ts': 5,
-  // The entry of the package: whatever stands above uses what users use.
+  // The entry of the package. The rooms above use the same interface as users.
   'index.ts': 6,
-  // What operators do, for the dashboard and the command line.
+  // Operator actions, for the dashboard and the command line.
   acts: 7,
   demo: 7,
   telemetry: 7,
@@ -44,18 +45,18 @@ const floors: Record<string, number> = {
   ui: 9,
 }
 
-/** Files that others may import directly. The door of base loads Node's modules, which a browser does not have. */
+/** Files that other rooms may import directly. The door of base loads Node's modules, which browsers do not have. */
 const sideDoors = [
   'base/clock-skew.ts',
   'base/durations.ts',
   'base/errors.ts',
   'base/job-states.ts',
   'base/suggest.ts',
-  // Types alone, and none of the server's code.
+  // This file contains only types.
   'dashboard/wire.ts',
 ]
 
-/** The files of a folder, named by their place in src/, or by `ui/` and their place there. */
+/** Returns the paths of the files of a folder, relative to the folder and with the prefix. */
 const filesOf = (folder: string, prefix: string) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((file) => /\.tsx?$/.test(file))
@@ -70,7 +71,7 @@ const textOf = (file: string) => readFileSync(join(root, pathOf(file)), 'utf8')
 interface Import {
   from: string
   to: string
-  /** Erased by the compiler. All rules hold for it, but a browser does not load it. */
+  /** Whether the compiler erases the import. All rules apply to it, but a browser does not load its target. */
   onlyTypes: boolean
 }
 
@@ -93,18 +94,18 @@ function resolved(file: string, target: string): string {
 
 const imports = files.flatMap(importsOf)
 
-/** Why an import breaks the rule, or undefined. */
+/** Returns the rule that an import breaks, or undefined. */
 function fault(from: string, to: string): string | undefined {
   const [room, other] = [roomOf(from), roomOf(to)]
   if (room === other) return undefined
   const [floor, below] = [floors[room], floors[other]]
-  if (floor === undefined || below === undefined) return 'a room that stands on no floor'
+  if (floor === undefined || below === undefined) return 'a room without a floor'
   if (floor <= below) return 'not from a lower floor'
   if (to === other || to === `${other}/index.ts` || sideDoors.includes(to)) return undefined
   return 'not through the door'
 }
 
-/** The ways from file to file that come back to where they began. */
+/** Returns the import paths that end where they start. */
 function circlesIn(edges: readonly { from: string; to: string }[]): string[] {
   const next = new Map<string, Set<string>>()
   for (const { from, to } of edges) next.set(from, (next.get(from) ?? new Set()).add(to))
@@ -120,17 +121,17 @@ function circlesIn(edges: readonly { from: string; to: string }[]): string[] {
   return circles
 }
 
-/** The files that are loaded with these: all that they import as values, directly or not. */
+/** Returns the given files and all files that they import as values, directly or indirectly. */
 function loadedWith(begin: readonly string[]): string[] {
   const loaded = new Set(begin)
-  // What is added is visited too.
+  // A for loop over a set also visits the files that are added during the loop.
   for (const file of loaded) {
     for (const { from, to, onlyTypes } of imports) if (from === file && !onlyTypes) loaded.add(to)
   }
   return [...loaded]
 }
 
-test('the sources are read', () => {
+test('importsOf finds the imports of the sources', () => {
   expect(files).toContain('holdfast.ts')
   expect(imports.length).toBeGreaterThan(1_000)
   expect(imports).toContainEqual({ from: 'holdfast.ts', to: 'locks/index.ts', onlyTypes: false })
@@ -140,20 +141,20 @@ test('the sources are read', () => {
   expect(imports).toContainEqual({ from: 'ui/routes.ts', to: 'search/index.ts', onlyTypes: false })
 })
 
-test('every import leads to a source', () => {
+test('every relative import has a source file as its target', () => {
   expect(imports.filter(({ to }) => !known.has(to))).toEqual([])
 })
 
-test('every room stands on a floor', () => {
+test('every room has a floor', () => {
   expect([...new Set(files.map(roomOf))].filter((room) => !(room in floors))).toEqual([])
 })
 
-test('a file imports from its own room, or through the door of a lower one', () => {
+test('every file imports from its own room or through the door of a lower room', () => {
   const faults = imports.map(({ from, to }) => ({ from, to, fault: fault(from, to) })).filter((one) => one.fault)
   expect(faults.map(({ from, to, fault }) => `${from} imports ${to}: ${fault}`)).toEqual([])
 })
 
-test('the rule itself tells right from wrong', () => {
+test('fault accepts allowed imports and names the broken rule of others', () => {
   expect(fault('locks/lock.ts', 'postgres/index.ts')).toBeUndefined()
   expect(fault('cli/bin.ts', 'index.ts')).toBeUndefined()
   expect(fault('ui/wire.ts', 'dashboard/wire.ts')).toBeUndefined()
@@ -165,16 +166,16 @@ test('the rule itself tells right from wrong', () => {
   expect(fault('dashboard/wire.ts', 'ui/live.ts')).toBe('not from a lower floor')
 })
 
-test('no files import each other in a circle, not even for types', () => {
+test('no file imports itself through other files, not even for types', () => {
   expect(circlesIn(imports)).toEqual([])
 })
 
-test('the search for circles finds them', () => {
+test('circlesIn finds a circle', () => {
   const edges = ['a b', 'b c', 'c b', 'c d'].map((edge) => ({ from: edge[0]!, to: edge[2]! }))
   expect(circlesIn(edges)).toEqual(['b → c → b'])
 })
 
-test('what the browser loads of the server imports neither Node nor packages', () => {
+test('the files of src/ that the browser loads import neither Node modules nor packages', () => {
   const loaded = loadedWith(files.filter((file) => roomOf(file) === 'ui')).filter((file) => roomOf(file) !== 'ui')
   expect(loaded).toContain('search/job-search.ts')
   expect(loaded).toContain('base/errors.ts')

@@ -36,8 +36,8 @@ test.each([
     },
   ],
   ['input.user:""', { input: [{ path: ['user'], value: '' }] }],
-])('%j is understood', (text, meant) => {
-  expect(readJobSearch(text)).toEqual({ ...nothing, states: every, ...meant })
+])('readJobSearch reads %j', (text, expected) => {
+  expect(readJobSearch(text)).toEqual({ ...nothing, states: every, ...expected })
 })
 
 test.each([
@@ -63,7 +63,7 @@ test.each([
   ['kind:"send', 'Expected a closing quote after "send, got the end of the search text', undefined],
   ['x'.repeat(2_000), 'Expected a search text of at most 1000 characters, got 2000', undefined],
   ['id:1 '.repeat(21), 'Expected at most 20 search terms, got 21', undefined],
-])('%j is a mistake that is explained', (text, message, hint) => {
+])('readJobSearch refuses %j with an explanation', (text, message, hint) => {
   try {
     readJobSearch(text)
     expect.unreachable()
@@ -74,7 +74,7 @@ test.each([
   }
 })
 
-test('what is written is read again, whatever it is', () => {
+test('readSearch returns the value that writeSearchValue wrote, also with special characters', () => {
   for (const value of ['mail', 'a b', 'it"s', '\\', 'x:"y" \\z', '', '"', 'ünï\u202e', '<script>']) {
     expect(readSearch(`kind:${writeSearchValue(value)} 1`)).toMatchObject([{ word: 'kind', value }, { value: '1' }])
   }

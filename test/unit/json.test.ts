@@ -1,4 +1,4 @@
-// What may be enqueued, returned or answered: JSON carries it as it is, or it is refused.
+// Inputs and results must be values that JSON represents exactly. `toJson` refuses all other values.
 import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import { toJson, UsageError } from '../../src/base/index.js'
@@ -51,9 +51,9 @@ class NotFound extends Error {
   readonly status = 404
 }
 
-describe('writeJson writes', () => {
+describe('a value that JSON represents', () => {
   test.each<[string, unknown, string | undefined]>([
-    ['nothing as nothing', undefined, undefined],
+    ['undefined as undefined', undefined, undefined],
     ['null', null, 'null'],
     ['plain data', { a: [1, 'x', true, null], b: { c: {} } }, '{"a":[1,"x",true,null],"b":{"c":{}}}'],
     ['an object without the properties that are undefined', { a: 1, b: undefined }, '{"a":1}'],
@@ -62,19 +62,19 @@ describe('writeJson writes', () => {
     ['an empty object of another realm', runInNewContext('({ a: {}, b: [] })'), '{"a":{},"b":[]}'],
     ['a Date as text', { at: new Date(0) }, '{"at":"1970-01-01T00:00:00.000Z"}'],
     ['an instance of a class as its fields', new Order(), '{"id":7,"lines":[{"sku":"a"}]}'],
-    ['what toJSON returns', [new Money(5)], '[{"money":5}]'],
+    ['the result of toJSON', [new Money(5)], '[{"money":5}]'],
     ['the fields of an object whose toJSON returns itself', new Self(), '{"a":1}'],
-    ['a Buffer as its toJSON says', Buffer.from('a'), '{"type":"Buffer","data":[97]}'],
+    ['a Buffer as the result of its toJSON', Buffer.from('a'), '{"type":"Buffer","data":[97]}'],
     ['a URL as text', new URL('https://example.com/a'), '"https://example.com/a"'],
-    ['no property whose toJSON returns nothing', { a: { toJSON: () => undefined } }, '{}'],
-    ['nothing for an object whose toJSON returns nothing', { toJSON: () => undefined }, undefined],
-    ['through a Proxy', new Proxy({ a: 1 }, {}), '{"a":1}'],
-  ])('%s', (_, value, json) => {
+    ['an object without a property whose toJSON returns undefined', { a: { toJSON: () => undefined } }, '{}'],
+    ['undefined for an object whose toJSON returns undefined', { toJSON: () => undefined }, undefined],
+    ['a Proxy as its target', new Proxy({ a: 1 }, {}), '{"a":1}'],
+  ])('toJson writes %s', (_, value, json) => {
     expect(toJson(value, 'an input')).toBe(json)
   })
 })
 
-describe('writeJson refuses', () => {
+describe('a value that JSON does not represent', () => {
   test.each<[string, unknown, string]>([
     ['a Map', new Map([[1, 2]]), 'an object (Map)'],
     ['a Map in a list', { items: [0, 1, 2, { tags: new Map() }] }, 'an object (Map) at input.items[3].tags'],
@@ -99,7 +99,7 @@ describe('writeJson refuses', () => {
     ['a function', { deep: [() => 1] }, 'a function at input.deep[0]'],
     ['a symbol', Symbol('s'), 'Symbol(s) (symbol)'],
     ['a bigint', { n: 1n }, '1 (bigint) at input.n'],
-    ['a number that is none', { share: Number.NaN }, 'NaN (number) at input.share'],
+    ['NaN', { share: Number.NaN }, 'NaN (number) at input.share'],
     ['an infinite number', [Number.POSITIVE_INFINITY], 'Infinity (number) at input[0]'],
     ['an invalid Date', { at: new Date(Number.NaN) }, 'an invalid Date at input.at'],
     ['undefined in a list', { ids: [1, undefined] }, 'undefined at input.ids[1]'],
@@ -126,14 +126,14 @@ describe('writeJson refuses', () => {
     ],
     ['a revoked Proxy', { a: revoked() }, "one that throws: Cannot perform 'get' on a proxy that has been revoked"],
     ['too deep a structure', nested(600), `more than 500 levels of nesting at input${'.a'.repeat(38)}.…`],
-  ])('%s', (_, value, message) => {
+  ])('toJson refuses %s', (_, value, message) => {
     expect(refusal(value)).toBe(message)
   })
 
-  test('a circle, and names its members', () => {
-    const circle: Record<string, unknown> = { order: {} }
-    ;(circle.order as Record<string, unknown>).parent = circle
-    expect(refusal(circle)).toMatch(/^one that throws: Converting circular structure to JSON[\s\S]*property 'parent'/)
+  test('toJson refuses a cycle and names its members', () => {
+    const cycle: Record<string, unknown> = { order: {} }
+    ;(cycle.order as Record<string, unknown>).parent = cycle
+    expect(refusal(cycle)).toMatch(/^one that throws: Converting circular structure to JSON[\s\S]*property 'parent'/)
   })
 })
 

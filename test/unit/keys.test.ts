@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { checkName, hashedKey, internalLockClass, numberedKey, pairKey, UsageError } from '../../src/base/index.js'
 
-// Computed by coreutils: printf 'billing\0nightly-report' | sha256sum, the first 16 digits, as a signed number.
+// Computed with coreutils: printf 'billing\0nightly-report' | sha256sum, the first 16 digits as a signed number.
 const hashed: [string, string, string][] = [
   ['billing', 'nightly-report', '8192123173007030350'],
   ['default', 'invoice:42', '-4848482372126502272'],
@@ -10,11 +10,11 @@ const hashed: [string, string, string][] = [
 ]
 
 describe('hashed keys', () => {
-  test.each(hashed)('%j and %j have the key that other tools compute', (namespace, name, key) => {
+  test.each(hashed)('hashedKey(%j, %j) returns the key that other tools compute', (namespace, name, key) => {
     expect(hashedKey(namespace, name)).toEqual({ key, label: name, namespace })
   })
 
-  test('the zero byte keeps namespace and name apart', () => {
+  test('hashedKey separates namespace and name with a zero byte', () => {
     expect(hashedKey('a', 'bc').key).not.toBe(hashedKey('ab', 'c').key)
   })
 })
@@ -31,7 +31,7 @@ describe('pairs', () => {
     [2147483647, 2147483647, '9223372034707292159'],
     [-2147483648, 0, '-9223372036854775808'],
     [-2147483648, -2147483648, '-9223372034707292160'],
-  ])('class %d, object %d is key %s', (classId, objectId, key) => {
+  ])('pairKey(%d, %d) returns the key %s', (classId, objectId, key) => {
     expect(pairKey(classId, objectId)).toEqual({ key, label: `${classId}/${objectId}`, namespace: '' })
   })
 
@@ -41,19 +41,19 @@ describe('pairs', () => {
     [1.5, 0, 'class'],
     [0, Number.NaN, 'object'],
     ['1' as unknown as number, 0, 'class'],
-  ])('refuses (%s, %s)', (classId, objectId, wrong) => {
+  ])('pairKey refuses (%s, %s)', (classId, objectId, wrong) => {
     expect(() => pairKey(classId, objectId)).toThrow(`Expected ${wrong} to be a 32-bit integer, got `)
   })
 })
 
 describe('numbered keys', () => {
-  test('count from the base of their space, below zero too', () => {
+  test('numberedKey adds the number to the base of the space, also below zero', () => {
     expect(numberedKey('app', 'steps', '-1048576', 0).key).toBe('-1048576')
     expect(numberedKey('app', 'steps', '-1048576', 1048575).key).toBe('-1')
     expect(numberedKey('app', 'steps', '1048576', 7)).toEqual({ key: '1048583', label: 'steps#7', namespace: 'app' })
   })
 
-  test.each([-1, 1048576, 0.5, Number.NaN])('refuse the number %s', (number) => {
+  test.each([-1, 1048576, 0.5, Number.NaN])('numberedKey refuses the number %s', (number) => {
     expect(() => numberedKey('app', 'steps', '0', number)).toThrow(
       `Expected the number to be between 0 and 1048575, got ${number} (number)`,
     )
@@ -61,9 +61,12 @@ describe('numbered keys', () => {
 })
 
 describe('names', () => {
-  test.each(['a', ' ', 'x'.repeat(500), '🚀', 'with "quotes" and \'those\'', '\u0001'])('%j is one', (name) => {
-    expect(checkName(name)).toBe(name)
-  })
+  test.each(['a', ' ', 'x'.repeat(500), '🚀', 'with "quotes" and \'those\'', '\u0001'])(
+    'checkName accepts %j',
+    (name) => {
+      expect(checkName(name)).toBe(name)
+    },
+  )
 
   test.each<[unknown, string]>([
     ['', '"" (string)'],
@@ -74,7 +77,7 @@ describe('names', () => {
     [null, 'null'],
     [42, '42 (number)'],
     [['a'], 'an array'],
-  ])('%j is none', (given, shown) => {
+  ])('checkName refuses %j', (given, shown) => {
     const message = `Expected name to be a string of 1 to 500 characters without zero bytes, got ${shown}`
     expect(() => checkName(given)).toThrow(UsageError)
     expect(() => checkName(given)).toThrow(message)
@@ -95,7 +98,7 @@ describe('parts of names', () => {
     ['tenant:[object Promise]', '[object Promise]', 'a promise that was not awaited'],
     ['x:[object Map]', '[object Map]', 'an object'],
     ['day:Invalid Date', 'Invalid Date', 'an invalid date'],
-  ] as [string, string, string][])('%j is refused, and the message names the part', (name, part, origin) => {
+  ] as [string, string, string][])('checkName refuses %j, and the message names the part', (name, part, origin) => {
     const error = thrownBy(() => checkName(name, 'key'))
     expect(error).toBeInstanceOf(UsageError)
     expect(error.message).toBe(
@@ -119,15 +122,15 @@ describe('parts of names', () => {
     'object Object',
     'null',
     'user:null',
-  ])('%j is a name', (name) => {
+  ])('checkName accepts %j', (name) => {
     expect(checkName(name)).toBe(name)
   })
 
-  test('a hint of the caller replaces the general one', () => {
+  test('checkName uses the hint of its caller instead of the general hint', () => {
     expect(thrownBy(() => checkName('a:undefined', 'key', 'Read the body first.')).hint).toBe('Read the body first.')
   })
 
-  test('a part that is null is a warning, once for names that differ only in their other parts', async () => {
+  test('checkName warns about a part that is null, once for names that differ only in their other parts', async () => {
     const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     onTestFinished(() => warnings.mockRestore())
     for (const name of ['person:null:1', 'person:null:2', 'person:null:3', 'company:null', 'Nullable:1', 'nullify']) {
@@ -142,17 +145,17 @@ describe('parts of names', () => {
     expect(warnings.mock.calls[0]![1]).toEqual({ type: 'HoldfastWarning', code: 'HOLDFAST_DOUBTFUL_NAME' })
   })
 
-  test('undefined next to a hyphen or an underscore is a warning', () => {
+  test('checkName warns about undefined next to a hyphen or an underscore', () => {
     const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     onTestFinished(() => warnings.mockRestore())
     for (const name of ['invoice-undefined', 'invoice_undefined', 'report-2026-NaN']) checkName(name)
     expect(warnings).toHaveBeenCalledTimes(3)
   })
 
-  test('warnings about names end after 100, because names may come from clients', async () => {
+  test('checkName emits at most 100 warnings, because names can come from clients', async () => {
     const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     onTestFinished(() => warnings.mockRestore())
-    // A module of its own: the other tests of this file have used up a random number of the warnings.
+    // This test loads the module again, because other tests of this file have already used some of the warnings.
     vi.resetModules()
     const { checkName } = await import('../../src/base/index.js')
     for (let n = 0; n < 200; n++) checkName(`client${n}:null`)
@@ -169,7 +172,7 @@ function thrownBy(work: () => unknown): UsageError {
   throw new Error('Expected an error to be thrown')
 }
 
-test('internal classes are 32-bit numbers, another for each schema and purpose', () => {
+test('internalLockClass returns a different 32-bit number for each schema and purpose', () => {
   const classes = ['holdfast', 'other'].flatMap((schema) =>
     ['session', 'truth', 'migration'].map((purpose) => internalLockClass(schema, purpose)),
   )

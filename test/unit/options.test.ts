@@ -33,10 +33,10 @@ function complaint(given: unknown): string {
     if (error instanceof UsageError) return error.message
     throw error
   }
-  throw new Error('It was accepted')
+  throw new Error('The options were accepted')
 }
 
-test('a duration that does not fit is told with the right form', () => {
+test('the error for an invalid duration shows valid durations in its hint', () => {
   expect(() => read({ wait: '5 secs' })).toThrow(
     expect.objectContaining({
       hint: "Use a number of milliseconds, or a string such as '250ms', '5s', '1m30s' or '2h'.",
@@ -44,13 +44,13 @@ test('a duration that does not fit is told with the right form', () => {
   )
 })
 
-test('a name that other libraries use is told by ours', () => {
+test('the error for an option name of another library suggests our name', () => {
   expect(() => readOptions('locks.acquire', { timeout: 5 }, rules, { timeout: 'wait' })).toThrow(
     'locks.acquire has no option "timeout": did you mean "wait"?',
   )
 })
 
-test('reads what fits, in the form that the rooms use', () => {
+test('readOptions returns valid options and converts durations to milliseconds', () => {
   const { signal } = new AbortController()
   const pool = { connect() {} }
   const given = {
@@ -66,7 +66,7 @@ test('reads what fits, in the form that the rooms use', () => {
   expect(read(given)).toEqual({ ...given, wait: 5_000 })
 })
 
-test('no options, and an option that is undefined, are the same as none', () => {
+test('readOptions treats undefined options and an undefined option as absent', () => {
   expect(read(undefined)).toEqual({})
   expect(read({ wait: undefined })).toEqual({})
 })
@@ -88,25 +88,28 @@ test.each<[unknown, string]>([
   [{ pool: null }, 'Expected pool to be a pool, got null'],
   [{ pool: { connct() {} } }, 'Expected pool to be a pool, got an object (Object)'],
   [{ pool: 'connect' }, 'Expected pool to be a pool, got "connect" (string)'],
-])('%j: says what was expected and what came', (given, message) => {
+])('the error for %j names the expected and the given value', (given, message) => {
   expect(complaint(given)).toBe(message)
 })
 
 describe('unknown options', () => {
-  test('get a suggestion when one is near', () => {
+  test('the error for an unknown option suggests a similar option', () => {
     expect(complaint({ wiat: '5s' })).toBe('locks.acquire has no option "wiat": did you mean "wait"?')
   })
 
-  test('get the list when none is', () => {
+  test('the error for an unknown option lists all options if none is similar', () => {
     expect(complaint({ frobnicate: 1 })).toBe(
       'locks.acquire has no option "frobnicate": its options are wait, ttl, mode, waitConnections, attempts, migrate, schema, signal, pool',
     )
   })
 
-  test.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])('%s, which every object has, is one', (key) => {
-    const given = Object.fromEntries([[key, 1]])
-    expect(complaint(given)).toContain(`locks.acquire has no option "${key}"`)
-  })
+  test.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])(
+    'the option %s, which every object inherits, is unknown',
+    (key) => {
+      const given = Object.fromEntries([[key, 1]])
+      expect(complaint(given)).toContain(`locks.acquire has no option "${key}"`)
+    },
+  )
 })
 
 test.each<[unknown, string]>([
@@ -115,7 +118,7 @@ test.each<[unknown, string]>([
   [null, 'null'],
   [() => {}, 'a function'],
   [[], 'an empty array'],
-])('options that are %j are refused', (given, shown) => {
+])('readOptions refuses %j as options', (given, shown) => {
   expect(complaint(given)).toBe(`Expected the options of locks.acquire to be an object, got ${shown}`)
 })
 
@@ -128,6 +131,6 @@ test.each<[unknown, string]>([
   [Object.create(null), 'an object (Object)'],
   ['x'.repeat(81), `"${'x'.repeat(77)}…" (string)`],
   ['x'.repeat(80), `"${'x'.repeat(80)}" (string)`],
-])('describes a value as %#', (value, shown) => {
+])('describeValue describes value %#', (value, shown) => {
   expect(describeValue(value)).toBe(shown)
 })

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest'
 import { HoldfastError, Poller, pause } from '../../src/base/index.js'
 import { until } from '../setup/facts.js'
 
-/** A poller of `things`, each of which a poll removes. */
+/** Makes a poller of `things`. Each poll removes one thing. */
 function pollerOf(options: { pauseMs?: (failures: number, polls: number) => number; pausesFirst?: boolean } = {}) {
   const things: (Error | undefined)[] = []
   const poll = vi.fn(async () => {
@@ -15,48 +15,51 @@ function pollerOf(options: { pauseMs?: (failures: number, polls: number) => numb
   return { things, poll, onError, poller }
 }
 
-test('a poller polls while there is something to poll for, and starts again later', async () => {
+test('a poller polls while it is needed, and polls again after a later start', async () => {
   const { things, poll, poller } = pollerOf()
   poller.start()
   expect(poll).toHaveBeenCalledTimes(0)
   things.push(undefined, undefined)
   poller.start()
   poller.start()
-  await until('The poller', () => things.length === 0)
+  await until('the poller has removed all things', () => things.length === 0)
   await pause(20)
   expect(poll).toHaveBeenCalledTimes(2)
   things.push(undefined)
   poller.start()
-  await until('The poller', () => things.length === 0)
+  await until('the poller has removed all things', () => things.length === 0)
   expect(poll).toHaveBeenCalledTimes(3)
   await poller.close()
 })
 
-// The loop reads its condition for the last time. Then `start` is called. Then the loop ends: it must not miss the `start`.
-test.each([0, 1, 2, 3, 4, 5, 6])('a start %i microtasks after the last poll is not overlooked', async (turns) => {
-  const { things, poll, poller } = pollerOf()
-  poll.mockImplementation(async () => {
-    things.shift()
-  })
-  things.push(undefined)
-  poller.start()
-  for (let n = 0; n < turns; n++) await undefined
-  things.push(undefined)
-  poller.start()
-  await until('The poller', () => things.length === 0)
-  await poller.close()
-})
+// The loop reads its condition for the last time. Then the test calls `start`. Then the loop ends. The poller must not miss the `start`.
+test.each([0, 1, 2, 3, 4, 5, 6])(
+  'a poller polls again if start is called %i microtasks after the last poll',
+  async (turns) => {
+    const { things, poll, poller } = pollerOf()
+    poll.mockImplementation(async () => {
+      things.shift()
+    })
+    things.push(undefined)
+    poller.start()
+    for (let n = 0; n < turns; n++) await undefined
+    things.push(undefined)
+    poller.start()
+    await until('the poller has removed all things', () => things.length === 0)
+    await poller.close()
+  },
+)
 
-test('a wake-up ends the pause, and the pauses begin to grow again', async () => {
+test('a wake-up ends the pause and resets the counters of failures and polls', async () => {
   const pauseMs = vi.fn(() => 60_000)
   const { things, poll, poller } = pollerOf({ pauseMs })
   things.push(undefined, undefined, undefined, undefined)
   poller.start()
   for (const polls of [1, 2, 3]) {
-    await until('The poller', () => pauseMs.mock.calls.length === polls)
+    await until('the poller pauses', () => pauseMs.mock.calls.length === polls)
     poller.wake()
   }
-  await until('The poller', () => poll.mock.calls.length === 4)
+  await until('the poller has polled four times', () => poll.mock.calls.length === 4)
   expect(pauseMs.mock.calls).toEqual([
     [0, 0],
     [0, 0],
@@ -65,12 +68,12 @@ test('a wake-up ends the pause, and the pauses begin to grow again', async () =>
   await poller.close()
 })
 
-test('pauses are chosen by the number of failures and of polls', async () => {
+test('pauseMs receives the number of consecutive failures and of polls', async () => {
   const pauseMs = vi.fn(() => 1)
   const { things, poller } = pollerOf({ pauseMs })
   things.push(undefined, new Error('1'), new Error('2'), undefined, undefined)
   poller.start()
-  await until('The poller', () => pauseMs.mock.calls.length === 4)
+  await until('the poller has paused four times', () => pauseMs.mock.calls.length === 4)
   expect(pauseMs.mock.calls).toEqual([
     [0, 0],
     [1, 1],
@@ -80,23 +83,23 @@ test('pauses are chosen by the number of failures and of polls', async () => {
   await poller.close()
 })
 
-test('only a failure that no retry can cure is reported, and every failure is shown until the next success', async () => {
+test('a poller reports only failures that are not retryable, and shows each failure until the next success', async () => {
   const { things, onError, poller } = pollerOf({ pauseMs: () => 60_000 })
-  const passing = new HoldfastError('away', { code: 'AWAY', retryable: true })
-  const lasting = new Error('missing right')
-  things.push(passing, lasting, undefined, undefined)
+  const retryable = new HoldfastError('away', { code: 'AWAY', retryable: true })
+  const permanent = new Error('missing privilege')
+  things.push(retryable, permanent, undefined, undefined)
   poller.start()
-  await until('The poller', () => poller.failure?.error === passing)
+  await until('the poller shows the retryable failure', () => poller.failure?.error === retryable)
   expect(onError).not.toHaveBeenCalled()
   poller.wake()
-  await until('The poller', () => poller.failure?.error === lasting)
-  expect(onError.mock.calls).toEqual([[lasting]])
+  await until('the poller shows the permanent failure', () => poller.failure?.error === permanent)
+  expect(onError.mock.calls).toEqual([[permanent]])
   poller.wake()
-  await until('The poller', () => poller.failure === undefined)
+  await until('the poller shows no failure', () => poller.failure === undefined)
   await poller.close()
 })
 
-test('close ends a pause, waits for the poll that is under way, and lets no other begin', async () => {
+test('close ends a pause, waits for the poll in flight, and prevents further polls', async () => {
   const { things, poll, poller } = pollerOf({ pauseMs: () => 60_000, pausesFirst: true })
   things.push(undefined, undefined)
   poller.start()

@@ -1,4 +1,4 @@
-// The reference of events, metrics and spans says what the code does, no less and no more.
+// Checks that the reference pages list exactly the events, metrics and spans of the code.
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { eventNames } from '../../src/base/index.js'
@@ -10,7 +10,7 @@ import { spanDefinitions } from '../../src/telemetry/spans.js'
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')
 
-/** The rows of the tables under a heading, by their cells; without heads and rulers. */
+/** Returns the cells of each table row under a heading, without table heads and rulers. */
 function rows(text: string, heading = ''): string[][] {
   const part = text.slice(text.indexOf(heading)).split(/\n## /)
   const tables = heading === '' ? text : part[0]!
@@ -19,7 +19,7 @@ function rows(text: string, heading = ''): string[][] {
 
 const listed = (all: readonly string[]) => all.map((one) => `\`${one}\``).join(', ')
 
-/** Events as the source has them: what each says, and its comment. */
+/** Reads the events from the source: name, properties and comment. */
 function eventsOfSource(): string[][] {
   const source = read('src/base/events.ts')
   const shared = new Map(
@@ -28,8 +28,8 @@ function eventsOfSource(): string[][] {
   const body = source.slice(source.indexOf('export interface HoldfastEvents'), source.indexOf('interface LockFacts'))
   return [...body.matchAll(/\/\*\* (.*?) \*\/\n {2}'([a-z.-]+)': (.*?)(?=\n\n|\n {2}\/\*\*|\n\}\n)/gs)].map(
     ([, comment, name, type]) => {
-      const says = [...(shared.get(type!.split(' ')[0]!) ?? []), ...properties(type!)]
-      return [`\`${name}\``, listed(says) || 'nothing', comment!.replaceAll(/\s*\n\s*\*\s*/g, ' ')]
+      const fields = [...(shared.get(type!.split(' ')[0]!) ?? []), ...properties(type!)]
+      return [`\`${name}\``, listed(fields) || 'nothing', comment!.replaceAll(/\s*\n\s*\*\s*/g, ' ')]
     },
   )
 }
@@ -38,7 +38,7 @@ function properties(text: string): string[] {
   return [...text.matchAll(/readonly (\w+):/g)].map(([, name]) => name!)
 }
 
-test('docs/reference/events.md has every event, what it says and when', () => {
+test('docs/reference/events.md lists every event with its properties and its meaning', () => {
   const source = eventsOfSource()
   expect(source.map(([name]) => name).sort()).toEqual(eventNames.map((name) => `\`${name}\``).sort())
   expect(rows(read('docs/reference/events.md'))).toEqual(source)
@@ -46,7 +46,7 @@ test('docs/reference/events.md has every event, what it says and when', () => {
 
 const metrics = read('docs/reference/metrics.md')
 
-test('docs/reference/metrics.md has every metric', () => {
+test('docs/reference/metrics.md lists every metric', () => {
   const known = Object.entries<Instrument>(instruments).map(([name, { kind, unit, description, attributes }]) => {
     const prometheus = prometheusName(name as InstrumentName)
     return [`\`${name}\``, `\`${prometheus}\``, kind, `\`${unit}\``, description, listed(attributes) || 'none']
@@ -58,7 +58,7 @@ test('docs/reference/metrics.md has every metric', () => {
 test.each([
   ['## Gauges of an instance', instanceGauges],
   ['## Gauges of the fleet', fleetGauges],
-])('and every gauge: %s', (heading, gauges) => {
+])('docs/reference/metrics.md lists every gauge under %s', (heading, gauges) => {
   const known = Object.entries(gauges).map(([name, { unit, description, labels }]) => [
     `\`${name}\``,
     `\`${unit}\``,
@@ -68,10 +68,10 @@ test.each([
   expect(rows(metrics, heading)).toEqual(known)
 })
 
-test('and every span', () => {
-  const facts = { name: '<name>', queue: '<queue>' }
+test('docs/reference/metrics.md lists every span', () => {
+  const values = { name: '<name>', queue: '<queue>' }
   const known = Object.values(spanDefinitions).map(({ kind, attributes, name }) => [
-    `\`${(name as (given: typeof facts) => string)(facts)}\``,
+    `\`${(name as (given: typeof values) => string)(values)}\``,
     kind,
     listed(attributes),
   ])

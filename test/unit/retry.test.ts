@@ -12,7 +12,7 @@ test('retryUntilRecorded repeats the work until it succeeds', async () => {
   expect(onError.mock.calls).toEqual([[new Error('1')], [new Error('2')]])
 })
 
-test('retryUntilRecorded gives up, or throws, as onError says', async () => {
+test('retryUntilRecorded stops if onError returns undefined, and throws if onError throws', async () => {
   const { signal } = new AbortController()
   const work = vi.fn().mockRejectedValue(new Error('refused'))
   expect(await retryUntilRecorded(signal, work, () => undefined)).toBeUndefined()
@@ -23,7 +23,7 @@ test('retryUntilRecorded gives up, or throws, as onError says', async () => {
   expect(work).toHaveBeenCalledTimes(2)
 })
 
-test('an abort ends the pause, and one more try follows', async () => {
+test('retryUntilRecorded tries once more if its signal aborts during a pause', async () => {
   const closing = new AbortController()
   const work = vi.fn().mockRejectedValueOnce(new Error('away')).mockResolvedValue('done')
   const retrying = retryUntilRecorded(closing.signal, work, () => 60_000)

@@ -14,8 +14,8 @@ function ticks(rule: TickRule, from: string, many: number): string[] {
   return found
 }
 
-describe('where the clocks go forward', () => {
-  test('a fixed time that is skipped ticks when they have gone forward', () => {
+describe('if the clocks go forward', () => {
+  test('a rule with a fixed time that is skipped ticks after the change', () => {
     expect(ticks(cron('30 1 * * *', 'Europe/London'), '2026-03-28T00:00Z', 3)).toEqual([
       '2026-03-28T01:30 = 03-28 01:30 +00:00',
       '2026-03-29T01:00 = 03-29 02:00 +01:00, clock change: replaces 01:30',
@@ -28,7 +28,7 @@ describe('where the clocks go forward', () => {
     ])
   })
 
-  test('several skipped times, and one that comes when they have gone forward, are one tick', () => {
+  test('several skipped times and the time after the change are one tick', () => {
     expect(ticks(cron('0,15 2 * * *', 'Australia/Lord_Howe'), '2026-10-03T00:00+11:00', 4)).toEqual([
       '2026-10-02T15:30 = 10-03 02:00 +10:30',
       '2026-10-02T15:45 = 10-03 02:15 +10:30',
@@ -44,21 +44,21 @@ describe('where the clocks go forward', () => {
     ])
   })
 
-  test('a skipped midnight is still of its day', () => {
+  test('a skipped midnight ticks on its day', () => {
     expect(ticks(cron('0 0 * * *', 'America/Sao_Paulo'), '2018-11-03T12:00Z', 2)).toEqual([
       '2018-11-04T03:00 = 11-04 01:00 -02:00, clock change: replaces 00:00',
       '2018-11-05T02:00 = 11-05 00:00 -02:00',
     ])
   })
 
-  test('at midnight of UTC', () => {
+  test('a skipped time ticks at midnight of UTC', () => {
     expect(ticks(cron('30 0 * * *', 'Europe/Lisbon'), '1977-03-26T12:00Z', 2)).toEqual([
       '1977-03-27T00:00 = 03-27 01:00 +01:00, clock change: replaces 00:30',
       '1977-03-27T23:30 = 03-28 00:30 +01:00',
     ])
   })
 
-  test('a rhythm goes on in real time', () => {
+  test('a repeating rule continues in real time', () => {
     expect(ticks(cron('*/20 * * * *', 'Europe/London'), '2026-03-29T00:30Z', 3)).toEqual([
       '2026-03-29T00:40 = 03-29 00:40 +00:00',
       '2026-03-29T01:00 = 03-29 02:00 +01:00, clock change: skips 01:00–01:40',
@@ -69,7 +69,7 @@ describe('where the clocks go forward', () => {
     ])
   })
 
-  test('a whole skipped day never was', () => {
+  test('a skipped day has no ticks', () => {
     expect(ticks(cron('0 9 * * *', 'Pacific/Apia'), '2011-12-29T00:00-10:00', 3)).toEqual([
       '2011-12-29T19:00 = 12-29 09:00 -10:00',
       '2011-12-30T19:00 = 12-31 09:00 +14:00, clock change: skips 2011-12-30',
@@ -79,8 +79,8 @@ describe('where the clocks go forward', () => {
   })
 })
 
-describe('where the clocks go back', () => {
-  test('a fixed time that comes twice ticks the first time', () => {
+describe('if the clocks go back', () => {
+  test('a rule with a fixed time that occurs twice ticks only the first time', () => {
     expect(ticks(cron('30 1 * * *', 'America/New_York'), '2026-11-01T00:00Z', 2)).toEqual([
       '2026-11-01T05:30 = 11-01 01:30 -04:00, first of two 01:30',
       '2026-11-02T06:30 = 11-02 01:30 -05:00',
@@ -91,7 +91,7 @@ describe('where the clocks go back', () => {
     ])
   })
 
-  test('a rhythm ticks both times', () => {
+  test('a repeating rule ticks both times', () => {
     expect(ticks(cron('*/30 * * * *', 'Europe/London'), '2026-10-25T00:10Z', 4)).toEqual([
       '2026-10-25T00:30 = 10-25 01:30 +01:00, first of two 01:30',
       '2026-10-25T01:00 = 10-25 01:00 +00:00, second of two 01:00',
@@ -100,7 +100,7 @@ describe('where the clocks go back', () => {
     ])
   })
 
-  test('over midnight, into the day before', () => {
+  test('a change into the previous day repeats a midnight', () => {
     // In St. John's the clocks went back at a minute past midnight, until 2011.
     expect(ticks(cron('0 * * * *', 'America/St_Johns'), '2010-11-07T01:00Z', 4)).toEqual([
       '2010-11-07T01:30 = 11-06 23:00 -02:30',
@@ -114,7 +114,7 @@ describe('where the clocks go back', () => {
     ])
   })
 
-  test('by nearly a day', () => {
+  test('a change by almost a day repeats most of a day', () => {
     // Kwajalein moved to the other side of the date line and had most of 30 September 1969 twice.
     expect(ticks(cron('0 20 * * *', 'Pacific/Kwajalein'), '1969-09-30T00:00Z', 2)).toEqual([
       '1969-09-30T09:00 = 09-30 20:00 +11:00, first of two 20:00',
@@ -127,7 +127,7 @@ describe('where the clocks go back', () => {
     ])
   })
 
-  test('twice in a year by some weeks, for Ramadan', () => {
+  test('a time zone that changes its clocks for Ramadan has correct ticks', () => {
     const rule = cron('30 2 * * *', 'Africa/Casablanca')
     expect(ticks(rule, '2026-02-14T12:00Z', 2)).toEqual([
       '2026-02-15T01:30 = 02-15 02:30 +01:00, first of two 02:30',
@@ -140,13 +140,13 @@ describe('where the clocks go back', () => {
   })
 })
 
-test('offsets need not be whole hours', () => {
+test('a rule supports time zones whose offset is not a whole hour', () => {
   expect(ticks(cron('0 3 * * *', 'Asia/Kathmandu'), '2026-01-01T00:00Z', 1)).toEqual([
     '2026-01-01T21:15 = 01-02 03:00 +05:45',
   ])
 })
 
-describe('days', () => {
+describe('the days of a cron expression', () => {
   test.each([
     ['0 0 L * *', '2026-02-28', '2026-03-31'],
     ['0 0 LW * *', '2026-02-27', '2026-03-31'],
@@ -157,7 +157,7 @@ describe('days', () => {
     ['0 0 13 * FRI', '2026-02-06', '2026-02-13'],
     ['0 0 13 * +FRI', '2026-02-13', '2026-03-13'],
     ['@yearly', '2027-01-01', '2028-01-01'],
-  ])('%s', (expression, first, second) => {
+  ])('%s matches its dates', (expression, first, second) => {
     const rule = cron(expression)
     expect(rule.next(at('2026-02-01T00:00Z'))).toEqual(at(first))
     expect(rule.next(at(first))).toEqual(at(second))
@@ -166,7 +166,7 @@ describe('days', () => {
 })
 
 describe('an interval', () => {
-  test('ticks at whole multiples since the epoch, so that all agree', () => {
+  test('an interval ticks at whole multiples since the epoch, so that all instances agree', () => {
     const rule = ruleFromOptions('the test', { every: '15m' })
     expect(rule.next(at('2026-01-01T00:07:00Z'))).toEqual(at('2026-01-01T00:15:00Z'))
     expect(rule.next(at('2026-01-01T00:15:00Z'))).toEqual(at('2026-01-01T00:30:00Z'))
@@ -179,7 +179,7 @@ describe('an interval', () => {
     })
   })
 
-  test('of milliseconds keeps them', () => {
+  test('an interval keeps its milliseconds', () => {
     const rule = ruleFromOptions('the test', { every: 1_500 })
     expect(rule.between(at('1970-01-01T00:00:00Z'), at('1970-01-01T00:00:04Z'), 9)).toEqual([
       new Date(1_500),
@@ -188,7 +188,7 @@ describe('an interval', () => {
   })
 })
 
-test('a moment ticks once', () => {
+test('a rule with `at` ticks once', () => {
   const moment = at('2026-06-01T12:00:00.250Z')
   const rule = ruleFromOptions('the test', { at: moment })
   const [before, after] = [new Date(moment.getTime() - 1), new Date(moment.getTime() + 1)]
@@ -198,8 +198,8 @@ test('a moment ticks once', () => {
   expect(rule.between(before, after, 5)).toEqual([moment])
 })
 
-describe('a ledger', () => {
-  test('knows the first, the last and the number of what it missed, and the latest few', () => {
+describe('the ticks between two times', () => {
+  test('between, next, previous and count return the missed ticks', () => {
     const rule = cron('* * * * * *', 'America/New_York')
     const [from, last] = [at('2026-03-06T00:00:00Z'), at('2026-03-13T00:00:00.999Z')]
     const latest = rule.between(from, last, 2)
@@ -209,20 +209,20 @@ describe('a ledger', () => {
     expect(rule.count(from, last)).toBe(7 * 86_400)
   })
 
-  test('counts ten years of seconds as quickly as it counts ten years of days', () => {
+  test('count counts the seconds of ten years without visiting each tick', () => {
     const [from, last] = [at('2026-01-01T00:00Z'), at('2036-01-01T00:00Z')]
     expect(cron('* * * * * *', 'Europe/London').count(from, last)).toBe(3_652 * 86_400)
     expect(cron('0 3 * * *', 'Europe/London').count(from, last)).toBe(3_652)
   })
 
-  test('counts nothing backwards, and answers with no more than it is asked for', () => {
+  test('count returns 0 for a reversed range, and between returns no more ticks than its limit', () => {
     const rule = cron('* * * * *')
     expect(rule.count(at('2026-01-02T00:00Z'), at('2026-01-01T00:00Z'))).toBe(0)
     expect(ruleFromOptions('the test', { every: '1m' }).count(at('2026-01-02T00:00Z'), at('2026-01-01T00:00Z'))).toBe(0)
     expect(rule.between(at('2026-01-01T00:00Z'), at('2026-01-02T00:00Z'), 0)).toEqual([])
   })
 
-  test('comes to an end at both ends of the calendar', () => {
+  test('next and previous return null at the ends of the calendar', () => {
     const rule = cron('0 0 29 2 *')
     expect(rule.next(at('9999-01-01T00:00Z'))).toBeNull()
     expect(rule.next(new Date(8.64e15))).toBeNull()
@@ -232,7 +232,7 @@ describe('a ledger', () => {
   })
 })
 
-describe('the text', () => {
+describe('the text of a rule', () => {
   test.each<[RuleOptions, string]>([
     [{ cron: '0 3 * * *' }, '{"cron":"0 3 * * *","timezone":"UTC"}'],
     [{ cron: ' 0\t3 ? jan mon-fri' }, '{"cron":"0 3 * JAN MON-FRI","timezone":"UTC"}'],
@@ -243,7 +243,7 @@ describe('the text', () => {
     [{ every: '15m' }, '{"every":900000}'],
     [{ every: 900_000, cron: undefined }, '{"every":900000}'],
     [{ at: new Date('2026-06-01T12:00:00+02:00') }, '{"at":"2026-06-01T10:00:00.000Z"}'],
-  ])('of %j is %s, and is read back', (given, text) => {
+  ])('ruleFromOptions(%j) has the text %s, which ruleFromText reads', (given, text) => {
     const rule = ruleFromOptions('the test', given)
     expect(rule.text).toBe(text)
     const again = ruleFromText(text)
@@ -260,7 +260,7 @@ describe('the text', () => {
     ['null', 'got "null" (string): Expected the options of a rule to be an object, got null'],
     ['{"at":"never"}', 'Expected at to be a Date in the years 1000 to 9999, got an object (Date)'],
     ['{"sun":"rise"}', 'a rule has no option "sun"'],
-  ])('%s is none', (text, message) => {
+  ])('ruleFromText refuses %s', (text, message) => {
     const complaint = refused(() => ruleFromText(text))
     expect(complaint.message).toContain(message)
     expect(complaint.hint).toContain('A newer version of Holdfast may have written the rule')
@@ -274,10 +274,10 @@ function refused(call: () => unknown): UsageError {
     if (error instanceof UsageError) return error
     throw error
   }
-  throw new Error('It was not refused')
+  throw new Error('The rule was not refused')
 }
 
-describe('what is no rule', () => {
+describe('an invalid rule', () => {
   test.each<[unknown, string, string?]>([
     [{}, 'Expected exactly one of `cron`, `every` and `at` for the test, got none', "{ cron: '0 3 * * *' }"],
     [{ cron: '@daily', every: '5m' }, 'one of `cron`, `every` and `at` for the test, got cron and every'],
@@ -327,14 +327,14 @@ describe('what is no rule', () => {
     [{ cron: '@daily', timezone: '+02:00' }, 'Expected timezone to be an IANA time zone', 'the name of a place'],
     [{ cron: '@daily', timezone: 'PST' }, 'Expected timezone to be an IANA time zone'],
     [{ cron: '@daily', timezone: 'Nowhere/Land' }, 'Expected timezone to be an IANA time zone'],
-  ])('%j', (given, message, hint) => {
+  ])('ruleFromOptions refuses %j', (given, message, hint) => {
     const complaint = refused(() => ruleFromOptions('the test', given as RuleOptions))
     expect(complaint.message).toContain(message)
     if (hint) expect(complaint.hint).toContain(hint)
   })
 })
 
-describe('the machine', () => {
+describe('the clock and the time zone of the machine', () => {
   const zone = process.env.TZ
   afterEach(() => {
     vi.useRealTimers()
@@ -342,7 +342,7 @@ describe('the machine', () => {
     else process.env.TZ = zone
   })
 
-  test('has no say: neither its clock nor its zone', () => {
+  test('the ticks of a rule do not depend on the clock or the time zone of the machine', () => {
     const all = () =>
       ['30 2 * * *', '*/20 1-3 * * *', '0 0 L * *', '0 12 * * MON#1'].flatMap((expression) => {
         const rule = cron(expression, 'America/New_York')
@@ -355,10 +355,10 @@ describe('the machine', () => {
         ]
       })
     process.env.TZ = 'UTC'
-    const here = all()
+    const inUtc = all()
     process.env.TZ = 'Australia/Lord_Howe'
     vi.useFakeTimers({ now: new Date('1999-12-31T23:59:59Z') })
     expect([new Date().getFullYear(), new Date(0).getHours()]).toEqual([2000, 10])
-    expect(all()).toEqual(here)
+    expect(all()).toEqual(inUtc)
   })
 })

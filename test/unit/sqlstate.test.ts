@@ -14,8 +14,8 @@ import {
   translate,
 } from '../../src/postgres/index.js'
 
-function serverError(code: string, facts: { message?: string; detail?: string; hint?: string } = {}): Error {
-  const { message = 'as the server said it', ...rest } = facts
+function serverError(code: string, fields: { message?: string; detail?: string; hint?: string } = {}): Error {
+  const { message = 'the message of the server', ...rest } = fields
   return Object.assign(new Error(message), { code, ...rest })
 }
 
@@ -23,7 +23,7 @@ function nodeError(code: string, message: string): Error {
   return Object.assign(new Error(message), { code })
 }
 
-describe('each SQLSTATE', () => {
+describe('SQLSTATE', () => {
   test.each([
     ['25006', ReadOnlyError, 'READ_ONLY', true, /primary/],
     ['40P01', DeadlockError, 'DEADLOCK', true, /same order/],
@@ -37,7 +37,7 @@ describe('each SQLSTATE', () => {
     ['08006', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
     ['08P01', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
     ['HF001', StaleFenceError, 'STALE_FENCE', false, /Another holder/],
-  ])('%s is a %o with the code %s', (state, type, code, retryable, hint) => {
+  ])('%s becomes a %o with the code %s', (state, type, code, retryable, hint) => {
     const cause = serverError(state)
     const error = translate(cause)
     expect(error).toBeInstanceOf(type)
@@ -54,7 +54,7 @@ describe('each SQLSTATE', () => {
     ['53100', true],
     ['55P03', true],
     ['57014', true],
-  ])('%s has no class of its own; retryable is %s', (state, retryable) => {
+  ])('%s becomes a DatabaseError whose property retryable is %s', (state, retryable) => {
     const error = translate(serverError(state, { message: 'no such thing', hint: 'Try another.' }))
     expect(error).toBeInstanceOf(DatabaseError)
     expect(error).toMatchObject({
@@ -74,7 +74,7 @@ describe('a refused login', () => {
     ['28P01', /^Check that the password/],
     ['28000', /pg_hba\.conf/],
     ['3D000', /^Create the database/],
-  ])('with the SQLSTATE %s names user, host, port and database, and no password', (state, way) => {
+  ])('the error for SQLSTATE %s names user, host, port and database, but not the password', (state, remedy) => {
     const error = translate(serverError(state, { message: 'no' }), connection)
     expect(error).toBeInstanceOf(LoginRefusedError)
     expect(error).toBeInstanceOf(DatabaseError)
@@ -85,13 +85,13 @@ describe('a refused login', () => {
       message: `no (SQLSTATE ${state})`,
       name: 'LoginRefusedError',
     })
-    expect(error.hint).toMatch(way)
+    expect(error.hint).toMatch(remedy)
     expect(error.hint).toContain('The connection was to db.internal:6432, as user "app", database "shop".')
     expect(`${error.message} ${error.hint}`).not.toContain('open-sesame')
     expect(sqlstateOf(error)).toBe(state)
   })
 
-  test('with no password is told from a server that cannot be reached', () => {
+  test('a missing password becomes LOGIN_REFUSED, not DATABASE_UNREACHABLE', () => {
     const cause = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
     const error = translate(cause, { host: 'db.internal', user: 'app' })
     expect(error).toMatchObject({ code: 'LOGIN_REFUSED', sqlstate: '28P01', retryable: false, cause })
@@ -100,27 +100,27 @@ describe('a refused login', () => {
   })
 })
 
-test('a statement that was cancelled names statement_timeout', () => {
+test('the error for a cancelled statement names statement_timeout', () => {
   const error = translate(serverError('57014', { message: 'canceling statement due to statement timeout' }))
   expect(error).toMatchObject({ code: 'DATABASE_ERROR', sqlstate: '57014', retryable: true })
   expect(error.hint).toContain('statement_timeout')
 })
 
-test('a deadlock tells its circle, side by side', () => {
+test('a DeadlockError lists the members of its cycle', () => {
   const detail =
     'Process 1 waits for ExclusiveLock; blocked by process 2.\nProcess 2 waits for it; blocked by process 1.'
   expect((translate(serverError('40P01', { detail })) as DeadlockError).cycle).toEqual(detail.split('\n'))
 })
 
-describe('what Node says, and no server', () => {
+describe('an error that does not come from the server', () => {
   test.each([
     nodeError('ECONNREFUSED', 'connect ECONNREFUSED 127.0.0.1:1'),
     nodeError('ECONNRESET', 'read ECONNRESET'),
-    // Five letters, like an SQLSTATE.
+    // This code has five letters, like an SQLSTATE.
     nodeError('EPIPE', 'write EPIPE'),
     nodeError('EPERM', 'connect EPERM'),
     new Error('Connection terminated unexpectedly'),
-  ])('%s means that the database cannot be reached', (cause) => {
+  ])('%s becomes a DatabaseUnreachableError', (cause) => {
     const error = translate(cause)
     expect(error).toBeInstanceOf(DatabaseUnreachableError)
     expect(error).toMatchObject({
@@ -131,23 +131,23 @@ describe('what Node says, and no server', () => {
     expect(sqlstateOf(error)).toBeUndefined()
   })
 
-  test('a host with several addresses says what the first of them said', () => {
+  test('the error for a host with several addresses has the message of the first address', () => {
     const refused = nodeError('ECONNREFUSED', 'connect ECONNREFUSED ::1:5432')
     const both = Object.assign(new AggregateError([refused, new Error('other')]), { code: 'ECONNREFUSED' })
     expect(translate(both).message).toBe('The database cannot be reached: connect ECONNREFUSED ::1:5432')
   })
 
-  test.each(['text', undefined, null, 42])('even %j becomes an error of ours', (thrown) => {
+  test.each(['text', undefined, null, 42])('the thrown value %j becomes a DatabaseUnreachableError', (thrown) => {
     expect(translate(thrown)).toBeInstanceOf(DatabaseUnreachableError)
   })
 })
 
-test('errors of ours pass through', () => {
+test('translate returns a HoldfastError unchanged', () => {
   const ours = new ReadOnlyError(serverError('25006'))
   expect(translate(ours)).toBe(ours)
 })
 
-test('tells the five letters of PostgreSQL from those of Node', () => {
+test('isServerError distinguishes SQLSTATEs from the five-letter codes of Node', () => {
   expect(isServerError(serverError('42P01'))).toBe(true)
   expect(isServerError(serverError('HF001'))).toBe(true)
   expect(isServerError(nodeError('EPIPE', ''))).toBe(false)

@@ -26,7 +26,7 @@ function load(schema: string) {
   return loadStatements<'first' | 'second'>(pathToFileURL(file), schema)
 }
 
-test('finds the statements by name, without comments and semicolon', () => {
+test('loadStatements returns the statements by name, without comments and semicolon', () => {
   expect(load('holdfast')).toEqual({
     first: {
       name: 'first',
@@ -37,26 +37,26 @@ test('finds the statements by name, without comments and semicolon', () => {
   })
 })
 
-test('puts another schema in, and nowhere else', () => {
+test('loadStatements replaces the schema name only where it is a qualifier', () => {
   expect(load('my-Schema').first.text).toBe(`select *\nfrom "my-Schema".name\nwhere namespace = 'holdfast'`)
 })
 
 test.each([
   ['plain', 'select "plain".fence'],
   ['with "quotes"', 'select "with ""quotes""".fence'],
-  // What String.replace would read as "the match", "before the match" and a dollar.
+  // String.replace would read these as "the match", "before the match" and a dollar sign.
   ['a$&b', 'select "a$&b".fence'],
   ['a$`b', 'select "a$`b".fence'],
   ['a$$b', 'select "a$$b".fence'],
-])('takes the schema %s literally', (schema, expected) => {
+])('inSchema inserts the schema name %s literally', (schema, expected) => {
   expect(inSchema('select holdfast.fence', schema)).toBe(expected)
 })
 
-test('leaves alone what only looks like the schema', () => {
+test('inSchema does not change text that only resembles the schema name', () => {
   const sql = "select 'holdfast_extra.x', myholdfast.x, 'holdfast. Yes'"
   expect(inSchema(sql, 'other')).toBe(sql)
 })
 
-test('quotes identifiers', () => {
+test('quoteIdentifier doubles quotes', () => {
   expect(quoteIdentifier('a"b')).toBe('"a""b"')
 })

@@ -10,15 +10,15 @@ test.each([
   ['directURL', 'directUrl'],
   ['name_space', 'namespace'],
   ['expires', 'expiry'],
-])('%s means %s', (given, meant) => {
-  expect(suggest(given, words)).toBe(meant)
+])('suggest(%s) returns %s', (given, expected) => {
+  expect(suggest(given, words)).toBe(expected)
 })
 
-test.each(['', 'zzz', 'ttl', 'concurrency'])('%j means none of them', (given) => {
+test.each(['', 'zzz', 'ttl', 'concurrency'])('suggest(%j) returns undefined', (given) => {
   expect(suggest(given, words)).toBeUndefined()
 })
 
-test('the nearest wins, and no candidates mean no suggestion', () => {
+test('suggest returns the most similar candidate, and undefined without candidates', () => {
   expect(suggest('modes', ['node', 'mode'])).toBe('mode')
   expect(suggest('mode', [])).toBeUndefined()
 })

@@ -1,21 +1,21 @@
-// What an instance counts in memory: time is given, so that minutes pass at once.
+// Tests the counters that an instance keeps in memory. The tests pass the time to the tally, so that minutes need no waiting.
 import { expect, test } from 'vitest'
 import { Tally } from '../../src/samples/tally.js'
 
 const lock = (key: string, fence: number, isLeadership = false) =>
   ({ key, fence, kind: 'lock', mode: 'exclusive', isLeadership }) as const
 
-/** A tally whose minutes begin at multiples of 60 s. */
+/** Makes a tally whose minutes begin at multiples of 60 s. */
 function tally(): Tally {
-  const made = new Tally()
-  made.setClock(0, 0)
-  return made
+  const counts = new Tally()
+  counts.setClock(0, 0)
+  return counts
 }
 
 const names = (minutes: ReturnType<Tally['removeMinutes']>) =>
   minutes.map(({ beganAt, endedAt, names }) => [beganAt, endedAt, names])
 
-test('what is held and waited for over the end of a minute counts in both', () => {
+test('a hold and a wait that span the end of a minute count in both minutes', () => {
   const counts = tally()
   counts.termStarted(lock('1', 7), 50_000)
   counts.waitersChanged('1', 1, 55_000)
@@ -32,7 +32,7 @@ test('what is held and waited for over the end of a minute counts in both', () =
   expect(counts.isEmpty).toBe(true)
 })
 
-test('a quiet tally begins again in the minute in which something happens', () => {
+test('an empty tally continues with the minute of the next event', () => {
   const counts = tally()
   counts.termStarted(lock('1', 1), 10_000)
   counts.termEnded('1', 1, 'released', 11_000)
@@ -41,7 +41,7 @@ test('a quiet tally begins again in the minute in which something happens', () =
   expect(counts.endsAt).toBe(86_400_000 + 60_000)
 })
 
-test('readers of one process hold a name no longer than one does', () => {
+test('concurrent readers in one process count as one hold', () => {
   const counts = tally()
   const reader = { key: '1', kind: 'lock', mode: 'shared', isLeadership: false } as const
   counts.termStarted({ ...reader, fence: 1 }, 0)
@@ -52,7 +52,7 @@ test('readers of one process hold a name no longer than one does', () => {
   expect(counts.termsToRecord(60_000)).toMatchObject([{ fence: 1, beganAt: 0, endedAt: 5_000 }])
 })
 
-test('a minute tells of so many names at most, what was waited for first; and of nothing shorter than it can say', () => {
+test('a minute contains at most 1,000 names, those with waiters first, and no hold below its resolution', () => {
   const counts = tally()
   for (let name = 1; name <= 1_500; name++) counts.termStarted(lock(`${name}`, name), 0)
   counts.waitersChanged('1500', 1, 0)
@@ -64,7 +64,7 @@ test('a minute tells of so many names at most, what was waited for first; and of
   expect(minute!.names.every(({ held }) => held >= 5)).toBe(true)
 })
 
-test('however many names come by, so many are counted; those that are held stay', () => {
+test('a tally counts a bounded number of names, and keeps those that are held', () => {
   const counts = tally()
   counts.termStarted(lock('held', 1), 0)
   for (let name = 2; name < 30_000; name++) {
@@ -72,30 +72,30 @@ test('however many names come by, so many are counted; those that are held stay'
     counts.termEnded(`${name}`, name, 'released', name / 100 + 1)
   }
   for (let name = 30_000; name < 50_000; name++) counts.termStarted(lock(`${name}`, name), 1_000)
-  // What was not counted from its beginning is not counted at its end.
+  // This hold exceeded the bound at its start, so its end is not counted.
   counts.termEnded('49999', 49_999, 'released', 30_000)
   const [minute] = counts.removeMinutes(60_000)
   expect(minute!.names[0]).toEqual({ key: 'held', held: 600, waited: 0 })
   expect(counts.termsToRecord(60_000)).toHaveLength(100)
 })
 
-test('terms: leaderships whatever they last, others from a second on; told once when they begin, and surely when they end', () => {
+test('termsToRecord returns leaderships of any length and other terms of at least a second, once while open and once when ended', () => {
   const counts = tally()
   counts.termStarted(lock('led', 1, true), 0)
   counts.termStarted(lock('short', 2), 0)
   counts.termStarted(lock('open', 3), 0)
   counts.termEnded('led', 1, 'stepped-down', 10)
   counts.termEnded('short', 2, 'released', 900)
-  const told = counts.termsToRecord(60_000)
-  expect(told.map(({ key, why }) => [key, why])).toEqual([
+  const terms = counts.termsToRecord(60_000)
+  expect(terms.map(({ key, why }) => [key, why])).toEqual([
     ['led', 'stepped-down'],
     ['open', undefined],
   ])
   expect(counts.termsToRecord(61_000)).toEqual([])
-  // It could not be told after all.
-  counts.markUnrecorded(told)
-  expect(counts.termsToRecord(62_000)).toEqual(told)
-  // More end than can be told: what the database believes to be open is not forgotten.
+  // The terms could not be recorded.
+  counts.markUnrecorded(terms)
+  expect(counts.termsToRecord(62_000)).toEqual(terms)
+  // More terms end than one call returns. The term that is open in the database comes first.
   for (let fence = 10; fence < 5_000; fence++) {
     counts.termStarted(lock(`${fence}`, fence), 70_000)
     counts.termEnded(`${fence}`, fence, 'released', 90_000)
@@ -105,7 +105,7 @@ test('terms: leaderships whatever they last, others from a second on; told once 
   expect(counts.termsToRecord(120_000)).toEqual([])
 })
 
-test('what cannot be told for long is lost, and the latest is kept', () => {
+test('a tally that is not read for minutes keeps only the latest minutes', () => {
   const counts = tally()
   counts.termStarted(lock('1', 1), 0)
   expect(counts.removeMinutes(300_000).map(({ endedAt }) => endedAt)).toEqual([240_000, 300_000])

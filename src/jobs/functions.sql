@@ -377,6 +377,44 @@ comment on function holdfast.job_record_queue(bigint, text, text) is 'Stores a q
 
 -- Enqueueing.
 
+create or replace function holdfast.largest_job_number() returns bigint
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return greatest(
+      (select max(id) from holdfast.job),
+      (select max(entry) from (select entry from holdfast.job order by id desc limit 1000) as latest),
+      (select max(id) from holdfast.waiting),
+      (select max(id) from holdfast.job_stopped),
+      (select max(number) from holdfast.follow_up)
+    );
+  end
+  $$;
+comment on function holdfast.largest_job_number() is
+  'Returns the largest job id in the tables. Null if there are no jobs. Uses indexes.';
+
+create or replace function holdfast.jobs_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select 'holdfast.job_number'::regclass, holdfast.largest_job_number()
+    union all
+    select 'holdfast.fence'::regclass, greatest(
+      (select max(fence) from holdfast.claim),
+      (select max(fence) from (select fence from holdfast.job_stopped order by id desc limit 1000) as latest),
+      (select max(fence) from (select fence from holdfast.job_end order by bucket desc limit 1000) as latest)
+    )
+    union all
+    select 'holdfast.session'::regclass, greatest(
+      (select max(session) from holdfast.worker),
+      (select max(session) from holdfast.claim),
+      (select max(session) from holdfast.follow_up)
+    )
+  $$;
+comment on function holdfast.jobs_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+
 create or replace function holdfast.job_era() returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp

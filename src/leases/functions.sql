@@ -189,3 +189,12 @@ create or replace function holdfast.guard_lease(key bigint, fence bigint) return
   $$;
 comment on function holdfast.guard_lease(bigint, bigint) is
   'Raises HF001 if the lease of a key has expired or belongs to a later holder. Call it in the transaction of the guarded writes.';
+
+create or replace function holdfast.leases_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select 'holdfast.fence'::regclass, max(fence) from holdfast.lease
+  $$;
+comment on function holdfast.leases_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';

@@ -647,3 +647,14 @@ create or replace function holdfast.limit_sweep(channel text, position_share flo
 comment on function holdfast.limit_sweep(text, float8, integer) is
   'Sweeps the given number of pages of each table, at a relative position between 0 and 1. Deletes entities that have been idle for a '
   'minute, permits of dead epochs, and rates that have recovered.';
+
+create or replace function holdfast.limits_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select 'holdfast.fence'::regclass, max(fence) from holdfast.permit
+    union all
+    select 'holdfast.wait_order'::regclass, max(wait_order) from holdfast.permit
+  $$;
+comment on function holdfast.limits_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';

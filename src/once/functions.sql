@@ -90,3 +90,17 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   $$;
 comment on function holdfast.claim_deliveries(text, json, boolean, text) is
   'Returns the state of each key, and claims the free keys.';
+
+create or replace function holdfast.once_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with latest as (
+      select fence, session from holdfast.delivery order by expires_at desc limit 1000
+    )
+    select 'holdfast.fence'::regclass, max(fence) from latest
+    union all
+    select 'holdfast.session'::regclass, max(session) from latest
+  $$;
+comment on function holdfast.once_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';

@@ -62,6 +62,21 @@ create or replace function holdfast.clock_floor() returns bigint
 comment on function holdfast.clock_floor() is
   'Returns the smallest number with which fences and job ids may continue now: 2^20 for each second since 2020. No server allocates numbers that fast, so this number exceeds all earlier numbers, even those that a restored backup does not contain. Below 2^53 until the year 2292.';
 
+create or replace function holdfast.last_number(sequence regclass) returns bigint
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    last bigint;
+  begin
+    -- Before a sequence is used for the first time, its last_value is the next number.
+    execute format('select last_value - (not is_called)::integer from %s', sequence) into last;
+    return last;
+  end
+  $$;
+comment on function holdfast.last_number(regclass) is
+  'Returns the last number that a sequence has issued. Returns the first number minus 1 if the sequence has issued none.';
+
 create or replace function holdfast.raise_sequence(sequence regclass, floor bigint, always_ahead boolean) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -77,8 +92,7 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
     -- user's transaction.
     perform pg_advisory_lock(holdfast.lock_class('sequences'), 0);
     begin
-      -- Before a sequence is used for the first time, its last_value is the next number.
-      execute format('select last_value - (not is_called)::integer from %s', sequence) into reached;
+      reached := holdfast.last_number(sequence);
       if reached < floor or always_ahead then
         -- The sequence is minutes ahead of the clock. So the clock was set back, and does not indicate how many numbers a failover or
         -- restore has lost.
@@ -99,76 +113,49 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
 comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
   'Moves a sequence beyond the floor if the sequence is below the floor. Returns whether the sequence was below the floor. With always_ahead, moves the sequence ahead in any case.';
 
+create or replace function holdfast.postgres_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select 'holdfast.fence'::regclass, greatest(
+      (select fence_floor from holdfast.server_generation),
+      (select max(fence) from holdfast.fence_guard where used_on >= (select max(used_on) - 1 from holdfast.fence_guard))
+    )
+    union all
+    select 'holdfast.session'::regclass, max(session) from holdfast.instance
+  $$;
+comment on function holdfast.postgres_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+
+-- A module whose tables contain numbers from sequences defines the function <module>_largest_numbers() in its functions.sql. The function
+-- returns one row per sequence. It runs within the statement_timeout of an instance that is opening, so it reads only the latest rows of
+-- large tables, through an index. The numbers in these rows are close to the largest number, and callers add a large margin.
 create or replace function holdfast.sequence_positions() returns table (sequence regclass, reached bigint, largest bigint)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
+  declare
+    all_modules text;
   begin
-    -- The function runs within the statement_timeout of an instance that is opening, so the function reads only the latest rows of large
-    -- tables, through an index. The numbers in these rows are close to the largest number, and callers add a large margin.
-    return query
-    select 'holdfast.fence'::regclass, (select last_value - (not is_called)::integer from holdfast.fence), greatest(
-      (select fence_floor from holdfast.server_generation),
-      (select max(fence) from holdfast.fence_guard where used_on >= (select max(used_on) - 1 from holdfast.fence_guard)),
-      (select max(fence) from holdfast.lease),
-      (select max(fence) from holdfast.claim),
-      (select max(fence) from holdfast.permit),
-      (select max(term) from holdfast.election),
-      (select max(fence) from (select fence from holdfast.delivery order by expires_at desc limit 1000) as latest),
-      (select max(fence) from (select fence from holdfast.share_done order by done_at desc limit 1000) as latest),
-      (select max(fence) from (select fence from holdfast.term order by ended_at desc limit 1000) as latest),
-      (select max(fence) from (select fence from holdfast.job_stopped order by id desc limit 1000) as latest),
-      (select max(fence) from (select fence from holdfast.job_end order by bucket desc limit 1000) as latest),
-      (
-        select max(latest.fence)
-        from holdfast.schedule
-        cross join lateral (select fence from holdfast.tick where tick.schedule = schedule.key order by at desc limit 10) as latest
-      )
-    )
-    union all
-    select 'holdfast.job_number'::regclass, (select last_value - (not is_called)::integer from holdfast.job_number),
-      holdfast.largest_job_number()
-    union all
-    select 'holdfast.session'::regclass, (select last_value - (not is_called)::integer from holdfast.session), greatest(
-      (select max(session) from holdfast.instance),
-      (select max(session) from holdfast.worker),
-      (select max(session) from holdfast.claim),
-      (select max(session) from holdfast.follow_up),
-      (select max(session) from holdfast.schedule_member),
-      (select max(session) from (select session from holdfast.delivery order by expires_at desc limit 1000) as latest),
-      (
-        select max(latest.session)
-        from holdfast.schedule
-        cross join lateral (select session from holdfast.tick where tick.schedule = schedule.key order by at desc limit 10) as latest
-      )
-    )
-    union all
-    select 'holdfast.wait_order'::regclass, (select last_value - (not is_called)::integer from holdfast.wait_order),
-      (select max(wait_order) from holdfast.permit)
-    union all
-    select 'holdfast.audit_number'::regclass, (select last_value - (not is_called)::integer from holdfast.audit_number),
-      (select max(id) from holdfast.audit);
+    -- The cast to regprocedure qualifies and quotes the name of the function.
+    select string_agg(format('select * from %s', pg_proc.oid::regprocedure), ' union all ')
+    into all_modules
+    from pg_proc
+    join pg_class on relnamespace = pronamespace
+    where pg_class.oid = 'holdfast.fence'::regclass
+      and proname ~ '_largest_numbers$';
+    for sequence, largest in
+      execute format('select numbers.sequence, max(numbers.largest) from (%s) as numbers group by numbers.sequence', all_modules)
+    loop
+      -- The tables are read before the sequence. In the opposite order, this race is possible: this function reads the sequence. Then
+      -- another session allocates a number and commits it. Then this function reads that number and reports the sequence as behind.
+      reached := holdfast.last_number(sequence);
+      return next;
+    end loop;
   end
   $$;
 comment on function holdfast.sequence_positions() is
   'Returns, for each sequence, its last value and the largest number in its tables. If a sequence is below that number, it was not copied together with its tables, for example by logical replication.';
-
-create or replace function holdfast.largest_job_number() returns bigint
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  begin
-    return greatest(
-      (select max(id) from holdfast.job),
-      (select max(entry) from (select entry from holdfast.job order by id desc limit 1000) as latest),
-      (select max(id) from holdfast.waiting),
-      (select max(id) from holdfast.job_stopped),
-      (select max(number) from holdfast.follow_up)
-    );
-  end
-  $$;
-comment on function holdfast.largest_job_number() is
-  'Returns the largest job id in the tables. Null if there are no jobs. Uses indexes.';
 
 create or replace function holdfast.catch_up_sequences() returns boolean
   language plpgsql

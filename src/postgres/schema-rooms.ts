@@ -16,12 +16,12 @@ const rooms = [
   { name: 'leases', hasFunctions: true },
   { name: 'limits', hasFunctions: true },
   { name: 'once', hasFunctions: true },
-  { name: 'elections', hasFunctions: false },
-  { name: 'shares', hasFunctions: false },
+  { name: 'elections', hasFunctions: true },
+  { name: 'shares', hasFunctions: true },
   { name: 'jobs', hasFunctions: true },
   { name: 'schedules', hasFunctions: true },
   { name: 'samples', hasFunctions: true },
-  { name: 'dashboard', hasFunctions: false },
+  { name: 'dashboard', hasFunctions: true },
 ] as const
 
 /**

@@ -96,3 +96,13 @@ create or replace function holdfast.term_end(key bigint, fence bigint)
   $$;
 comment on function holdfast.term_end(bigint, bigint) is
   'Returns the end of a term without a recorded end, or no row if the term still lasts: when it ended, the latest possible end if the exact time is unknown, and the reason. A lease ends when it expires. A lock ends with its instance: after the last sample that shows the lock as held, and before the next term.';
+
+create or replace function holdfast.samples_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select 'holdfast.fence'::regclass, max(fence)
+    from (select fence from holdfast.term order by ended_at desc limit 1000) as latest
+  $$;
+comment on function holdfast.samples_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';

@@ -790,3 +790,24 @@ create or replace function holdfast.schedule_unaccounted(of_schedule bigint, tic
 comment on function holdfast.schedule_unaccounted(bigint, timestamptz[]) is
   'Returns the settled ticks of a rule that do not belong to exactly one run or gap. An empty result proves that no tick was lost or '
   'repeated.';
+
+create or replace function holdfast.schedules_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with latest as (
+      select recent.fence, recent.session
+      from holdfast.schedule
+      cross join lateral (
+        select fence, session from holdfast.tick where tick.schedule = schedule.key order by at desc limit 10
+      ) as recent
+    )
+    select 'holdfast.fence'::regclass, max(fence) from latest
+    union all
+    select 'holdfast.session'::regclass, greatest(
+      (select max(session) from holdfast.schedule_member),
+      (select max(session) from latest)
+    )
+  $$;
+comment on function holdfast.schedules_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';

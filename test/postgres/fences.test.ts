@@ -3,9 +3,10 @@
 // copies: test/fault/restores.test.ts.
 import { describe, expect, test } from 'vitest'
 import { DatabaseError } from '../../src/index.js'
+import { migrate, openPgPool, quoteIdentifier } from '../../src/postgres/index.js'
 import { fixes, found } from '../doctor/fixture.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
-import { anchorPid, databaseUrl, open } from '../setup/instances.js'
+import { anchorPid, databaseUrl, emptyDatabaseUrl, open } from '../setup/instances.js'
 
 /** Number that the clock adds to fences in a second, and number by which a generation begins ahead of the clock. */
 const [second, minute] = [2 ** 20, 2 ** 26]
@@ -153,6 +154,37 @@ describe('sequences that were set back while the tables were not, as by logical 
          (id, queue, priority, kind, payload, state, enqueued_at, fence, failed, crashes, max_crashes)
        values (1, 1, 0, 'kind', '1', 'buried', now(), $1, 1, 0, 3)`,
     ],
+    [
+      'permit',
+      "insert into holdfast.permit (key, token, session, instance, weight, max, fence, since) values (1, 1, 0, '', 1, 1, $1, now())",
+    ],
+    [
+      'delivery',
+      `insert into holdfast.delivery (namespace, key, state, token, session, instance, fence, started_at, expires_at)
+       values ('', 'key', 'done', '', 0, '', $1, now(), now())`,
+    ],
+    [
+      'election',
+      "insert into holdfast.election (namespace, name, term, instance, since) values ('', '', $1, '', now())",
+    ],
+    [
+      'done resource of a share',
+      `insert into holdfast.share_done (namespace, share, round, resource, instance, fence, started_at, done_at)
+       values ('', '', '', '', '', $1, now(), now())`,
+    ],
+    [
+      'tick',
+      `with added as (
+         insert into holdfast.schedule (key, namespace, name, rule, overlap, missed, max_late, reruns)
+         values (1, '', '', '', 'skip', 'skip', 0, false)
+       )
+       insert into holdfast.tick (schedule, at, fence) values (1, now(), $1)`,
+    ],
+    [
+      'term of a holder',
+      `insert into holdfast.term (key, fence, kind, mode, instance, began_at, ended_at, why)
+       values (1, $1, 'lock', 'exclusive', '', now(), now(), 'released')`,
+    ],
     ['guarded', 'insert into holdfast.fence_guard (key, fence) values (1, $1)'],
     ['the row of server_generation alone', 'update holdfast.server_generation set fence_floor = $1'],
   ])('fences continue above those in the tables: %s', async (_, write) => {
@@ -187,6 +219,36 @@ describe('sequences that were set back while the tables were not, as by logical 
     expect(Number(next!.job)).toBeGreaterThan(largest)
     expect(Number(next!.session)).toBeGreaterThan(50_000)
     expect(Number(next!.audit)).toBeGreaterThan(70)
+  })
+
+  test('sequence_positions() reports each sequence of the schema once, whatever the name of the schema is', async () => {
+    const url = await emptyDatabaseUrl()
+    const schema = 'a "schema" %s'
+    const database = openPgPool({ connectionString: url })
+    try {
+      await migrate(database, schema)
+    } finally {
+      await database.close()
+    }
+    const here = quoteIdentifier(schema)
+    const reported = await sql<{ name: string }>(
+      url,
+      `select relname as name from ${here}.sequence_positions() join pg_class on oid = sequence order by 1`,
+    )
+    expect(reported).toEqual(
+      await sql(url, 'select sequencename as name from pg_sequences where schemaname = $1 order by 1', [schema]),
+    )
+  })
+
+  test('sequence_positions() reads the other modules while the function of one module is missing', async () => {
+    const url = await databaseUrl()
+    await sql(url, 'drop function holdfast.limits_largest_numbers()')
+    const reported = await sql<{ name: string }>(
+      url,
+      'select relname as name from holdfast.sequence_positions() join pg_class on oid = sequence order by 1',
+    )
+    expect(reported.map(({ name }) => name)).toEqual(['audit_number', 'fence', 'job_number', 'session'])
+    await advance(url)
   })
 
   test('doctor names each sequence that is behind and moves it', async () => {

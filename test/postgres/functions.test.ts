@@ -154,6 +154,13 @@ describe('the text of functions', () => {
     expect(plannedFunctions.filter((name) => !names.includes(name))).toEqual([])
   })
 
+  test('the text of functions defines <module>_largest_numbers() once in each module', () => {
+    for (const room of rooms) {
+      const names = [...textOf(room).matchAll(/^create or replace function holdfast\.(\w+_largest_numbers)\(/gm)]
+      expect(names.map(([, name]) => name)).toEqual([`${room}_largest_numbers`])
+    }
+  })
+
   test('the text of functions has no planner settings outside planner-settings.ts', () => {
     for (const room of rooms) {
       expect(textOf(room), room).not.toMatch(/^\s*set (jit|enable_\w+|plan_cache_mode|\w+_cost|\w+_collapse_limit)\b/m)

@@ -1,10 +1,11 @@
 // Checks the import rules of src/ and ui/, for values and types. A file imports from its own room, or through the index.ts ("door") of a room
 // on a lower floor. Rooms on the same floor do not import each other. Files do not import each other in a circle. The browser loads no file
 // that imports Node's modules or packages.
+// The rule for SQL: a file names tables of its own room, of the rooms on its floor, and of rooms on lower floors.
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -182,4 +183,69 @@ test('the files of src/ that the browser loads import neither Node modules nor p
   const outside = /^(?:import|export)\s[^'"`;]*?from\s+'[^.']|^import\s+'[^.']|\bimport\('[^.']/m
   const impure = loaded.filter((file) => outside.test(textOf(file)))
   expect(impure).toEqual([])
+})
+
+describe('SQL', () => {
+  const sqlFiles = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.sql'),
+  )
+  /** The SQL of a file, without comments. */
+  const sqlOf = (file: string) =>
+    readFileSync(join(root, 'src', file), 'utf8')
+      .replace(/--.*$/gm, '')
+      .replace(/^comment on .*?;$/gms, '')
+  const namesIn = (sql: string, pattern: RegExp) => [...new Set([...sql.matchAll(pattern)].map(([, name]) => name!))]
+  /** Maps each table, view and sequence to the room that creates it. */
+  const owners = new Map(
+    sqlFiles.flatMap((file) =>
+      namesIn(
+        sqlOf(file),
+        /^create (?:or replace |unlogged )*(?:table|view|sequence) (?:if not exists )?holdfast\.(\w+)/gm,
+      ).map((name): [string, string] => [name, roomOf(file)]),
+    ),
+  )
+  /** Rooms that read the tables of all rooms, and change none of them. */
+  const readers = ['observe', 'doctor']
+
+  /** Names in SQL of a room that belong to a room on a higher floor. A name before a parenthesis is a function. */
+  const namesFromAbove = (room: string, sql: string) =>
+    namesIn(sql, /\bholdfast\.(\w+)(?!\w|\()/g).filter((name) => floors[owners.get(name) ?? room]! > floors[room]!)
+
+  test('of a room names no table, view or sequence of a room on a higher floor', () => {
+    const faults = sqlFiles
+      .filter((file) => !readers.includes(roomOf(file)))
+      .flatMap((file) =>
+        namesFromAbove(roomOf(file), sqlOf(file)).map((name) => `${file} names ${name} of ${owners.get(name)}`),
+      )
+    expect(faults.sort()).toEqual([
+      // advance_fence() moves this sequence ahead together with the fences, because the job ids that a failover or restore loses may be in
+      // use outside the database.
+      'postgres/functions.sql names job_number of jobs',
+      // The sweep deletes the rows of dead epochs in one statement, so that it determines only once which epochs are present.
+      'postgres/instance.sql names candidate of elections',
+      'postgres/instance.sql names election of elections',
+      'postgres/instance.sql names hold of locks',
+      'postgres/instance.sql names share_member of shares',
+    ])
+  })
+
+  test('of "observe" and "doctor" changes no table', () => {
+    for (const file of sqlFiles.filter((file) => readers.includes(roomOf(file)))) {
+      expect(sqlOf(file), file).not.toMatch(/\b(insert into|update|delete from|truncate) holdfast\./)
+    }
+  })
+
+  test('is searched for all tables and names', () => {
+    expect(owners.size).toBeGreaterThan(40)
+    expect(Object.fromEntries(owners)).toMatchObject({
+      audit: 'dashboard',
+      hold: 'locks',
+      job_live: 'jobs',
+      migration: 'postgres',
+      wait_order: 'limits',
+    })
+    expect(namesFromAbove('postgres', 'select max(fence) from holdfast.lease')).toEqual(['lease'])
+    expect(namesFromAbove('limits', "select nextval('holdfast.job_number'), holdfast.job(1)")).toEqual(['job_number'])
+    expect(namesFromAbove('jobs', 'select from holdfast.lease, holdfast.tick, holdfast.audit')).toEqual(['audit'])
+  })
 })

@@ -1,0 +1,10 @@
+-- Functions of the dashboard's audit log.
+
+create or replace function holdfast.dashboard_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select 'holdfast.audit_number'::regclass, max(id) from holdfast.audit
+  $$;
+comment on function holdfast.dashboard_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';

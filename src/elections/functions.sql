@@ -1,0 +1,10 @@
+-- Functions of leader elections.
+
+create or replace function holdfast.elections_largest_numbers() returns table (sequence regclass, largest bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select 'holdfast.fence'::regclass, max(term) from holdfast.election
+  $$;
+comment on function holdfast.elections_largest_numbers() is
+  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';

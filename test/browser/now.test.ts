@@ -118,7 +118,7 @@ describeInBrowser('the page Now', () => {
       hang = await Promise.all([holder(url, ['lease', 'etl']), holder(url, ['lock', 'invoice:42']), holder(url)])
       const [root, middle, last] = hang
       waits(last!, 'lock', 'invoice:42')
-      await last!.tells('that it waits', ({ event }) => event === 'waits')
+      await last!.waitFor('that it waits', ({ event }) => event === 'waits')
       const began = performance.now()
       waits(middle!, 'lease', 'etl')
       const sentence = panel.getByText(new RegExp(`/${root!.pid} holds lease etl \\(leased .*\\), and 2 others wait`))
@@ -175,7 +175,7 @@ describeInBrowser('the page Now', () => {
     await dialog.getByLabel('Reason').fill('it hangs')
     await page.keyboard.press('Enter')
     await dialog.waitFor({ state: 'detached' })
-    await middle!.tells('that it has the lease', ({ event }) => event === 'has')
+    await middle!.waitFor('that it has the lease', ({ event }) => event === 'has')
     await panel.getByText(new RegExp(`/${middle!.pid} holds lock invoice:42 .*1 other waits`)).waitFor()
     const [audited] = await sql(url, 'select act, subject, reason from holdfast.audit')
     expect(audited).toEqual({ act: 'expire-lease', subject: 'lease etl', reason: 'it hangs' })
@@ -184,7 +184,7 @@ describeInBrowser('the page Now', () => {
     await chosen.getByRole('button', { name: /End the session/ }).click()
     await dialog.getByLabel('Reason').fill('it hangs, too')
     await dialog.getByRole('button', { name: 'End the session' }).click()
-    await last!.tells('that it has the lock', ({ event }) => event === 'has')
+    await last!.waitFor('that it has the lock', ({ event }) => event === 'has')
     await page.getByText('Nothing is blocked.').waitFor()
   })
 

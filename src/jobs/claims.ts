@@ -14,6 +14,8 @@ export type ClaimedRow = [
   crashes?: number,
   maxCrashes?: number,
   links?: Links | null,
+  /** Input as JSON text. Set for large inputs only. */
+  inputText?: string | undefined,
 ]
 
 export interface ClaimRequest {
@@ -49,6 +51,8 @@ export interface ClaimedJob {
   readonly definition: AnyDefinition
   readonly id: number
   readonly input: unknown
+  /** Input as JSON text. Set for large inputs, which are parsed when the job starts, because parsed inputs would fill the memory. */
+  readonly inputText: string | undefined
   readonly failed: number
   readonly crashes: number
   readonly maxCrashes: number
@@ -61,11 +65,14 @@ export interface HeldJob {
   readonly claim: Claim
 }
 
+/** The first row describes the claim. Each further row has the input of one job, whose input in `jobs` is null. */
 interface ClaimRow {
   readonly state: ClaimResult['state']
   readonly fence: string | null
   readonly jobs: string | null
   readonly is_drained: boolean
+  readonly large_id: string
+  readonly large_input: string
 }
 
 /**
@@ -85,7 +92,7 @@ export class Claims {
     const token = String(this.#token++)
     this.#unanswered.set(token, Number.POSITIVE_INFINITY)
     try {
-      const [row] = await this.#store.run<ClaimRow>('claim', [
+      const [row, ...large] = await this.#store.run<ClaimRow>('claim', [
         epoch.number,
         token,
         arrayLiteral(asked.queues),
@@ -98,7 +105,12 @@ export class Claims {
       const { state, fence, jobs, is_drained: isDrained } = row!
       const parse = () => {
         try {
-          return JSON.parse(`[${jobs}]`) as ClaimedRow[]
+          const rows = JSON.parse(`[${jobs}]`) as ClaimedRow[]
+          if (large.length > 0) {
+            const texts = new Map(large.map((one) => [Number(one.large_id), one.large_input]))
+            for (const one of rows) one[8] = texts.get(one[0])
+          }
+          return rows
         } catch (error) {
           this.#unanswered.set(token, performance.now())
           throw error
@@ -124,7 +136,7 @@ export class Claims {
 
 /** Converts a row of a claim to a job. `definitions` has the same order as the kinds of the claim. */
 export function toClaimedJob(row: ClaimedRow, claim: Claim, definitions: readonly AnyDefinition[]): ClaimedJob {
-  const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null] = row
+  const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null, inputText] = row
   const definition = definitions[kind - 1]!
-  return { claim, definition, id, input, failed, crashes, maxCrashes, links }
+  return { claim, definition, id, input, inputText, failed, crashes, maxCrashes, links }
 }

@@ -1140,12 +1140,9 @@ create or replace function holdfast.job_claim(
   kinds text[],
   max_count integer,
   announces boolean,
-  is_thorough boolean,
-  out state text,
-  out fence bigint,
-  out jobs text,
-  out is_drained boolean
+  is_thorough boolean
 )
+  returns table (state text, fence bigint, jobs text, is_drained boolean, large_id bigint, large_input json)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -1162,6 +1159,9 @@ create or replace function holdfast.job_claim(
     late_xid xid8;
     most integer;
     ids bigint[] := '{}';
+    large_ids bigint[] := '{}';
+    large_entries bigint[] := '{}';
+    large_times timestamptz[] := '{}';
     linked jsonb;
     other record;
     everything constant pg_snapshot := '9223372036854775807:9223372036854775807:';
@@ -1197,15 +1197,18 @@ create or replace function holdfast.job_claim(
       exit when current.is_over;
       -- Begins a generation if necessary.
       if not holdfast.grace_is_over() then
+        return next;
         return;
       end if;
     end loop;
     -- Null if the generation could not begin.
     if current.is_over is not true then
+      return next;
       return;
     end if;
     state := 'gone';
     if not current.is_worker then
+      return next;
       return;
     end if;
     state := 'claimed';
@@ -1414,7 +1417,7 @@ create or replace function holdfast.job_claim(
         end if;
         most := unread;
         with candidate as materialized (
-          select xid, entry, id, kind, payload, priority, failed, crashes, max_crashes, links
+          select xid, entry, id, kind, payload, entered_at, priority, failed, crashes, max_crashes, links
           from holdfast.job
           where job.queue = f.queue
             and job.priority = f.priority
@@ -1430,7 +1433,12 @@ create or replace function holdfast.job_claim(
           max(xid) as xid,
           array_agg(entry) as entries,
           array_agg(id) filter (where is_plain) as ids,
-          string_agg(holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links), ',') filter (where is_plain) as texts,
+          string_agg(
+            holdfast.job_text(id, at, case when is_large then 'null' else payload end, priority, failed, crashes, max_crashes, links), ','
+          ) filter (where is_plain) as texts,
+          array_agg(id) filter (where is_plain and is_large) as large_ids,
+          array_agg(entry) filter (where is_plain and is_large) as large_entries,
+          array_agg(entered_at) filter (where is_plain and is_large) as large_times,
           -- The others need more than their text.
           jsonb_agg(jsonb_build_object(
             'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
@@ -1443,6 +1451,7 @@ create or replace function holdfast.job_claim(
             select
               candidate.*,
               case when kind = kinds[1] then 1 else array_position(kinds, kind) end as at,
+              pg_column_size(payload) > 2000 or pg_column_compression(payload) is not null as is_large,
               -- A scalar subquery, because a hash join would read all removed entries.
               (select r.entry from holdfast.job_removed r where r.entry = candidate.entry) is null as is_there
             from candidate
@@ -1455,12 +1464,10 @@ create or replace function holdfast.job_claim(
           f.at_xid := got.xid;
           f.at_entry := got.entries[cardinality(got.entries)];
           ids := ids || got.ids;
-          -- Large inputs are copied as few times as possible.
-          if jobs is null then
-            jobs := got.texts;
-          elsif got.texts is not null then
-            jobs := concat(jobs, ',', got.texts);
-          end if;
+          large_ids := large_ids || got.large_ids;
+          large_entries := large_entries || got.large_entries;
+          large_times := large_times || got.large_times;
+          jobs := coalesce(jobs || ',' || got.texts, jobs, got.texts);
           if got.others is not null then
             select * into other from holdfast.job_claim_others(got.others, unread);
             ids := ids || other.ids;
@@ -1488,6 +1495,7 @@ create or replace function holdfast.job_claim(
     if ids = '{}' then
       jobs := null;
       is_drained := is_thorough;
+      return next;
       return;
     end if;
     -- The fencing token is assigned under the lock, so that a later claim of one of these jobs has a larger token.
@@ -1496,12 +1504,21 @@ create or replace function holdfast.job_claim(
     if announces then
       perform pg_notify(holdfast.notification_channel(), 'jobs-running ' || session);
     end if;
+    return next;
+    if large_ids <> '{}' then
+      return query
+      select null, null::bigint, null, null::boolean, job.id, job.payload
+      from unnest(large_ids, large_entries, large_times) as l (id, entry, entered_at)
+      -- With the time, only one partition is searched for each job.
+      join holdfast.job on job.id = l.id and job.entry = l.entry and job.entered_at = l.entered_at;
+    end if;
   end
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], text[], integer, boolean, boolean) is
   'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also looks for '
-  'priorities that have not been used before. jobs: the texts of the jobs (see job_text), separated by commas. is_drained: the claim has '
-  'left no job that it could have taken.';
+  'priorities that have not been used before. The first row describes the claim. jobs: the texts of the jobs (see job_text), separated by '
+  'commas. is_drained: the claim has left no job that it could have taken. Each further row has the input of a job whose text contains '
+  'null instead, because a long text of many large inputs is slow to build and to read.';
 
 -- Ends.
 

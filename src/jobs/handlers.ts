@@ -18,7 +18,7 @@ export function runJob(run: Run, context: JobsContext): Outcome | Promise<Outcom
   const { definition } = run.job
   const limit = limitTime([run])
   try {
-    const input = validated(definition, run.job.input)
+    const input = validated(definition, run.readInput())
     const value = input instanceof Promise ? callLater(run, input, context) : call(run, input, context)
     if (isThenable(value)) {
       const outcome = settle(run, value, limit)
@@ -62,7 +62,7 @@ async function settleBatch(runs: readonly Run[], context: JobsContext): Promise<
   const jobs: BatchJob[] = []
   for (const run of runs) {
     try {
-      jobs.push(toBatchJob(run, await validated(run.job.definition, run.job.input)))
+      jobs.push(toBatchJob(run, await validated(run.job.definition, run.readInput())))
       valid.push(run)
     } catch (error) {
       outcomes.set(run, failureOf(run, error))

@@ -55,7 +55,7 @@ where session = $1
   and number = $2
 
 -- name: claim prepared
-select state, fence, jobs, is_drained
+select state, fence, jobs, is_drained, large_id, json_out(large_input) as large_input
 from holdfast.job_claim($1::integer, $2::bigint, $3::text::bigint[], $4::text[], $5::integer, $6::boolean, $7::boolean)
 
 -- name: done prepared

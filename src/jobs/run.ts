@@ -53,6 +53,11 @@ export class Run extends Attempt implements JobContext {
     return { id, kind, queue: this.job.definition.queue, attempt }
   }
 
+  readInput(): unknown {
+    const { input, inputText } = this.job
+    return inputText === undefined ? input : JSON.parse(inputText)
+  }
+
   // The following members must work without `this`, because handlers destructure their context.
   get enqueue(): JobContext['enqueue'] {
     return (definition, input, options) => this.#context.intake.child(this, definition, input, options)

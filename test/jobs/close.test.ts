@@ -58,9 +58,9 @@ test('jobs that a claim returns while the worker closes go back to the queue', a
     create table held.claim (fence bigint);
     alter function holdfast.job_claim set schema held;
     create function holdfast.job_claim(
-      session integer, token bigint, queues bigint[], kinds text[], max_count integer, announces boolean, is_thorough boolean,
-      out state text, out fence bigint, out jobs text, out is_drained boolean
+      session integer, token bigint, queues bigint[], kinds text[], max_count integer, announces boolean, is_thorough boolean
     )
+    returns table (state text, fence bigint, jobs text, is_drained boolean, large_id bigint, large_input json)
     language plpgsql as $$
     declare
       waits boolean := not pg_try_advisory_xact_lock_shared(7);
@@ -70,6 +70,7 @@ test('jobs that a claim returns while the worker closes go back to the queue', a
       end if;
       select * into state, fence, jobs, is_drained
       from held.job_claim(session, token, queues, kinds, max_count, announces, is_thorough);
+      return next;
       if waits then
         insert into held.claim values (fence);
       end if;

@@ -14,14 +14,15 @@ async function count(url: string): Promise<() => Promise<{ claims: number; maint
     alter function holdfast.job_claim set schema counted;
     alter function holdfast.job_maintain set schema counted;
     create function holdfast.job_claim(
-      session integer, token bigint, queues bigint[], kinds text[], max_count integer, announces boolean, is_thorough boolean,
-      out state text, out fence bigint, out jobs text, out is_drained boolean
+      session integer, token bigint, queues bigint[], kinds text[], max_count integer, announces boolean, is_thorough boolean
     )
+    returns table (state text, fence bigint, jobs text, is_drained boolean, large_id bigint, large_input json)
     language plpgsql as $$
     begin
       perform nextval('counted.claims');
       select * into state, fence, jobs, is_drained
       from counted.job_claim(session, token, queues, kinds, max_count, announces, is_thorough);
+      return next;
     end
     $$;
     create function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer)

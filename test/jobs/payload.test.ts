@@ -1,5 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, PayloadTooLargeError } from '../../src/index.js'
+import { type BatchJob, defineJob, PayloadTooLargeError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -42,6 +43,35 @@ test('inputs and results with zero bytes and lone surrogates are stored unchange
       result: { back: odd },
       failures: [{ message: 'half \ufffd, zero \ufffd' }],
     })
+  }
+})
+
+test('each handler receives its own input, for any mix of small and large inputs, also after retries, in lanes and in batches', async () => {
+  const holdfast = await open({ url: fresh.url, namespace: 'sizes' })
+  const sizes = [0, 10, 1_500, 1_990, 2_010, 2_500, 9_000, 40_000, 300_000]
+  // Random text is stored outside the row. Repeated text is compressed.
+  const texts = sizes.flatMap((size) => [randomBytes(size).toString('base64').slice(0, size), 'é'.repeat(size / 2)])
+  const inputs = [...texts, ...texts.map((text, at) => ({ at, text })), null, 7]
+  const options = { retry: { backoff: 1 } }
+  const returned = (input: unknown, attempt: number) => {
+    if (attempt === 1) throw new Error('once more')
+    return input
+  }
+  const one = defineJob('one', { ...options, run: (input: unknown, { attempt }) => returned(input, attempt) })
+  const many = defineJob('many', {
+    ...options,
+    batch: { size: 7 },
+    run: (jobs: readonly BatchJob<unknown>[]) =>
+      jobs.map(({ input, attempt }) => (attempt === 1 ? new Error('once more') : input)),
+  })
+  const refs = [
+    ...(await holdfast.jobs.enqueueMany(one, inputs)),
+    ...(await holdfast.jobs.enqueueMany(many, inputs)),
+    ...(await holdfast.jobs.enqueueMany(one, inputs, { lane: 'lane' })),
+  ]
+  work(holdfast, [one, many], { concurrency: 20 })
+  for (const [at, { id }] of refs.entries()) {
+    expect((await holdfast.jobs.result(id, { wait: '20s' })) ?? null).toEqual(inputs[at % inputs.length])
   }
 })
 

@@ -22,9 +22,10 @@ import {
   describe,
   duration,
   formatDuration,
+  type Instant,
   messageOf,
   type OptionRule,
-  parseDuration,
+  parseInstant,
   readOptions,
   suggest,
   text,
@@ -47,9 +48,21 @@ export interface RuleOptions {
    */
   every?: Duration | undefined
   /** Time of the rule's only tick. */
-  at?: Date | undefined
+  at?: Instant | undefined
   /** Time zone of a `cron` rule, such as `Europe/London`. Default: `UTC`. */
   timezone?: string | undefined
+}
+
+/** A rule as Holdfast has stored it: exactly one of `cron`, `every` and `at`. */
+export interface ScheduleRule {
+  /** Cron expression. */
+  readonly cron?: string | undefined
+  /** Interval in milliseconds. */
+  readonly every?: number | undefined
+  /** Time of the rule's only tick. */
+  readonly at?: Date | undefined
+  /** Time zone of a `cron` rule. */
+  readonly timezone?: string | undefined
 }
 
 /** Rule that determines when a schedule ticks. */
@@ -85,7 +98,10 @@ const maxSecond = Date.UTC(10_000, 0) / 1_000
 
 const dateRule: OptionRule<Date> = {
   expected: 'a Date in the years 1000 to 9999',
-  read: (given) => (given instanceof Date && isInRange(given.getTime() / 1_000) ? given : undefined),
+  read(given) {
+    const at = parseInstant(given)
+    return at && isInRange(at.getTime() / 1_000) ? at : undefined
+  },
 }
 
 const optionRules = { cron: text, every: duration(1_000, maxEveryMs), at: dateRule, timezone: text }
@@ -144,10 +160,10 @@ export function ruleFromText(text: string): TickRule {
  * @example
  * describeRule({ every: 900_000 }) // every 15m
  */
-export function describeRule(rule: RuleOptions | null): string {
+export function describeRule(rule: ScheduleRule | null): string {
   const { cron, every, at, timezone } = rule ?? {}
   if (cron !== undefined) return !timezone || timezone === 'UTC' ? cron : `${cron} ${timezone}`
-  if (every !== undefined) return `every ${formatDuration(parseDuration(every)!)}`
+  if (every !== undefined) return `every ${formatDuration(every)}`
   return at === undefined ? 'a rule from a newer version' : `at ${at.toISOString()}`
 }
 

@@ -1,5 +1,15 @@
 // Options for enqueueing jobs, and the rules that validate these options.
-import { checkName, type Duration, duration, objectWith, oneOf, type readOptions, wholeNumber } from '../base/index.js'
+import {
+  checkName,
+  type Duration,
+  duration,
+  type Instant,
+  objectWith,
+  oneOf,
+  parseInstant,
+  type readOptions,
+  wholeNumber,
+} from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
@@ -16,8 +26,8 @@ export interface EnqueueOptions {
   tx?: CallerTransaction | undefined
   /** Earliest start of the job, as a delay from the current time of the database's clock. */
   delay?: Duration | undefined
-  /** Earliest start of the job, as a date. */
-  runAt?: Date | undefined
+  /** Earliest start of the job, as a point in time. */
+  runAt?: Instant | undefined
   /** Whole number from -5 to 5. Jobs with a larger number run first. The default is 0. */
   priority?: number | undefined
   /**
@@ -54,7 +64,7 @@ export const childRules = {
   delay: duration(0, maxDurationMs),
   runAt: {
     expected: 'a valid Date',
-    read: (given: unknown) => (given instanceof Date && !Number.isNaN(given.getTime()) ? given : undefined),
+    read: parseInstant,
   },
   priority: wholeNumber(lowestPriority, highestPriority),
   unique: uniqueRule,

@@ -1,7 +1,7 @@
 import { type Duration, formatDuration, type OptionRule, parseDuration, UsageError } from '../base/index.js'
 
 /** Number of uses in a period: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'`, or a count and any duration. */
-export type Rate = string | { readonly count: number; readonly per: Duration }
+export type Rate = `${number}/${'s' | 'm' | 'min' | 'h' | 'd'}` | { readonly count: number; readonly per: Duration }
 
 export interface ParsedRate {
   readonly count: number

@@ -1,4 +1,4 @@
-import type { RuleOptions } from '../cron/index.js'
+import type { ScheduleRule } from '../cron/index.js'
 
 export type RunState = 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
 export type GapReason = 'paused' | 'overlap' | 'missed' | 'no instance' | 'limit'
@@ -16,7 +16,7 @@ export interface ScheduleName {
   /** Name of the schedule. */
   readonly name: string
   /** Rule that is currently in effect. Null if a newer version of Holdfast wrote the rule. */
-  readonly rule: RuleOptions | null
+  readonly rule: ScheduleRule | null
   /** Whether an operator set the rule. */
   readonly overridden: boolean
 }

@@ -3,8 +3,8 @@ import {
   type ClockChange,
   clockChanges,
   type LocalTick,
-  type RuleOptions,
   ruleFromText,
+  type ScheduleRule,
   type TickRule,
 } from '../cron/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
@@ -36,7 +36,7 @@ export interface ScheduleMember {
   readonly host: string | null
   readonly osPid: number | null
   /** Rule that the instance's code defines. */
-  readonly rule: RuleOptions | null
+  readonly rule: ScheduleRule | null
   readonly since: Date
 }
 
@@ -69,7 +69,7 @@ export interface UpcomingTick extends LocalTick {
 }
 
 export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' | 'overridden' | 'pausedAt' | 'nextAt'> {
-  readonly codeRule: RuleOptions | null
+  readonly codeRule: ScheduleRule | null
   /** Latest tick for which a run or a gap is recorded. */
   readonly settledAt: Date | null
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
@@ -79,7 +79,7 @@ export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' |
   readonly reruns: boolean
   readonly members: readonly ScheduleMember[]
   /** The current rule, followed by the earlier rules. */
-  readonly rules: readonly { readonly since: Date; readonly rule: RuleOptions | null }[]
+  readonly rules: readonly { readonly since: Date; readonly rule: ScheduleRule | null }[]
   readonly runs: readonly ObservedRun[]
   readonly gaps: readonly ObservedGap[]
   /** Next ticks according to the rule. Empty while the schedule is paused. */
@@ -268,8 +268,8 @@ function parseTickRule(text: string): TickRule | null {
 /**
  * Converts a rule back to the options that the user passed. Returns null if a newer version of Holdfast wrote the rule.
  */
-export function parseGivenRule(text: string): RuleOptions | null {
+export function parseGivenRule(text: string): ScheduleRule | null {
   if (!parseTickRule(text)) return null
-  const { at, ...rule } = JSON.parse(text) as RuleOptions & { at?: string }
+  const { at, ...rule } = JSON.parse(text) as Omit<ScheduleRule, 'at'> & { at?: string }
   return at === undefined ? rule : { at: new Date(at) }
 }

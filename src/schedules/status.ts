@@ -1,16 +1,16 @@
 import type { RecordedError } from '../base/index.js'
-import type { RuleOptions } from '../cron/index.js'
+import type { ScheduleRule } from '../cron/index.js'
 
 /** The status of a schedule. */
 export interface ScheduleStatus {
   /** Name of the schedule. */
   readonly name: string
   /** Rule in force: the operator's rule if there is one, otherwise the rule in the code. */
-  readonly rule: RuleOptions
+  readonly rule: ScheduleRule
   /** Rule in the code. */
-  readonly codeRule: RuleOptions
+  readonly codeRule: ScheduleRule
   /** Rule that an operator has set. Undefined if the rule is not overridden. */
-  readonly override: RuleOptions | undefined
+  readonly override: ScheduleRule | undefined
   /** Time when the schedule was paused. Undefined if the schedule is not paused. */
   readonly pausedAt: Date | undefined
   /** Time of the next tick. Undefined if the rule has no more ticks or the schedule is paused. */
@@ -23,7 +23,7 @@ export interface ScheduleStatus {
     /** ID of the instance. */
     readonly instance: string
     /** Rule in the instance's code. */
-    readonly rule: RuleOptions
+    readonly rule: ScheduleRule
   }[]
 }
 
@@ -96,8 +96,8 @@ export interface PastRow {
   readonly reason: PastGap['reason']
 }
 
-function givenOf(text: string): RuleOptions {
-  const { at, ...rule } = JSON.parse(text) as RuleOptions & { at?: string }
+function givenOf(text: string): ScheduleRule {
+  const { at, ...rule } = JSON.parse(text) as Omit<ScheduleRule, 'at'> & { at?: string }
   return at === undefined ? rule : { at: new Date(at) }
 }
 

@@ -6,6 +6,7 @@ import {
   duration,
   flag,
   type OptionRule,
+  parseInstant,
   readOptions,
   UsageError,
   wholeNumber,
@@ -17,8 +18,8 @@ const maxRoundLength = 500
 const round: OptionRule<string> = {
   expected: `a string of 1 to ${maxRoundLength} characters or a valid Date`,
   read(given) {
-    if (given instanceof Date) return Number.isNaN(given.getTime()) ? undefined : given.toISOString()
-    const fits = typeof given === 'string' && given !== '' && given.length <= maxRoundLength
+    if (typeof given !== 'string') return parseInstant(given)?.toISOString()
+    const fits = given !== '' && given.length <= maxRoundLength
     return fits && given.isWellFormed() && !given.includes('\0') ? given : undefined
   },
 }

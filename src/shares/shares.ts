@@ -5,6 +5,7 @@ import {
   type Events,
   hashedKey,
   InstanceDrainingError,
+  type Instant,
   resultWithin,
   UsageError,
 } from '../base/index.js'
@@ -18,10 +19,10 @@ import { ShareStore, type ShareStoreStatements } from './store.js'
 
 export interface EachOptions {
   /**
-   * Name of the round as a string or a Date, for example the tick of a schedule. Within a week, each resource is
+   * Name of the round as a string or a point in time, for example the tick of a schedule. Within a week, each resource is
    * processed only once in a round with the same name, even if a call is made late.
    */
-  round?: string | Date | undefined
+  round?: string | Instant | undefined
   /**
    * For rounds without a name: maximum time between the calls of two instances. A resource counts as done if its work
    * began less than this time before the call, or ended after the call began. Default 10 s.

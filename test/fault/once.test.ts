@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/index.js'
+import { DatabaseUnreachableError, type Duration, Holdfast, OnceLostError } from '../../src/index.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from '../once/effects.js'
 import { caught, sql, sqlPool, stays, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/variants.js'
@@ -23,7 +23,7 @@ async function accounts(url: string, key: string) {
 const balance = async (url: string, key: string) =>
   (await sql<{ balance: number }>(url, 'select balance from account where name = $1', [key]))[0]!.balance
 
-const book = (holdfast: Holdfast, key: string, wait: string) =>
+const book = (holdfast: Holdfast, key: string, wait: Duration) =>
   holdfast.once.run(
     key,
     async ({ tx }) => {

@@ -67,7 +67,7 @@ test('a lock is not granted after a crash of a server process before a disconnec
 
 test('locks are granted before the expiry if all instances reconnect after a server restart', async () => {
   const { server, url } = await openServer()
-  const longExpiry = { expiry: '60s' }
+  const longExpiry = { expiry: '60s' } as const
   const instances = await Promise.all([1, 2, 3].map(() => openInstance(url, longExpiry)))
   await server.restart('immediate')
   const locks = instances.map((instance, i) => instance.locks.acquire(`of ${i}`))

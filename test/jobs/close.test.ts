@@ -17,7 +17,8 @@ test('worker.close accepts a duration as text, and refuses text that is no durat
   const worker = jobs.work([endless])
   const { id } = await jobs.enqueue(endless, null)
   await until('the job runs', () => worker.running === 1)
-  const refused = async (within: string) => (await caught(UsageError, () => worker.close({ within }))).message
+  const refused = async (within: string) =>
+    (await caught(UsageError, () => worker.close({ within: within as never }))).message
   const expected = 'Expected within to be a duration of at least 0ms and at most 24d'
   expect(await refused('soon')).toBe(`${expected}, got "soon" (string)`)
   // 24 days is the longest time that a timer can wait.

@@ -27,7 +27,7 @@ async function fullAt(name: string): Promise<bigint> {
 
 test('consume allows a burst and then refuses with retryAfterMs', async () => {
   await pair()
-  const limit = { rate: '2/d', burst: 5 }
+  const limit = { rate: '2/d', burst: 5 } as const
   for (const left of [4, 3, 2, 1, 0]) {
     const instance = left % 2 ? a : b
     expect(await instance.limits.consume('burst', limit)).toEqual({ allowed: true, remaining: left })
@@ -108,7 +108,7 @@ test('retryAfterMs is the exact remaining time by the clock of the database, rou
 
 test('a retry after retryAfterMs is always allowed', async () => {
   await pair()
-  const limit = { rate: { count: 1, per: '80ms' }, burst: 1 }
+  const limit = { rate: { count: 1, per: '80ms' }, burst: 1 } as const
   await a.limits.consume('retry', limit)
   for (let round = 0; round < 8; round++) {
     const refused = await b.limits.consume('retry', limit)
@@ -122,7 +122,7 @@ test('a retry after retryAfterMs is always allowed', async () => {
 
 test('a rate is never exceeded, also if its interval is not a whole number of nanoseconds', async () => {
   await pair()
-  const limit = { rate: { count: 7, per: '100ms' }, burst: 3 }
+  const limit = { rate: { count: 7, per: '100ms' }, burst: 3 } as const
   const grants: number[] = []
   const from = performance.now()
   while (performance.now() - from < 1_500) {
@@ -136,7 +136,7 @@ test('a rate is never exceeded, also if its interval is not a whole number of na
 
 test('consume with wait reserves a time in the future and resolves at that time', async () => {
   await pair()
-  const limit = { rate: '20/s', burst: 1, wait: '10s' }
+  const limit = { rate: '20/s', burst: 1, wait: '10s' } as const
   const from = performance.now()
   const at: number[] = []
   await Promise.all(
@@ -157,7 +157,7 @@ test('consume with wait reserves a time in the future and resolves at that time'
 
 test('a waiting consume rejects with the reason if its signal aborts', async () => {
   await pair()
-  const limit = { rate: '1/min', burst: 1 }
+  const limit = { rate: '1/min', burst: 1 } as const
   await a.limits.consume('sleep', limit)
   const abort = new AbortController()
   const sleeping = a.limits.consume('sleep', { ...limit, wait: '2m', signal: abort.signal })

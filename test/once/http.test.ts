@@ -515,7 +515,7 @@ describe('invalid input', () => {
     ['an unknown option', (once) => webhooks(once, { key: () => '', retian: 1 } as never), 'did you mean "retain"'],
     [
       'an invalid wait',
-      (once) => idempotent(once, { scope: () => '', wait: 'soon' }),
+      (once) => idempotent(once, { scope: () => '', wait: 'soon' as never }),
       'Expected wait to be a duration',
     ],
     [

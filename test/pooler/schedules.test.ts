@@ -13,7 +13,7 @@ describe.skipIf(withoutPgBouncer)('schedules behind PgBouncer in transaction mod
       const direct = await databaseUrl()
       await makeEffects(direct)
       const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
-      const options = { url: pooler.through(direct), anchor, expiry: '2s', namespace: 'pooled' }
+      const options = { url: pooler.through(direct), anchor, expiry: '2s', namespace: 'pooled' } as const
       const directUrl = anchor === 'required' ? direct : undefined
       const [one, other] = [await open({ ...options, directUrl }), await open({ ...options, directUrl })]
       for (const holdfast of [one, other]) {

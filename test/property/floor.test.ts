@@ -215,7 +215,7 @@ const readers: Record<string, (given: never) => unknown> = {
   'readOptions of a key': (given: unknown) => readOptions('here', { [String(described(given))]: 1 }, rules),
   readRule: (given: unknown) => ruleFromOptions('here', given as never),
   'readRule, cron': (cron: string) => ruleFromOptions('here', { cron }),
-  'readRule, every': (every: string) => ruleFromOptions('here', { every }),
+  'readRule, every': (every: never) => ruleFromOptions('here', { every }),
   'readRule, zone': (timezone: string) => ruleFromOptions('here', { cron: '0 3 * * *', timezone }),
   'readRule, at': (at: unknown) => ruleFromOptions('here', { at: at as Date }),
   writeJson: (given: unknown) => toJson(given, 'a value'),

@@ -326,7 +326,7 @@ test('a result of defineSchedule can be added to several instances, and defineSc
       () => defineSchedule('', { every: '1s' }, () => {}),
       /^Expected the name of the schedule to be a string of 1 to 500/,
     ],
-    [() => defineSchedule('x', { every: '1' }, () => {}), /^Expected every to be a duration of at least 1s/],
+    [() => defineSchedule('x', { every: '1' as never }, () => {}), /^Expected every to be a duration of at least 1s/],
     [
       () => defineSchedule('x', {}, () => {}),
       /^Expected exactly one of `cron`, `every` and `at` for defineSchedule, got none/,

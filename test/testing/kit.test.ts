@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
-import { defineJob, type Holdfast, type JobStatus, UsageError } from '../../src/index.js'
+import { type Duration, defineJob, type Holdfast, type JobStatus, UsageError } from '../../src/index.js'
 import {
   drain,
   type EnqueuedJob,
@@ -47,12 +47,12 @@ describe('jobEnded', () => {
     expectTypeOf(jobEnded).returns.resolves.toEqualTypeOf<JobStatus>()
   })
 
-  test.each([
-    ['ready without a worker', {}, 'is ready in the queue "post", which has no worker'],
-    ['delayed', { delay: '1h' }, /is waiting for its time, until 20.*Z \(passTime skips the wait\)$/],
-  ])('jobEnded throws an error with the state of a job that is %s', async (_, options, message) => {
+  test.each<[string, Duration | undefined, string | RegExp]>([
+    ['ready without a worker', undefined, 'is ready in the queue "post", which has no worker'],
+    ['delayed', '1h', /is waiting for its time, until 20.*Z \(passTime skips the wait\)$/],
+  ])('jobEnded throws an error with the state of a job that is %s', async (_, delay, message) => {
     const holdfast = await openAlone()
-    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, options)
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay })
     const error = await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))
     expect(error.message).toMatch(new RegExp(`^The job did not end within 20ms:\n  job ${id} \\(mail\\) `))
     expect(error.message).toMatch(message)
@@ -95,7 +95,7 @@ describe('enqueued', () => {
     const plain = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { priority: 3 })
     const delayed = await holdfast.jobs.enqueue(mail, { to: 'bob' }, { delay: '10m' })
     const runAt = new Date(Date.now() + 3_600_000)
-    const dated = await holdfast.jobs.enqueue(defineJob('dated', { run: () => {} }), ['x'], { runAt })
+    const dated = await holdfast.jobs.enqueue(defineJob<unknown>('dated', { run: () => {} }), ['x'], { runAt })
     const mails = await enqueued(holdfast, mail)
     expectTypeOf(mails).toEqualTypeOf<EnqueuedJob<{ to: string }>[]>()
     expect(mails).toEqual([
@@ -156,7 +156,7 @@ describe('passTime', () => {
 
   test('passTime shortens the windows of unique jobs', async () => {
     const holdfast = await openAlone()
-    const unique = { key: 'ada', for: '1h' }
+    const unique = { key: 'ada', for: '1h' } as const
     const isNew = async () => (await holdfast.jobs.enqueue(mail, { to: 'ada' }, { unique })).isNew
     expect([await isNew(), await isNew()]).toEqual([true, false])
     await passTime(holdfast, '59m')
@@ -167,7 +167,7 @@ describe('passTime', () => {
 
   test('passTime refuses an invalid duration', async () => {
     const holdfast = await openAlone()
-    expect((await caught(UsageError, passTime(holdfast, 'soon'))).message).toBe(
+    expect((await caught(UsageError, passTime(holdfast, 'soon' as never))).message).toBe(
       'Expected time to be a duration, got "soon" (string)',
     )
   })
@@ -177,7 +177,7 @@ test('emptyQueues deletes all jobs of its own namespace, and none of others', as
   const holdfast = await openAlone()
   const other = await openAlone()
   const kept = await other.jobs.enqueue(mail, { to: 'kept' })
-  const once = { unique: { key: 'once', for: '1h' } }
+  const once = { unique: { key: 'once', for: '1h' } } as const
   await holdfast.jobs.enqueue(mail, { to: 'done' }, once)
   await drain(holdfast, [mail])
   let reason: unknown

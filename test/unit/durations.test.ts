@@ -1,3 +1,4 @@
+import { Temporal } from 'temporal-polyfill'
 import { expect, test } from 'vitest'
 import { formatDuration, parseDuration } from '../../src/base/index.js'
 
@@ -13,6 +14,8 @@ test.each<[unknown, number]>([
   ['1.5s', 1500],
   ['1m30s', 90_000],
   ['1h2m3s4ms', 3_723_004],
+  ['1d5ms', 86_400_005],
+  [Temporal.Duration.from({ hours: 1, seconds: 30 }), 3_630_000],
 ])('parseDuration reads %j as %d ms', (given, ms) => {
   expect(parseDuration(given)).toBe(ms)
 })
@@ -29,6 +32,14 @@ test.each([
   '5w',
   'soon',
   '5s!',
+  '30s1m',
+  '1m1m',
+  '0x1s',
+  '1e3s',
+  Temporal.Duration.from({ seconds: -1 }),
+  Temporal.Duration.from({ weeks: 1 }),
+  Temporal.Now.instant(),
+  { total: () => '5s' },
   -1,
   Number.NaN,
   Number.POSITIVE_INFINITY,

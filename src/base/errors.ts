@@ -5,14 +5,80 @@
  * - An operational error throws another subclass of `HoldfastError`, with a stable `code`.
  * - An expected outcome (busy, replayed, skipped) is returned and never thrown.
  */
-interface ErrorDetails {
+export interface ErrorDetails {
   /** Stable error code for programs. */
-  code: string
+  code: HoldfastErrorCode
   retryable: boolean
   /** One sentence about how to fix the problem. */
   hint?: string | undefined
   cause?: unknown
 }
+
+/** Code of an error that Holdfast throws. */
+export type HoldfastErrorCode =
+  | 'CLOSED'
+  | 'DATABASE_ERROR'
+  | 'DATABASE_UNREACHABLE'
+  | 'DEADLOCK'
+  | 'DEMO_RUNS'
+  | 'DRAINING'
+  | 'EMBEDDED_COPY_NOT_OURS'
+  | 'EMBEDDED_DATA_IN_USE'
+  | 'EMBEDDED_DATA_NOT_OURS'
+  | 'EMBEDDED_NO_USER'
+  | 'EMBEDDED_PACKAGE_MISSING'
+  | 'EMBEDDED_PORT_TAKEN'
+  | 'EMBEDDED_START_FAILED'
+  | 'EMBEDDED_UNREACHABLE'
+  | 'EMBEDDED_UNSUPPORTED'
+  | 'FINGERPRINT_MISMATCH'
+  | 'IMPORT_FAILED'
+  | 'INSTANCE_DRAINING'
+  | 'INVALID_INPUT'
+  | 'JOB_CANCELLED'
+  | 'JOB_FAILED'
+  | 'JOB_LOST'
+  | 'JOB_TIMEOUT'
+  | 'KEY_COLLISION'
+  | 'LEASE_LOST'
+  | 'LEASE_NOT_HELD'
+  | 'LEASE_TIMEOUT'
+  | 'LIMIT_REACHED'
+  | 'LIMIT_RESET'
+  | 'LOCK_LOST'
+  | 'LOCK_TABLE_FULL'
+  | 'LOCK_TIMEOUT'
+  | 'LOGIN_REFUSED'
+  | 'MIGRATION_BLOCKED'
+  | 'MIGRATION_FAILED'
+  | 'NON_RETRYABLE'
+  | 'ONCE_FAILED'
+  | 'ONCE_LOST'
+  | 'PAYLOAD_TOO_LARGE'
+  | 'PERMISSION_DENIED'
+  | 'PERMIT_LOST'
+  | 'READ_ONLY'
+  | 'RELEASE_REQUESTED'
+  | 'RESOURCES_FAILED'
+  | 'RESOURCE_MOVED'
+  | 'RESULT_TIMEOUT'
+  | 'RUN_DRAINING'
+  | 'RUN_LOST'
+  | 'RUN_REPLACED'
+  | 'RUN_TIMEOUT'
+  | 'SCHEMA_OUTDATED'
+  | 'SCHEMA_TOO_NEW'
+  | 'SESSION_LINGERS'
+  | 'SESSION_LOCKS_UNAVAILABLE'
+  | 'STALE_FENCE'
+  | 'STEPPED_DOWN'
+  | 'TEST_TIMEOUT'
+  | 'TOO_LARGE'
+  | 'TOO_MANY_CONNECTIONS'
+  | 'UNIQUE_KEY_BUSY'
+  | 'UNKNOWN_SCHEDULE'
+  | 'UNKNOWN_SOURCE'
+  | 'USAGE'
 
 /**
  * Base class of every error that Holdfast throws.
@@ -25,7 +91,7 @@ interface ErrorDetails {
  * }
  */
 export class HoldfastError extends Error {
-  readonly code: string
+  readonly code: HoldfastErrorCode
   readonly retryable: boolean
   readonly hint: string | undefined
 

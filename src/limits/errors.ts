@@ -1,5 +1,4 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
-import type { Refusal } from './permit-batcher.js'
 
 /**
  * Thrown if the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns null
@@ -19,7 +18,20 @@ export class LimitReachedError extends HoldfastError {
   readonly since: Date | undefined
   readonly waitedMs: number
 
-  constructor(limit: string, { max, weight, inUse, waiting, since, sinceMs, waitedMs }: Refusal) {
+  constructor(
+    limit: string,
+    {
+      max,
+      weight,
+      inUse,
+      waiting,
+      since,
+      sinceMs,
+      waitedMs,
+    }: Pick<LimitReachedError, 'max' | 'weight' | 'inUse' | 'waiting' | 'since' | 'waitedMs'> & {
+      readonly sinceMs: number | undefined
+    },
+  ) {
     const oldest = sinceMs === undefined ? '' : `, the oldest for ${formatDuration(sinceMs)}`
     const queue = waiting > 0 ? `, and ${waiting} waiting` : ''
     const after = waitedMs > 0 ? ` after ${formatDuration(waitedMs)} of waiting` : ''

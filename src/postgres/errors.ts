@@ -1,4 +1,4 @@
-import { formatDuration, HoldfastError, UsageError } from '../base/index.js'
+import { formatDuration, HoldfastError, type HoldfastErrorCode, UsageError } from '../base/index.js'
 
 /** A PostgreSQL error for which there is no more specific class. */
 export class DatabaseError extends HoldfastError {
@@ -7,7 +7,7 @@ export class DatabaseError extends HoldfastError {
   constructor(
     message: string,
     sqlstate: string,
-    details: { code?: string; retryable?: boolean; hint?: string; cause?: unknown } = {},
+    details: { code?: HoldfastErrorCode; retryable?: boolean; hint?: string; cause?: unknown } = {},
   ) {
     super(message, { code: 'DATABASE_ERROR', retryable: false, ...details })
     this.sqlstate = sqlstate
@@ -110,7 +110,12 @@ export interface ConnectionTarget {
  * if (error instanceof LoginRefusedError) console.error(error.message, error.hint)
  */
 export class LoginRefusedError extends DatabaseError {
-  constructor(message: string, sqlstate: keyof typeof loginHints, place: ConnectionTarget | undefined, cause: unknown) {
+  constructor(
+    message: string,
+    sqlstate: '28000' | '28P01' | '3D000',
+    place: ConnectionTarget | undefined,
+    cause: unknown,
+  ) {
     super(message, sqlstate, {
       code: 'LOGIN_REFUSED',
       hint: [loginHints[sqlstate], targetHint(place)].join(' ').trim(),

@@ -12,7 +12,7 @@ const maxTimerDelayMs = 20
 
 class Lost extends HoldfastError {
   constructor(message: string) {
-    super(message, { code: 'LOST', retryable: true })
+    super(message, { code: 'LOCK_LOST', retryable: true })
   }
 }
 

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { HoldfastError } from '../../src/base/index.js'
+import { HoldfastError, type HoldfastErrorCode } from '../../src/base/index.js'
 import { Attempt, type AttemptContext } from '../../src/once/index.js'
 import type { Epoch } from '../../src/postgres/index.js'
 
 class Failure extends HoldfastError {
   constructor(code: string, cause?: Error) {
-    super(code, { code, retryable: true, cause })
+    super(code, { code: code as HoldfastErrorCode, retryable: true, cause })
   }
 }
 

@@ -1,3 +1,4 @@
+import { readdir, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { ClosedError, HoldfastError, UsageError } from '../../src/base/index.js'
 import { LockLostError, LockTimeoutError, ReleaseRequestedError } from '../../src/locks/index.js'
@@ -65,4 +66,14 @@ test.each<[UnavailableReason, RegExp]>([
   const error = new SessionLocksUnavailableError(reason)
   expect(error).toMatchObject({ reason, code: 'SESSION_LOCKS_UNAVAILABLE', retryable: false })
   expect(error.hint).toMatch(remedy)
+})
+
+test('HoldfastErrorCode lists only codes that an error uses', async () => {
+  const folder = new URL('../../src/', import.meta.url)
+  const files = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.ts'))
+  const source = (await Promise.all(files.map((name) => readFile(new URL(name, folder), 'utf8')))).join('\n')
+  const [, listed] = /export type HoldfastErrorCode =\n((?: {2}\| '\w+'\n)+)/.exec(source)!
+  const codes = listed!.match(/'\w+'/g)!
+  expect(codes.length).toBeGreaterThan(50)
+  expect(codes.filter((code) => source.split(code).length < 3)).toEqual([])
 })

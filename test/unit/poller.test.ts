@@ -85,7 +85,7 @@ test('pauseMs receives the number of consecutive failures and of polls', async (
 
 test('a poller reports only failures that are not retryable, and shows each failure until the next success', async () => {
   const { things, onError, poller } = pollerOf({ pauseMs: () => 60_000 })
-  const retryable = new HoldfastError('away', { code: 'AWAY', retryable: true })
+  const retryable = new HoldfastError('away', { code: 'DATABASE_UNREACHABLE', retryable: true })
   const permanent = new Error('missing privilege')
   things.push(retryable, permanent, undefined, undefined)
   poller.start()

@@ -116,25 +116,25 @@ export interface HoldfastEvents {
   'worker.failed': { readonly queues: readonly string[]; readonly error: unknown }
 }
 
-interface LockFacts {
+export interface LockFacts {
   readonly names: readonly string[]
   /** The 64-bit keys, in the order in which they are locked. */
   readonly keys: readonly string[]
   readonly mode: 'exclusive' | 'shared'
 }
 
-interface LeaseFacts {
+export interface LeaseFacts {
   readonly name: string
   /** The 64-bit key of the name. */
   readonly key: string
 }
 
-interface PermitFacts {
+export interface PermitFacts {
   readonly name: string
   readonly weight: number
 }
 
-interface RunFacts {
+export interface RunFacts {
   readonly name: string
   readonly tick: Date
   /** Whether the run was requested explicitly, in addition to the ticks of the rule. */
@@ -142,7 +142,7 @@ interface RunFacts {
   readonly attempt: number
 }
 
-interface JobFacts {
+export interface JobFacts {
   readonly id: number
   readonly kind: string
   readonly queue: string

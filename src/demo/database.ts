@@ -1,3 +1,4 @@
+import type pg from 'pg'
 import { HoldfastError, hashedKey } from '../base/index.js'
 import { startEmbedded } from '../embedded/index.js'
 import { checkUrl, HostsClient, loadStatements, translate } from '../postgres/index.js'
@@ -52,16 +53,16 @@ async function openOnServer(
   const [schema, tables] = ['holdfast_demo', 'holdfast_demo_company']
   const connectionString = checkUrl(directUrl ?? url, '--url')
   const connect = async () => {
-    const client = new HostsClient({ connectionString, connectionTimeoutMillis: 10_000 })
+    const client = new HostsClient<pg.Client>({ connectionString, connectionTimeoutMillis: 10_000 })
     client.on('error', () => {}) // The next statement rejects with the error.
     await client.connect()
     return client
   }
-  const drop = async (client: HostsClient) => {
+  const drop = async (client: pg.Client) => {
     await client.query('set client_min_messages = warning')
     await client.query(`drop schema if exists ${schema}, ${tables} cascade`)
   }
-  let lockClient: HostsClient | undefined
+  let lockClient: pg.Client | undefined
   try {
     lockClient = await connect()
     const { rows } = await lockClient.query('select pg_try_advisory_lock($1) as is_ours', [
@@ -100,7 +101,7 @@ async function openOnServer(
 }
 
 async function createTables(url: string, schema: string): Promise<void> {
-  const client = new HostsClient({ connectionString: url, options: `-c search_path=${schema}` })
+  const client = new HostsClient<pg.Client>({ connectionString: url, options: `-c search_path=${schema}` })
   await client.connect()
   try {
     const { tables } = loadStatements<'tables'>(new URL('./company/company.sql', import.meta.url), schema)

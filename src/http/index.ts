@@ -1,6 +1,6 @@
 export type { FastifyInstanceLike, FastifyReplyLike, FastifyRequestLike } from './fastify.js'
 export type { HonoContext } from './hono.js'
 export { type IdempotentOptions, idempotent } from './idempotent.js'
-export { deliveryOf } from './policy.js'
+export { type AnyRequest, deliveryOf } from './policy.js'
 export type { Protection } from './protection.js'
 export { type WebhookOptions, webhooks } from './webhooks.js'

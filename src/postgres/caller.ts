@@ -13,10 +13,10 @@ import { sqlstate, sqlstateOf } from './sqlstate.js'
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
 
 /** A node-postgres client. A pool also has the method `query`, but only a pool has `totalCount`. */
-type CallerClient = PgClient & { readonly totalCount?: never }
+export type CallerClient = PgClient & { readonly totalCount?: never }
 
 /** The `sql` object inside a transaction, or from `sql.reserve`. Only the `sql` object outside a transaction has `begin`. */
-type CallerSql = PostgresJsExecutor & ({ readonly begin?: never } | { release(): void })
+export type CallerSql = PostgresJsExecutor & ({ readonly begin?: never } | { release(): void })
 
 export interface CallerExecutor extends Executor {
   /** Runs `work` after a savepoint. If `work` throws, its changes are undone and the transaction can continue. */

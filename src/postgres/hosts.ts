@@ -52,17 +52,10 @@ const otherHostsMs = 1_000
 /** Latest timeline that this process has seen in each cluster. */
 const latestTimelines = new Map<string, number>()
 /** Host of each open connection. */
-const connectedPrimaries = new Map<HostsClient, Primary>()
+const connectedPrimaries = new Map<PgHostsClient, Primary>()
 
-/**
- * A node-postgres client that accepts several hosts and connects to the primary. With this client, your pool moves to the new primary after
- * a failover, as Holdfast's own pools do. With one host, this client behaves like the driver's client.
- *
- * @example
- * const pool = new pg.Pool({ connectionString: 'postgres://app:secret@one,two:5433/app', Client: HostsClient })
- * const holdfast = await Holdfast.open({ pool })
- */
-export class HostsClient extends pg.Client {
+/** @internal */
+export class PgHostsClient extends pg.Client {
   readonly #hosts: readonly HostConfig[]
   readonly #probeTimeoutMs: number
 
@@ -122,6 +115,20 @@ export class HostsClient extends pg.Client {
 }
 
 /**
+ * A node-postgres client that accepts several hosts and connects to the primary. With this client, your pool moves to the new primary after
+ * a failover, as Holdfast's own pools do. With one host, this client behaves like the driver's client.
+ *
+ * Holdfast's types do not import the types of node-postgres. If you create a client yourself, pass its type: `new HostsClient<pg.Client>(…)`.
+ *
+ * @example
+ * const pool = new pg.Pool({ connectionString: 'postgres://app:secret@one,two:5433/app', Client: HostsClient })
+ * const holdfast = await Holdfast.open({ pool })
+ */
+export const HostsClient = PgHostsClient as new <Client = object>(
+  config?: Connection & { readonly [option: string]: unknown },
+) => Client
+
+/**
  * Periodically probes the hosts to which this process is not connected. If one of these hosts has become the primary, connections to the
  * old primary are closed, even if the old primary still responds. Returns a function that stops the probes.
  */
@@ -146,7 +153,7 @@ function hostConfigs(config: HostsConfig): HostConfig[] {
   }))
 }
 
-/** Copies a connection config with its password, which is not enumerable in a pool's options. */
+/** @internal Copies a connection config with its password, which is not enumerable in a pool's options. */
 export function copyConfig<Config extends pg.ClientConfig>(config: Config): Config {
   const { password } = config
   return password ? { ...config, password } : { ...config }

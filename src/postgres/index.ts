@@ -7,6 +7,16 @@ export * from './errors.js'
 export * from './health.js'
 export { HeldWork } from './held-work.js'
 export { HostsClient, watchHosts } from './hosts.js'
+export type {
+  DrizzleTransaction,
+  KnexTransaction,
+  KyselyTransaction,
+  LibraryTransaction,
+  PrismaTransaction,
+  TypeOrmManager,
+  TypeOrmRunner,
+  TypeOrmTransaction,
+} from './library-transactions.js'
 export { lockClass } from './lock-classes.js'
 export * from './migrate.js'
 export * from './name-locker.js'

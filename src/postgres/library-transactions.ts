@@ -15,14 +15,14 @@ export type LibraryTransaction =
   | TypeOrmTransaction
 
 /** The `tx` of Drizzle's `db.transaction`, with node-postgres or postgres.js. */
-interface DrizzleTransaction {
+export interface DrizzleTransaction {
   readonly _: { readonly session: object }
   execute(query: never): unknown
   rollback(): never
 }
 
 /** The `trx` of Knex's `knex.transaction`. */
-interface KnexTransaction {
+export interface KnexTransaction {
   readonly isTransaction?: boolean
   // biome-ignore lint/suspicious/noExplicitAny: the type that Knex declares
   readonly client: any
@@ -30,26 +30,26 @@ interface KnexTransaction {
 }
 
 /** The `trx` of Kysely's `db.transaction().execute` or `db.startTransaction()`. */
-interface KyselyTransaction {
+export interface KyselyTransaction {
   readonly isTransaction: boolean
   withoutPlugins(): { executeQuery(query: never): Promise<{ readonly rows: unknown[] }> }
 }
 
 /** The `tx` of Prisma's `prisma.$transaction`. */
-interface PrismaTransaction {
+export interface PrismaTransaction {
   /** The Prisma client has `$connect`. A Prisma transaction does not. */
   readonly $connect?: never
   $queryRawUnsafe<T>(text: string, ...values: unknown[]): PromiseLike<T>
 }
 
 /** The manager of TypeORM's `dataSource.transaction`, or the manager's query runner. */
-type TypeOrmTransaction = TypeOrmManager | TypeOrmRunner
+export type TypeOrmTransaction = TypeOrmManager | TypeOrmRunner
 
-interface TypeOrmManager {
+export interface TypeOrmManager {
   readonly queryRunner?: TypeOrmRunner | undefined
 }
 
-interface TypeOrmRunner {
+export interface TypeOrmRunner {
   readonly isTransactionActive: boolean
   // biome-ignore lint/suspicious/noExplicitAny: the type that TypeORM declares
   connect(): Promise<any>
@@ -129,7 +129,7 @@ function serverErrorOf(error: unknown): unknown {
   return Object.assign(new Error(cause.originalMessage, { cause: error }), { code: cause.originalCode })
 }
 
-interface PrismaCause {
+export interface PrismaCause {
   readonly originalCode?: string
   readonly originalMessage?: string
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Connection } from './database.js'
-import { copyConfig, HostsClient } from './hosts.js'
+import { copyConfig, PgHostsClient } from './hosts.js'
 
 const connectMs = 10_000
 const closeWithinMs = 2_000
@@ -13,6 +13,7 @@ interface OwnPoolOptions {
 
 /** A node-postgres pool that Holdfast opens and closes. */
 export class OwnPool {
+  /** @internal */
   readonly pool: pg.Pool
   /** All clients, including those that are still connecting. */
   readonly #clients = new Set<pg.Client>()
@@ -58,7 +59,7 @@ export class OwnPool {
 }
 
 /** Client with a connect timeout. The pool's own timeout option would also limit the wait for a free connection. */
-class TimedConnectClient extends HostsClient {
+class TimedConnectClient extends PgHostsClient {
   constructor(config: pg.ClientConfig = {}) {
     super({ ...copyConfig(config), connectionTimeoutMillis: connectMs, keepAlive: true })
   }

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import type { Connection } from './database.js'
 import { SessionLocksUnavailableError } from './errors.js'
-import { HostsClient } from './hosts.js'
+import { PgHostsClient } from './hosts.js'
 
 /**
  * Distinguishes a transaction pooler from a session pooler by observing a change of backends. Called only if a pooler exists: the backend
@@ -14,7 +14,7 @@ import { HostsClient } from './hosts.js'
 const rounds = 8
 
 export async function refuseTransactionPooler(client: pg.Client, connection: Connection, pid: number): Promise<void> {
-  const second = new HostsClient({ ...connection, connectionTimeoutMillis: 10_000 })
+  const second = new PgHostsClient({ ...connection, connectionTimeoutMillis: 10_000 })
   second.on('error', () => {})
   try {
     await second.connect()

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import { ClosedError, formatDuration, type HoldfastError, TrustDeadline, whenAborted } from '../base/index.js'
 import type { Connection } from './database.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
-import { HostsClient } from './hosts.js'
+import { PgHostsClient } from './hosts.js'
 import { refuseTransactionPooler } from './pooler.js'
 import { trustedFor } from './presence.js'
 import { sqlstate, sqlstateOf, translate } from './sqlstate.js'
@@ -93,7 +93,7 @@ export class Session extends TrustDeadline {
 
   /** Opens a session. The signal cancels the attempt. */
   static async open(options: SessionOptions, signal?: AbortSignal): Promise<Session> {
-    const client = new HostsClient({
+    const client = new PgHostsClient({
       ...options.connection,
       application_name: options.applicationName,
       keepAlive: true,

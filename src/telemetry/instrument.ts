@@ -19,9 +19,20 @@ import { type SpanDefinition, spanDefinitions } from './spans.js'
 
 export interface InstrumentOptions {
   /** Tracer that creates the spans. Default: a tracer of the global provider of `@opentelemetry/api`. */
-  tracer?: OtelTracer | undefined
+  tracer?: TracerLike | undefined
   /** Meter that records the metrics. Default: a meter of the global provider. */
-  meter?: Meter | undefined
+  meter?: MeterLike | undefined
+}
+
+/** An OpenTelemetry tracer. A separate interface, so that users of the other functions need not install OpenTelemetry. */
+export interface TracerLike {
+  readonly startSpan: (name: string) => object
+}
+
+/** An OpenTelemetry meter. A separate interface, so that users of the other functions need not install OpenTelemetry. */
+export interface MeterLike {
+  readonly createCounter: (name: string) => object
+  readonly createHistogram: (name: string) => object
 }
 
 const rules = {

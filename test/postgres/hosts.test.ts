@@ -37,7 +37,7 @@ async function portOf(client: pg.Client): Promise<number> {
 }
 
 async function connected(url: string): Promise<pg.Client> {
-  const client = new HostsClient({ connectionString: url, connectionTimeoutMillis: 4_000 })
+  const client = new HostsClient<pg.Client>({ connectionString: url, connectionTimeoutMillis: 4_000 })
   onTestFinished(() => client.end().catch(() => {}))
   await client.connect()
   return client

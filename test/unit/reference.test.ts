@@ -23,7 +23,10 @@ const listed = (all: readonly string[]) => all.map((one) => `\`${one}\``).join('
 function eventsOfSource(): string[][] {
   const source = read('src/base/events.ts')
   const shared = new Map(
-    [...source.matchAll(/^interface (\w+Facts) \{\n([^}]*)\}/gm)].map(([, name, body]) => [name!, properties(body!)]),
+    [...source.matchAll(/^export interface (\w+Facts) \{\n([^}]*)\}/gm)].map(([, name, body]) => [
+      name!,
+      properties(body!),
+    ]),
   )
   const body = source.slice(source.indexOf('export interface HoldfastEvents'), source.indexOf('interface LockFacts'))
   return [...body.matchAll(/\/\*\* (.*?) \*\/\n {2}'([a-z.-]+)': (.*?)(?=\n\n|\n {2}\/\*\*|\n\}\n)/gs)].map(

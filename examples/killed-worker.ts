@@ -55,7 +55,7 @@ async function shop(url: string) {
   holder.kill('SIGKILL')
   console.log('a worker was killed while it had jobs')
 
-  const results = await Promise.all(jobs.map(({ id }) => holdfast.jobs.result<{ attempt: number }>(id)))
+  const results = await Promise.all(jobs.map((job) => holdfast.jobs.result(job)))
   console.log(`order 42 has its invoice after attempt ${results[42]?.attempt}`)
   const { rows } = await client.query('select count(*), count(distinct order_id) as orders from invoice')
   console.log(`invoices: ${rows[0].count}, of ${rows[0].orders} orders`)

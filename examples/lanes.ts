@@ -31,7 +31,7 @@ await withDatabase(async (url) => {
     }
   }
   holdfast.jobs.work([syncShop], { concurrency: 10 })
-  for (const { id } of jobs) await holdfast.jobs.result(id)
+  for (const job of jobs) await holdfast.jobs.result(job)
   for (const shop of shops) {
     console.log(`${shop}: parts ${begun[shop].join(' ')}, at once at most ${most[shop]}`)
   }

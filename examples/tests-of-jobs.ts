@@ -10,7 +10,7 @@ const outbox: string[] = []
 const welcome = defineJob('welcome', { run: ({ to }: { to: string }) => outbox.push(to) })
 const remind = defineJob('remind', {
   retry: { attempts: 2, backoff: '10m' },
-  run: (_, { attempt }) => {
+  run: (_: { to: string }, { attempt }) => {
     if (attempt === 1) throw new Error('the mail server is away')
     return 'reminded'
   },

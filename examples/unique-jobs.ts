@@ -4,7 +4,7 @@ import { defineJob, Holdfast } from 'holdfast'
 import { withDatabase } from './database.ts'
 
 const saved: string[] = []
-const bill = defineJob('bill', { queue: 'billing', run: () => {} })
+const bill = defineJob('bill', { queue: 'billing', run: (_: { customer: number }) => {} })
 const saveDraft = defineJob('save-draft', { queue: 'drafts', run: ({ text }: { text: string }) => saved.push(text) })
 const remind = defineJob('remind', { queue: 'mail', run: () => 'sent' })
 
@@ -19,7 +19,7 @@ await withDatabase(async (url) => {
   console.log(`enqueued: ${[one, another].filter(({ isNew }) => isNew).length}, the same job: ${one.id === another.id}`)
 
   holdfast.jobs.work([bill, saveDraft, remind])
-  await holdfast.jobs.result(one.id)
+  await holdfast.jobs.result(one)
   const later = await holdfast.jobs.enqueue(bill, { customer: 42 }, { unique: 'customer:42' })
   console.log(`after it has ended there may be another: ${later.isNew}`)
 
@@ -28,13 +28,13 @@ await withDatabase(async (url) => {
   await save('H')
   await save('He')
   const draft = await save('Hello')
-  await holdfast.jobs.result(draft.id)
+  await holdfast.jobs.result(draft)
   console.log('saved:', saved)
 
-  const mail = { unique: { key: 'remind:42', for: '1h' } }
-  const first = await holdfast.jobs.enqueue(remind, {}, mail)
-  await holdfast.jobs.result(first.id)
-  const second = await holdfast.jobs.enqueue(remind, {}, mail)
+  const mail = { unique: { key: 'remind:42', for: '1h' } } as const
+  const first = await holdfast.jobs.enqueue(remind, null, mail)
+  await holdfast.jobs.result(first)
+  const second = await holdfast.jobs.enqueue(remind, null, mail)
   console.log(`reminded again within the hour: ${second.isNew}`)
 
   await other.close()

@@ -28,8 +28,8 @@ await withDatabase(async (url) => {
   for (const last of ['contact', 'missing']) {
     const { id, jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
       const pages = ['home', 'about', last].map((page) => workflow.add(fetchPage, { page }))
-      const index = workflow.add(makeIndex, {}, { after: pages })
-      workflow.add(notify, {}, { after: [index], ifFailed: 'run' })
+      const index = workflow.add(makeIndex, null, { after: pages })
+      workflow.add(notify, null, { after: [index], ifFailed: 'run' })
     })
     const [index, told] = jobs.slice(-2)
     console.log('told:', await holdfast.jobs.result(told!.id))

@@ -125,7 +125,7 @@ export class Holdfast {
     this.shares = new Shares({ ...context, locker })
     this.schedules = new Schedules({
       ...context,
-      jobs: { enqueue: (job, input, tx) => this.jobs.enqueue(job as JobDefinition, input, { tx }) },
+      jobs: { enqueue: (job, input, tx) => this.jobs.enqueue(job as JobDefinition, input as never, { tx }) },
     })
     this.#draining = new Draining(
       presence,

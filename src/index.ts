@@ -36,7 +36,15 @@ export { LimitReachedError, PermitLostError } from './limits/index.js'
 
 // Once: functions whose effect happens exactly once for each idempotency key.
 
-export type { Delivery, Once, OnceAnswer, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
+export type {
+  Delivery,
+  Once,
+  OnceAnswer,
+  OnceInTransactionOptions,
+  OnceOptions,
+  RecordedFailure,
+  Transaction,
+} from './once/index.js'
 export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
 
 // Shares: resources divided among the instances.
@@ -55,7 +63,7 @@ export { ResourceMovedError, ResourcesFailedError } from './shares/index.js'
 
 // Schedules: cron jobs for the fleet.
 
-export type { RuleOptions } from './cron/index.js'
+export type { LocalTick, RuleOptions, ScheduleRule, TickRule } from './cron/index.js'
 export type {
   JobScheduleOptions,
   PastGap,
@@ -80,31 +88,39 @@ export {
 // Jobs: the job queue, with workflows, lanes and unique keys.
 
 export type {
+  Batch,
   BatchHandler,
   BatchJob,
   BatchJobOptions,
   BatchOptions,
+  BatchResults,
   ChildOptions,
   EnqueueManyOptions,
   EnqueueOptions,
   FailedAttempt,
+  HandlerResult,
+  ImplementedJob,
+  ImplementedJobOptions,
   ImportOptions,
   ImportResult,
   ImportSource,
   JobContext,
   JobDefinition,
+  JobHandler,
   JobOptions,
   JobParent,
   JobRef,
   JobStatus,
   Jobs,
   LaneOptions,
+  LanePolicy,
   RecordedError,
   ResultOptions,
   RetryOptions,
   Schema,
   SkipReason,
   UniqueOptions,
+  Verdict,
   WaitsFor,
   Worker,
   WorkflowBuilder,
@@ -119,6 +135,7 @@ export {
   DrainingError,
   defineJob,
   InvalidInputError,
+  implement,
   JobCancelledError,
   JobFailedError,
   JobLostError,
@@ -126,21 +143,63 @@ export {
   JobTimeoutError,
   NonRetryableError,
   PayloadTooLargeError,
+  ResultTimeoutError,
   UniqueKeyBusyError,
   UnknownSourceError,
 } from './jobs/index.js'
 
 // Health, events and the doctor.
 
-export type { EventName, HoldfastEvents } from './base/index.js'
-export type { Diagnosis, Finding, Fix, Severity } from './doctor/index.js'
+export type { EventName, HoldfastEvents, JobFacts, LeaseFacts, LockFacts, PermitFacts, RunFacts } from './base/index.js'
+export {
+  type Diagnosis,
+  type Fact,
+  type Finding,
+  type FindingId,
+  type Fix,
+  findingIds,
+  type Severity,
+} from './doctor/index.js'
 export type { Health, HealthReason, HealthReasonCode } from './postgres/index.js'
 
 // Types that all modules share: names, durations, handles, transactions that the caller passes, and errors.
 
-export type { Duration, Handle, Key } from './base/index.js'
+export type {
+  Duration,
+  DurationText,
+  ErrorDetails,
+  Handle,
+  HoldfastErrorCode,
+  Instant,
+  Key,
+  TemporalDuration,
+  TemporalInstant,
+} from './base/index.js'
 export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'
-export type { CallerTransaction, HeldWork } from './postgres/index.js'
+export type {
+  BlockingSession,
+  CallerClient,
+  CallerSql,
+  CallerTransaction,
+  Connection,
+  ConnectionTarget,
+  DrizzleTransaction,
+  HeldWork,
+  KnexTransaction,
+  KyselyTransaction,
+  LibraryTransaction,
+  PgClient,
+  PgPool,
+  PgPoolClient,
+  PostgresJs,
+  PostgresJsExecutor,
+  PrismaTransaction,
+  ReadOnlyReason,
+  TypeOrmManager,
+  TypeOrmRunner,
+  TypeOrmTransaction,
+  UnavailableReason,
+} from './postgres/index.js'
 export {
   DatabaseError,
   DatabaseUnreachableError,

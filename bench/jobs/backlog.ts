@@ -69,7 +69,7 @@ async function drainRate(holdfast: Holdfast, count: number) {
 
 interface ClaimFixture {
   holdfast: Holdfast
-  filed: JobDefinition
+  filed: JobDefinition<unknown>
   client: pg.Client
   tookMs(): Promise<number>
   addDue(count: number): Promise<unknown>
@@ -85,7 +85,7 @@ async function withClaimFixture<Result>(measure: (fixture: ClaimFixture) => Prom
   // The statements below claim for the epoch of this worker, which serves another queue.
   const worker = holdfast.jobs.work([defineJob('none', { queue: 'none', run() {} })])
   try {
-    const filed = defineJob('filed', { queue: 'filed', run() {} })
+    const filed = defineJob<unknown>('filed', { queue: 'filed', run() {} })
     const ten = Array.from({ length: 10 }, (_, at) => ({ at }))
     await holdfast.jobs.enqueueMany(filed, ten)
     const { queue } = (await client.query('select queue from holdfast.job limit 1')).rows[0]

@@ -4,7 +4,7 @@ import { defineJob, Holdfast, type Lock } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from '../database.ts'
 
-const sendInvoice = defineJob('send-invoice', { run: () => {} })
+const sendInvoice = defineJob('send-invoice', { run: (_: { order: number }) => {} })
 
 interface Given {
   url: string

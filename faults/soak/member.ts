@@ -51,7 +51,7 @@ const pool = new pg.Pool({ connectionString: url, max: 3, application_name: 'hol
 pool.on('error', () => {})
 
 const ran = (kind: string) => () => count(`job ${kind}`)
-const mail = defineJob('mail', { run: ran('mail') })
+const mail = defineJob<{ to: string } | { tick: string }>('mail', { run: ran('mail') })
 const sync = defineJob('sync', { lanes: { max: 2, rate: '50/s' }, run: ran('sync') })
 const invoice = defineJob('invoice', { run: ran('invoice') })
 const flaky = defineJob('flaky', {
@@ -142,14 +142,14 @@ const uses = {
 function enqueueOne(kind: number) {
   const { jobs } = holdfast
   if (kind < 4) return jobs.enqueue(mail, { to: 'ada@example.com' }, kind === 0 ? { delay: 500 } : {})
-  if (kind < 6) return jobs.enqueue(sync, {}, { lane: `shop:${lately(700)}` })
-  if (kind === 6) return jobs.enqueue(invoice, {}, { unique: { key: `${lately(3_500)}`, for: '1d' } })
-  if (kind === 7) return jobs.enqueue(invoice, {}, { unique: `ended ${lately(3_500)}` })
-  if (kind === 8) return jobs.enqueue(flaky, {})
+  if (kind < 6) return jobs.enqueue(sync, null, { lane: `shop:${lately(700)}` })
+  if (kind === 6) return jobs.enqueue(invoice, null, { unique: { key: `${lately(3_500)}`, for: '1d' } })
+  if (kind === 7) return jobs.enqueue(invoice, null, { unique: `ended ${lately(3_500)}` })
+  if (kind === 8) return jobs.enqueue(flaky)
   return jobs
     .enqueueWorkflow((workflow) => {
-      const pages = [1, 2].map((number) => workflow.add(page, { number }))
-      workflow.add(index, {}, { after: pages, ifFailed: 'run' })
+      const pages = [1, 2].map(() => workflow.add(page))
+      workflow.add(index, null, { after: pages, ifFailed: 'run' })
     })
     .then((whole) => whole.jobs.at(-1))
 }

@@ -1,4 +1,4 @@
-import { defineJob, type WorkflowJob } from 'holdfast'
+import { defineJob, type JobRef, type WorkflowJob } from 'holdfast'
 import type pg from 'pg'
 import { hostile } from '../../test/property/hostile.ts'
 import { type Random, randomFrom } from '../../test/property/random.ts'
@@ -64,7 +64,7 @@ export function jobs({
   /** Throws or rejects with a hostile value in the first two attempts. The third attempt succeeds. */
   const odd = defineJob('odd', {
     ...manyAttempts,
-    run(_, { attempt }) {
+    run(_: { tag: string }, { attempt }) {
       if (attempt > 2) return undefined
       const { make } = hostile(random)
       if (random.chance(0.5)) throw make()
@@ -81,7 +81,7 @@ export function jobs({
     const longer = () => (random.chance(0.1) ? random.below(3_000) : random.below(10))
     const inputs = (count: number) =>
       Array.from({ length: count }, () => ({ tag, ms: longer(), failures: random.chance(0.3) ? 0.4 : 0 }))
-    const refs = await holdfast.jobs.enqueueMany(writeEffect, inputs(1 + random.below(20)), options())
+    const refs: JobRef[] = await holdfast.jobs.enqueueMany(writeEffect, inputs(1 + random.below(20)), options())
     refs.push(...(await holdfast.jobs.enqueueMany(logStart, inputs(random.below(3)), options())))
     if (random.chance(0.3)) refs.push(await holdfast.jobs.enqueue(odd, { tag }, options()))
     if (random.chance(0.15)) {

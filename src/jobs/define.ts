@@ -13,10 +13,9 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import { readBatch, runAlone } from './batches.js'
-import type { AnyDefinition, BatchHandler, BatchOptions, JobContext, JobDefinition } from './definition.js'
+import type { Batch, BatchHandler, BatchOptions, ImplementedJob, JobDefinition, JobHandler } from './definition.js'
 import { InvalidInputError } from './errors.js'
 import { type LaneOptions, lanePolicy } from './lanes.js'
-import type { JobOutcome } from './outcome.js'
 import type { Schema, Verdict } from './schema.js'
 
 export interface RetryOptions {
@@ -31,7 +30,7 @@ export interface RetryOptions {
   maxBackoff?: Duration | undefined
 }
 
-export interface JobOptions<Input, Handled, Result> {
+export interface JobOptions<Input, Handled = Input> {
   /** Schema for inputs. The input is validated before the job is enqueued and again before the job runs. */
   input?: Schema<Input, Handled> | undefined
   /** Name of the queue for these jobs. The default is `default`. */
@@ -43,14 +42,16 @@ export interface JobOptions<Input, Handled, Result> {
   maxCrashes?: number | undefined
   /** Limits for each lane. By default, a lane runs one job at a time. */
   lanes?: LaneOptions | undefined
-  /** Handler function. The return value becomes the job's result and must be serializable as JSON. */
-  run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
-  batch?: undefined
 }
 
-/** Options of a definition whose handler receives many jobs per call. */
-export interface BatchJobOptions<Input, Handled, Result>
-  extends Omit<JobOptions<Input, Handled, Result>, 'run' | 'batch'> {
+/** Options of a definition that includes its handler. */
+export interface ImplementedJobOptions<Input, Result, Handled = Input> extends JobOptions<Input, Handled> {
+  batch?: undefined
+  run: JobHandler<Handled, Result>
+}
+
+/** Options of a definition that includes a handler for many jobs per call. */
+export interface BatchJobOptions<Input, Result, Handled = Input> extends JobOptions<Input, Handled> {
   batch: BatchOptions
   run: BatchHandler<Handled, Result>
 }
@@ -85,6 +86,11 @@ const retryRules = {
 }
 /**
  * Defines a kind of background job. The kind is stored with each job, and workers use the kind to find the definition.
+ * Without a schema, the handler receives the enqueued input after a round trip through JSON, and the type of the input
+ * is the type of the handler's parameter. Without such a parameter, the job has no input, which JSON represents as null.
+ *
+ * With `run`, the definition includes its handler. Without `run`, the definition can enqueue jobs, and `implement` adds
+ * the handler.
  *
  * @example
  * const sendEmail = defineJob('send-email', {
@@ -94,44 +100,26 @@ const retryRules = {
  *   run: async ({ to }, job) => mailer.send(to, { signal: job.signal }),
  * })
  */
-export function defineJob<Input, Handled, Result = unknown>(
+export function defineJob<Handled = null, Result = unknown, Input = Handled>(
   kind: string,
-  options: JobOptions<Input, Handled, Result> & { input: Schema<Input, Handled> },
-): JobDefinition<Input, Handled, Result>
-/** Defines a job without a schema. The handler receives the enqueued input after a round trip through JSON. */
-export function defineJob<Input = unknown, Result = unknown>(
+  options?: JobOptions<Input, Handled> & { batch?: undefined; run?: undefined },
+): JobDefinition<Input, Result, Handled>
+/** Defines a job with a handler that receives several jobs per call and returns one result for each job. */
+export function defineJob<Handled = null, Result = unknown, Input = Handled>(
   kind: string,
-  options: JobOptions<Input, Input, Result> & { input?: undefined },
-): JobDefinition<Input, Input, Result>
-/** Defines a job with `batch`. The handler receives several jobs per call and returns one result for each job. */
-export function defineJob<Input, Handled, Result = unknown>(
+  options: BatchJobOptions<Input, Result, Handled>,
+): ImplementedJob<Input, Result, Handled>
+/** Defines a job with its handler. */
+export function defineJob<Handled = null, Result = unknown, Input = Handled>(
   kind: string,
-  options: BatchJobOptions<Input, Handled, Result> & { input: Schema<Input, Handled> },
-): JobDefinition<Input, Handled, Result>
-/** Defines a job with `batch` and without a schema. */
-export function defineJob<Input = unknown, Result = unknown>(
-  kind: string,
-  options: BatchJobOptions<Input, Input, Result> & { input?: undefined },
-): JobDefinition<Input, Input, Result>
+  options: ImplementedJobOptions<Input, Result, Handled>,
+): ImplementedJob<Input, Result, Handled>
 /** @internal */
-export function defineJob(
-  kind: string,
-  options: JobOptions<unknown, unknown, unknown> | BatchJobOptions<unknown, unknown, unknown>,
-): JobDefinition<unknown, unknown, unknown> {
-  const {
-    input,
-    queue = 'default',
-    retry,
-    timeout,
-    maxCrashes = 3,
-    batch: given,
-    lanes,
-    run,
-  } = readOptions('defineJob', options, rules, elsewhere)
+export function defineJob(kind: string, options?: unknown): JobDefinition {
+  const read = readOptions('defineJob', options, rules, elsewhere)
+  const { input, queue = 'default', retry, timeout, maxCrashes = 3, batch, lanes, run } = read
   const { attempts = 5, backoff = 1_000, maxBackoff = 3_600_000 } = readOptions('retry', retry, retryRules)
-  if (run === undefined) throw new UsageError(`Expected run to be a function, got ${describe(options?.run)}`)
-  const batch = given === undefined ? undefined : readBatch(given, run as BatchHandler<unknown, unknown>)
-  return Object.freeze({
+  const definition: JobDefinition = {
     kind: checkName(kind, 'the name of the job'),
     queue,
     attempts,
@@ -141,23 +129,66 @@ export function defineJob(
     maxCrashes,
     lanes: lanePolicy(lanes),
     schema: input,
-    batch,
-    run: batch ? runAlone(batch) : (run as JobDefinition['run']),
-  })
+  }
+  if (run !== undefined || batch !== undefined) return withHandler(definition, batch, run)
+  return Object.freeze(definition)
+}
+
+/**
+ * Adds the handler to a definition. Programs that only enqueue jobs import the definition, without the handler and what
+ * the handler imports. Workers import the implemented job.
+ *
+ * @example
+ * export const sendEmail = defineJob<{ to: string }>('send-email')
+ * // In another file:
+ * export const emails = (mailer: Mailer) => implement(sendEmail, async ({ to }) => mailer.send(to))
+ */
+export function implement<Input, Result, Handled, Returned extends Result>(
+  definition: JobDefinition<Input, Result, Handled>,
+  run: JobHandler<NoInfer<Handled>, Returned>,
+): ImplementedJob<Input, Returned, Handled>
+/** Adds a handler that receives several jobs per call and returns one result for each job. */
+export function implement<Input, Result, Handled, Returned extends Result>(
+  definition: JobDefinition<Input, Result, Handled>,
+  options: { batch: BatchOptions },
+  run: BatchHandler<NoInfer<Handled>, Returned>,
+): ImplementedJob<Input, Returned, Handled>
+/** @internal */
+export function implement(definition: JobDefinition, ...given: readonly unknown[]): ImplementedJob {
+  checkDefinition(definition)
+  const [options, run] = given.length > 1 ? given : [undefined, ...given]
+  const { batch } = readOptions('implement', options, { batch: rules.batch })
+  return withHandler(definition, batch, run)
+}
+
+function withHandler(definition: JobDefinition, batchOptions: unknown, run: unknown): ImplementedJob {
+  if (typeof run !== 'function') throw new UsageError(`Expected run to be a function, got ${describe(run)}`)
+  const batch = batchOptions === undefined ? undefined : readBatch(batchOptions, run as Batch['run'])
+  return Object.freeze({ ...definition, batch, run: batch ? runAlone(batch) : (run as ImplementedJob['run']) })
 }
 
 /** Throws if the value is not a definition made by `defineJob`. */
-export function checkDefinition(given: unknown): asserts given is AnyDefinition {
-  const { kind, run } = (given ?? {}) as Partial<AnyDefinition>
-  if (typeof kind === 'string' && typeof run === 'function') return
+export function checkDefinition(given: unknown): asserts given is JobDefinition {
+  const { kind, queue, attempts } = (given ?? {}) as Partial<JobDefinition>
+  if (typeof kind === 'string' && typeof queue === 'string' && typeof attempts === 'number') return
   throw new UsageError(`Expected a definition made by defineJob, got ${describe(given)}`)
+}
+
+/** Throws if the value is not a definition with a handler. */
+export function checkImplemented(given: unknown): asserts given is ImplementedJob {
+  checkDefinition(given)
+  if (typeof (given as Partial<ImplementedJob>).run === 'function') return
+  throw new UsageError(
+    `Expected jobs with a handler, got the definition of "${given.kind}" without a handler`,
+    'Pass implement(definition, run), or add the option `run` to the definition.',
+  )
 }
 
 /**
  * Validates and transforms the input with the schema. Throws an `InvalidInputError` if the input does not match the
  * schema.
  */
-export function validated(definition: AnyDefinition, input: unknown): unknown {
+export function validated(definition: JobDefinition, input: unknown): unknown {
   const { schema, kind } = definition
   if (!schema) return input
   const verdict = schema['~standard'].validate(input)

@@ -28,12 +28,17 @@ export interface JobContext {
    * Enqueues a job through `tx`. The new job exists if and only if this attempt's outcome is recorded. Enqueue as late
    * as possible, because the transaction stays open until the attempt ends.
    */
-  enqueue<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
-    definition: JobDefinition<Input, any, any>,
-    input: Input,
+  enqueue<Result>(
+    definition: JobDefinition<null, Result>,
+    input?: null,
     options?: ChildOptions,
-  ): Promise<JobRef>
+  ): Promise<JobRef<Result>>
+  /** Enqueues a job with an input through `tx`. */
+  enqueue<Input, Result = unknown>(
+    definition: JobDefinition<Input, Result>,
+    input: NoInfer<Input>,
+    options?: ChildOptions,
+  ): Promise<JobRef<Result>>
   /** Returns the jobs in the option `after`, in the same order, with their states and results. */
   parents(): Promise<JobParent[]>
   /**
@@ -45,8 +50,11 @@ export interface JobContext {
   log(line: string): void
 }
 
-/** Definition of a kind of job, with its name, options and handler. */
-export interface JobDefinition<Input = unknown, Handled = Input, Result = unknown> {
+/**
+ * Definition of a kind of job, with its name and options. A job without a schema and without an annotated parameter
+ * has the input null. `Handled` is the input that the handler receives: the output of the schema.
+ */
+export interface JobDefinition<Input = never, Result = unknown, Handled = unknown> {
   readonly kind: string
   readonly queue: string
   readonly attempts: number
@@ -55,14 +63,27 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
   readonly timeoutMs: number | undefined
   readonly maxCrashes: number
   readonly lanes: LanePolicy
-  readonly schema: Schema<Input, Handled> | undefined
-  /** Options and handler of a batch definition. In this case, `run` calls the batch handler with a single job. */
-  readonly batch?: Batch<Handled, Result> | undefined
-  readonly run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
+  readonly schema: Schema | undefined
+  /** Types of the job. This property does not exist at run time. */
+  readonly '~types'?:
+    | { readonly input: (input: Input) => void; readonly handled: Handled; readonly result: Result }
+    | undefined
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: definitions of all types; a handler accepts less than `unknown`
-export type AnyDefinition = JobDefinition<any, any, any>
+/** Definition of a kind of job together with its handler. Workers run implemented jobs. */
+export interface ImplementedJob<Input = never, Result = unknown, Handled = unknown>
+  extends JobDefinition<Input, Result, Handled> {
+  /** Options and handler of a batch definition. In this case, `run` calls the batch handler with a single job. */
+  readonly batch: Batch | undefined
+  /** Runs the handler. This is a method, because methods of any input type have a common type. */
+  run(input: Handled, job: JobContext): HandlerResult<Result>
+}
+
+/** Return value of a handler: a result, or a `JobOutcome`. */
+export type HandlerResult<Result> = Promise<Result | JobOutcome> | Result | JobOutcome
+
+/** Handler of a job. The return value becomes the job's result and must be serializable as JSON. */
+export type JobHandler<Handled, Result> = (input: Handled, job: JobContext) => HandlerResult<Result>
 
 export interface BatchOptions {
   /** Maximum number of jobs in one call of the handler. */
@@ -88,10 +109,13 @@ export type BatchHandler<Handled, Result> = (
 ) => BatchResults<Result> | Promise<BatchResults<Result>>
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing
-type BatchResults<Result> = readonly (Result | JobOutcome | Error)[] | undefined | void
+export type BatchResults<Result> = readonly (Result | JobOutcome | Error)[] | undefined | void
 
-export interface Batch<Handled = unknown, Result = unknown> {
+export interface Batch {
   readonly size: number
   readonly waitMs: number
-  readonly run: BatchHandler<Handled, Result>
+  readonly run: BatchHandler<unknown, unknown>
 }
+
+/** Job that a worker can run. */
+export type AnyDefinition = ImplementedJob

@@ -1,4 +1,4 @@
-import { HoldfastError, type RecordedError } from '../base/index.js'
+import { formatDuration, HoldfastError, type RecordedError } from '../base/index.js'
 
 export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
@@ -116,6 +116,20 @@ export class JobFailedError extends HoldfastError {
     this.id = id
     this.state = state
     this.failure = failure
+  }
+}
+
+/** Thrown by `jobs.result` if the job has not ended within `wait`. The job continues. */
+export class ResultTimeoutError extends HoldfastError {
+  readonly id: number
+
+  constructor(id: number, waitMs: number) {
+    super(`Job ${id} has not ended within ${formatDuration(waitMs)}`, {
+      code: 'RESULT_TIMEOUT',
+      retryable: true,
+      hint: 'Wait longer with the option `wait`, or look at the state of the job with jobs.find(id).',
+    })
+    this.id = id
   }
 }
 

@@ -1,16 +1,34 @@
 export type { JobsOptions } from './context.js'
-export { type BatchJobOptions, defineJob, type JobOptions, type RetryOptions } from './define.js'
-export type { BatchHandler, BatchJob, BatchOptions, JobContext, JobDefinition } from './definition.js'
+export {
+  type BatchJobOptions,
+  defineJob,
+  type ImplementedJobOptions,
+  implement,
+  type JobOptions,
+  type RetryOptions,
+} from './define.js'
+export type {
+  Batch,
+  BatchHandler,
+  BatchJob,
+  BatchOptions,
+  BatchResults,
+  HandlerResult,
+  ImplementedJob,
+  JobContext,
+  JobDefinition,
+  JobHandler,
+} from './definition.js'
 export type { ChildOptions, EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 export * from './errors.js'
 export type { ImportOptions, ImportResult } from './import/import.js'
 export { type ImportSource, importSources, type SkipReason } from './import/source.js'
 export type { JobRef } from './job-ref.js'
 export { Jobs, type ResultOptions, type WorkOptions } from './jobs.js'
-export type { LaneOptions } from './lanes.js'
+export type { LaneOptions, LanePolicy } from './lanes.js'
 export { JobOutcome } from './outcome.js'
 export type { JobParent } from './parents.js'
-export type { Schema } from './schema.js'
+export type { Schema, Verdict } from './schema.js'
 export type { FailedAttempt, JobStatus } from './status.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
 export type { WaitsFor } from './waits-for.js'

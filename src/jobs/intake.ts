@@ -2,7 +2,7 @@ import { describe, type Events, readOptions, type TracerSlot, UsageError } from 
 import type { Transaction } from '../once/index.js'
 import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
 import { checkDefinition, validated } from './define.js'
-import type { AnyDefinition } from './definition.js'
+import type { JobDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
 import {
   childRules,
@@ -64,7 +64,7 @@ export class Intake {
     this.#unique = new UniqueEnqueuing(store)
   }
 
-  one(definition: AnyDefinition, input: unknown, options: EnqueueOptions | undefined): Promise<JobRef> {
+  one(definition: JobDefinition, input: unknown, options: EnqueueOptions | undefined): Promise<JobRef> {
     const { tx, ...asked } = readOptions('jobs.enqueue', options, enqueueRules)
     const send = () => this.#one(definition, input, asked, tx && executorOf(tx))
     return this.#tracing.tracer ? this.#sent(definition, 1, send) : send()
@@ -73,7 +73,7 @@ export class Intake {
   /** Enqueues a job from a handler, in the transaction that records the outcome of the attempt. */
   async child(
     parent: ParentAttempt,
-    definition: AnyDefinition,
+    definition: JobDefinition,
     input: unknown,
     options: ChildOptions | undefined,
   ): Promise<JobRef> {
@@ -83,7 +83,7 @@ export class Intake {
   }
 
   many<Input>(
-    definition: AnyDefinition,
+    definition: JobDefinition,
     inputs: readonly Input[],
     options: EnqueueManyOptions<Input> | undefined,
   ): Promise<JobRef[]> {
@@ -150,7 +150,7 @@ export class Intake {
   }
 
   async #one(
-    definition: AnyDefinition,
+    definition: JobDefinition,
     input: unknown,
     asked: ParsedOptions,
     tx: Executor | undefined,
@@ -175,7 +175,7 @@ export class Intake {
   }
 
   async #many(
-    definition: AnyDefinition,
+    definition: JobDefinition,
     inputs: readonly unknown[],
     asked: ParsedOptions,
     executor: Executor | undefined,
@@ -233,7 +233,7 @@ export class Intake {
    * Returns the head of a job and what the job waits for. Jobs with the same options share a head, which
    * is the start of a JSON object. With `unique`, also returns a function that returns the unique key for an input.
    */
-  #headOf(definition: AnyDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
+  #headOf(definition: JobDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
     checkDefinition(definition)
     const { delay, runAt, priority = 0, unique } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected either delay or runAt, got both')
@@ -261,7 +261,7 @@ export class Intake {
    * Serializes the original input instead of the transformed input, because the schema is applied again before the job
    * runs.
    */
-  #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
+  #payloadOf(definition: JobDefinition, input: unknown): string | Promise<string> {
     const checked = validated(definition, input)
     const write = () => writePayload(input, 'an input') ?? 'null'
     return checked instanceof Promise ? checked.then(write) : write()
@@ -280,7 +280,7 @@ export class Intake {
     )
   }
 
-  async #sent<T>(definition: AnyDefinition, count: number, send: () => Promise<T>): Promise<T> {
+  async #sent<T>(definition: JobDefinition, count: number, send: () => Promise<T>): Promise<T> {
     const { tracer } = this.#tracing
     if (!tracer) return send()
     checkDefinition(definition)
@@ -288,7 +288,7 @@ export class Intake {
     return tracer.withSpan('job send', { queue, kind, count }, send)
   }
 
-  #emitEnqueued({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
+  #emitEnqueued({ kind, queue }: JobDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
     const emit = this.#events.emitter('job.enqueued')
     if (!emit) return
     const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))

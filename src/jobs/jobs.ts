@@ -17,10 +17,10 @@ import {
 } from '../base/index.js'
 import { arrayLiteral, type CallerTransaction, type HealthReason } from '../postgres/index.js'
 import { createJobsContext, type JobsContext, type JobsOptions } from './context.js'
-import { checkDefinition } from './define.js'
-import type { AnyDefinition, JobDefinition } from './definition.js'
+import { checkImplemented } from './define.js'
+import type { ImplementedJob, JobDefinition } from './definition.js'
 import type { EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
-import { clip, JobFailedError } from './errors.js'
+import { clip, JobFailedError, ResultTimeoutError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
 import { type ImportOptions, type ImportResult, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
@@ -101,12 +101,19 @@ export class Jobs {
    * @example
    * await holdfast.jobs.enqueue(sendEmail, { to }, { delay: '10m', priority: 2 })
    */
-  async enqueue<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
-    definition: JobDefinition<Input, any, any>,
-    input: Input,
+  enqueue<Result>(
+    definition: JobDefinition<null, Result>,
+    input?: null,
     options?: EnqueueOptions,
-  ): Promise<JobRef> {
+  ): Promise<JobRef<Result>>
+  /** Enqueues a job with an input. */
+  enqueue<Input, Result = unknown>(
+    definition: JobDefinition<Input, Result>,
+    input: NoInfer<Input>,
+    options?: EnqueueOptions,
+  ): Promise<JobRef<Result>>
+  /** @internal */
+  async enqueue(definition: JobDefinition, input?: unknown, options?: EnqueueOptions): Promise<JobRef> {
     return this.#calls.write(() => this.#intake.one(definition, input, options))
   }
 
@@ -117,13 +124,12 @@ export class Jobs {
    * @example
    * const jobs = await holdfast.jobs.enqueueMany(sendEmail, users.map(({ email }) => ({ to: email })))
    */
-  async enqueueMany<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
-    definition: JobDefinition<Input, any, any>,
-    inputs: readonly Input[],
-    options?: EnqueueManyOptions<Input>,
-  ): Promise<JobRef[]> {
-    return this.#calls.write(() => this.#intake.many(definition, inputs, options))
+  async enqueueMany<Input, Result = unknown>(
+    definition: JobDefinition<Input, Result>,
+    inputs: readonly NoInfer<Input>[],
+    options?: EnqueueManyOptions<NoInfer<Input>>,
+  ): Promise<JobRef<Result>[]> {
+    return this.#calls.write(() => this.#intake.many(definition, inputs, options)) as Promise<JobRef<Result>[]>
   }
 
   /**
@@ -176,16 +182,16 @@ export class Jobs {
    * @example
    * await using worker = holdfast.jobs.work([sendEmail, makeReport], { concurrency: 50 })
    */
-  work(definitions: readonly AnyDefinition[], options?: WorkOptions): Worker {
+  work(definitions: readonly ImplementedJob[], options?: WorkOptions): Worker {
     const { concurrency = 10, queues: given } = readOptions('jobs.work', options, workRules)
     this.#calls.throwIfClosed()
     this.#draining.signal.throwIfAborted()
     if (!Array.isArray(definitions) || definitions.length === 0) {
       throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
     }
-    const byKind = new Map<string, AnyDefinition>()
+    const byKind = new Map<string, ImplementedJob>()
     for (const definition of definitions) {
-      checkDefinition(definition)
+      checkImplemented(definition)
       if (byKind.has(definition.kind))
         throw new UsageError(`Two job definitions have the same name "${definition.kind}"`)
       byKind.set(definition.kind, definition)
@@ -258,13 +264,20 @@ export class Jobs {
   }
 
   /**
-   * Waits until a job ends, and returns the job's result. Returns undefined if the job has not ended within `wait`.
-   * Throws a `JobFailedError` if the job ended without a result.
+   * Waits until a job ends, and returns the job's result. The reference that `enqueue` returned determines the type of
+   * the result. Throws a `ResultTimeoutError` if the job has not ended within `wait`, and a `JobFailedError` if the job
+   * ended without a result.
    *
    * @example
-   * const report = await holdfast.jobs.result(job.id, { wait: '10s' })
+   * const job = await holdfast.jobs.enqueue(makeReport, { year: 2030 })
+   * const report = await holdfast.jobs.result(job, { wait: '10s' })
    */
-  result<Result = unknown>(id: number, options?: ResultOptions): Promise<Result | undefined> {
+  result<Result>(job: JobRef<Result>, options?: ResultOptions): Promise<Result>
+  /** Waits until the job with this ID ends, and returns the job's result. */
+  result(id: number, options?: ResultOptions): Promise<unknown>
+  /** @internal */
+  result(job: JobRef | number, options?: ResultOptions): Promise<unknown> {
+    const id = typeof job === 'object' && job !== null ? job.id : job
     return this.#calls.run(
       'jobs.result',
       () => `job ${id}`,
@@ -272,7 +285,7 @@ export class Jobs {
     )
   }
 
-  async #result<Result>(id: number, options: ResultOptions | undefined): Promise<Result | undefined> {
+  async #result(id: number, options: ResultOptions | undefined): Promise<unknown> {
     const { wait = 30_000, signal } = readOptions('jobs.result', options, resultRules)
     checkId(id)
     const until = performance.now() + wait
@@ -289,7 +302,7 @@ export class Jobs {
           throw new JobFailedError(id, row.state as 'buried', row.error === null ? undefined : JSON.parse(row.error))
         }
         const leftMs = until - performance.now()
-        if (leftMs <= 0) return undefined
+        if (leftMs <= 0) throw new ResultTimeoutError(id, wait)
         await pause(Math.min(leftMs, backoffMs(attempt, 10, 250)), giveUp.signal)
       }
     } finally {

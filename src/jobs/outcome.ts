@@ -6,11 +6,13 @@ const maxDelayMs = 3_650 * 86_400_000
  * Return value with which a handler ends its attempt without a result and without a failure.
  *
  * @example
- * run: async ({ order }) => {
- *   const response = await send(order)
- *   if (response.status === 429) return JobOutcome.retryAfter('30s')
- *   if (response.status === 410) return JobOutcome.cancel('the order was cancelled')
- * }
+ * const sendOrder = defineJob('send-order', {
+ *   run: async ({ order }: { order: number }) => {
+ *     const response = await send(order)
+ *     if (response.status === 429) return JobOutcome.retryAfter('30s')
+ *     if (response.status === 410) return JobOutcome.cancel('the order was cancelled')
+ *   },
+ * })
  */
 export class JobOutcome {
   readonly #isMade = true

@@ -1,7 +1,8 @@
 import { formatDuration, textOf } from '../base/index.js'
 import { Attempt, type AttemptContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
-import type { JobContext } from './definition.js'
+import type { JobContext, JobDefinition } from './definition.js'
+import type { ChildOptions } from './enqueue-options.js'
 import { JobLostError, JobTimeoutError } from './errors.js'
 import type { Intake } from './intake.js'
 import type { Notes, NoteTaker } from './notes.js'
@@ -60,7 +61,8 @@ export class Run extends Attempt implements JobContext {
 
   // The following members must work without `this`, because handlers destructure their context.
   get enqueue(): JobContext['enqueue'] {
-    return (definition, input, options) => this.#context.intake.child(this, definition, input, options)
+    return (definition: JobDefinition, input?: unknown, options?: ChildOptions) =>
+      this.#context.intake.child(this, definition, input, options)
   }
 
   readonly parents = (): Promise<JobParent[]> => parentsOf(this.#context.store, this.job.links?.after ?? [])

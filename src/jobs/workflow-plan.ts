@@ -1,11 +1,11 @@
 import { readOptions, UsageError } from '../base/index.js'
 import { checkDefinition } from './define.js'
-import type { AnyDefinition } from './definition.js'
+import type { JobDefinition } from './definition.js'
 import { type ParsedOptions, workflowRules } from './enqueue-options.js'
-import type { WorkflowBuilder } from './workflows.js'
+import type { WorkflowBuilder, WorkflowJobOptions } from './workflows.js'
 
 export interface PlannedJob {
-  readonly definition: AnyDefinition
+  readonly definition: JobDefinition
   readonly input: unknown
   /** Parsed options of the job. `after` contains only jobs that already exist in the database. */
   readonly asked: ParsedOptions & { readonly after: readonly number[] }
@@ -19,7 +19,7 @@ export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[]
   const places = new Map<object, number>()
   let isOver = false
   build({
-    add: (definition, input, given) => {
+    add: (definition: JobDefinition, input?: unknown, given?: WorkflowJobOptions) => {
       if (isOver)
         throw new UsageError(
           'Expected workflow.add to be called inside the function that builds the workflow, got a call after the function had returned',

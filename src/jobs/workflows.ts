@@ -21,12 +21,8 @@ export interface WorkflowJobOptions extends Omit<ChildOptions, 'after' | 'unique
 /** Collects the jobs of a workflow before they are enqueued. */
 export interface WorkflowBuilder {
   /** Adds a job to the workflow. Returns a handle that later jobs can use in `after`. */
-  add<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
-    definition: JobDefinition<Input, any, any>,
-    input: Input,
-    options?: WorkflowJobOptions,
-  ): WorkflowJob
+  add(definition: JobDefinition<null>, input?: null, options?: WorkflowJobOptions): WorkflowJob
+  add<Input>(definition: JobDefinition<Input>, input: NoInfer<Input>, options?: WorkflowJobOptions): WorkflowJob
 }
 
 /** An enqueued workflow. */

@@ -79,7 +79,9 @@ export interface ScheduleOptions extends RuleOptions {
 /** The properties of a job definition (`defineJob`) that schedules use. */
 export interface ScheduledJob<Input> {
   readonly kind: string
-  readonly schema: { readonly '~standard': { readonly types?: { readonly input: Input } | undefined } } | undefined
+  readonly queue: string
+  /** Type of the input. This property does not exist at run time. */
+  readonly '~types'?: { readonly input: (input: Input) => void } | undefined
 }
 
 export interface JobScheduleOptions<Input> extends ScheduleOptions {
@@ -91,7 +93,7 @@ export interface JobScheduleOptions<Input> extends ScheduleOptions {
 
 /** Enqueues jobs. Another module implements this interface. */
 export interface JobPort {
-  enqueue(job: ScheduledJob<unknown>, input: unknown, tx: Transaction): Promise<unknown>
+  enqueue(job: ScheduledJob<never>, input: unknown, tx: Transaction): Promise<unknown>
 }
 
 /** Definition of a schedule, made by `defineSchedule`. */
@@ -107,6 +109,7 @@ export interface ScheduleDefinition {
   readonly timeoutMs: number | undefined
   readonly spreadMs: number
   readonly sticky: boolean
+  /** @internal */
   readonly work: (run: ScheduleRun, jobs: JobPort) => unknown
 }
 
@@ -133,7 +136,7 @@ const rules = {
   spread: duration(0, 30_000),
   sticky: flag,
   was: { expected: 'a name', read: (given: unknown) => checkName(given, 'was') },
-  job: objectWith<ScheduledJob<unknown>>('a definition made by defineJob', 'kind', 'schema'),
+  job: objectWith<ScheduledJob<never>>('a definition made by defineJob', 'kind', 'queue'),
   input: callback<(tick: Date) => unknown>('a function that returns the job input for a tick'),
   // ruleFromOptions validates the following four options.
   cron: { expected: 'a cron rule', read: (given: unknown) => given },
@@ -223,7 +226,7 @@ export function readDefinition(given: unknown, ...others: unknown[]): ScheduleDe
 function workOf(
   where: string,
   work: unknown,
-  job: ScheduledJob<unknown> | undefined,
+  job: ScheduledJob<never> | undefined,
   input: ((tick: Date) => unknown) | undefined,
 ): ScheduleDefinition['work'] {
   if (job === undefined && input === undefined) {

@@ -1,5 +1,5 @@
 import { describe, duration, pause, readOptions, text, UsageError } from '../base/index.js'
-import type { Duration, Holdfast, JobDefinition, JobStatus } from '../index.js'
+import type { Duration, Holdfast, ImplementedJob, JobStatus } from '../index.js'
 import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
 
@@ -25,8 +25,7 @@ const pollEveryMs = 10
  */
 export async function drain(
   holdfast: Holdfast,
-  // biome-ignore lint/suspicious/noExplicitAny: definitions of all types
-  definitions: readonly JobDefinition<any, any, any>[],
+  definitions: readonly ImplementedJob[],
   options?: DrainOptions,
 ): Promise<JobStatus[]> {
   const { queue, within = 30_000 } = readOptions('drain', options, rules)

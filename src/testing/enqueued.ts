@@ -24,8 +24,7 @@ export interface EnqueuedJob<Input = unknown> {
  */
 export async function enqueued<Input = unknown>(
   holdfast: Holdfast,
-  // biome-ignore lint/suspicious/noExplicitAny: any handler
-  definition?: JobDefinition<Input, any, any>,
+  definition?: JobDefinition<Input>,
 ): Promise<EnqueuedJob<Input>[]> {
   const context = new TestingContext(holdfast)
   const rows = await context.run<Row>('enqueued', [await context.queues(), definition?.kind ?? null])

@@ -14,7 +14,7 @@ describeInBrowser('jobs and deliveries', () => {
     const board = await openBoard()
     const url = board.databaseUrl
     const { jobs } = await open({ url, namespace: 'shop' })
-    const fail = defineJob(hostile, {
+    const fail = defineJob<unknown>(hostile, {
       queue: 'mail',
       retry: { attempts: 1 },
       run: () => Promise.reject(new TypeError('smtp is away')),
@@ -23,7 +23,7 @@ describeInBrowser('jobs and deliveries', () => {
     const failed = await jobs.enqueue(fail, { user: 42, text: `${hostile}${'k'.repeat(10_000)}` })
     await until('the job is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
     await worker.close()
-    const idle = defineJob('idle', { queue: 'mail', run: () => {} })
+    const idle = defineJob<unknown>('idle', { queue: 'mail', run: () => {} })
     const first = await jobs.enqueue(idle, 'first')
     const second = await jobs.enqueue(idle, 'second', { after: [first] })
 

@@ -28,7 +28,7 @@ async function json(args: string[]): Promise<unknown> {
 }
 
 const mail = defineJob('mail', { queue: 'post', run: ({ to }: { to: string }) => ({ sent: to }) })
-const fail = defineJob('fail', {
+const fail = defineJob<unknown>('fail', {
   queue: 'post',
   retry: { attempts: 1 },
   run: () => {

@@ -83,10 +83,10 @@ const files = {
   `,
 }
 
-const double = defineJob('double', { queue: 'numbers', run: () => {} })
+const double = defineJob<unknown>('double', { queue: 'numbers', run: () => {} })
 const fail = defineJob('fail', { run: () => {} })
-const slow = defineJob('slow', { run: () => {} })
-const triple = defineJob('triple', { run: () => {} })
+const slow = defineJob<unknown>('slow', { run: () => {} })
+const triple = defineJob<unknown>('triple', { run: () => {} })
 
 const never = '/nowhere/never'
 

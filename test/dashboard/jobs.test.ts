@@ -14,15 +14,15 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
   const holdfast = await open({ url, namespace: 'shop' })
   const { jobs } = holdfast
   const end = gate()
-  const hold = defineJob('hold', { queue: 'mail', run: () => end.opened })
-  const fail = defineJob('fail', {
+  const hold = defineJob<unknown>('hold', { queue: 'mail', run: () => end.opened })
+  const fail = defineJob<unknown>('fail', {
     queue: 'mail',
     retry: { attempts: 2, backoff: 1 },
     run: () => Promise.reject(Object.assign(new TypeError('smtp said secret'), { code: 'E_SMTP' })),
   })
-  const lane = defineJob('lane', { queue: 'mail', lanes: { max: 1 }, run: () => end.opened })
-  const plain = defineJob('plain', { queue: 'idle', run: () => {} })
-  const done = defineJob('done', { queue: 'mail', run: () => ({ answer: 42 }) })
+  const lane = defineJob<unknown>('lane', { queue: 'mail', lanes: { max: 1 }, run: () => end.opened })
+  const plain = defineJob<unknown>('plain', { queue: 'idle', run: () => {} })
+  const done = defineJob<unknown>('done', { queue: 'mail', run: () => ({ answer: 42 }) })
 
   const failed = await jobs.enqueue(fail, { user: 42, secret: 'x' })
   const held = await jobs.enqueue(hold, { user: 1 })
@@ -154,7 +154,7 @@ test('views of 60,000 ended jobs stay short, and show how many rows they have se
 }, async () => {
   const url = await databaseUrl()
   const { jobs } = await open({ url })
-  await jobs.enqueue(defineJob('mail', { queue: 'post', run: () => {} }), 1)
+  await jobs.enqueue(defineJob<unknown>('mail', { queue: 'post', run: () => {} }), 1)
   const many = 60_000
   const ended = (which: string) => `
     select i as id, holdfast.lock_key('default', 'queue/post') as queue, 'mail' as kind, json_build_object('user', i) as payload,

@@ -238,7 +238,7 @@ test('doctor finds clocks that are wrong', async () => {
 test('doctor finds jobs and ticks that no process runs', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url, namespace: `it's ${randomBytes(3).toString('hex')}` })
   const { jobs, schedules } = holdfast
-  const fails = defineJob('fails', {
+  const fails = defineJob<unknown>('fails', {
     queue: 'fails',
     retry: { attempts: 1 },
     run: () => Promise.reject(new Error('broken')),

@@ -30,7 +30,7 @@ test('the query for claims shows the instance of each running job, and whether t
   const ending = gate()
   onTestFinished(ending.open)
   const claims = () => sql<ClaimRow>(url, queryOfGuide())
-  const define = (queue: string) => defineJob(`send-${queue}`, { queue, run: () => ending.opened })
+  const define = (queue: string) => defineJob<unknown>(`send-${queue}`, { queue, run: () => ending.opened })
   expect(await claims()).toEqual([])
 
   const ids: string[] = []

@@ -10,7 +10,7 @@ import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { root } from './lines.js'
 
-const mail = defineJob('send-email', { queue: 'mail', run: () => {} })
+const mail = defineJob<unknown>('send-email', { queue: 'mail', run: () => {} })
 const bounces = defineJob('bounce', {
   queue: 'mail',
   retry: { attempts: 1 },

@@ -134,7 +134,7 @@ test('an instance whose disk is full is degraded while writes fail', { timeout: 
   address.pathname = '/full_disk'
   const url = address.href
   const holdfast = await open({ url })
-  const job = defineJob('large', { run: () => {} })
+  const job = defineJob<unknown>('large', { run: () => {} })
   const worker = work(holdfast, [job])
   await worker.ready()
   await untilStatus(holdfast, 'up')

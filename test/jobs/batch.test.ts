@@ -38,7 +38,7 @@ test('a worker runs at most as many batches as its concurrency, and claims enoug
   const holdfast = await start('places')
   const opening = gate()
   const running: number[] = []
-  const hold = defineJob('hold', {
+  const hold = defineJob<unknown>('hold', {
     batch: { size: 5 },
     run: async (jobs) => {
       running.push(jobs.length)
@@ -56,7 +56,10 @@ test('a worker runs at most as many batches as its concurrency, and claims enoug
 test('a batch waits for more jobs, but no longer than its wait time', async () => {
   const holdfast = await start('waits')
   const sizes: number[] = []
-  const note = defineJob('note', { batch: { size: 3, wait: '300ms' }, run: (jobs) => void sizes.push(jobs.length) })
+  const note = defineJob<unknown>('note', {
+    batch: { size: 3, wait: '300ms' },
+    run: (jobs) => void sizes.push(jobs.length),
+  })
   work(holdfast, [note])
   for (const n of numbers(3)) {
     await holdfast.jobs.enqueue(note, n)

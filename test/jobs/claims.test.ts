@@ -37,7 +37,7 @@ test('a cancelled job of a dead worker ends as cancelled', async () => {
   const [holdfast, other] = [await open({ url }), await open({ url })]
   const begun = gate()
   let runs = 0
-  const job = defineJob('job', {
+  const job = defineJob<unknown>('job', {
     run: async () => {
       runs++
       begun.open()
@@ -61,7 +61,7 @@ test('find and workflow show that a job runs, also for jobs that wait in its wor
   const { jobs } = holdfast
   const opening = gate()
   onTestFinished(opening.open)
-  const job = defineJob('job', { run: () => opening.opened })
+  const job = defineJob<unknown>('job', { run: () => opening.opened })
   const worker = work(holdfast, [job], { concurrency: 2 })
   const workflow = await jobs.enqueueWorkflow((flow) => {
     flow.add(job, 2, { after: [flow.add(job, 1)] })

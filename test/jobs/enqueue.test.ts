@@ -39,7 +39,7 @@ test('a job that is enqueued in a transaction of postgres.js exists after the co
 test('an enqueue with tx needs no other connection than that of the caller', async () => {
   const pool = sqlPool({ connectionString: fresh.url, max: 1 })
   const { jobs } = await open({ pool })
-  const fromNowhere = defineJob('job', { queue: 'unused', run: () => {} })
+  const fromNowhere = defineJob<unknown>('job', { queue: 'unused', run: () => {} })
   const client = await pool.connect()
   try {
     await client.query('begin')
@@ -201,7 +201,7 @@ test('jobs of another namespace are not claimed', async () => {
 
 test('jobs of kinds that a worker does not know are left to other workers', async () => {
   const holdfast = await open({ url: fresh.url, namespace: 'kinds' })
-  const [known, unknown] = ['known', 'unknown'].map((kind) => defineJob(kind, { run: () => kind }))
+  const [known, unknown] = ['known', 'unknown'].map((kind) => defineJob<unknown>(kind, { run: () => kind }))
   const refs = [await holdfast.jobs.enqueue(unknown!, 1), await holdfast.jobs.enqueue(known!, 1)]
   work(holdfast, [known!])
   expect(await holdfast.jobs.result(refs[1]!.id)).toBe('known')

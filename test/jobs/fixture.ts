@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import type { Holdfast, JobDefinition, Worker, WorkOptions } from '../../src/index.js'
+import type { Holdfast, ImplementedJob, Worker, WorkOptions } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 
 export { gate } from '../setup/facts.js'
@@ -11,8 +11,7 @@ export const anchorModes = [
 ] as const
 
 /** Starts a worker and closes it when the test has finished. */
-// biome-ignore lint/suspicious/noExplicitAny: definitions of all types
-export function work(holdfast: Holdfast, definitions: JobDefinition<any, any, any>[], options?: WorkOptions): Worker {
+export function work(holdfast: Holdfast, definitions: ImplementedJob[], options?: WorkOptions): Worker {
   const worker = holdfast.jobs.work(definitions, options)
   onTestFinished(() => worker.close({ within: 100 }))
   return worker

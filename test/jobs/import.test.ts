@@ -107,7 +107,7 @@ describe('pg-boss', () => {
     await boss.send('line', {}, { singletonKey: 'one' })
     expect(await boss.fetch('line')).toHaveLength(1)
     await boss.send('line', {}, { singletonKey: 'one' })
-    await holdfast.jobs.enqueue(defineJob('short', { run: () => {} }), {}, { unique: 'taken' })
+    await holdfast.jobs.enqueue(defineJob<unknown>('short', { run: () => {} }), {}, { unique: 'taken' })
     await boss.send('mail', { locked: true })
     const rival = await sqlSession(url)
     await rival.query(`begin; select from pgboss.job where data->>'locked' = 'true' for update`)

@@ -164,7 +164,7 @@ test('a rate admits a burst of jobs immediately, and then one job after the othe
   const url = await databaseUrl()
   const holdfast = await open({ url })
   let done = 0
-  const job = defineJob('job', {
+  const job = defineJob<unknown>('job', {
     lanes: { max: 100, rate: { count: 10, per: '1s' }, burst: 3 },
     run: () => void done++,
   })
@@ -187,8 +187,8 @@ test('a rate whose next job is due in a month does not delay other jobs', async 
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const lanes = { max: 2, rate: { count: 1, per: '30d' } } as const
-  const monthly = defineJob('monthly', { lanes, run: () => 'ran' })
-  const job = defineJob('job', { run: () => 'ran' })
+  const monthly = defineJob<unknown>('monthly', { lanes, run: () => 'ran' })
+  const job = defineJob<unknown>('job', { run: () => 'ran' })
   work(holdfast, [monthly, job])
   const [first, second] = await holdfast.jobs.enqueueMany(monthly, [1, 2], { lane: 'a' })
   expect(await holdfast.jobs.result(first!.id)).toBe('ran')
@@ -236,7 +236,7 @@ test('a lane of jobs that are enqueued with SQL belongs to its queue', async () 
 test('a lane with 100,000 waiting jobs reads few blocks per admitted job, even while an old snapshot is open', async () => {
   const url = await databaseUrl()
   const { jobs } = await open({ url })
-  const job = defineJob('job', { run: () => {} })
+  const job = defineJob<unknown>('job', { run: () => {} })
   // A session keeps an old snapshot open.
   const snapshotHolder = await sqlSession(url)
   await snapshotHolder.query('begin isolation level repeatable read')
@@ -409,7 +409,7 @@ test('another worker admits the next job of a lane if a worker dies after it has
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const opening = gate()
-  const job = defineJob('job', { run: () => opening.opened })
+  const job = defineJob<unknown>('job', { run: () => opening.opened })
   const worker = work(holdfast, [job])
   const [first, second] = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a' })
   await untilState(holdfast, first!.id, 'running')
@@ -443,7 +443,7 @@ test('invalid lane options throw a UsageError', async () => {
     defineJob('x', { lanes: { maximum: 2 } as never, run() {} }),
   )
   await refused('Expected rate to be a count and a period', () =>
-    defineJob('x', { lanes: { rate: 'often' }, run() {} }),
+    defineJob('x', { lanes: { rate: 'often' as never }, run() {} }),
   )
   await refused('Expected lanes.burst in combination with lanes.rate', () =>
     defineJob('x', { lanes: { burst: 2 }, run() {} }),

@@ -12,7 +12,7 @@ test.each(['asleep', 'awake'])(
     const elsewhere = await open({ url, anchor: 'none' })
     const ran: number[] = []
     const note = defineJob('note', { queue: 'paused', run: (n: number) => void ran.push(n) })
-    const other = defineJob('other', { queue: 'open', run: () => {} })
+    const other = defineJob<unknown>('other', { queue: 'open', run: () => {} })
     const runOthers = async (ms: number, isEnough = () => false) => {
       for (const over = performance.now() + ms; performance.now() < over && !isEnough(); ) {
         const refs = await holdfast.jobs.enqueueMany(other, [1, 2, 3])

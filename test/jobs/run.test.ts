@@ -52,7 +52,7 @@ async function holdEndOf(client: Client, id: number) {
 describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
   const start = (more: Partial<HoldfastOptions> = {}) =>
     open({ url: fresh.url, anchor, namespace: `run ${way}`, ...more })
-  const wait = { wait: '15s' }
+  const wait = { wait: '15s' } as const
 
   test('a job runs with its input, and its result is stored', async () => {
     const holdfast = await start()
@@ -561,7 +561,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
   test('no claim and no worker row is left after all jobs are done and the worker has closed', async () => {
     const url = await databaseUrl()
     const holdfast = await start({ url })
-    const noop = defineJob('noop', { run: () => {} })
+    const noop = defineJob<unknown>('noop', { run: () => {} })
     const worker = work(holdfast, [noop], { concurrency: 20 })
     await holdfast.jobs.enqueueMany(
       noop,
@@ -646,9 +646,9 @@ test('invalid definitions and arguments throw a UsageError', async () => {
   const job = defineJob('job', { run: (_: unknown) => {} })
   const refused = async (message: string, call: () => unknown) =>
     expect((await caught(UsageError, async () => call())).message).toContain(message)
-  await refused('Expected run to be a function, got undefined', () => defineJob('x', {} as never))
+  await refused('Expected run to be a function, got 1 (number)', () => defineJob('x', { run: 1 } as never))
   await refused('Expected timeout to be a duration of at least 1ms', () =>
-    defineJob('x', { timeout: 'soon', run() {} }),
+    defineJob('x', { timeout: 'soon' as never, run() {} }),
   )
   await refused('defineJob has no option "attempts": did you mean "retry.attempts"?', () =>
     defineJob('x', { attempts: 3, run: () => {} } as never),
@@ -668,7 +668,9 @@ test('invalid definitions and arguments throw a UsageError', async () => {
   await refused('Expected a list of definitions made by defineJob, got an empty array', () => jobs.work([]))
   await refused('Two job definitions have the same name "job"', () => jobs.work([job, job]))
   await refused('Expected a job id (a positive whole number), got "1" (string)', () => jobs.find('1' as never))
-  await refused('Expected the delay of JobOutcome.retryAfter to be a duration', () => JobOutcome.retryAfter('soon'))
+  await refused('Expected the delay of JobOutcome.retryAfter to be a duration', () =>
+    JobOutcome.retryAfter('soon' as never),
+  )
 })
 
 test('a worker whose jobs take long claims no job that it cannot run', async () => {

@@ -21,7 +21,7 @@ describe.each(anchorModes)('$name', ({ anchor }) => {
   }, async () => {
     const holdfast = await open({ url: await databaseUrl(), anchor })
     const working = gate()
-    const send = defineJob('send', { queue: 'mail', run: () => working.opened })
+    const send = defineJob<unknown>('send', { queue: 'mail', run: () => working.opened })
     const elsewhere = defineJob('send', { queue: 'elsewhere', run: () => {} })
     await holdfast.jobs.enqueue(send, 1)
     const { id } = await holdfast.jobs.enqueue(send, 2)
@@ -62,7 +62,7 @@ describe.each(anchorModes)('$name', ({ anchor }) => {
 test('a dead worker, and a closing worker that runs its last job, serve no queue', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
-  const send = defineJob('send', { queue: 'mail', run: () => {} })
+  const send = defineJob<unknown>('send', { queue: 'mail', run: () => {} })
   const { id } = await holdfast.jobs.enqueue(send, 1)
   for (const [session, kinds] of [
     ['2147483647', "'{send}'"],

@@ -83,7 +83,7 @@ describe('a unique key', () => {
     const url = await databaseUrl()
     const holdfast = await open({ url })
     work(holdfast, [job])
-    const unique = { key: 'a', for: '1h' }
+    const unique = { key: 'a', for: '1h' } as const
     const first = await again(holdfast, { unique })
     await holdfast.jobs.result(first.id)
     expect(await again(holdfast, { unique })).toEqual({ id: first.id, isNew: false })
@@ -258,7 +258,7 @@ describe('a transaction with a unique key', () => {
     const elsewhere = await start('keeping')
     const ran: number[] = []
     const note = defineJob('note', { queue: 'noted', run: (n: number) => void ran.push(n) })
-    const other = defineJob('other', { run: () => {} })
+    const other = defineJob<unknown>('other', { run: () => {} })
     work(holdfast, [note, other])
     const runOthers = async (ms: number) => {
       for (const over = performance.now() + ms; performance.now() < over; ) {

@@ -6,7 +6,7 @@ import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { randomFrom, seed as seedOf } from '../setup/random.js'
 import { gate, rowsOf, untilState, work } from './fixture.js'
 
-const wait = { wait: '15s' }
+const wait = { wait: '15s' } as const
 
 async function nothingLeft(url: string): Promise<void> {
   await until('no follow-up is left', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
@@ -217,9 +217,9 @@ test('children belong to the workflow of their parent, and other jobs can wait f
   })
   work(holdfast, [part, sum, spread])
   const { id } = await holdfast.jobs.enqueueWorkflow((workflow) => void workflow.add(spread, 10))
-  const last = await holdfast.jobs.result<number>(id, wait)
-  expect(await holdfast.jobs.result(last!, wait)).toBe(90)
-  expect(await holdfast.jobs.workflow(last!)).toMatchObject({ id, isOver: true, counts: { done: 12 } })
+  const last = (await holdfast.jobs.result(id, wait)) as number
+  expect(await holdfast.jobs.result(last, wait)).toBe(90)
+  expect(await holdfast.jobs.workflow(last)).toMatchObject({ id, isOver: true, counts: { done: 12 } })
   await nothingLeft(url)
 })
 

@@ -9,7 +9,7 @@ import { insertDone } from '../setup/done-jobs.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
-const mail = defineJob('mail', { queue: 'post', run: () => {} })
+const mail = defineJob<unknown>('mail', { queue: 'post', run: () => {} })
 
 const found = async ({ jobs }: Observer, search: Partial<JobSearch> = {}, limit?: number) =>
   (await jobs.search(search, { limit })).rows
@@ -34,7 +34,7 @@ test('a search through very many jobs reads few rows, through indexes', async ()
   for (const { name } of tables) await sql(url, `alter table ${name} set (autovacuum_enabled = false)`)
   const { jobs } = await open({ url })
   await jobs.enqueue(mail, 1)
-  await jobs.enqueue(defineJob('rare', { queue: 'small', run: () => {} }), 1)
+  await jobs.enqueue(defineJob<unknown>('rare', { queue: 'small', run: () => {} }), 1)
   const key = "holdfast.lock_key('default', 'queue/post')"
   const columns = 'id, queue, priority, kind, payload'
   const values = (from: number) => `i + ${from}, ${key}, 0, 'mail', '{}'`

@@ -74,7 +74,7 @@ test('the overview shows names with their holders and waiters, contended names f
 
 test('the overview shows queues with their jobs, their throughput and their latencies', async () => {
   const [holdfast] = (await openFleet(fresh.url, 1)) as [Holdfast]
-  const quick = defineJob('quick', { queue: 'post', run: () => {} })
+  const quick = defineJob<unknown>('quick', { queue: 'post', run: () => {} })
   const hold = defineJob('hold', {
     queue: 'post',
     run: (_: unknown, { signal }) =>

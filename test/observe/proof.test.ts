@@ -23,7 +23,7 @@ test('a busy fleet keeps every invariant, and every invariant has checked someth
   const { url, observer } = await createFixture()
   const fleet = await Promise.all([0, 1, 2].map(() => open({ url, namespace: 'shop' })))
   const [one, two] = fleet
-  const ship = defineJob('ship', { run: () => sleep(50) })
+  const ship = defineJob<unknown>('ship', { run: () => sleep(50) })
   await one!.jobs.enqueueMany(
     ship,
     Array.from({ length: 300 }, (_, at) => ({ at })),
@@ -72,7 +72,7 @@ test('each invariant that is broken by hand in the tables is reported as broken'
   await holdfast.once.run('event:1', async () => 'answer')
   const schedule = holdfast.schedules.add('report', { cron: '0 0 1 1 *' }, async () => {})
   onTestFinished(() => schedule.close())
-  const { id: ended } = await holdfast.jobs.enqueue(defineJob('ship', { run: async () => {} }), {})
+  const { id: ended } = await holdfast.jobs.enqueue(defineJob<unknown>('ship', { run: async () => {} }), {})
   await until('the member of the schedule and the hold of the lock are recorded', async () => {
     const [row] = await run(
       'select (select count(*) from holdfast.hold) * (select count(*) from holdfast.schedule_member) as both',

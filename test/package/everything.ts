@@ -1,6 +1,6 @@
 // Uses every room once, as a program of a user does: node everything.ts postgres://…   Also runs on other engines than Node.js.
 import assert from 'node:assert/strict'
-import { defineJob, Holdfast } from 'holdfast'
+import { defineJob, Holdfast, implement } from 'holdfast'
 import { drain } from 'holdfast/testing'
 
 const url = process.argv.at(-1)!
@@ -62,9 +62,10 @@ const job = defineJob('nine', {
   run: async ({ n }: { n: number }, { tx }) =>
     (await tx.query<{ twice: number }>('select $1::integer * 2 as twice', [n])).rows[0]?.twice,
 })
-const { id } = await a.jobs.enqueue(job, { n: 21 })
-await drain(b, [job])
-assert.equal(await a.jobs.result(id), 42)
+const definition = defineJob<{ n: number }, number>('ten')
+const [twice, ten] = [await a.jobs.enqueue(job, { n: 21 }), await a.jobs.enqueue(definition, { n: 10 })]
+await drain(b, [job, implement(definition, ({ n }) => n)])
+assert.deepEqual([await a.jobs.result(twice), await a.jobs.result(ten)], [42, 10])
 passed('jobs')
 
 await Promise.all([a.drain({ within: '5s' }), b.close()])

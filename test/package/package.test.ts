@@ -31,10 +31,11 @@ beforeAll(async () => {
   tarball = join(project, (await readdir(project)).find((name) => name.endsWith('.tgz'))!)
   await mkdir(unpacked(), { recursive: true })
   await run('tar', ['-xzf', tarball, '-C', unpacked(), '--strip-components', '1'])
-  await writeFile(join(project, 'package.json'), '{ "private": true }')
+  await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   const { dependencies } = await manifest()
-  // These are the packages that npm would install. The project cannot reach other packages of this repository.
-  for (const name of ['@types', 'pg-types', 'pg-protocol', ...Object.keys(dependencies)]) {
+  // The packages that npm would install, and the types of Node.js. The types of node-postgres and of OpenTelemetry are missing.
+  await mkdir(join(project, 'node_modules/@types'))
+  for (const name of ['@types/node', 'pg-types', 'pg-protocol', ...Object.keys(dependencies)]) {
     await symlink(join(modules, name), join(project, 'node_modules', name))
   }
 }, 60_000)
@@ -118,40 +119,33 @@ describe('in an empty project', () => {
     expect(stdout.trim()).toBe(version)
   })
 
-  test('the types of the package compile in a strict project that checks libraries', async () => {
-    await write(
-      'typed.mts',
-      `import { defineJob, Holdfast } from 'holdfast'
-import { dashboard } from 'holdfast/dashboard'
-import { webhooks } from 'holdfast/http'
-import { enqueued } from 'holdfast/testing'
-const holdfast = await Holdfast.open({ url: 'postgres://' })
-const job = defineJob('mail', { run: (input: { to: string }) => input.to.length })
-const { id } = await holdfast.jobs.enqueue(job, { to: 'a' })
-// @ts-expect-error: a number is not an address
-await holdfast.jobs.enqueue(job, { to: 7 })
-void [id, dashboard, webhooks, enqueued]
-`,
-    )
-    await write(
-      'tsconfig.json',
-      JSON.stringify({
-        compilerOptions: {
-          strict: true,
-          noEmit: true,
-          target: 'ES2022',
-          lib: ['ES2024', 'ESNext.Disposable'],
-          module: 'NodeNext',
-          types: ['node'],
-        },
-        files: ['typed.mts'],
-      }),
-    )
-    const { stdout } = await run(process.execPath, [join(modules, 'typescript/bin/tsc'), '-p', project]).catch(
-      (error: { stdout: string }) => error,
-    )
-    expect(stdout).toBe('')
-  }, 60_000)
+  test.each([
+    { module: 'NodeNext', moduleResolution: 'NodeNext' },
+    { module: 'ESNext', moduleResolution: 'bundler' },
+  ])(
+    'the types of the package compile in strict projects that check libraries, with $moduleResolution',
+    { timeout: 60_000 },
+    async (modes) => {
+      for (const name of ['everything.ts', 'typed.ts']) {
+        await copyFile(join(root, 'test/package', name), join(project, name))
+      }
+      const compilerOptions = {
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        skipLibCheck: false,
+        noEmit: true,
+        target: 'ES2022',
+        lib: ['ES2024', 'ESNext.Disposable'],
+        types: ['node'],
+        ...modes,
+      }
+      await write('tsconfig.json', JSON.stringify({ compilerOptions, files: ['everything.ts', 'typed.ts'] }))
+      const { stdout } = await run(process.execPath, [join(modules, 'typescript/bin/tsc'), '-p', project]).catch(
+        (error: { stdout: string }) => error,
+      )
+      expect(stdout).toBe('')
+    },
+  )
 })
 
 // npm starts a command with a shell. npm passes some signals only to the shell, which then ends without the command. Other signals end only npm.

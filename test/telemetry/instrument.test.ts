@@ -97,7 +97,7 @@ test('instrument records spans, links jobs to the span that enqueued them, and r
       return input === 'parent' ? job.enqueue(child, 'child').then(() => {}) : undefined
     },
   })
-  const bulk = defineJob('bulk', { queue: 'bulk', batch: { size: 10, wait: '200ms' }, run: () => {} })
+  const bulk = defineJob<unknown>('bulk', { queue: 'bulk', batch: { size: 10, wait: '200ms' }, run: () => {} })
   const { jobs } = holdfast
   const one = await jobs.enqueue(mail, 'one')
   const ids = [

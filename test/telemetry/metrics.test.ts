@@ -31,7 +31,7 @@ test('metricsHandler returns the metrics of the instance and the gauges of the f
   const holdfast = await open({ url, namespace: 'shop "one"' })
   const metrics = metricsHandler(holdfast)
   const opened = gate()
-  const slow = defineJob('slow', { queue: 'mail', run: () => opened.opened })
+  const slow = defineJob<unknown>('slow', { queue: 'mail', run: () => opened.opened })
   const fails = defineJob('fails', { queue: 'bad', retry: { attempts: 1 }, run: () => Promise.reject(new Error('no')) })
   await holdfast.jobs.enqueueMany(slow, [1, 2, 3])
   await holdfast.jobs.enqueue(slow, 4, { delay: '1h' })

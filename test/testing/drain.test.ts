@@ -48,13 +48,13 @@ test('drain runs ready jobs, due jobs and jobs that are enqueued during the drai
 
 test('drain returns failed jobs, and does not wait for later attempts', async () => {
   const holdfast = await openAlone()
-  const bury = defineJob('bury', {
+  const bury = defineJob<unknown>('bury', {
     run: () => {
       throw new NonRetryableError('never')
     },
   })
-  const wait = defineJob('wait', { run: () => JobOutcome.retryAfter('1h') })
-  const strict = defineJob('strict', { run: () => {} })
+  const wait = defineJob<unknown>('wait', { run: () => JobOutcome.retryAfter('1h') })
+  const strict = defineJob<unknown>('strict', { run: () => {} })
   const ids = [
     await holdfast.jobs.enqueue(fail, 1),
     await holdfast.jobs.enqueue(bury, 1),

@@ -57,7 +57,9 @@ function undocumented(text: string): string[] {
     /^export (?:abstract )?(?:async )?(?:class|function) (\w+)|^ {2}(?:async |static )*(?:get )?(\w+)(?:<[^(]*>)?\(/
   return lines.flatMap((line, at) => {
     const name = declares.exec(line)?.slice(1).find(Boolean)
-    if (!name || name === 'constructor' || /^ {2}(if|for|while|switch|return|super)\b/.test(line)) return []
+    // A line that ends with a parenthesis is a call in a function.
+    const isStatement = /^ {2}(if|for|while|switch|return|super)\b|\)$/.test(line)
+    if (!name || name === 'constructor' || isStatement) return []
     const above = lines[at - 1]?.trim() ?? ''
     // The second signature of an overloaded method is directly below the first, which has the comment.
     const overload = above.startsWith(`${name}<`) || above.startsWith(`${name}(`)

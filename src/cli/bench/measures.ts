@@ -62,7 +62,7 @@ async function latency(context: BenchContext): Promise<Sample> {
       const started = new Promise<void>((resolve) => {
         onStarted = resolve
       })
-      await context.holdfast.jobs.enqueue(job, null)
+      await context.holdfast.jobs.enqueue(job)
       await started
     })
   } finally {

@@ -6,16 +6,12 @@ import { printMessage } from '../failure.js'
 import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
-const noHandler = () => {
-  throw new Error('The handler of this job is available only in a worker')
-}
-
 export async function jobAdd(settings: Settings, queue: string, kind: string, inputText = 'null'): Promise<void> {
   const delay = settings.durationMs('delay')
   const runAt = settings.time('runAt')
   const priority = settings.wholeNumber('priority', -5, 5)
   if (delay !== undefined && runAt) throw new UsageError('Expected --delay or --run-at, got both')
-  const definition = defineJob(kind, { queue, run: noHandler })
+  const definition = defineJob<unknown>(kind, { queue })
   const input = parseInput(inputText === '-' ? await readAll(process.stdin) : inputText)
   const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
   if (!printDocument<'job-add'>(settings, { id })) write([String(id)])

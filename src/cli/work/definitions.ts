@@ -1,12 +1,9 @@
 import { UsageError } from '../../base/index.js'
-import type { JobDefinition, ScheduleDefinition } from '../../index.js'
+import type { ImplementedJob, ScheduleDefinition } from '../../index.js'
 import type { ExportedValue } from './exports.js'
 
-// biome-ignore lint/suspicious/noExplicitAny: a handler may accept and return values of any type
-export type Job = JobDefinition<any, any, any>
-
 export interface Definitions {
-  readonly jobs: readonly Job[]
+  readonly jobs: readonly ImplementedJob[]
   readonly schedules: readonly ScheduleDefinition[]
 }
 
@@ -17,7 +14,7 @@ export function findDefinitions(exported: readonly ExportedValue[]): Definitions
   if (jobs.length + schedules.length > 0) return { jobs, schedules }
   throw new UsageError(
     'Expected files that export definitions made by defineJob or defineSchedule, got none',
-    "For example: export const sendEmail = defineJob('send-email', { run: async (input) => { … } })",
+    "For example: export const sendEmail = defineJob('send-email', { run: async (input) => { … } }). A definition without a handler needs implement(definition, run).",
   )
 }
 
@@ -43,8 +40,8 @@ function byName<T>(
 }
 
 /** Checks the members instead of the class, because the user's file may import a different copy of this package. */
-function isJob(value: unknown): value is Job {
-  const { kind, queue, attempts, run } = (value ?? {}) as Partial<Job>
+function isJob(value: unknown): value is ImplementedJob {
+  const { kind, queue, attempts, run } = (value ?? {}) as Partial<ImplementedJob>
   return (
     typeof kind === 'string' && typeof queue === 'string' && typeof attempts === 'number' && typeof run === 'function'
   )

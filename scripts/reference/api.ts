@@ -81,7 +81,10 @@ function readDeclarations() {
       const { succeeded } = Extractor.invoke(configs[at]!, { localBuild: true, compilerState, messageCallback })
       if (!succeeded) throw new Error(`The declarations of ${name} cannot be read`)
       const { members } = JSON.parse(readFileSync(configs[at]!.apiJsonFilePath, 'utf8'))
-      return { path, name, items: members[0].members as Item[] }
+      const items: Item[] = members[0].members
+      const hidden = items.filter((item) => !isExported(item)).map((item) => item.name)
+      if (hidden.length > 0) throw new Error(`${name} uses ${hidden.join(', ')}, but does not export them`)
+      return { path, name, items }
     })
   } finally {
     rmSync(folder, { recursive: true, force: true })
@@ -108,7 +111,7 @@ const configFor = ({ path, types }: (typeof entries)[number], folder: string) =>
         },
       },
       apiReport: { enabled: false },
-      // Users also see the types that the main entry uses but does not export.
+      // Users must be able to import each type that they meet. `declared` rejects a type that is not exported.
       docModel: {
         enabled: true,
         includeForgottenExports: path === '.',
@@ -128,9 +131,7 @@ function messageCallback(message: ExtractorMessage) {
 
 function index(pages: [string, Page][]) {
   const rows = pages.map(([page, { from, items }]) => {
-    const names = [...new Set(items.filter(isExported).map(({ name }) => name))].filter(
-      (name) => !name.endsWith('Error'),
-    )
+    const names = [...new Set(items.map(({ name }) => name))].filter((name) => !name.endsWith('Error'))
     return `| [${page}](${page}.md) | \`${from}\` | ${names.map((name) => `\`${name}\``).join(', ')} |`
   })
   return `# What the package exports
@@ -157,10 +158,9 @@ function pageText(page: string, from: string, items: Item[], pageIndex: PageInde
   const groups: [title: string, items: Item[]][] = [
     ...kinds.map(([title, of]): [string, Item[]] => [
       title,
-      items.filter((item) => of.includes(item.kind) && !isError(item) && isExported(item)),
+      items.filter((item) => of.includes(item.kind) && !isError(item)),
     ]),
     ['Errors', items.filter(isError)],
-    ['Types that are not exported', items.filter((item) => !isExported(item))],
   ]
   const sections = groups
     .filter(([, those]) => those.length > 0)

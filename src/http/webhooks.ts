@@ -50,14 +50,14 @@ const keyHint =
  *   fingerprint: ({ body: { pending_webhooks, ...event } }) => JSON.stringify(event),
  *   retain: '30d',
  * })
- * const verify = (request, response, next) => {
+ * const verify: RequestHandler = (request, response, next) => {
  *   try {
  *     const signature = request.headers['stripe-signature']
  *     request.body = stripe.webhooks.constructEvent(request.body, signature, process.env.STRIPE_WEBHOOK_SECRET)
+ *     next()
  *   } catch {
- *     return response.status(400).send('The signature is not valid')
+ *     response.status(400).send('The signature is not valid')
  *   }
- *   next()
  * }
  * app.post('/webhooks/stripe', express.raw({ type: 'application/json' }), verify, events.express(), handler)
  */

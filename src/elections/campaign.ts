@@ -6,6 +6,7 @@ import {
   isInstance,
   orAborted,
   pause,
+  Readiness,
   runHolding,
   type TracerSlot,
   whenAborted,
@@ -78,6 +79,7 @@ export class Campaign {
   readonly #notification: readonly [channel: string, payload: string]
   readonly #closing = new AbortController()
   readonly #running: Promise<void>
+  readonly #readiness = new Readiness('The campaign')
   #candidacy: AbortController | undefined
   #leadership: Leadership | undefined
   #termEnding: Promise<void> = Promise.resolve()
@@ -118,6 +120,18 @@ export class Campaign {
   }
 
   /**
+   * Resolves when this instance has become a candidate or the leader. Rejects if the next attempt to become a candidate
+   * fails. The instance keeps trying, so you can call `ready` again. Waits while `eligible` returns false.
+   *
+   * @example
+   * const campaign = holdfast.elections.campaign('indexer', work)
+   * await campaign.ready()
+   */
+  ready(): Promise<void> {
+    return this.#readiness.wait()
+  }
+
+  /**
    * Requests that this instance step down. Resolves when the function has finished and the name has been released. The
    * instance becomes a candidate again after 1 s, behind the other candidates. Inside the function, use
    * `leadership.stepDown`, which does not wait.
@@ -133,6 +147,7 @@ export class Campaign {
   /** Ends the campaign. Resolves when the function has finished. Further calls have no effect. */
   close(): Promise<void> {
     this.#closing.abort(new ClosedError('The campaign'))
+    this.#readiness.close()
     this.#leadership?.requestStepDown('closing')
     return this.#running
   }
@@ -172,6 +187,7 @@ export class Campaign {
       if (failure) {
         if (term && term.lastedMs > maxPauseMs) failures = 0
         this.#failure = failure
+        this.#readiness.fail(failure.error)
         this.#report(failure.error)
         await pause(backoffMs(failures++, pauseMs * 2, maxPauseMs), signal)
         this.#failure = undefined
@@ -196,7 +212,7 @@ export class Campaign {
 
   /** Resolves when the name is granted. Throws when this instance is no longer eligible. */
   async #acquireName(): Promise<HeldName> {
-    const { locker, presence } = this.#context
+    const { presence } = this.#context
     const { signal } = this.#closing
     while (!(await orAborted(signal, this.#isEligible()))) {
       await pause(recheckEveryMs, signal)
@@ -208,7 +224,7 @@ export class Campaign {
     this.#candidacy = candidacy
     try {
       await this.#enroll()
-      return await locker.acquire(electionName(this.name), { signal: candidacy.signal })
+      return await this.#acquire(candidacy.signal)
     } catch (error) {
       await this.#withdraw()
       throw error
@@ -216,6 +232,20 @@ export class Campaign {
       this.#candidacy = undefined
       forget()
     }
+  }
+
+  async #acquire(signal: AbortSignal): Promise<HeldName> {
+    const { locker } = this.#context
+    const name = electionName(this.name)
+    if (!this.#readiness.isReady) {
+      // A call that waits receives no response until the name is granted. This call does not wait. Its response shows
+      // that this instance can be a candidate.
+      const heldName = await locker.tryAcquire(name, { signal })
+      this.#readiness.succeed()
+      if (heldName) return heldName
+      signal.throwIfAborted()
+    }
+    return locker.acquire(name, { signal })
   }
 
   async #lead(heldName: HeldName): Promise<TermResult> {
@@ -288,6 +318,7 @@ export class Campaign {
     try {
       return !eligible || (await eligible())
     } catch (error) {
+      this.#readiness.fail(error)
       this.#report(error)
       return false
     }

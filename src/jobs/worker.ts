@@ -1,12 +1,4 @@
-import {
-  backoffMs,
-  ClosedError,
-  closeOptionRules,
-  type Duration,
-  isInstance,
-  pause,
-  readOptions,
-} from '../base/index.js'
+import { backoffMs, closeOptionRules, type Duration, isInstance, pause, Readiness, readOptions } from '../base/index.js'
 import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVersionError } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
 import { type Claim, type ClaimedJob, type ClaimResult, type Claims, toClaimedJob } from './claims.js'
@@ -77,12 +69,11 @@ export class Worker {
   #thoroughAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
   #closing: Promise<void> | undefined
-  #isStarted = false
   /** Error that caused the main loop to pause. */
   #failure: { readonly error: unknown } | undefined
   /** Time when the current step of the main loop started. */
   #lastStepAt = performance.now()
-  #readyWaiters: { resolve(): void; reject(error: unknown): void }[] = []
+  readonly #readiness = new Readiness('The worker')
 
   /** @internal */
   constructor(context: JobsContext, workers: Set<Worker>, options: WorkerOptions) {
@@ -125,9 +116,7 @@ export class Worker {
    * await worker.ready()
    */
   ready(): Promise<void> {
-    if (this.#draining.signal.aborted) return Promise.reject(new ClosedError('The worker'))
-    if (this.#isStarted) return Promise.resolve()
-    return new Promise((resolve, reject) => this.#readyWaiters.push({ resolve, reject }))
+    return this.#readiness.wait()
   }
 
   /**
@@ -181,7 +170,7 @@ export class Worker {
 
   async #close(withinMs: number): Promise<void> {
     this.#draining.abort(new DrainingError())
-    for (const { reject } of this.#readyWaiters.splice(0)) reject(new ClosedError('The worker'))
+    this.#readiness.close()
     this.#attempts.drain()
     this.wake()
     // Waits for a claim that is still running, because its jobs must be returned.
@@ -247,9 +236,9 @@ export class Worker {
         if (isDrained && (found === 0 || this.#isMarkedSleeping)) await this.#sleep()
         else if (found === 0) this.#thoroughAt = Number.NEGATIVE_INFINITY
       } catch (error) {
-        for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
+        this.#readiness.fail(error)
         // After a `SchemaVersionError`, the worker cannot continue until its process runs newer code.
-        if (isInstance(error, SchemaVersionError)) this.#isStarted = false
+        if (isInstance(error, SchemaVersionError)) this.#readiness.reset()
         if (this.#draining.signal.aborted) return
         this.#failure = { error }
         this.#context.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
@@ -286,12 +275,7 @@ export class Worker {
     clearInterval(this.#checkTimer)
     this.#checkTimer = setInterval(() => void this.#checkRunning(watchEveryMs * 0.9), watchEveryMs)
     if (!epoch.trusted) throw epoch.loss
-    this.#resolveReady()
-  }
-
-  #resolveReady(): void {
-    this.#isStarted = true
-    for (const { resolve } of this.#readyWaiters.splice(0)) resolve()
+    this.#readiness.succeed()
   }
 
   /** Runs one claim statement. */
@@ -323,7 +307,7 @@ export class Worker {
       count = maxJobs
       this.#acceptSoon(epoch, found, maxJobs)
     }
-    this.#resolveReady()
+    this.#readiness.succeed()
     if (count > 0 && announces) this.#announcedAt = performance.now()
     return { found: count, isDrained: found.isDrained }
   }

@@ -1,4 +1,13 @@
-import { backoffMs, type Events, pause, type TracerSlot, Wakeup } from '../base/index.js'
+import {
+  backoffMs,
+  ClosedError,
+  type Events,
+  isInstance,
+  pause,
+  Readiness,
+  type TracerSlot,
+  Wakeup,
+} from '../base/index.js'
 import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, type Presence } from '../postgres/index.js'
 import { DatabaseClock } from './database-clock.js'
 import { type Definition, keyOfSchedule } from './definition.js'
@@ -26,15 +35,8 @@ interface Entry {
   state: ScheduleState | undefined
   /** Time at which to claim the next tick, on the monotonic clock. */
   wakeAt: number
-  /**
-   * Calls that are waiting until the schedule is declared for the first time. Undefined after the first declaration.
-   */
-  waiters: Waiter[] | undefined
-}
-
-interface Waiter {
-  resolve(): void
-  reject(error: unknown): void
+  /** Calls that are waiting until the schedule is declared for the first time. */
+  readonly readiness: Readiness
 }
 
 /** Approximate pause between polls while a run of the instance's schedules is active. */
@@ -107,26 +109,35 @@ export class ScheduleLoop {
 
   add(definition: Definition): void {
     const { name } = definition
-    this.#entries.set(name, { definition, key: undefined, state: undefined, wakeAt: Infinity, waiters: [] })
+    const readiness = new Readiness('The schedule')
+    this.#entries.set(name, { definition, key: undefined, state: undefined, wakeAt: Infinity, readiness })
     this.#working ??= this.#work()
     this.#wakeup.signal()
   }
 
   /**
    * Resolves when the schedule with this name has been declared. Resolves immediately if this instance has not added
-   * the schedule. Rejects if the declaration fails.
+   * the schedule, and when the schedule is closed. Rejects if the declaration fails.
    */
-  declared(name: string): Promise<void> {
-    const waiters = this.#entries.get(name)?.waiters
-    if (waiters === undefined) return Promise.resolve()
-    return new Promise((resolve, reject) => waiters.push({ resolve, reject }))
+  async declared(name: string): Promise<void> {
+    try {
+      await this.#entries.get(name)?.readiness.wait()
+    } catch (error) {
+      if (!isInstance(error, ClosedError)) throw error
+    }
+  }
+
+  /** Resolves when the schedule is declared. Rejects if the next attempt to declare it fails, and after `remove`. */
+  ready(definition: Definition): Promise<void> {
+    const entry = this.#entries.get(definition.name)
+    return entry?.definition === definition ? entry.readiness.wait() : Promise.reject(new ClosedError('The schedule'))
   }
 
   /** Stops claiming a schedule's ticks, and waits until its runs have ended. */
   async remove(definition: Definition, withinMs: number): Promise<void> {
     const entry = this.#entries.get(definition.name)
     this.#entries.delete(definition.name)
-    for (const { resolve } of entry?.waiters ?? []) resolve()
+    entry?.readiness.close()
     if (entry?.key !== undefined) {
       this.#byKey.delete(entry.key)
       await this.#withdraw([entry.key])
@@ -152,6 +163,7 @@ export class ScheduleLoop {
     this.#wakeup.signal()
     await this.#working
     const keys = [...this.#byKey.keys()]
+    for (const { readiness } of this.#entries.values()) readiness.close()
     this.#entries.clear()
     this.#byKey.clear()
     if (keys.length > 0) await this.#withdraw(keys)
@@ -184,7 +196,7 @@ export class ScheduleLoop {
     const undeclared = [...this.#entries.values()].filter(({ key }) => key === undefined)
     if (undeclared.length > 0) {
       return this.#declare(epoch, undeclared).catch((error) => {
-        for (const { waiters } of undeclared) for (const { reject } of waiters?.splice(0) ?? []) reject(error)
+        for (const { readiness } of undeclared) readiness.fail(error)
         throw error
       })
     }
@@ -226,10 +238,7 @@ export class ScheduleLoop {
     const keys = new Map(answer.declared.map(([key, schedule]) => [key, schedule]))
     for (const entry of portion) {
       entry.key = keys.get(entry.definition.key)
-      if (entry.key !== undefined) {
-        for (const { resolve } of entry.waiters ?? []) resolve()
-        entry.waiters = undefined
-      }
+      if (entry.key !== undefined) entry.readiness.succeed()
       // If the schedule was closed while the statement was running, ends the new membership.
       if (this.#entries.get(entry.definition.name) !== entry) {
         if (entry.key !== undefined) await this.#withdraw([entry.key])
@@ -296,7 +305,8 @@ export class ScheduleLoop {
     if (requests.length === 0) return
     this.#pendingPolls = 2
     const answer = await this.#store.call('claim', [epoch.number, this.#instance, JSON.stringify(requests)])
-    if (answer.state === 'in-grace') throw new Error('in-grace')
+    if (answer.state === 'in-grace')
+      throw new Error('The database server has started recently. No runs can start until the grace period has ended')
     this.clock.set(answer.now)
     this.#applyStates(answer.states)
     for (const started of answer.started) this.#start(epoch, started)

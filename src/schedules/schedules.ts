@@ -58,6 +58,11 @@ export interface Schedule extends AsyncDisposable {
   /** Number of runs of the schedule that are active in this instance. */
   readonly running: number
   /**
+   * Resolves when this instance takes part in the schedule: the schedule is in the database, and this instance claims
+   * its ticks. Rejects if the next attempt to take part fails. The instance keeps trying, so you can call `ready` again.
+   */
+  ready(): Promise<void>
+  /**
    * Stops claiming ticks in this instance, and resolves when the schedule's runs in this instance have ended. If a run
    * takes longer than `within` (default `30s`), its signal aborts with a `RunDrainingError`, and another instance runs
    * its tick again.
@@ -162,6 +167,7 @@ export class Schedules {
     const { runs } = this.#loop
     return {
       name,
+      ready: () => this.#loop.ready(definition),
       get running() {
         return runs.countOf(definition)
       },

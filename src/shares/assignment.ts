@@ -1,4 +1,4 @@
-import { backoffMs, type Events, isRetryable, Poller } from '../base/index.js'
+import { backoffMs, type Events, isRetryable, Poller, Readiness } from '../base/index.js'
 import { type HealthReason, type HeldName, healthReasonOf, type NameLocker } from '../postgres/index.js'
 import { distribute } from './distribute.js'
 import { ResourceMovedError } from './errors.js'
@@ -52,7 +52,10 @@ export class Assignment {
     pauseMs: (_, polls) => backoffMs(polls, minPauseMs, maxPauseMs),
     onError: (error) => this.report(error),
   })
+  readonly #readiness = new Readiness('The assignment')
   #isListing = false
+  /** Whether the resources are known. False until the user's function has returned the resources for the first time. */
+  #isListed = true
   #closed: Promise<void> | undefined
   /** Error from the last attempt to list or acquire resources. */
   #failure: { readonly error: unknown } | undefined
@@ -69,6 +72,20 @@ export class Assignment {
     this.#source = resources
     this.#work = work
     if (typeof resources !== 'function') this.#resources = context.checkResources(resources)
+    else this.#isListed = false
+  }
+
+  /**
+   * Resolves when this instance has joined the share and has tried to acquire each of its resources. Other members may
+   * still own some of these resources. Rejects if the next attempt to take part fails. The instance keeps trying, so
+   * you can call `ready` again.
+   *
+   * @example
+   * const assignment = holdfast.shares.assign('feeds', listFeeds, followFeed)
+   * await assignment.ready()
+   */
+  ready(): Promise<void> {
+    return this.#readiness.wait()
   }
 
   /** Resources that this instance currently owns, sorted by name. */
@@ -112,6 +129,13 @@ export class Assignment {
     return undefined
   }
 
+  /** @internal Handles an error that prevents this instance from joining the share. */
+  onJoinFailed(error: unknown): void {
+    this.#readiness.fail(error)
+    // Retryable errors are retried and not reported.
+    if (!isRetryable(error)) this.report(error)
+  }
+
   /** @internal Applies the current list of members. */
   divide(members: readonly string[]): void {
     if (this.#closing.signal.aborted) return
@@ -144,6 +168,7 @@ export class Assignment {
       }
       this.wake()
     }
+    if (this.#isListed && this.#missing().length === 0) this.#readiness.succeed()
     this.#claims.start()
   }
 
@@ -156,10 +181,12 @@ export class Assignment {
       const resources = this.#context.checkResources(await source())
       if (this.#closing.signal.aborted || source !== this.#source) return
       this.#resources = resources
+      this.#isListed = true
       this.#failure = undefined
       this.#redivide()
     } catch (error) {
       this.#failure = { error }
+      this.#readiness.fail(error)
       this.report(error)
     } finally {
       this.#isListing = false
@@ -177,6 +204,8 @@ export class Assignment {
   async #claimMissing(): Promise<void> {
     const missing = this.#missing()
     for (let at = 0; at < missing.length; at += maxAtOnce) await this.#tryAll(missing.slice(at, at + maxAtOnce))
+    if (this.#failure) this.#readiness.fail(this.#failure.error)
+    else if (this.#isListed) this.#readiness.succeed()
   }
 
   async #tryAll(resources: readonly string[]): Promise<void> {
@@ -218,6 +247,7 @@ export class Assignment {
 
   async #close(): Promise<void> {
     this.#closing.abort()
+    this.#readiness.close()
     const claiming = this.#claims.close()
     for (const [resource, task] of this.#tasks)
       task.requestRelease(new ResourceMovedError(this.name, resource, 'closing'))

@@ -40,13 +40,17 @@ export class Roster {
   readonly #released = new Set<string>()
   readonly #poller = new Poller({
     isNeeded: () => this.#memberships.size > 0,
-    poll: () => this.#poll(),
+    poll: async () => {
+      try {
+        await this.#poll()
+      } catch (error) {
+        if (!this.#closing.signal.aborted) for (const assignment of this.assignments) assignment.onJoinFailed(error)
+        throw error
+      }
+    },
     // Random jitter prevents the instances from polling at the same time.
     pauseMs: (failures) =>
       failures > 0 ? backoffMs(failures, pollEveryMs / 4, pollEveryMs * 4) : pollEveryMs * (0.7 + Math.random() * 0.4),
-    onError: (error) => {
-      for (const assignment of this.assignments) assignment.report(error)
-    },
   })
   #joining: Promise<unknown> = Promise.resolve()
   #watchedEpoch: number | undefined

@@ -1,0 +1,50 @@
+import { ClosedError } from './errors.js'
+
+interface Waiter {
+  resolve(): void
+  reject(error: unknown): void
+}
+
+/** Calls of `ready()` that wait until an instance takes part in something, such as a queue, an election or a share. */
+export class Readiness {
+  readonly #what: string
+  #state: 'pending' | 'ready' | 'closed' = 'pending'
+  #waiters: Waiter[] = []
+
+  /** `what` starts the message of the error with which waiting calls reject after `close`, for example `The worker`. */
+  constructor(what: string) {
+    this.#what = what
+  }
+
+  get isReady(): boolean {
+    return this.#state === 'ready'
+  }
+
+  /** Resolves after the next success. Rejects with the next failure, or after `close`. */
+  wait(): Promise<void> {
+    if (this.#state === 'closed') return Promise.reject(new ClosedError(this.#what))
+    if (this.#state === 'ready') return Promise.resolve()
+    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }))
+  }
+
+  succeed(): void {
+    if (this.#state === 'closed') return
+    this.#state = 'ready'
+    for (const { resolve } of this.#waiters.splice(0)) resolve()
+  }
+
+  /** Rejects the waiting calls. Later calls wait for the next attempt, unless an earlier attempt has succeeded. */
+  fail(error: unknown): void {
+    for (const { reject } of this.#waiters.splice(0)) reject(error)
+  }
+
+  /** Makes later calls wait for the next success. */
+  reset(): void {
+    if (this.#state === 'ready') this.#state = 'pending'
+  }
+
+  close(): void {
+    this.#state = 'closed'
+    this.fail(new ClosedError(this.#what))
+  }
+}

@@ -16,6 +16,7 @@ import { type JobDefinition, Jobs } from './jobs/index.js'
 import { Leases } from './leases/index.js'
 import { Limits } from './limits/index.js'
 import { Locks } from './locks/index.js'
+import { EventLog } from './log/index.js'
 import { Once } from './once/index.js'
 import {
   type Anchor,
@@ -69,6 +70,7 @@ export class Holdfast {
   readonly #anchor: Anchor | undefined
   readonly #draining: Draining
   readonly #waits: WaitTracker
+  readonly #log: EventLog
   #stopWatching = () => {}
   #closing: Promise<void> | undefined
 
@@ -100,6 +102,7 @@ export class Holdfast {
   private constructor(context: InstanceContext) {
     const { namespace, database, keepaliveDatabase, presence, waits } = context
     this.namespace = namespace
+    this.#log = new EventLog({ ...context, instance: presence.instanceId })
     this.context = context
     this.#databases = new Set([database, keepaliveDatabase])
     this.#presence = presence
@@ -149,7 +152,7 @@ export class Holdfast {
    */
   on<Name extends EventName>(name: Name, listener: (event: HoldfastEvents[Name]) => void): () => void {
     checkSubscription(name, listener)
-    return this.context.events.on(name, listener)
+    return this.context.events.handle(name, listener)
   }
 
   /**
@@ -164,7 +167,8 @@ export class Holdfast {
 
   /**
    * Checks the database and the fleet for current and future problems, like `holdfast doctor`. Changes nothing. Reports long transactions,
-   * paused queues and jobs without a worker only after the condition has lasted for `patience` (default `10m`).
+   * paused queues and jobs without a worker only after the condition has lasted for `patience` (default `10m`, and `30s` for jobs without
+   * a worker).
    *
    * @example
    * const { findings } = await holdfast.doctor({ patience: '1h' })
@@ -243,6 +247,7 @@ export class Holdfast {
     await resultWithin(lastWritesMs, Promise.all([this.#waits.close(), this.samples.close()]))
     await this.#presence.close()
     this.context.events.emitter('instance.closed')?.({})
+    this.#log.close()
     await Promise.all([...this.#databases].map((database) => database.close()))
   }
 

@@ -14,6 +14,7 @@ import {
   UsageError,
   wholeNumber,
 } from './base/index.js'
+import { type Logger, logOption } from './log/index.js'
 import {
   Anchor,
   type Connection,
@@ -73,6 +74,12 @@ export interface HoldfastOptions {
   /** Whether `open` migrates the schema. Default: true. If false, `open` throws if the schema is outdated. */
   migrate?: boolean | undefined
   jobs?: JobsSettings | undefined
+  /**
+   * Destination of warnings and errors, such as a failed job or a lost session. The default is one line to stderr for each event for which
+   * the program has no listener (`holdfast.on`). With a logger, such as `console` or a logger of pino, every line goes to the logger. With
+   * `false`, nothing is logged. At most 10 lines of one kind are written in 10 seconds.
+   */
+  log?: Logger | false | undefined
   /** Maximum number of connections on which this instance waits for contended names. Default: 4. The connections are opened on demand. */
   waitConnections?: number | undefined
 }
@@ -88,6 +95,7 @@ const optionRules = {
   anchor: oneOf('required', 'none'),
   migrate: flag,
   waitConnections: wholeNumber(1, 100),
+  log: logOption,
   jobs: { expected: 'an object', read: (given: unknown) => given },
 }
 /** Option names of drivers and other libraries, mapped to the names of Holdfast's options. */
@@ -112,6 +120,8 @@ export interface InstanceContext {
   readonly expiryMs: number
   readonly waitConnections: number
   readonly keepDays: number
+  /** The option `log`. Undefined means stderr. */
+  readonly log: Logger | false | undefined
   readonly events: Events
   readonly tracing: TracerSlot
 }
@@ -133,6 +143,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     waitConnections = 4,
     directUrl,
     jobs,
+    log,
   } = readOptions('Holdfast.open', options, optionRules, aliases)
   const { keep = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsOptionRules)
   checkName(namespace, 'namespace')
@@ -179,6 +190,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       expiryMs,
       waitConnections,
       keepDays: Math.ceil(keep / 86_400_000),
+      log,
       events,
       tracing: { tracer: undefined },
     }

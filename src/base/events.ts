@@ -12,6 +12,8 @@ export interface HoldfastEvents {
   'instance.lost': { readonly reason: Error }
   /** The instance has reconnected. Everything that it held before has been lost. */
   'instance.reconnected': { readonly lostForMs: number }
+  /** An attempt to begin the first session or to reconnect failed. The instance keeps trying. */
+  'instance.connect-failed': { readonly error: unknown }
   /** Draining has started: the instance starts no new work. */
   'instance.drain-started': { readonly withinMs: number }
   /** The instance was closed normally. */
@@ -89,6 +91,8 @@ export interface HoldfastEvents {
   }
   /** The function of a schedule threw an error or timed out. */
   'schedule.failed': RunFacts & { readonly durationMs: number; readonly error: unknown }
+  /** An error prevents this instance from starting the runs of its schedules. The instance keeps retrying. */
+  'scheduler.failed': { readonly error: unknown }
 
   /** One or more jobs of one kind were enqueued. If `inTransaction` is true, the jobs exist only after your transaction has committed. */
   'job.enqueued': {
@@ -103,14 +107,31 @@ export interface HoldfastEvents {
   'job.done': JobFacts & { readonly durationMs: number }
   /** A job's attempt failed. The job will be retried after a backoff, or has been buried (dead letter). */
   'job.failed': JobFacts & {
+    /** Number of the attempt after which the job is buried. */
+    readonly maxAttempts: number
     readonly durationMs: number
     readonly state: 'retried' | 'buried'
+    /** Backoff before the next attempt. Undefined if the job was buried. */
+    readonly retryInMs: number | undefined
     readonly error: unknown
   }
   /** A job's attempt ended in another way: the handler chose an outcome, the job was cancelled, or the worker stopped. */
   'job.ended': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
+  }
+  /** A job was buried because its workers died while they ran it. The instance that took over the job emits this event. */
+  'job.crashed': { readonly id: number; readonly kind: string; readonly queue: string; readonly crashes: number }
+  /** Jobs that this instance enqueued are ready, but no worker in the fleet handles their kind in their queue. */
+  'job.unserved': {
+    readonly kind: string
+    readonly queue: string
+    /** `queue`: no worker serves the queue. `kind`: none of the queue's workers handles jobs of this kind. */
+    readonly unserved: 'queue' | 'kind'
+    /** Number of ready jobs of this kind in the queue, from all instances. Large queues are not counted completely. */
+    readonly jobs: number
+    /** Time for which the oldest of these jobs has been waiting. */
+    readonly forMs: number
   }
   /** An error prevents a worker from claiming jobs. The worker keeps retrying. */
   'worker.failed': { readonly queues: readonly string[]; readonly error: unknown }
@@ -155,6 +176,7 @@ export type EventName = keyof HoldfastEvents
 const knownEvents: Record<EventName, true> = {
   'instance.lost': true,
   'instance.reconnected': true,
+  'instance.connect-failed': true,
   'instance.drain-started': true,
   'instance.closed': true,
   'lock.acquired': true,
@@ -186,11 +208,14 @@ const knownEvents: Record<EventName, true> = {
   'schedule.started': true,
   'schedule.ended': true,
   'schedule.failed': true,
+  'scheduler.failed': true,
   'job.enqueued': true,
   'job.started': true,
   'job.done': true,
   'job.failed': true,
   'job.ended': true,
+  'job.crashed': true,
+  'job.unserved': true,
   'worker.failed': true,
 }
 
@@ -206,6 +231,25 @@ type Listener<Name extends EventName> = (event: HoldfastEvents[Name]) => void
 export class Events {
   readonly #listeners = new Map<EventName, readonly Listener<never>[]>()
   readonly #emitters = new Map<EventName, Listener<never>>()
+  /** Number of listeners that the program has added, for each event. */
+  readonly #handlers = new Map<EventName, number>()
+
+  /** Like `on`, for a listener of the program. While the program has a listener, `isHandled` returns true. */
+  handle<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
+    const stop = this.on(name, listener)
+    this.#countHandlers(name, 1)
+    let isStopped = false
+    return () => {
+      if (!isStopped) this.#countHandlers(name, -1)
+      isStopped = true
+      stop()
+    }
+  }
+
+  /** Whether the program has a listener for the event. Holdfast's own listeners do not count. */
+  isHandled(name: EventName): boolean {
+    return (this.#handlers.get(name) ?? 0) > 0
+  }
 
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
     // Each call creates a separate subscription, even if the same function is already subscribed.
@@ -223,6 +267,10 @@ export class Events {
   emitter<Name extends EventName>(name: Name): Listener<Name> | undefined {
     // The emitter that is stored under an event's name accepts the payload of that event.
     return this.#emitters.get(name) as Listener<Name> | undefined
+  }
+
+  #countHandlers(name: EventName, change: number): void {
+    this.#handlers.set(name, (this.#handlers.get(name) ?? 0) + change)
   }
 
   #emit(name: EventName, event: never): void {

@@ -75,5 +75,5 @@ export async function withMembers<T>(
 async function openMember(pool: pg.Pool, schema: string, namespace: string | undefined): Promise<Holdfast> {
   // This import is here because most commands do not need all modules.
   const { Holdfast } = await import('../index.js')
-  return Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false })
+  return Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false, log: false })
 }

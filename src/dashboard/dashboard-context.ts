@@ -142,7 +142,9 @@ export class DashboardContext {
     if (this.#members.size >= maxMembers && longestIdle) void this.#closeMember(longestIdle[0])
     const { schema } = this.viewContext
     const pool = this.#pool
-    const holdfast = withoutRecording(() => Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
+    const holdfast = withoutRecording(() =>
+      Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false, log: false }),
+    )
     // While the member is opening, its caller counts as a use, so no other member can have replaced it in the map.
     holdfast.catch(() => this.#members.delete(namespace))
     const member = { holdfast, uses: 0, lastUsedAt: performance.now() }

@@ -40,7 +40,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
     options: `-c search_path=${tables} -c idle_in_transaction_session_timeout=${expiryMs}`,
   })
   pool.on('error', () => {}) // An idle session has ended. The pool opens another one.
-  const holdfast = await openWithRetry({ pool, directUrl, schema, expiry: expiryMs })
+  const holdfast = await openWithRetry({ pool, directUrl, schema, expiry: expiryMs, log: false })
   const server = new WebServer()
   const closing = new AbortController()
 

@@ -283,6 +283,11 @@ export class Attempts {
     const fields = { ...run.eventFields, durationMs: performance.now() - run.startedAt }
     if (outcome.event === 'job.done') emit(fields)
     else if (outcome.event === 'job.ended') emit({ ...fields, state: outcome.state })
-    else emit({ ...fields, state: outcome.state, error: outcome.error })
+    else {
+      const { state, error, ending } = outcome
+      const maxAttempts = run.job.definition.attempts + run.job.crashes
+      const retryInMs = state === 'retried' ? ending.delayMs : undefined
+      emit({ ...fields, maxAttempts, state, retryInMs, error })
+    }
   }
 }

@@ -269,8 +269,9 @@ export class Anchor implements Presence {
         await this.#beginEpoch(session)
         this.#options.events.emitter('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
         return
-      } catch {
+      } catch (error) {
         // The loop retries after any error, because even a replica or a pooler at this address may be temporary.
+        if (!signal.aborted) this.#options.events.emitter('instance.connect-failed')?.({ error })
         await session?.close()
       } finally {
         forget()

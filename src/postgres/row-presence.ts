@@ -133,8 +133,9 @@ export class RowPresence implements Presence {
         this.#epoch = await this.#beginEpoch()
         this.#reportEpoch(this.#epoch)
         return
-      } catch {
+      } catch (error) {
         // The loop retries after any error, because even a replica at this address may be temporary.
+        if (!this.#closing.signal.aborted) this.#options.events.emitter('instance.connect-failed')?.({ error })
       }
     }
   }

@@ -181,6 +181,7 @@ export class ScheduleLoop {
       } catch (error) {
         if (this.#closing.signal.aborted) return
         this.#failure = { error }
+        this.#options.events.emitter('scheduler.failed')?.({ error })
         this.#pollAt = 0
         // Retries after any error. The doctor reports missing privileges and schema errors.
         await pause(backoffMs(failures++, 50, 5_000), this.#closing.signal)

@@ -4,9 +4,9 @@ import { Holdfast, type HoldfastOptions } from '../../src/index.js'
 import { freshDatabase } from './database.js'
 import { sql } from './facts.js'
 
-/** Opens an instance. Closed when the test has finished. */
+/** Opens an instance that logs nothing by default. Closed when the test has finished. */
 export async function open(options: HoldfastOptions): Promise<Holdfast> {
-  const instance = await Holdfast.open(options)
+  const instance = await Holdfast.open({ log: false, ...options })
   onTestFinished(() => instance.close())
   return instance
 }

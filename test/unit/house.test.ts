@@ -12,6 +12,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const floors: Record<string, number> = {
   base: 0,
   cron: 1,
+  // The log of an instance: made of base alone.
+  log: 1,
   postgres: 1,
   search: 1,
   locks: 2,

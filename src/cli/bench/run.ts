@@ -82,7 +82,7 @@ async function measure(
   const stop = new AbortController()
   onSignals(forwardedSignals, (signal) => stop.abort(new Exit(statusOfSignal(signal))))
   const directUrl = settings.text('directUrl')
-  await using holdfast = await Holdfast.open({ pool, schema, directUrl, namespace: 'bench' })
+  await using holdfast = await Holdfast.open({ pool, schema, directUrl, namespace: 'bench', log: false })
   const { database } = connect(settings, connections)
   const context: BenchContext = { database, holdfast, ms, signal: stop.signal }
   const measured: Measured[] = []

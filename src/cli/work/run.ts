@@ -1,5 +1,5 @@
-import { errorLine, formatDuration, maxTimerMs, pause } from '../../base/index.js'
-import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../../index.js'
+import { formatDuration, maxTimerMs, pause } from '../../base/index.js'
+import { Holdfast, type Schedule, type Worker } from '../../index.js'
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { printMessage } from '../failure.js'
@@ -38,9 +38,8 @@ export async function work(settings: Settings, files: readonly string[]): Promis
       directUrl: settings.text('directUrl'),
       namespace: settings.name('namespace'),
       expiry: settings.durationMs('expiry', 2_000),
+      log: { warn: printMessage, error: printMessage },
     })
-    holdfast.on('job.failed', printFailedJob)
-    holdfast.on('schedule.failed', printFailedRun)
     const started = start(holdfast, definitions, queues, concurrency)
     const signal = await Promise.race([signaled, drainRequested(holdfast)])
     if (signal) await drain(started, signal, drainMs)
@@ -149,14 +148,4 @@ function runningText({ worker, schedules }: StartedWork): string | undefined {
     (word) => word !== '',
   )
   return words.length > 0 ? words.join(' and ') : undefined
-}
-
-function printFailedJob({ kind, id, attempt, state, error }: HoldfastEvents['job.failed']): void {
-  const next = state === 'retried' ? 'the job will be retried' : 'the job is buried'
-  printMessage(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${errorLine(error)}`)
-}
-
-function printFailedRun({ name, tick, attempt, error }: HoldfastEvents['schedule.failed']): void {
-  const again = attempt > 1 ? `, attempt ${attempt},` : ''
-  printMessage(`holdfast: ${name} ${tick.toISOString()}${again} failed: ${errorLine(error)}`)
 }

@@ -6,6 +6,7 @@ import { Intake } from './intake.js'
 import { Maintenance } from './maintenance.js'
 import { Queues } from './queues.js'
 import { JobStore, type JobStoreOptions } from './store.js'
+import { UnservedCheck } from './unserved.js'
 
 export interface JobsOptions extends JobStoreOptions {
   readonly presence: Presence
@@ -29,6 +30,7 @@ export interface JobsContext {
   readonly claims: Claims
   readonly followUps: FollowUps
   readonly maintenance: Maintenance
+  readonly unserved: UnservedCheck
   readonly presence: Presence
   readonly events: Events
   readonly tracing: TracerSlot
@@ -43,9 +45,23 @@ export function createJobsContext(options: JobsOptions, onReady: () => void): Jo
   const hasListener = anchor !== undefined
   const store = new JobStore(options)
   const queues = new Queues(store, namespace)
-  const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, keepDays, schema })
+  const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, keepDays, schema, events })
   const followUps = new FollowUps(store, presence, maintenance, onReady)
-  const intake = new Intake(store, queues, followUps, options)
+  const unserved = new UnservedCheck(store, queues, events)
+  const intake = new Intake(store, queues, followUps, { events, tracing, unserved })
   const claims = new Claims(store)
-  return { store, queues, intake, claims, followUps, maintenance, presence, events, tracing, namespace, hasListener }
+  return {
+    store,
+    queues,
+    intake,
+    claims,
+    followUps,
+    maintenance,
+    unserved,
+    presence,
+    events,
+    tracing,
+    namespace,
+    hasListener,
+  }
 }

@@ -21,6 +21,7 @@ import { writePayload } from './payload.js'
 import type { Queues } from './queues.js'
 import type { JobStore } from './store.js'
 import { readUnique, UniqueEnqueuing } from './unique.js'
+import type { UnservedCheck } from './unserved.js'
 import { type PlannedJob, planOf } from './workflow-plan.js'
 import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 
@@ -28,6 +29,12 @@ import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 interface ParentAttempt {
   readonly tx: Transaction
   readonly job: { readonly links: Links | null }
+}
+
+interface IntakeOptions {
+  readonly events: Events
+  readonly tracing: TracerSlot
+  readonly unserved: UnservedCheck
 }
 
 /** Maximum number of jobs per statement. The next constant limits the number of characters. */
@@ -44,22 +51,19 @@ export class Intake {
   readonly #followUps: FollowUps
   readonly #events: Events
   readonly #tracing: TracerSlot
+  readonly #unserved: UnservedCheck
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
   /** Largest job ID that is known to have been assigned. */
   #lastNumber = 0
 
-  constructor(
-    store: JobStore,
-    queues: Queues,
-    followUps: FollowUps,
-    { events, tracing }: { readonly events: Events; readonly tracing: TracerSlot },
-  ) {
+  constructor(store: JobStore, queues: Queues, followUps: FollowUps, { events, tracing, unserved }: IntakeOptions) {
     this.#store = store
     this.#queues = queues
     this.#followUps = followUps
     this.#events = events
     this.#tracing = tracing
+    this.#unserved = unserved
     this.#enqueuing = new Enqueuing(store, followUps)
     this.#unique = new UniqueEnqueuing(store)
   }
@@ -288,7 +292,9 @@ export class Intake {
     return tracer.withSpan('job send', { queue, kind, count }, send)
   }
 
-  #emitEnqueued({ kind, queue }: JobDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
+  #emitEnqueued(definition: JobDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
+    this.#unserved.noteEnqueued(definition)
+    const { kind, queue } = definition
     const emit = this.#events.emitter('job.enqueued')
     if (!emit) return
     const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))

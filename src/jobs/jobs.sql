@@ -157,10 +157,84 @@ select
 from asked, members, holdfast.job_find(members.ids) as f
 order by f.id
 
+-- name: unserved
+-- Pairs of a queue ($1) and a kind ($2) that no worker claims, with the number of their ready jobs. Skips paused queues. Reads at most 1,000
+-- jobs per queue and priority, and 10,000 jobs per queue whose kind was unknown to a worker, like the doctor's unserved_jobs.
+with unserved as materialized (
+  select found.*
+  from holdfast.job_unserved($1::text::bigint[], $2::text[]) as found
+  where not exists (select from holdfast.queue where queue.key = found.queue and queue.paused_at is not null)
+),
+requested as materialized (
+  select distinct queue from unserved
+),
+looked as materialized (
+  select found.*
+  from holdfast.job_levels() as level
+  join requested on requested.queue = level.queue
+  cross join lateral (
+    select entry, queue, kind, coalesce(enqueued_at, entered_at) as enqueued_at
+    from holdfast.job_ready
+    where job_ready.queue = level.queue
+      and job_ready.priority = level.priority
+    limit 1000
+  ) as found
+  union
+  select found.*
+  from requested
+  cross join lateral (
+    select job.entry, job.queue, job.kind, coalesce(enqueued_at, entered_at)
+    from holdfast.job_skipped
+    join holdfast.job on job.id = job_skipped.id and job.entry = job_skipped.entry
+    where job_skipped.queue = requested.queue
+      and not exists (select from holdfast.job_removed where job_removed.entry = job.entry)
+    limit 10000
+  ) as found
+)
+select
+  unserved.queue::text as queue, unserved.kind, unserved.unserved,
+  count(looked.entry)::integer as jobs,
+  coalesce(max(extract(epoch from clock_timestamp() - looked.enqueued_at) * 1000), 0)::float8 as for_ms
+from unserved
+left join looked on looked.queue = unserved.queue and looked.kind = unserved.kind
+group by unserved.queue, unserved.kind, unserved.unserved
+
 -- name: maintain prepared
--- Also returns the oldest code version that the schema works with.
-select due_ms, moved, (select max(works_from) from holdfast.migration) as works_from
+-- Also returns the oldest code version that the schema works with, and the jobs of dead workers that this call may have buried. The outer
+-- query still sees the claims that job_maintain deletes, because its snapshot is older.
+select
+  due_ms, moved, (select max(works_from) from holdfast.migration) as works_from,
+  case
+    when moved > 0 then (
+      select array_agg(last_chance.id)::text
+      from (
+        select unnest(claim.ids) as id
+        from holdfast.claim
+        where claim.session = any(array(
+          select session
+          from (select distinct session from holdfast.claim offset 0) as known
+          where not holdfast.is_present(session)
+        ))
+      ) as last_chance
+      where exists (
+        select
+        from holdfast.job
+        where job.id = last_chance.id
+          and coalesce(job.crashes, 0) + 1 >= coalesce(job.max_crashes, 3)
+      )
+    )
+  end as last_chances
 from holdfast.job_maintain($1::integer)
+
+-- name: crashed
+-- Of the jobs ($1), those that were buried because their workers died.
+select job_stopped.id, job_stopped.kind, queue.name as queue, job_stopped.crashes
+from unnest($1::text::bigint[]) as requested (id)
+join holdfast.job_stopped on job_stopped.id = requested.id
+left join holdfast.queue on queue.key = job_stopped.queue
+where job_stopped.state = 'buried'
+  and job_stopped.error->>'code' = 'WORKER_CRASHED'
+  and job_stopped.ended_at > clock_timestamp() - interval '1 minute'
 
 -- name: roll_partitions
 select holdfast.job_roll_partitions($1::integer)

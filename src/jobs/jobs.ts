@@ -415,6 +415,7 @@ export class Jobs {
   async close(): Promise<void> {
     this.#calls.close()
     await Promise.all([...this.#workers].map((worker) => worker.close()))
+    this.#context.unserved.close()
     await this.#followUps.close()
     await this.#maintenance.close()
   }

@@ -1,4 +1,4 @@
-import { backoffMs } from '../base/index.js'
+import { backoffMs, type Events } from '../base/index.js'
 import { latestVersion, SchemaVersionError } from '../postgres/index.js'
 import type { JobStore } from './store.js'
 
@@ -6,6 +6,22 @@ interface MaintenanceRow {
   readonly due_ms: number | null
   readonly moved: number | null
   readonly works_from: number
+  /** Array literal with the ids of jobs that may have been buried because their workers died. */
+  readonly last_chances: string | null
+}
+
+interface MaintenanceOptions {
+  readonly idleMs: number
+  readonly keepDays: number
+  readonly schema: string
+  readonly events: Events
+}
+
+interface CrashedRow {
+  readonly id: string
+  readonly kind: string
+  readonly queue: string | null
+  readonly crashes: number
 }
 
 /** Average interval at which dead workers are detected while any instance has work. */
@@ -31,6 +47,7 @@ export class Maintenance {
   readonly #idleMs: number
   readonly #keepDays: number
   readonly #schema: string
+  readonly #events: Events
   readonly #known: number
   #worksFrom = 0
   #started: Promise<void> | undefined
@@ -43,11 +60,12 @@ export class Maintenance {
   #running: Promise<void> | undefined
   #isClosed = false
 
-  constructor(store: JobStore, { idleMs, keepDays, schema }: { idleMs: number; keepDays: number; schema: string }) {
+  constructor(store: JobStore, { idleMs, keepDays, schema, events }: MaintenanceOptions) {
     this.#store = store
     this.#idleMs = idleMs
     this.#keepDays = keepDays
     this.#schema = schema
+    this.#events = events
     this.#known = latestVersion(schema)
   }
 
@@ -127,6 +145,7 @@ export class Maintenance {
         dueMs = leftMs
       }
       if ((row!.moved ?? 0) >= maxMoved) dueMs = 0
+      if (row!.last_chances !== null) await this.#reportCrashed(row!.last_chances)
       if (performance.now() - this.#rolledAt > rollEveryMs) await this.#rollPartitions()
     } catch {
       this.#failures++
@@ -134,6 +153,14 @@ export class Maintenance {
     if (this.#failures > 0) return this.runWithin(backoffMs(this.#failures, 100, this.#idleMs))
     const isBusy = performance.now() - this.#busyAt < busyForMs
     this.runWithin(Math.min(dueMs, (isBusy ? busyMs : this.#idleMs) * (0.7 + Math.random() * 0.4)))
+  }
+
+  /** Emits `job.crashed` for those of the jobs that have been buried. */
+  async #reportCrashed(ids: string): Promise<void> {
+    const emit = this.#events.emitter('job.crashed')
+    if (!emit) return
+    for (const { id, kind, queue, crashes } of await this.#store.run<CrashedRow>('crashed', [ids]))
+      emit({ id: Number(id), kind, queue: queue ?? '', crashes })
   }
 
   async #rollPartitions(): Promise<void> {

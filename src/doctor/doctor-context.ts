@@ -44,7 +44,10 @@ export interface ExamineOptions {
   readonly schema?: string | undefined
   /** Time after which a silent instance counts as dead. */
   readonly expiryMs?: number | undefined
-  /** Duration after which an open transaction, a paused queue, an idle session or a ready job is reported. */
+  /**
+   * Duration after which an open transaction, a paused queue, an idle session or a ready job without a worker is reported. The default is
+   * 10 minutes, and 30 seconds for a ready job.
+   */
   readonly toleranceMs?: number | undefined
 }
 
@@ -60,6 +63,9 @@ export interface Server {
 export type ConnectionPath = 'direct' | 'session pooler' | 'transaction pooler' | 'none'
 
 const statementTimeoutMs = 5_000
+const defaultToleranceMs = 600_000
+/** Shorter than the other tolerance, because a missing worker does not go away by itself. */
+const defaultUnservedToleranceMs = 30_000
 
 /** Options, facts and statements that the checks share. */
 export class DoctorContext {
@@ -68,6 +74,8 @@ export class DoctorContext {
   readonly schema: string
   readonly expiryMs: number
   readonly toleranceMs: number
+  /** Duration after which a ready job without a worker is reported. */
+  readonly unservedToleranceMs: number
   server!: Server
   path: ConnectionPath = 'none'
   /** Schema version. 0 if the schema does not exist. */
@@ -78,12 +86,13 @@ export class DoctorContext {
   hasOurFunctions = false
   readonly #sql: Record<StatementName, Statement>
 
-  constructor({ database, direct, schema = 'holdfast', expiryMs = 10_000, toleranceMs = 600_000 }: ExamineOptions) {
+  constructor({ database, direct, schema = 'holdfast', expiryMs = 10_000, toleranceMs }: ExamineOptions) {
     this.database = database
     this.direct = direct
     this.schema = schema
     this.expiryMs = expiryMs
-    this.toleranceMs = toleranceMs
+    this.toleranceMs = toleranceMs ?? defaultToleranceMs
+    this.unservedToleranceMs = toleranceMs ?? defaultUnservedToleranceMs
     this.#sql = loadStatements<StatementName>(new URL('./doctor.sql', import.meta.url), schema)
   }
 

@@ -4,7 +4,7 @@ import { arrayLiteral } from '../postgres/index.js'
 import type { Check, DoctorContext } from './doctor-context.js'
 import { type Finding, finding, formatCount, formatList, maxListed } from './finding.js'
 
-/** Jobs of one kind that have been ready for longer than the tolerance and that no worker is claiming. */
+/** Jobs of one kind that have been ready for longer than their tolerance and that no worker is claiming. */
 interface Unserved {
   queue: string
   kind: string
@@ -22,7 +22,7 @@ export const queues: Check = {
     const { rows: all } = await context.observer.jobs.queues()
     const open = all.filter(({ ready, pausedAt }) => ready > 0 && pausedAt === null)
     const keys = arrayLiteral(open.map(({ key }) => key))
-    const late = await context.query<Unserved>('unserved_jobs', [keys, context.toleranceMs])
+    const late = await context.query<Unserved>('unserved_jobs', [keys, context.unservedToleranceMs])
     const lateFor = (unserved: Unserved['unserved']) =>
       open
         .map((queue) => ({ queue, jobs: late.filter((one) => one.queue === queue.key && one.unserved === unserved) }))

@@ -12,7 +12,7 @@ export function addDoctor(program: CliCommand): void {
     .yesOption()
     .envOption(
       '--patience <duration>',
-      'report transactions, pauses and waits that last longer than this (default: 10m)',
+      'report transactions, pauses and waits that last longer than this (default: 10m, and 30s for jobs without a worker)',
     )
     .action(runs(async () => (await import('./examine.js')).doctor))
 }

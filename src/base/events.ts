@@ -91,7 +91,7 @@ export interface HoldfastEvents {
   }
   /** The function of a schedule threw an error or timed out. */
   'schedule.failed': RunFacts & { readonly durationMs: number; readonly error: unknown }
-  /** An error prevents this instance from starting the runs of its schedules. The instance keeps retrying. */
+  /** An error prevents this instance from starting the runs of its schedules. The instance keeps trying. */
   'scheduler.failed': { readonly error: unknown }
 
   /** One or more jobs of one kind were enqueued. If `inTransaction` is true, the jobs exist only after your transaction has committed. */
@@ -107,11 +107,9 @@ export interface HoldfastEvents {
   'job.done': JobFacts & { readonly durationMs: number }
   /** A job's attempt failed. The job will be retried after a backoff, or has been buried (dead letter). */
   'job.failed': JobFacts & {
-    /** Number of the attempt after which the job is buried. */
     readonly maxAttempts: number
     readonly durationMs: number
     readonly state: 'retried' | 'buried'
-    /** Backoff before the next attempt. Undefined if the job was buried. */
     readonly retryInMs: number | undefined
     readonly error: unknown
   }
@@ -126,11 +124,8 @@ export interface HoldfastEvents {
   'job.unserved': {
     readonly kind: string
     readonly queue: string
-    /** `queue`: no worker serves the queue. `kind`: none of the queue's workers handles jobs of this kind. */
     readonly unserved: 'queue' | 'kind'
-    /** Number of ready jobs of this kind in the queue, from all instances. Large queues are not counted completely. */
     readonly jobs: number
-    /** Time for which the oldest of these jobs has been waiting. */
     readonly forMs: number
   }
   /** An error prevents a worker from claiming jobs. The worker keeps retrying. */

@@ -1,4 +1,8 @@
+import { formatDuration } from './durations.js'
 import type { HoldfastError } from './errors.js'
+
+/** Delay of a timer that shows that the event loop did not run. */
+const blockedMs = 250
 
 /**
  * Tracks whether the client may still rely on a session, a presence or a lease. The server revokes each of these after a time without
@@ -89,6 +93,15 @@ export abstract class TrustDeadline {
 
   /** Returns the loss to report if the deadline passed `lateMs` ago. */
   protected abstract lossByDeadline(lateMs: number): HoldfastError
+
+  /**
+   * Returns a sentence for the reason of a loss that was noticed `lateMs` after the deadline. The timer notices the deadline immediately,
+   * unless the event loop is blocked. Returns an empty string if the loss was noticed in time.
+   */
+  protected blockedText(lateMs: number): string {
+    if (this.#timer === undefined || lateMs < blockedMs) return ''
+    return `. The event loop of this process was blocked for at least ${formatDuration(lateMs)}, or the process was suspended`
+  }
 
   /** Called once, before the listeners. */
   protected onLost(_reason: HoldfastError): void {}

@@ -1,4 +1,4 @@
-import { type EventName, formatDuration, type HoldfastEvents, isRetryable } from '../base/index.js'
+import { type EventName, formatDuration, type HoldfastEvents, isRetryable, memberOf } from '../base/index.js'
 import { errorText, nameText, quotedList, toLine } from './line.js'
 import type { LogLevel } from './logger.js'
 
@@ -107,7 +107,9 @@ function failed(what: string, error: unknown, level: LogLevel = 'error'): Line {
 }
 
 function lost(topic: string, what: string, heldMs: number, reason: Error): Line {
-  const text = `${what} was lost after ${formatDuration(heldMs)}: ${errorText(reason)}`
+  // The reason repeats the name. Its cause is the error that ended the session or the lease.
+  const cause = memberOf(reason, 'cause') ?? reason
+  const text = `${what} was lost after ${formatDuration(heldMs)}: ${errorText(cause)}`
   return { level: 'error', topic: `${topic} lost`, text, failure: { error: reason } }
 }
 

@@ -253,13 +253,16 @@ export class SchemaVersionError extends HoldfastError {
     functions?: { readonly found: number; readonly expected: number },
   ) {
     const newer = !functions && found > expected
+    const isMissing = !functions && found === 0
     const outdated = functions
       ? `The functions of the schema "${schema}" have revision ${functions.found}${functions.found === functions.expected ? ' with different text' : ''}`
       : `The schema "${schema}" has version ${found}`
     super(
       newer
         ? `The schema "${schema}" has version ${found}, but this version of Holdfast supports only versions up to ${expected}`
-        : `${outdated}, but this version of Holdfast requires ${functions?.expected ?? expected}`,
+        : isMissing
+          ? `Holdfast is not installed in the schema "${schema}" of this database`
+          : `${outdated}, but this version of Holdfast requires ${functions?.expected ?? expected}`,
       {
         code: newer ? 'SCHEMA_TOO_NEW' : 'SCHEMA_OUTDATED',
         retryable: false,

@@ -235,7 +235,7 @@ class RowEpoch extends TrustDeadline implements Epoch {
   protected lossByDeadline(lateMs: number): HoldfastError {
     const silence = formatDuration(lateMs + this.#trustMs)
     return new DatabaseUnreachableError(
-      `No renewal has succeeded for ${silence}, so the presence may expire at any moment`,
+      `No renewal has succeeded for ${silence}, so the presence may expire at any moment${this.blockedText(lateMs)}`,
     )
   }
 

@@ -289,7 +289,7 @@ export class Session extends TrustDeadline {
   protected lossByDeadline(lateMs: number): HoldfastError {
     const silence = formatDuration(lateMs + this.#trustMs)
     return new DatabaseUnreachableError(
-      `No response was received for ${silence}, so the server may end the session at any moment`,
+      `No response was received for ${silence}, so the server may end the session at any moment${this.blockedText(lateMs)}`,
     )
   }
 

@@ -133,8 +133,8 @@ describe('the jobs of holdfast work', () => {
     await untilStderr(
       running,
       new RegExp(
-        `holdfast: fail ${id}: attempt 1 failed, the job will be retried: TypeError: broken 1\n` +
-          `holdfast: fail ${id}: attempt 2 failed, the job is buried: TypeError: broken 2\n$`,
+        `holdfast: job fail ${id} failed \\(attempt 1 of 2, retry in \\S+\\): TypeError: broken 1\n` +
+          `holdfast: job fail ${id} was buried \\(attempt 2 of 2\\): TypeError: broken 2\n$`,
       ),
     )
     expect(running.stdout).toBe('')
@@ -150,7 +150,7 @@ test('work runs schedules that enqueue jobs or fail, and returns a run to the qu
   const tick = await schedules.run('counts')
   await eventually(() => enqueued(holdfast)).toMatchObject([{ input: tick!.getTime() }])
   await schedules.run('fails')
-  await untilStderr(running, /\nholdfast: fails \S+Z failed: TypeError: broken\n/)
+  await untilStderr(running, /\nholdfast: schedule fails failed \(tick \S+Z, attempt 1\): TypeError: broken\n/)
   await schedules.run('long')
   await untilStderr(running, /began in/)
   running.process.kill('SIGTERM')

@@ -147,6 +147,35 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   expect(refused[0]).toMatchObject({ queues: ['q'], error: { message: 'not now (SQLSTATE P0001)' } })
   await sql(url, 'drop trigger refuse on holdfast.worker')
   received['worker.failed'] = refused as NonNullable<ReceivedEvents['worker.failed']>
+  // The database refuses the members of schedules, and then the presence of an instance without an anchor.
+  await sql(
+    url,
+    'create trigger refuse before insert on holdfast.schedule_member for each row execute function refuse()',
+  )
+  one.schedules.add('refused', { every: '1h' }, () => {})
+  expect(await untilReceived('scheduler.failed')).toMatchObject({ error: { message: 'not now (SQLSTATE P0001)' } })
+  await sql(url, 'drop trigger refuse on holdfast.schedule_member')
+  await sql(url, 'create trigger refuse before insert on holdfast.instance for each row execute function refuse()')
+  const absent = await open({ url, anchor: 'none' })
+  absent.on('instance.connect-failed', (event) => {
+    received['instance.connect-failed'] = [event]
+  })
+  absent.schedules.add('absent', { every: '1h' }, () => {})
+  expect(await untilReceived('instance.connect-failed')).toMatchObject({ error: { message: 'not now (SQLSTATE P0001)' } })
+  await sql(url, 'drop trigger refuse on holdfast.instance')
+  // A worker dies while it runs a job that must not crash.
+  const dying = gate()
+  const fragile = defineJob('fragile', { queue: 'q', maxCrashes: 1, run: () => dying.opened })
+  const ofDead = await one.jobs.enqueue(fragile)
+  const deadly = work(one, [fragile])
+  await until('the job runs', () => deadly.running === 1)
+  await sql(
+    url,
+    `insert into holdfast.worker (session, number, instance, queues, kinds) values (2147483647, 0, 'dead', '{}', '{}');
+     update holdfast.claim set session = 2147483647 where ${ofDead.id} = any(ids)`,
+  )
+  expect(await untilReceived('job.crashed')).toEqual({ id: ofDead.id, kind: 'fragile', queue: 'q', crashes: 1 })
+  dying.open()
 
   // The session is lost, and everything that it held.
   const held = await one.locks.acquire('held')
@@ -176,5 +205,6 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   expect(received['instance.drain-started']).toEqual([{ withinMs: 5_000 }])
   await one.close()
   expect(received['instance.closed']).toEqual([{}])
-  expect(Object.keys(received).sort()).toEqual([...eventNames].sort())
+  // test/jobs/unserved.test.ts tests `job.unserved`.
+  expect([...Object.keys(received), 'job.unserved'].sort()).toEqual([...eventNames].sort())
 })

@@ -4,7 +4,7 @@
 
 export { type DoctorOptions, Holdfast } from './holdfast.js'
 export { type HoldfastOptions, type JobsSettings, version } from './instance-context.js'
-export type { FieldsLogger, Logger, MessageLogger } from './log/index.js'
+export type { Logger } from './log/index.js'
 
 // Locks: distributed mutexes and read-write locks, held by a session or a transaction.
 

@@ -1,2 +1,2 @@
 export { EventLog } from './event-log.js'
-export { type FieldsLogger, type Logger, logOption, type MessageLogger } from './logger.js'
+export { type Logger, logOption } from './logger.js'

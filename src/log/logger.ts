@@ -3,24 +3,20 @@ import { awaitValue, isThenable, memberOf, type OptionRule, toRecordedError } fr
 /** Severity of a line. `info` lines go to `warn` if the logger has no function `info`. */
 export type LogLevel = 'info' | 'warn' | 'error'
 
-/** Logger that receives each line as its only argument, such as `console`. */
-export interface MessageLogger {
-  warn(message: string): unknown
-  error(message: string): unknown
-  info?(message: string): unknown
+/**
+ * Destination of the lines that an instance logs, such as `console`. Each function receives a line as its only argument.
+ *
+ * If the logger also has a function `bindings`, as the loggers of pino and Fastify have, each function receives two arguments: an object with
+ * the fields of the event, and the line.
+ */
+export interface Logger {
+  warn(line: string): unknown
+  error(line: string): unknown
+  /** Receives information, such as a regained session. Default: `warn`. */
+  info?(line: string): unknown
 }
 
-/** Logger that receives an object with the fields of the event and then the line, such as a logger of pino. */
-export interface FieldsLogger {
-  /** Holdfast recognizes the loggers of pino by this function. */
-  bindings(): object
-  warn(fields: object, message: string): unknown
-  error(fields: object, message: string): unknown
-  info?(fields: object, message: string): unknown
-}
-
-/** Destination of the lines that an instance logs. */
-export type Logger = MessageLogger | FieldsLogger
+type WriteFields = (fields: object, line: string) => unknown
 
 /** Writes one line. Never throws. */
 export type WriteLine = (level: LogLevel, line: string, fields: object) => void
@@ -68,8 +64,8 @@ export function writeToLogger(logger: Logger): WriteLine {
     const call = level === 'info' && typeof memberOf(logger, 'info') !== 'function' ? 'warn' : level
     const write = (withFields: object) => {
       const returned = hasFields
-        ? (logger as FieldsLogger)[call]!(withFields, line)
-        : (logger as MessageLogger)[call]!(line)
+        ? (logger as unknown as Record<LogLevel, WriteFields>)[call](withFields, line)
+        : logger[call]!(line)
       // If an asynchronous logger rejects, the process must not exit.
       if (isThenable(returned)) awaitValue(returned).catch(() => {})
     }

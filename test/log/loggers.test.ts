@@ -24,7 +24,7 @@ function logTo(log: Logger | undefined) {
 
 function pinoLines() {
   const lines: Record<string, unknown>[] = []
-  const logger = pino({ base: undefined }, { write: (text: string) => lines.push(JSON.parse(text)) })
+  const logger = pino({ base: null }, { write: (text: string) => lines.push(JSON.parse(text)) })
   return { lines, logger }
 }
 

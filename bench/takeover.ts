@@ -33,7 +33,7 @@ const scenarios: Scenario[] = [
 ]
 
 export async function run(url: string, { kills, progress }: Options) {
-  const holdfast = await Holdfast.open({ url })
+  const holdfast = await Holdfast.open({ url, log: false })
   try {
     const killed: { what: string; tookMs: number[] }[] = []
     for (const scenario of scenarios) {

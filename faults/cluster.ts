@@ -79,7 +79,7 @@ export async function runFaults(run: Run): Promise<Outcome> {
   const closing: (() => Promise<void>)[] = []
   try {
     const url = await server.createDatabase(`faults_${randomBytes(3).toString('hex')}`)
-    const holdfast = await Holdfast.open({ url, expiry: expiryMs })
+    const holdfast = await Holdfast.open({ url, expiry: expiryMs, log: false })
     closing.push(() => holdfast.close())
     const query = judgeConnection(url, closing)
     await query(tables)
@@ -165,7 +165,13 @@ function judgeConnection(url: string, closing: (() => Promise<void>)[]): Query {
 /** Tries again and again to open an instance that requires session locks through the pooler. Holdfast must reject each try, also during faults. */
 async function openThroughPooler({ url, expiryMs, pooler, write }: Cluster, signal: AbortSignal) {
   while (pooler && !signal.aborted) {
-    await Holdfast.open({ url: pooler.through(url), expiry: expiryMs, anchor: 'required', migrate: false }).then(
+    await Holdfast.open({
+      url: pooler.through(url),
+      expiry: expiryMs,
+      anchor: 'required',
+      migrate: false,
+      log: false,
+    }).then(
       async (holdfast) => {
         write('wrong', { text: 'Holdfast offered session locks behind a pooler in transaction mode' })
         await holdfast.close()

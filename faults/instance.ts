@@ -35,7 +35,7 @@ async function open() {
   for (;;) {
     const sql = driver === 'postgres.js' ? postgres(url, { onnotice() {}, connect_timeout: 5, max: 5 }) : undefined
     try {
-      return await Holdfast.open({ ...(sql ? { sql } : { url }), expiry: expiryMs, anchor })
+      return await Holdfast.open({ ...(sql ? { sql } : { url }), expiry: expiryMs, anchor, log: false })
     } catch (error) {
       await sql?.end({ timeout: 1 }).catch(() => {})
       if (!(error as HoldfastError).retryable) throw error

@@ -8,7 +8,7 @@ export interface JobStart {
 }
 
 const [url = '', ...queues] = process.argv.slice(2)
-const holdfast = await Holdfast.open({ url })
+const holdfast = await Holdfast.open({ url, log: false })
 const finishing = new Map<number, () => void>()
 process.on('message', ({ finish }: { finish: number }) => finishing.get(finish)?.())
 const hold = defineJob('hold', {

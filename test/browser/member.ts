@@ -8,7 +8,7 @@ interface MemberOptions {
 }
 
 const { url, schedules }: MemberOptions = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, namespace: 'shop', expiry: '2s' }))
+const holdfast = await patiently(() => Holdfast.open({ url, namespace: 'shop', expiry: '2s', log: false }))
 for (const { name, every } of schedules) {
   holdfast.schedules.add(name, { every }, ({ log }) => log(`by ${process.pid}`))
 }

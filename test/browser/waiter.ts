@@ -11,7 +11,7 @@ interface WaiterOptions {
 }
 
 const { url, namespace, holds = [] }: WaiterOptions = JSON.parse(process.argv[2]!)
-const holdfast = await Holdfast.open({ url, namespace })
+const holdfast = await Holdfast.open({ url, namespace, log: false })
 const roomOf = { lock: holdfast.locks, lease: holdfast.leases }
 for (const [how, name] of holds) await roomOf[how].acquire(name)
 process.on('message', async ({ how, name }: { how: How; name: string }) => {

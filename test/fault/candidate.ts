@@ -11,7 +11,7 @@ interface Options {
 }
 
 const { url, expiryMs, anchor, name, preferred }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const now = () => process.hrtime.bigint().toString()
 const campaign = holdfast.elections.campaign(
   name,

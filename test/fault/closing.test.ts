@@ -153,7 +153,7 @@ const withPools: Record<string, { name: string; open(url: string): Promise<{ clo
     name: 'own pool',
     async open(url) {
       const pool = new pg.Pool({ connectionString: url, application_name: 'own pool' })
-      const instance = await Holdfast.open({ pool })
+      const instance = await Holdfast.open({ pool, log: false })
       return {
         async close() {
           await instance.close()

@@ -11,7 +11,7 @@ interface Options {
 }
 
 const { url, directUrl, expiryMs }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, directUrl, expiry: expiryMs }))
+const holdfast = await patiently(() => Holdfast.open({ url, directUrl, expiry: expiryMs, log: false }))
 const now = () => process.hrtime.bigint().toString()
 const closing = new AbortController()
 const { signal } = closing

@@ -14,7 +14,7 @@ const { url, expiryMs, names }: Options = JSON.parse(process.argv[2]!)
 
 const now = () => Number(process.hrtime.bigint() / 1_000n)
 const report = (event: string, facts = {}) => process.connected && process.send?.({ event, at: now(), ...facts })
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, migrate: false }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, migrate: false, log: false }))
 const closing = new AbortController()
 let isFinishing = false
 

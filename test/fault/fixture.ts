@@ -32,7 +32,7 @@ export async function openServer(
 }
 
 export async function openInstance(url: string, options: Partial<HoldfastOptions> = {}): Promise<Holdfast> {
-  const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, ...options }))
+  const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, ...options, log: false }))
   onTestFinished(() => holdfast.close())
   return holdfast
 }

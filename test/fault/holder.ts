@@ -3,7 +3,7 @@ import { Holdfast } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 
 const { url, expiryMs, name }: { url: string; expiryMs: number; name: string } = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, log: false }))
 const lock = await holdfast.locks.acquire(name)
 process.send?.({ fence: lock.fence })
 // A signal that arrives while the process is frozen is handled in the first turn of its event loop.

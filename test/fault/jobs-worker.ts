@@ -21,7 +21,7 @@ interface WriteInput {
 }
 
 const { url, expiryMs, queues, anchor, concurrency }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const log = new pg.Pool({ connectionString: url, max: 2 })
 log.on('error', () => {})
 

@@ -11,7 +11,7 @@ interface Options {
 }
 
 const { url, ttlMs, name, anchor }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, anchor, log: false }))
 const lease = await holdfast.leases.acquire(name, { ttl: ttlMs })
 // Connects before the freeze, so that the thawed process can write immediately.
 const client = new pg.Client({ connectionString: url })

@@ -11,7 +11,7 @@ interface Options {
 }
 
 const { url, expiryMs, anchor, names, max }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const permits = await Promise.all(names.map((name) => holdfast.limits.acquire(name, { max, wait: '30s' })))
 process.send?.({ fence: permits[0]!.fence })
 // A signal that arrives while the process is frozen is handled in the first turn of its event loop.

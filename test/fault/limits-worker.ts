@@ -21,7 +21,7 @@ const file = openSync(history, 'a')
 const write = (line: object) => writeSync(file, `${JSON.stringify(line)}\n`)
 const now = () => Number(process.hrtime.bigint() / 1_000n)
 
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const holds = new Map<string, Permit>()
 let holdCount = 0
 let isRunning = true

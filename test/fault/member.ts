@@ -10,7 +10,7 @@ interface Options {
 }
 
 const { url, expiryMs, anchor, resources }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const now = () => process.hrtime.bigint().toString()
 holdfast.shares.assign('x', resources, async (resource, { signal, fence }) => {
   process.send?.({ event: 'starts', resource, fence, at: now() })

@@ -28,7 +28,7 @@ const write = (line: object) => writeSync(file, `${JSON.stringify(line)}\n`)
 const pool = new pg.Pool({ connectionString: url, max: 20, connectionTimeoutMillis: 5_000, query_timeout: 5_000 })
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 let runs = 0
 
 const isExpected = (error: Error) =>

@@ -11,7 +11,7 @@ interface Options {
 }
 
 const { url, expiryMs, key, stage, anchor }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const reached = () => {
   process.send?.('reached')
   // Until the process is killed, or until it receives the message to continue.

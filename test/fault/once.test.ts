@@ -178,7 +178,7 @@ async function unreliablePool(url: string) {
   }
   const pool = sqlPool({ connectionString: url, Client: UnreliableClient })
   pool.on('connect', (client) => client.on('error', () => {}))
-  const holdfast = await Holdfast.open({ pool, expiry: expiryMs })
+  const holdfast = await Holdfast.open({ pool, expiry: expiryMs, log: false })
   onTestFinished(() => holdfast.close())
   return { holdfast, fate }
 }

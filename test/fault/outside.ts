@@ -73,7 +73,7 @@ export class Outside {
 
   /** Opens an instance, uses it, and closes it. */
   async visit(url: string): Promise<void> {
-    const instance = await patiently(() => Holdfast.open({ url, expiry: '2s' }))
+    const instance = await patiently(() => Holdfast.open({ url, expiry: '2s', log: false }))
     try {
       await this.use(instance, url)
     } finally {

@@ -85,7 +85,7 @@ describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
         const refs = await instance.jobs.enqueueMany(note, Array(count).fill(null))
         return refs.map(({ id }) => id)
       }
-      const before = await Holdfast.open({ url: from, expiry: '2s' })
+      const before = await Holdfast.open({ url: from, expiry: '2s', log: false })
       const done = await enqueue(before, 3)
       const worker = before.jobs.work([note])
       for (const id of done) await before.jobs.result(id)
@@ -275,7 +275,7 @@ describe.skipIf(withoutPrograms)('switches by logical replication', { timeout: 1
        publication holdfast`,
       )
       const outside = new Outside()
-      const moving = await Holdfast.open({ url: from, expiry: '2s' })
+      const moving = await Holdfast.open({ url: from, expiry: '2s', log: false })
       for (let use = 0; use < 3; use++) await outside.use(moving, from)
       // Waiting and cancelled jobs must be replicated, too.
       const [waiting] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")

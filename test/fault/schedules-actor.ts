@@ -50,7 +50,7 @@ setInterval(() => {
   }
 }, 5).unref()
 
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 
 /** Runs for a few milliseconds, or sometimes until after the next tick, so that a fault happens in between. */
 async function work(run: ScheduleRun) {

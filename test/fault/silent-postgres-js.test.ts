@@ -14,7 +14,7 @@ test.each(['required', 'none'] as const)(
     const proxy = await openProxy(url)
     const sql = postgres(proxy.through(url), { max: 2, onnotice() {} })
     onTestFinished(() => sql.end({ timeout: 0 }))
-    const holdfast = await Holdfast.open({ sql, expiry: expiryMs, anchor })
+    const holdfast = await Holdfast.open({ sql, expiry: expiryMs, anchor, log: false })
     onTestFinished(() => holdfast.close())
     const [first] = await Promise.all([
       holdfast.shares.each('before', ['a', 'b'], () => {}),
@@ -40,7 +40,7 @@ test('jobs end although transactions of postgres.js do not start or get no respo
   const proxy = await openProxy(url)
   const sql = postgres(proxy.through(url), { max: 2, onnotice() {} })
   onTestFinished(() => sql.end({ timeout: 0 }))
-  const holdfast = await Holdfast.open({ sql, expiry: expiryMs })
+  const holdfast = await Holdfast.open({ sql, expiry: expiryMs, log: false })
   onTestFinished(() => holdfast.close())
   await witness.query('create table effect (id bigint)')
   const ran: number[] = []

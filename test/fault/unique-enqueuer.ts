@@ -15,7 +15,7 @@ interface Options {
 const { url, seed, documents, rounds }: Options = JSON.parse(process.argv[2]!)
 const random = randomFrom(seed)
 const pool = new pg.Pool({ connectionString: url, max: 6 })
-const holdfast = await patiently(() => Holdfast.open({ url }))
+const holdfast = await patiently(() => Holdfast.open({ url, log: false }))
 
 const index = defineJob('index', {
   retry: { attempts: 1_000, backoff: 1, maxBackoff: 20 },

@@ -18,7 +18,7 @@ interface Round {
 }
 
 const { url, expiryMs, anchor }: Options = JSON.parse(process.argv[2]!)
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const now = () => process.hrtime.bigint().toString()
 process.on('message', async ({ round, resources, minMs, workMs, stay: waitForOthers }: Round) => {
   const work = async (resource: string, { fence }: OwnedResource) => {

@@ -40,7 +40,7 @@ class WrongDate extends TrueDate {
 }
 globalThis.Date = WrongDate as DateConstructor
 
-const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const holds = new Set<{ id: string; handle: Handle; signal: AbortSignal; readsHeld: boolean }>()
 let isWalking = false
 let holdCount = 0

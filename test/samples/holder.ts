@@ -2,7 +2,7 @@
 import { Holdfast } from 'holdfast'
 
 const { url }: { url: string } = JSON.parse(process.argv[2]!)
-const holdfast = await Holdfast.open({ url })
+const holdfast = await Holdfast.open({ url, log: false })
 await holdfast.locks.acquire('lock')
 await holdfast.leases.acquire('lease', { ttl: '2s' })
 await new Promise((resolve) => holdfast.elections.campaign('election', () => new Promise(resolve)))

@@ -9,10 +9,10 @@ const url = process.argv[2]!
 const pool = new pg.Pool({ connectionString: url })
 const sql = postgres(url, { onnotice: () => {} })
 const fleet = await Promise.all([
-  Holdfast.open({ url }),
-  Holdfast.open({ pool }),
-  Holdfast.open({ sql: sql }),
-  Holdfast.open({ url, anchor: 'none' }),
+  Holdfast.open({ url, log: false }),
+  Holdfast.open({ pool, log: false }),
+  Holdfast.open({ sql: sql, log: false }),
+  Holdfast.open({ url, anchor: 'none', log: false }),
 ])
 
 // Makes an idle connection in every pool, and a wait connection in addition to the anchor.

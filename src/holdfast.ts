@@ -145,7 +145,8 @@ export class Holdfast {
 
   /**
    * Calls the listener for each event with this name in this instance (see `HoldfastEvents`). Returns a function that removes the listener.
-   * Errors that listeners throw are ignored. Past events are not delivered.
+   * Errors that listeners throw are ignored. Past events are not delivered. While an event has such a listener, the instance does not print
+   * the event to stderr (see the option `log`).
    *
    * @example
    * const stop = holdfast.on('job.failed', ({ kind, id, state, error }) => log.warn({ kind, id, state, error }))

@@ -41,7 +41,7 @@ test('an instance can close while its connections are terminated', async () => {
   const endAll =
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()'
   for (let i = 0; i < 15; i++) {
-    const instance = await Holdfast.open({ url })
+    const instance = await Holdfast.open({ url, log: false })
     // An error without a listener would fail the whole test run.
     await Promise.all([instance.close(), admin.query(endAll), admin.query(endAll)])
   }

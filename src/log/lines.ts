@@ -92,7 +92,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
     return {
       level: 'warn',
       topic: `job ${nameText(kind)} unserved`,
-      text: `${who} job kind "${toLine(kind, 80)}" in ${quotedList('queue', [queue])}: ${waiting}, for up to ${formatDuration(forMs)}`,
+      text: `${who} job kind "${toLine(kind, 80)}" in ${quotedList('queue', [queue])}: ${waiting}, for up to ${formatDuration(Math.round(forMs / 1_000) * 1_000)}`,
     }
   },
   'worker.failed': ({ queues, error }) =>

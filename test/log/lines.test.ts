@@ -60,7 +60,7 @@ describe('an event is one line', () => {
     ],
     [
       'job.unserved',
-      { kind: 'resize', queue: 'images', unserved: 'kind', jobs: 12, forMs: 25_000 },
+      { kind: 'resize', queue: 'images', unserved: 'kind', jobs: 12, forMs: 25_123 },
       'warn holdfast: no worker has a definition for job kind "resize" in queue "images": 12 jobs are waiting, for up to 25s',
     ],
     [

@@ -1,5 +1,5 @@
 import { arrayLiteral, type Epoch } from '../postgres/index.js'
-import type { AnyDefinition } from './definition.js'
+import type { ImplementedJob } from './definition.js'
 import type { Links } from './links.js'
 import type { JobStore } from './store.js'
 
@@ -48,7 +48,7 @@ export interface Claim {
 /** Job that this worker has claimed. */
 export interface ClaimedJob {
   readonly claim: Claim
-  readonly definition: AnyDefinition
+  readonly definition: ImplementedJob
   readonly id: number
   readonly input: unknown
   /** Input as JSON text. Set for large inputs, which are parsed when the job starts, because parsed inputs would fill the memory. */
@@ -135,7 +135,7 @@ export class Claims {
 }
 
 /** Converts a row of a claim to a job. `definitions` has the same order as the kinds of the claim. */
-export function toClaimedJob(row: ClaimedRow, claim: Claim, definitions: readonly AnyDefinition[]): ClaimedJob {
+export function toClaimedJob(row: ClaimedRow, claim: Claim, definitions: readonly ImplementedJob[]): ClaimedJob {
   const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null, inputText] = row
   const definition = definitions[kind - 1]!
   return { claim, definition, id, input, inputText, failed, crashes, maxCrashes, links }

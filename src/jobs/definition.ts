@@ -116,6 +116,3 @@ export interface Batch {
   readonly waitMs: number
   readonly run: BatchHandler<unknown, unknown>
 }
-
-/** Job that a worker can run. */
-export type AnyDefinition = ImplementedJob

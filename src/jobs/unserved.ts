@@ -1,6 +1,6 @@
 import type { Events } from '../base/index.js'
 import { arrayLiteral } from '../postgres/index.js'
-import type { AnyDefinition } from './definition.js'
+import type { JobDefinition } from './definition.js'
 import type { Queues } from './queues.js'
 import type { JobStore } from './store.js'
 
@@ -55,7 +55,7 @@ export class UnservedCheck {
   }
 
   /** Plans a check, unless a check of this kind in this queue is planned or ran recently. */
-  noteEnqueued({ queue, kind }: AnyDefinition): void {
+  noteEnqueued({ queue, kind }: Pick<JobDefinition, 'queue' | 'kind'>): void {
     if (this.#isClosed || !this.#events.emitter('job.unserved')) return
     const pair = this.#pairs.get(queue)?.get(kind) ?? this.#add(queue, kind)
     if (!pair || pair.checkAt !== undefined) return

@@ -3,7 +3,7 @@ import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVers
 import { Attempts } from './attempts.js'
 import { type Claim, type ClaimedJob, type ClaimResult, type Claims, toClaimedJob } from './claims.js'
 import type { JobsContext } from './context.js'
-import type { AnyDefinition } from './definition.js'
+import type { ImplementedJob } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError } from './errors.js'
 import { stopMs } from './handlers.js'
@@ -14,7 +14,7 @@ import { WorkerWakeup } from './worker-wakeup.js'
 interface WorkerOptions {
   readonly number: number
   readonly concurrency: number
-  readonly definitions: ReadonlyMap<string, AnyDefinition>
+  readonly definitions: ReadonlyMap<string, ImplementedJob>
   /** Names of the queues that the worker serves. */
   readonly queueNames: readonly string[]
 }
@@ -48,7 +48,7 @@ export class Worker {
   readonly #queues: readonly string[]
   readonly #endings: Endings
   readonly #kinds: readonly string[]
-  readonly #definitions: readonly AnyDefinition[]
+  readonly #definitions: readonly ImplementedJob[]
   readonly #attempts: Attempts
   readonly #pace: Pace
   readonly #wakeup = new WorkerWakeup()

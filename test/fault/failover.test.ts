@@ -143,6 +143,9 @@ test(
     const { stream, primaryUrl } = await openFixture({ synchronous: true })
     await (await openInstance(primaryUrl)).close()
     cutOff(stream)
-    await caught(DatabaseUnreachableError, Holdfast.open({ url: primaryUrl, expiry: expiryMs, migrate: false, log: false }))
+    await caught(
+      DatabaseUnreachableError,
+      Holdfast.open({ url: primaryUrl, expiry: expiryMs, migrate: false, log: false }),
+    )
   },
 )

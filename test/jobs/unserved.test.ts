@@ -11,7 +11,7 @@ import { work } from './fixture.js'
 
 type Unserved = HoldfastEvents['job.unserved']
 
-const define = (kind: string, queue = 'default') => defineJob(kind, { queue, run: () => {} })
+const define = (kind: string, queue = 'default') => defineJob<unknown>(kind, { queue, run: () => {} })
 
 test('within half a minute, an instance reports its jobs that no worker handles, and the doctor agrees', {
   timeout: 90_000,

@@ -2,7 +2,7 @@
 // docs/operating/mistakes.md shows the same.
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { type Ended, type Running, startProgram } from '../cli/program.js'
+import { type ExitResult, type Running, startProgram } from '../cli/program.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, emptyDatabaseUrl } from '../setup/instances.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
@@ -20,7 +20,7 @@ function start(program: string, withinMs = 20_000): Running {
 const logOf = ({ stderr }: { stderr: string }) => stderr.split('\n').filter((line) => line.startsWith('holdfast: '))
 
 /** Asserts that the program ended with an error that Node.js printed to stderr, and returns what was printed. */
-async function failsWith(program: string, error: string): Promise<Ended> {
+async function failsWith(program: string, error: string): Promise<ExitResult> {
   const ended = await start(program).ended
   expect(ended).toMatchObject({ status: 1, stdout: '' })
   expect(ended.stderr).toContain(`\n${error}\n    at `)

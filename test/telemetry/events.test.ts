@@ -161,7 +161,9 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
     received['instance.connect-failed'] = [event]
   })
   absent.schedules.add('absent', { every: '1h' }, () => {})
-  expect(await untilReceived('instance.connect-failed')).toMatchObject({ error: { message: 'not now (SQLSTATE P0001)' } })
+  expect(await untilReceived('instance.connect-failed')).toMatchObject({
+    error: { message: 'not now (SQLSTATE P0001)' },
+  })
   await sql(url, 'drop trigger refuse on holdfast.instance')
   // A worker dies while it runs a job that must not crash.
   const dying = gate()

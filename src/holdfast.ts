@@ -96,6 +96,7 @@ export class Holdfast {
     // The check interval is short enough to close connections to an old primary before the new primary grants the same locks to other
     // instances.
     instance.#stopWatching = watchHosts([database.connection, ...(direct ? [direct] : [])], 0.4 * expiryMs)
+    context.instanceName.onOpened()
     return instance
   }
 
@@ -111,6 +112,7 @@ export class Holdfast {
       database,
       presence,
       hasAnchor,
+      name: context.instanceName,
       isDraining: () => this.draining.aborted,
       isClosing: () => this.#closing !== undefined,
       reasons: () => this.#healthReasons(context),
@@ -119,7 +121,7 @@ export class Holdfast {
     this.#waits = waits
     this.samples = new Samples({ ...context, isClosing: () => this.#closing !== undefined })
     this.locks = new Locks(context)
-    this.leases = new Leases({ ...context, instanceId: presence.instanceId })
+    this.leases = new Leases(context)
     this.limits = new Limits(context)
     const locker = context.anchor ? this.locks : lockerFromLeases(this.leases, context.expiryMs)
     this.elections = new Elections({ ...context, locker })
@@ -138,9 +140,21 @@ export class Holdfast {
     )
   }
 
-  /** This instance's random ID, as shown by `holdfast instance ls`. */
+  /** This instance's random ID. It never changes. */
   get id(): string {
     return this.#presence.instanceId
+  }
+
+  /**
+   * This instance's name, as shown by `holdfast instance ls`. Differs from the option `name` by a suffix such as `#2` if another live
+   * instance had the name when this instance opened or reconnected. With `anchor: 'none'`, Holdfast checks the name only when the
+   * instance first uses a permit, a job worker, a schedule, an election, a share or `once`.
+   *
+   * @example
+   * log.info(`opened as ${holdfast.name}`)
+   */
+  get name(): string {
+    return this.#presence.name
   }
 
   /**

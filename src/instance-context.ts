@@ -18,6 +18,7 @@ import { type Logger, logOption } from './log/index.js'
 import {
   Anchor,
   type Connection,
+  checkInstanceName,
   checkSchema,
   checkSchemaName,
   checkUrl,
@@ -25,6 +26,7 @@ import {
   explainReadOnly,
   fromPgPool,
   fromPostgresJs,
+  InstanceName,
   migrate,
   NameRegistry,
   openPgPool,
@@ -62,6 +64,11 @@ export interface HoldfastOptions {
   directUrl?: string | undefined
   /** Namespace that separates your names from the names of other applications in the same database. Default: `default`. */
   namespace?: string | undefined
+  /**
+   * Name of this instance, which the command line, the dashboard and error messages show. At most 63 characters. Default:
+   * `<host>/<pid>`. If another live instance of the namespace has the same name, Holdfast appends a suffix such as `#2`.
+   */
+  name?: string | undefined
   /** Database schema that contains Holdfast's tables. Default: `holdfast`. */
   schema?: string | undefined
   /** Time after which a frozen or unreachable instance loses its locks. At least 2 seconds. Default: 10 seconds. */
@@ -90,6 +97,7 @@ const optionRules = {
   sql: objectWith<PostgresJs>('the sql of postgres.js', 'options'),
   directUrl: text,
   namespace: text,
+  name: { expected: 'a name', read: checkInstanceName },
   schema: text,
   expiry: duration(2_000, 86_400_000),
   anchor: oneOf('required', 'none'),
@@ -111,6 +119,7 @@ export interface InstanceContext {
   /** The instance's anchor. Undefined with the option `anchor: 'none'`. */
   readonly anchor: Anchor | undefined
   readonly presence: Presence
+  readonly instanceName: InstanceName
   readonly names: NameRegistry
   readonly waits: WaitTracker
   readonly schema: string
@@ -136,6 +145,7 @@ export const version: string = JSON.parse(readFileSync(new URL('../package.json'
 export async function openInstanceContext(options: HoldfastOptions): Promise<InstanceContext> {
   const {
     namespace = 'default',
+    name: givenName,
     schema = 'holdfast',
     expiry = 10_000,
     anchor: anchorOption = 'required',
@@ -153,6 +163,8 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
   const writes = new WriteMonitor()
   const database = writes.wrap(openDatabase(options ?? {}))
   const events = new Events()
+  const name = new InstanceName(givenName, events)
+  const keepDays = Math.ceil(keep / 86_400_000)
   let anchor: Anchor | undefined
   try {
     if (anchorOption === 'required') {
@@ -161,6 +173,8 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
         connection: connection ?? database.connection,
         schema,
         namespace,
+        name,
+        keepDays,
         expiryMs,
         version,
         events,
@@ -175,21 +189,23 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     // Renewals use separate connections, because an instance must not expire when the program has exhausted the pool.
     const keepaliveDatabase = anchor ? database : writes.wrap(openPgPool(database.connection, 2))
     const presence =
-      anchor ?? new RowPresence({ database: keepaliveDatabase, schema, namespace, expiryMs, version, events })
+      anchor ??
+      new RowPresence({ database: keepaliveDatabase, schema, namespace, name, keepDays, expiryMs, version, events })
     return {
       database,
       keepaliveDatabase,
       writes,
       anchor,
       presence,
+      instanceName: name,
       names: new NameRegistry(schema),
-      waits: new WaitTracker({ anchor, keepaliveDatabase, instanceId: presence.instanceId, schema }),
+      waits: new WaitTracker({ anchor, keepaliveDatabase, presence, schema }),
       schema,
       namespace,
       direct: connection,
       expiryMs,
       waitConnections,
-      keepDays: Math.ceil(keep / 86_400_000),
+      keepDays,
       log,
       events,
       tracing: { tracer: undefined },

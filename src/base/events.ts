@@ -14,6 +14,11 @@ export interface HoldfastEvents {
   'instance.reconnected': { readonly lostForMs: number }
   /** An attempt to begin the first session or to reconnect failed. The instance keeps trying. */
   'instance.connect-failed': { readonly error: unknown }
+  /**
+   * Another live instance of the namespace has the name from the option `name`. This instance now has a name with a suffix, such as
+   * `worker-3#2`.
+   */
+  'instance.name-taken': { readonly wanted: string; readonly name: string }
   /** Draining has started: the instance starts no new work. */
   'instance.drain-started': { readonly withinMs: number }
   /** The instance was closed normally. */
@@ -172,6 +177,7 @@ const knownEvents: Record<EventName, true> = {
   'instance.lost': true,
   'instance.reconnected': true,
   'instance.connect-failed': true,
+  'instance.name-taken': true,
   'instance.drain-started': true,
   'instance.closed': true,
   'lock.acquired': true,

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Events, HoldfastError, shellQuote } from '../base/index.js'
-import { Anchor, type Session, SessionLocksUnavailableError, type UnavailableReason } from '../postgres/index.js'
+import { Anchor, InstanceName, type Session, SessionLocksUnavailableError, type UnavailableReason } from '../postgres/index.js'
 import type { Check, DoctorContext } from './doctor-context.js'
 import { type Fact, type Finding, type FindingInput, finding } from './finding.js'
 
@@ -15,14 +15,17 @@ export const connectionPath: Check = {
   name: 'the connection to the server',
   async run(context) {
     const { database, direct, schema, expiryMs } = context
+    const events = new Events()
     const anchor = new Anchor({
       database,
       connection: direct ?? database.connection,
       schema,
       namespace: 'doctor',
+      name: new InstanceName(undefined, events),
+      keepDays: 0,
       expiryMs,
       version: '',
-      events: new Events(),
+      events,
     })
     try {
       await anchor.prove()

@@ -57,7 +57,9 @@ comment on function holdfast.flush_leases() is
 -- The transaction that decides on a name holds the advisory lock of the name's key. A session lock on the name therefore blocks the grant,
 -- and fences are assigned in the order of the grants. The function does not wait for a lock: if another transaction is deciding on a name,
 -- the name counts as taken.
-create or replace function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], min_holds_ms bigint[], for_instance text)
+create or replace function holdfast.acquire_leases(
+    keys bigint[], tokens text[], ttls_ms integer[], min_holds_ms bigint[], for_instance text, for_instance_name text
+  )
   returns table (grace_over boolean, granted_fence bigint, is_fresh boolean, free_in_ms float8, lease_has_waiters boolean)
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -83,15 +85,16 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
       from decided
     ),
     granted as (
-      insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at)
+      insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at, instance_name)
       select
         key, token, for_instance, fence, ttl_ms, min_hold_ms, clock_timestamp(),
-        clock_timestamp() + make_interval(secs => ttl_ms / 1000.0)
+        clock_timestamp() + make_interval(secs => ttl_ms / 1000.0), for_instance_name
       from drawn
       where by_us
       on conflict (key) do update
       set token = excluded.token,
           instance = excluded.instance,
+          instance_name = excluded.instance_name,
           -- A request with the same token before the expiry continues the same hold.
           fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
           granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
@@ -120,7 +123,7 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
     order by drawn.place;
   end
   $$;
-comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text) is
+comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text, text) is
   'Grants the free names. Returns for each name, in order: the fence and whether this call granted it, or the time until the expiry.';
 
 -- The name stays taken until its minimum hold has passed. Waiters are notified only if the minimum hold has passed when the lease is

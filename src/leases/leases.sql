@@ -3,7 +3,7 @@
 -- fence and whether this call granted it. For any other name, returns the time until the expiry. The statement calls a function because
 -- PL/pgSQL caches plans even without prepared statements, and planning takes twice as long as execution.
 select grace_over, granted_fence as fence, is_fresh as fresh, free_in_ms, lease_has_waiters as has_waiters
-from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5)
+from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5, $6)
 
 -- name: mark_waited_for
 -- Requests a notification for the release of each given name. Locks rows in key order. Relies on lease_pkey.

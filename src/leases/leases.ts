@@ -26,6 +26,7 @@ import {
   type Anchor,
   type Database,
   type NameRegistry,
+  type Presence,
   responseTimeoutMs,
   type WaitTracker,
   waitForRelease,
@@ -66,7 +67,7 @@ interface LeasesOptions {
   readonly names: NameRegistry
   readonly schema: string
   readonly namespace: string
-  readonly instanceId: string
+  readonly presence: Presence
   readonly events: Events
   readonly tracing: TracerSlot
   readonly waits: WaitTracker

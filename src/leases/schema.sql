@@ -8,7 +8,8 @@ create table holdfast.lease (
   granted_at timestamptz not null,
   expires_at timestamptz not null,
   has_waiters boolean not null default false,
-  has_co_holders boolean not null default false
+  has_co_holders boolean not null default false,
+  instance_name text
 ) with (fillfactor = 50);
 comment on table holdfast.lease is
   'Leases: the holder and the expiry of each name. The expiry is on this database''s clock. An expired row is equivalent to a free name.';
@@ -19,4 +20,6 @@ comment on column holdfast.lease.expires_at is 'Time at which the lease expires 
 comment on column holdfast.lease.has_waiters is 'Whether a waiting call must be notified of the release.';
 comment on column holdfast.lease.has_co_holders is
   'Whether another instance acquired the lease with the same token. A release then notifies all holders.';
+comment on column holdfast.lease.instance_name is
+  'Name of the instance. Stored here, because an instance that uses only leases has no row in the table instance.';
 create index lease_expires_at on holdfast.lease (expires_at);

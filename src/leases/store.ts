@@ -3,6 +3,7 @@ import {
   type Database,
   loadStatements,
   type NameRegistry,
+  type Presence,
   responseTimeoutMs,
   retryOnConflict,
   type Statement,
@@ -14,7 +15,7 @@ export interface LeaseStoreOptions {
   readonly database: Database
   readonly names: NameRegistry
   readonly schema: string
-  readonly instanceId: string
+  readonly presence: Pick<Presence, 'instanceId' | 'name'>
 }
 
 export interface LeaseRequest {
@@ -111,7 +112,8 @@ export class LeaseStore {
       sent.map(({ token }) => token),
       sent.map(({ ttlMs }) => ttlMs),
       sent.map(({ minHoldMs }) => minHoldMs),
-      this.options.instanceId,
+      this.options.presence.instanceId,
+      this.options.presence.name,
     ]
     const rows = await this.#query<{
       grace_over: boolean

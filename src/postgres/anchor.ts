@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
 import {
   backoffMs,
   ClosedError,
@@ -10,6 +9,7 @@ import {
   whenAborted,
 } from '../base/index.js'
 import type { Connection, Database } from './database.js'
+import { type InstanceName, instanceNameDays } from './instance-name.js'
 import type { DrainListener, Presence } from './presence.js'
 import { proveSessionLocks } from './prove-session-locks.js'
 import { Session, type SessionStatements } from './session.js'
@@ -39,6 +39,8 @@ export interface AnchorOptions {
   readonly connection: Connection
   readonly schema: string
   readonly namespace: string
+  readonly name: InstanceName
+  readonly keepDays: number
   readonly expiryMs: number
   readonly version: string
   readonly events: Events
@@ -76,6 +78,7 @@ export class Anchor implements Presence {
         | 'drain_request'
         | 'set_drain_state'
         | 'advance_fence'
+        | 'name_is_taken'
         | 'grace_left'
         | 'sweep'
       >('./instance.sql'),
@@ -97,6 +100,17 @@ export class Anchor implements Presence {
   /** Begins the first epoch. Requires the schema. */
   async start(): Promise<void> {
     await this.#beginEpoch(this.#session!)
+  }
+
+  get name(): string {
+    return this.#options.name.current
+  }
+
+  async isNameTaken(): Promise<boolean> {
+    const { database, namespace, name } = this.#options
+    const values = [namespace, this.instanceId, name.wanted]
+    const [row] = await database.query<{ taken: boolean }>(this.#sql.instance.name_is_taken.text, values)
+    return row!.taken
   }
 
   /** The current session. Undefined between two epochs. */
@@ -192,7 +206,7 @@ export class Anchor implements Presence {
   }
 
   async #beginEpoch(session: Session): Promise<void> {
-    const { namespace, expiryMs, version } = this.#options
+    const { namespace, name, expiryMs, version } = this.#options
     await session.run(this.#sql.instance.advance_fence)
     await session.claimNumber()
     const facts = [
@@ -204,15 +218,18 @@ export class Anchor implements Presence {
       session.direct ? 'none' : 'session pooler',
       this.#state,
       Date.now(),
+      name.wanted,
+      name.current,
     ]
-    await session.run(this.#sql.instance.record_session, [
+    const [row] = await session.run(this.#sql.instance.record_session, [
       this.instanceId,
       namespace,
       session.number,
       session.backendPid,
-      hostname(),
+      name.host,
       ...facts,
     ])
+    name.onRecorded(row![0]!)
     await this.#waitForGrace(session)
     session.onNotification((_, payload) => this.#subscription?.listener(payload))
     if (this.#subscription) await session.run(listenStatement(this.#subscription.channel))
@@ -287,7 +304,7 @@ export class Anchor implements Presence {
       // Adds jitter, so that the instances do not sweep at the same time.
       const later = () => this.#scheduleSweep(session, sweepEveryMs * (0.5 + Math.random()))
       session
-        .run(this.#sql.instance.sweep)
+        .run(this.#sql.instance.sweep, [instanceNameDays(this.#options.keepDays)])
         .then(([row]) => (Number(row![0]) > 0 ? this.#scheduleSweep(session, resweepMs) : later()), later)
     }, inMs).unref()
   }

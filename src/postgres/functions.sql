@@ -50,6 +50,8 @@ create or replace function holdfast.lock_class(purpose text) returns integer
       when purpose operator(pg_catalog.=) 'schedule declarations' then 17
       when purpose operator(pg_catalog.=) 'schedule sweep' then 18
       when purpose operator(pg_catalog.=) 'sequences' then 32
+      -- The lock's object is a hash of the namespace and the name.
+      when purpose operator(pg_catalog.=) 'instance names' then 33
     end
   $$;
 comment on function holdfast.lock_class(text) is
@@ -442,3 +444,35 @@ create or replace function holdfast.is_present(session integer) returns boolean
   $$;
 comment on function holdfast.is_present(integer) is
   'Whether the instance whose current epoch has this number is alive: a session holds the lock on the number, or the instance''s row has not expired. Do not call this function on that session, because a session''s own lock does not block it.';
+
+create or replace function holdfast.free_instance_name(for_namespace text, for_instance text, wanted text, preferred text)
+  returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    taken text[];
+    candidate text := preferred;
+    number integer := 1;
+  begin
+    -- Without the lock, this race is possible: A and B open with the same name. Neither sees the other's row, because neither has
+    -- committed. Both keep the name. With the lock, B waits until A has committed. The next statement then takes a new snapshot, in which
+    -- A's row is visible.
+    perform pg_advisory_xact_lock(holdfast.lock_class('instance names'), hashtext(for_namespace || ' ' || wanted));
+    taken := array(
+      select name
+      from holdfast.instance
+      where namespace = for_namespace
+        and split_part(name, '#', 1) = wanted
+        and id <> for_instance
+        and holdfast.is_present(session)
+    );
+    while candidate = any(taken) loop
+      candidate := wanted || case when number > 1 then '#' || number else '' end;
+      number := number + 1;
+    end loop;
+    return candidate;
+  end
+  $$;
+comment on function holdfast.free_instance_name(text, text, text, text) is
+  'Returns the first name that no other live instance of the namespace has: the preferred name, the wanted name, or the wanted name with the suffix #2, #3, and so on. Locks the wanted name until the end of the transaction, which must record the instance.';

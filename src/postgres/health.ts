@@ -1,5 +1,6 @@
 import { memberOf, messageOf, resultWithin } from '../base/index.js'
 import type { Database } from './database.js'
+import type { InstanceName } from './instance-name.js'
 import type { Presence } from './presence.js'
 
 /** Health of an instance. */
@@ -13,6 +14,8 @@ export interface Health {
   readonly reasons: readonly HealthReason[]
   /** The instance's id. */
   readonly instance: string
+  /** The instance's name. */
+  readonly name: string
   /** Response time of the last query. Null if there was no response. */
   readonly databaseMs: number | null
   /** Time of the last query. */
@@ -30,6 +33,7 @@ export type HealthReasonCode =
   | 'DATABASE_UNREACHABLE'
   | 'POOL_UNANSWERED'
   | 'RECONNECTING'
+  | 'NAME_TAKEN'
   | 'DRAINING'
   | 'CLOSING'
   | 'SCHEMA_TOO_NEW'
@@ -53,6 +57,8 @@ interface Probe {
   readonly checkedAt: Date
   readonly databaseMs: number | null
   readonly error: string | null
+  /** Whether another live instance has the name that this instance was opened with. */
+  readonly isNameTaken: boolean
 }
 
 const probeEveryMs = 3_000
@@ -64,6 +70,7 @@ interface HealthOptions {
   readonly presence: Presence
   /** Whether the instance has an anchor and should always be present. Without an anchor, an instance is present only when necessary. */
   readonly hasAnchor: boolean
+  readonly name: InstanceName
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
   /** Problems in individual parts of the instance. */
@@ -85,8 +92,8 @@ export class HealthCheck {
 
   /** Returns the current health. The result of the query may be up to 3 s old. */
   async check(): Promise<Health> {
-    const { presence, hasAnchor, isDraining, isClosing, reasons: troubles } = this.#options
-    const { databaseMs, checkedAt, error } = await this.#latestProbe()
+    const { presence, hasAnchor, name, isDraining, isClosing, reasons: troubles } = this.#options
+    const { databaseMs, checkedAt, error, isNameTaken } = await this.#latestProbe()
     const reasons: HealthReason[] = []
     const isConnected = hasAnchor && presence.epoch !== undefined
     if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing or has closed' })
@@ -98,11 +105,15 @@ export class HealthCheck {
         reasons.push({ code: 'RECONNECTING', message })
       }
       reasons.push(...troubles())
+      if (isNameTaken) {
+        const message = `Another live instance has the name "${name.wanted}", so this instance has the name "${name.current}"`
+        reasons.push({ code: 'NAME_TAKEN', message })
+      }
       if (isDraining()) reasons.push({ code: 'DRAINING', message: 'This instance is draining and starts no new work' })
     }
     const isDown = reasons.some(({ code }) => code === 'CLOSING' || code === 'DATABASE_UNREACHABLE')
     const status = isDown ? 'down' : reasons.length > 0 ? 'degraded' : 'up'
-    return { status, reasons, instance: presence.instanceId, databaseMs, checkedAt }
+    return { status, reasons, instance: presence.instanceId, name: presence.name, databaseMs, checkedAt }
   }
 
   async #latestProbe(): Promise<Probe> {
@@ -113,6 +124,13 @@ export class HealthCheck {
     })
     this.#probe = await this.#probing
     return this.#probe
+  }
+
+  async #isNameTaken(): Promise<boolean> {
+    const { name, presence } = this.#options
+    if (!name.isReplaced) return false
+    const reading = presence.isNameTaken().catch(() => false)
+    return (await resultWithin(probeTimeoutMs, reading)) ?? false
   }
 
   async #runProbe(): Promise<Probe> {
@@ -127,6 +145,7 @@ export class HealthCheck {
     const trouble = await resultWithin(probeTimeoutMs, asking).then((failure) =>
       failure === undefined ? late : failure,
     )
-    return { at, checkedAt, error: trouble, databaseMs: trouble === null ? performance.now() - at : null }
+    const databaseMs = trouble === null ? performance.now() - at : null
+    return { at, checkedAt, error: trouble, databaseMs, isNameTaken: trouble === null && (await this.#isNameTaken()) }
   }
 }

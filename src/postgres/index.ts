@@ -7,6 +7,7 @@ export * from './errors.js'
 export * from './health.js'
 export { HeldWork } from './held-work.js'
 export { HostsClient, watchHosts } from './hosts.js'
+export * from './instance-name.js'
 export type {
   DrizzleTransaction,
   KnexTransaction,

@@ -1,22 +1,35 @@
 -- Statements about the rows of instances, and the cleanup after dead instances.
 
 -- name: record_session
--- Begins an epoch of an instance with an anchor. The commit is flushed to disk, because after a crash the other instances wait for the
--- instances that are recorded in this table.
+-- Begins an epoch of an instance with an anchor, and returns the name of the instance. $14 is the wanted name, and $15 is the preferred
+-- name, which may have a suffix from an earlier epoch. The commit is flushed to disk, because after a crash the other instances wait for
+-- the instances that are recorded in this table.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
+),
+named as materialized (
+  select holdfast.free_instance_name($2, $1, $14, $15) as name
+),
+recorded_name as (
+  insert into holdfast.instance_name as known (id, name, host, os_pid, sessions)
+  select $1, named.name, $5, $6, array[$3::integer] from named
+  on conflict (id) do update
+  set name = excluded.name,
+      sessions = known.sessions[greatest(1, cardinality(known.sessions) - 998):] || excluded.sessions,
+      gone_at = null
 )
 insert into holdfast.instance
   (
-    id, namespace, session, backend_pid, host, os_pid, version, node, expiry_ms, refused_settings, pooler, state, clock_ahead_ms,
+    id, namespace, name, session, backend_pid, host, os_pid, version, node, expiry_ms, refused_settings, pooler, state, clock_ahead_ms,
     generation
   )
 select
-  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12,
+  $1, $2, named.name, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12,
   $13::float8 - extract(epoch from clock_timestamp()) * 1000, server_generation.generation
-from flushed, holdfast.server_generation
+from flushed, named, holdfast.server_generation
 on conflict (id) do update
-set session = excluded.session,
+set name = excluded.name,
+    session = excluded.session,
     backend_pid = excluded.backend_pid,
     refused_settings = excluded.refused_settings,
     pooler = excluded.pooler,
@@ -26,6 +39,7 @@ set session = excluded.session,
     generation = excluded.generation,
     reconnects = instance.reconnects + 1,
     epoch_since = now()
+returning name
 
 -- name: drain_request
 -- Returns whether an operator has requested that this instance drain.
@@ -46,27 +60,39 @@ delete from holdfast.instance
 where id = $1
 
 -- name: record_row
--- Begins an epoch of an instance without an anchor, which is present until the row expires. The commit is flushed to disk for the same
--- reason as in record_session.
+-- Begins an epoch of an instance without an anchor, which is present until the row expires. $10 is the wanted name, and $11 is the
+-- preferred name. The commit is flushed to disk for the same reason as in record_session.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
+),
+named as materialized (
+  select holdfast.free_instance_name($2, $1, $10, $11) as name, nextval('holdfast.session')::integer as session
+),
+recorded_name as (
+  insert into holdfast.instance_name as known (id, name, host, os_pid, sessions)
+  select $1, named.name, $3, $4, array[named.session] from named
+  on conflict (id) do update
+  set name = excluded.name,
+      sessions = known.sessions[greatest(1, cardinality(known.sessions) - 998):] || excluded.sessions,
+      gone_at = null
 )
 insert into holdfast.instance
-  (id, namespace, session, host, os_pid, version, node, expiry_ms, pooler, state, clock_ahead_ms, generation, expires_at)
+  (id, namespace, name, session, host, os_pid, version, node, expiry_ms, pooler, state, clock_ahead_ms, generation, expires_at)
 select
-  $1, $2, nextval('holdfast.session'), $3, $4, $5, $6, $7, 'any', $8,
+  $1, $2, named.name, named.session, $3, $4, $5, $6, $7, 'any', $8,
   $9::float8 - extract(epoch from clock_timestamp()) * 1000, server_generation.generation,
   clock_timestamp() + make_interval(secs => $7::integer / 1000.0)
-from flushed, holdfast.server_generation
+from flushed, named, holdfast.server_generation
 on conflict (id) do update
-set session = excluded.session,
+set name = excluded.name,
+    session = excluded.session,
     clock_ahead_ms = excluded.clock_ahead_ms,
     generation = excluded.generation,
     expires_at = excluded.expires_at,
     state = case when excluded.state = 'open' then instance.state else excluded.state end,
     reconnects = instance.reconnects + 1,
     epoch_since = now()
-returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
+returning name, session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
 
 -- name: renew_row
 -- Renews the instance's presence and reads requests from operators. If the statement returns no row, the epoch has ended, because the
@@ -78,6 +104,17 @@ where id = $1
   and expires_at > clock_timestamp()
   and generation = holdfast.generation()
 returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
+
+-- name: name_is_taken
+-- Returns whether a live instance of the namespace ($1), other than the instance with the id $2, has the name $3.
+select exists (
+  select
+  from holdfast.instance
+  where namespace = $1
+    and name = $3
+    and id <> $2
+    and holdfast.is_present(session)
+) as taken
 
 -- name: advance_fence
 select holdfast.advance_fence()
@@ -94,9 +131,9 @@ from holdfast.instance
 where generation < (select generation from holdfast.server_generation)
 
 -- name: sweep
--- Deletes rows of epochs that are no longer present, and names, fences and elections that have not been used for a month. Each part has a
--- limit, so that the statement stays small. Returns the number of parts that reached their limit. Uses name_used_at and
--- fence_guard_used_on.
+-- Deletes rows of epochs that are no longer present, and names, fences and elections that have not been used for a month. Also deletes the
+-- names of instances that have been gone for $1 days. Each part has a limit, so that the statement stays small. Returns the number of parts
+-- that reached their limit. Uses name_used_at, fence_guard_used_on and instance_name_gone_at.
 with alive as materialized (
   select objid::integer as session
   from pg_locks
@@ -118,6 +155,32 @@ dead_instances as (
     where session not in (select session from alive)
       and epoch_since < now() - interval '1 minute'
       and (expires_at is null or expires_at < now() - interval '1 minute')
+    limit 1000
+    for update skip locked
+  )
+  returning 1
+),
+gone_instances as (
+  update holdfast.instance_name
+  set gone_at = now()
+  where id in (
+    select id
+    from holdfast.instance_name
+    where gone_at is null
+      and id not in (select id from holdfast.instance)
+    limit 1000
+    for update skip locked
+  )
+  returning 1
+),
+unused_instance_names as (
+  delete from holdfast.instance_name
+  where id in (
+    select id
+    from holdfast.instance_name
+    where gone_at < now() - make_interval(days => $1::integer)
+      and id not in (select id from holdfast.instance)
+    order by gone_at
     limit 1000
     for update skip locked
   )
@@ -206,6 +269,8 @@ unused_elections as (
 )
 select (
     (select count(*) = 1000 from dead_instances)::integer
+    + (select count(*) = 1000 from gone_instances)::integer
+    + (select count(*) = 1000 from unused_instance_names)::integer
     + (select count(*) = 10000 from dead_holds)::integer
     + (select count(*) = 1000 from dead_waits)::integer
     + (select count(*) = 1000 from dead_candidates)::integer

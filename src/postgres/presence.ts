@@ -16,6 +16,10 @@ import type { HoldfastError } from '../base/index.js'
 export interface Presence {
   /** Random id of the instance. */
   readonly instanceId: string
+  /** Name of the instance. Without an anchor, the name is only confirmed to be free once the instance is present. */
+  readonly name: string
+  /** Returns whether another live instance has the name that this instance was opened with. */
+  isNameTaken(): Promise<boolean>
   /** The current epoch. Undefined between two epochs. */
   readonly epoch: Epoch | undefined
   /** Resolves with the epoch as soon as an epoch exists. Rejects when the instance closes or the signal aborts. */

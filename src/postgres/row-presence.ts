@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
 import {
   backoffMs,
   ClosedError,
@@ -12,6 +11,7 @@ import {
 } from '../base/index.js'
 import type { Database } from './database.js'
 import { DatabaseUnreachableError } from './errors.js'
+import { type InstanceName, instanceNameDays } from './instance-name.js'
 import { type DrainListener, type Epoch, type Presence, trustedFor } from './presence.js'
 import { responseTimeoutMs } from './response-timeout.js'
 import { loadStatements } from './statements.js'
@@ -35,6 +35,8 @@ export interface RowPresenceOptions {
   readonly database: Database
   readonly schema: string
   readonly namespace: string
+  readonly name: InstanceName
+  readonly keepDays: number
   readonly expiryMs: number
   readonly version: string
   readonly events: Events
@@ -43,6 +45,7 @@ export interface RowPresenceOptions {
 type Name =
   | 'record_row'
   | 'renew_row'
+  | 'name_is_taken'
   | 'set_drain_state'
   | 'advance_fence'
   | 'grace_left'
@@ -50,6 +53,8 @@ type Name =
   | 'sweep'
 
 interface PresenceRow {
+  /** Undefined after a renewal, which does not change the name. */
+  readonly name?: string
   readonly session: number
   readonly drain_requested: boolean
   readonly drain_within_ms: string | null
@@ -78,6 +83,17 @@ export class RowPresence implements Presence {
     this.#options = options
     this.#sql = loadStatements<Name>(new URL('./instance.sql', import.meta.url), options.schema)
     this.#sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
+  }
+
+  get name(): string {
+    return this.#options.name.current
+  }
+
+  async isNameTaken(): Promise<boolean> {
+    const { database, namespace, name, expiryMs } = this.#options
+    const values = [namespace, this.instanceId, name.wanted]
+    const [row] = await database.query<{ taken: boolean }>(this.#sql.name_is_taken.text, values, expiryMs)
+    return row!.taken
   }
 
   get epoch(): Epoch | undefined {
@@ -152,13 +168,14 @@ export class RowPresence implements Presence {
   }
 
   async #beginEpoch(): Promise<RowEpoch> {
-    const { database, namespace, expiryMs, version } = this.#options
+    const { database, namespace, name, expiryMs, version } = this.#options
     const run = (statement: Name, values: unknown[] = []) =>
       database.query<PresenceRow>(this.#sql[statement].text, values, expiryMs)
     await run('advance_fence')
     const sentAt = performance.now()
-    const facts = [hostname(), process.pid, version, process.versions.node, expiryMs, this.#state, Date.now()]
-    const [row] = await run('record_row', [this.instanceId, namespace, ...facts])
+    const facts = [name.host, process.pid, version, process.versions.node, expiryMs, this.#state, Date.now()]
+    const [row] = await run('record_row', [this.instanceId, namespace, ...facts, name.wanted, name.current])
+    name.onRecorded(row!.name!)
     const number = Number(row!.session)
     const life = new RowEpoch(number, expiryMs, sentAt, async () => {
       const [renewed] = await run('renew_row', [this.instanceId, number])
@@ -179,7 +196,9 @@ export class RowPresence implements Presence {
   }
 
   async #sweep(): Promise<boolean> {
-    const [row] = await this.#options.database.query<{ more: number }>(this.#sql.sweep.text, [], responseTimeoutMs)
+    const { database, keepDays } = this.#options
+    const values = [instanceNameDays(keepDays)]
+    const [row] = await database.query<{ more: number }>(this.#sql.sweep.text, values, responseTimeoutMs)
     return row!.more > 0
   }
 

@@ -49,6 +49,7 @@ comment on column holdfast.crash_witness.one_row is 'Limits the table to one row
 create table holdfast.instance (
   id text primary key,
   namespace text not null,
+  name text not null,
   session integer not null,
   backend_pid integer,
   host text not null,
@@ -72,6 +73,8 @@ comment on table holdfast.instance is
   'Instances (processes that opened Holdfast). A row alone does not prove that an instance is alive: see session and expires_at.';
 comment on column holdfast.instance.id is 'Random id of the instance. The id is part of the application_name of all its sessions.';
 comment on column holdfast.instance.namespace is 'Namespace of the instance''s names.';
+comment on column holdfast.instance.name is
+  'Name of the instance, which people see instead of the id. Unique among the live instances of a namespace: see free_instance_name().';
 comment on column holdfast.instance.session is
   'Session number of the current epoch. With an anchor, the instance is alive while the lock on this number is held.';
 comment on column holdfast.instance.backend_pid is 'Server process of the anchor. Null without an anchor.';
@@ -94,6 +97,26 @@ comment on column holdfast.instance.drain_within_ms is 'Drain timeout of the req
 comment on column holdfast.instance.revocations is
   'Number of times that an operator has revoked something from the instance. An instance without an anchor polls this column.';
 create index instance_session on holdfast.instance (session);
+
+create table holdfast.instance_name (
+  id text primary key,
+  name text not null,
+  host text not null,
+  os_pid integer not null,
+  sessions integer[] not null,
+  gone_at timestamptz
+);
+comment on table holdfast.instance_name is
+  'Names of instances, live or gone. The history of jobs, runs and deliveries refers to instances by id or by session number. A row is deleted a month after its instance is gone, or later if ended jobs are kept longer.';
+comment on column holdfast.instance_name.id is 'Id of the instance. See instance.';
+comment on column holdfast.instance_name.name is 'Last name of the instance.';
+comment on column holdfast.instance_name.os_pid is 'Process id on the machine.';
+comment on column holdfast.instance_name.sessions is 'Session numbers of the latest 1,000 epochs of the instance, oldest first.';
+comment on column holdfast.instance_name.gone_at is
+  'Time at which a sweep found no row in the table instance. Null while the instance has a row there.';
+-- A row is inserted only when an instance opens, so a pending list would slow down each search and save nothing.
+create index instance_name_sessions on holdfast.instance_name using gin (sessions) with (fastupdate = off);
+create index instance_name_gone_at on holdfast.instance_name (gone_at);
 
 create table holdfast.name (
   key bigint primary key,
@@ -141,6 +164,7 @@ create unlogged table holdfast.wait (
   since timestamptz not null,
   holding bigint[] not null,
   valid_until timestamptz,
+  instance_name text,
   primary key (instance, request)
 );
 comment on table holdfast.wait is
@@ -153,3 +177,5 @@ comment on column holdfast.wait.mode is 'Requested mode: exclusive or shared.';
 comment on column holdfast.wait.holding is 'Keys that the same flow of control holds during the wait.';
 comment on column holdfast.wait.valid_until is
   'For an instance without an anchor, the row is valid until this time unless the instance renews the row. If null, the row is valid while the instance has a session.';
+comment on column holdfast.wait.instance_name is
+  'Name of the instance. Stored here, because an instance that uses only leases has no row in the table instance.';

@@ -2,11 +2,11 @@
 
 -- name: record_waits
 -- Records calls that have waited for longer than 1 s. $8 is the validity of the records in ms. $8 is null for an instance with an anchor,
--- because its records are valid while the instance has a session.
-insert into holdfast.wait (instance, request, key, kind, mode, since, holding, valid_until)
+-- because its records are valid while the instance has a session. $9 is the name of the instance.
+insert into holdfast.wait (instance, request, key, kind, mode, since, holding, valid_until, instance_name)
 select
   $1, request, key, kind, mode, now() - make_interval(secs => age_ms / 1000), holding::bigint[],
-  now() + make_interval(secs => $8::float8 / 1000)
+  now() + make_interval(secs => $8::float8 / 1000), $9::text
 from unnest($2::integer[], $3::bigint[], $4::text[], $5::text[], $6::float8[], $7::text[])
   as w (request, key, kind, mode, age_ms, holding)
 on conflict (instance, request) do nothing
@@ -58,11 +58,9 @@ select
   living.instance,
   living.request::text as request,
   coalesce(name.label, living.key::text) as label,
-  instance.host,
-  instance.os_pid::text as os_pid
+  living.instance_name
 from closed
 cross join unnest(closed.path) with ordinality as side (id, place)
 join living on living.instance || ' ' || living.request = side.id
 left join holdfast.name on name.key = living.key
-left join holdfast.instance on instance.id = living.instance
 order by living.since desc, living.instance, living.request

@@ -2,6 +2,7 @@ import { type Key, Poller } from '../base/index.js'
 import type { Anchor } from './anchor.js'
 import type { Database } from './database.js'
 import { DeadlockError } from './errors.js'
+import type { Presence } from './presence.js'
 import { responseTimeoutMs } from './response-timeout.js'
 import { arrayLiteral, loadStatements, type Statement } from './statements.js'
 
@@ -23,7 +24,7 @@ interface WaitTrackerOptions {
   readonly anchor: Anchor | undefined
   /** Database that runs the statements if the anchor has no session, or if there is no anchor. */
   readonly keepaliveDatabase: Database
-  readonly instanceId: string
+  readonly presence: Pick<Presence, 'instanceId' | 'name'>
   readonly schema: string
 }
 
@@ -116,7 +117,10 @@ export class WaitTracker {
 
   async #delete(gone: readonly WaitingCall[]): Promise<void> {
     if (gone.length === 0) return
-    await this.#run('delete_waits', [this.#options.instanceId, gone.map((waiting) => this.#recorded.get(waiting))])
+    await this.#run('delete_waits', [
+      this.#options.presence.instanceId,
+      gone.map((waiting) => this.#recorded.get(waiting)),
+    ])
     for (const waiting of gone) {
       this.#recorded.delete(waiting)
       this.#suspectedCycles.delete(waiting)
@@ -128,7 +132,7 @@ export class WaitTracker {
     const now = performance.now()
     const requests = fresh.map(() => ++this.#requests)
     await this.#run('record_waits', [
-      this.#options.instanceId,
+      this.#options.presence.instanceId,
       requests,
       fresh.map(({ key }) => key.key),
       fresh.map(({ kind }) => kind),
@@ -136,13 +140,14 @@ export class WaitTracker {
       fresh.map(({ requestedAt }) => now - requestedAt),
       fresh.map(({ request }) => arrayLiteral(request.holding ?? [])),
       this.#options.anchor ? null : validMs,
+      this.#options.presence.name,
     ])
     for (const [at, waiting] of fresh.entries()) this.#recorded.set(waiting, requests[at]!)
   }
 
   async #renew(): Promise<void> {
     if (this.#options.anchor || this.#recorded.size === 0 || performance.now() - this.#renewedAt < renewEveryMs) return
-    await this.#run('renew_waits', [this.#options.instanceId, validMs])
+    await this.#run('renew_waits', [this.#options.presence.instanceId, validMs])
     this.#renewedAt = performance.now()
   }
 
@@ -150,18 +155,15 @@ export class WaitTracker {
   async #checkForCycle(waiting: WaitingCall): Promise<void> {
     if (!waiting.fail || !waiting.request.holding?.length) return
     const request = this.#recorded.get(waiting)
-    const sides = await this.#run('find_cycle', [this.#options.instanceId, request])
+    const sides = await this.#run('find_cycle', [this.#options.presence.instanceId, request])
     const [youngest] = sides
-    if (youngest?.[0] !== this.#options.instanceId || Number(youngest[1]) !== request) return
+    if (youngest?.[0] !== this.#options.presence.instanceId || Number(youngest[1]) !== request) return
     const cycleKey = sides.map(([instance, id]) => `${instance} ${id}`).join(', ')
     if (this.#suspectedCycles.get(waiting) !== cycleKey) {
       this.#suspectedCycles.set(waiting, cycleKey)
       return
     }
-    const cycle = sides.map(
-      ([instance, , label, host, pid]) =>
-        `instance ${instance}${host === null ? '' : ` (${host}, process ${pid})`} waits for "${label}"`,
-    )
+    const cycle = sides.map(([instance, , label, name]) => `${name ?? `instance ${instance}`} waits for "${label}"`)
     waiting.fail(new DeadlockError(cycle))
   }
 

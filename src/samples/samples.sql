@@ -1,12 +1,12 @@
 -- name: write
 -- Adds this instance's samples and records its terms. $1 is the instance, $2 to $5 are the arguments of sample_names, and $6 contains the
--- terms, with the ages of their starts and ends in ms. The commit is not flushed, because nothing depends on the last moments before a
+-- terms, with the ages of their starts and ends in ms. $7 is the name of the instance. The commit is not flushed, because nothing depends on the last moments before a
 -- crash. Returns the database's clock in ms. Relies on sample_pkey, term_pkey.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
 recorded as (
-  insert into holdfast.term (key, fence, kind, mode, instance, host, os_pid, began_at, ended_at, why)
+  insert into holdfast.term (key, fence, kind, mode, instance, host, os_pid, began_at, ended_at, why, instance_name)
   select
     t.key, t.fence, t.kind, t.mode, $1, i.host, i.os_pid,
     clock_timestamp() - make_interval(secs => t.began / 1000),
@@ -17,7 +17,8 @@ recorded as (
         and exists (select from holdfast.server_generation where began_at >= clock_timestamp() - make_interval(secs => t.ended / 1000))
       then 'restarted'
       else t.why
-    end
+    end,
+    $7::text
   from unflushed
   cross join jsonb_to_recordset($6::text::jsonb)
     as t (key bigint, fence bigint, kind text, mode text, began float8, ended float8, why text)
@@ -29,6 +30,7 @@ recorded as (
   set instance = excluded.instance,
       host = excluded.host,
       os_pid = excluded.os_pid,
+      instance_name = excluded.instance_name,
       began_at = least(term.began_at, excluded.began_at),
       ended_at = case when term.why = excluded.why then least(term.ended_at, excluded.ended_at) else excluded.ended_at end,
       gone_by = null,

@@ -177,6 +177,7 @@ export class Samples {
       JSON.stringify(
         terms.map(({ beganAt, endedAt, ...term }) => ({ ...term, began: age(beganAt), ended: age(endedAt) })),
       ),
+      this.#options.presence.name,
     ])
     const answeredAt = performance.now()
     this.#tally.setClock(nowMs, answeredAt)

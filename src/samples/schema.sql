@@ -39,6 +39,7 @@ create table holdfast.term (
       'restarted', 'lost', 'gone'
     )
   ),
+  instance_name text,
   primary key (key, fence)
 ) with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table holdfast.term is
@@ -46,6 +47,8 @@ comment on table holdfast.term is
 comment on column holdfast.term.kind is 'Kind of the hold: lock or lease.';
 comment on column holdfast.term.mode is 'Mode of the hold: exclusive or shared.';
 comment on column holdfast.term.instance is 'Instance that held the name.';
+comment on column holdfast.term.instance_name is
+  'Name of the instance. Stored here, because an instance that uses only leases has no row in the table instance.';
 comment on column holdfast.term.host is 'Host of the instance. Stored here, because the row of an ended instance is removed.';
 comment on column holdfast.term.os_pid is 'Process ID of the instance on its host.';
 comment on column holdfast.term.began_at is 'Time of the grant.';

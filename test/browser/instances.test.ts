@@ -36,8 +36,8 @@ describeInBrowser('the page of instances', () => {
     // A dead instance of an old version, with two reconnects and a clock that is a minute behind.
     await sql(
       url,
-      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation, reconnects, clock_ahead_ms)
-       values ('gone', 'shop', 999999, 1, 'worker-<i>9</i>', 4711, '0.0.9', 15000, 'session pooler', 1, 2, -65000)`,
+      `insert into holdfast.instance (id, name, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation, reconnects, clock_ahead_ms)
+       values ('gone', 'worker-<i>9</i>/4711', 'shop', 999999, 1, 'worker-<i>9</i>', 4711, '0.0.9', 15000, 'session pooler', 1, 2, -65000)`,
     )
     const page = await openPage(board, { at: '#/instances', theme: 'dark' })
     const table = page.getByRole('table', { name: 'Instances' })

@@ -130,8 +130,8 @@ test('instance drain reports that an instance is drained, gone or unknown', { ti
   await dead.close()
   await sql(
     database.url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
-     select 'dead', 'default', -7, 'far', 1, '0.0.1', 2000, 'none', generation, 1 from holdfast.server_generation`,
+    `insert into holdfast.instance (id, name, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
+     select 'dead', 'dead', 'default', -7, 'far', 1, '0.0.1', 2000, 'none', generation, 1 from holdfast.server_generation`,
   )
   expect(await other.drain()).toBe(true)
   // An instance whose session proves that it is alive until the session ends. It does not receive the drain request.
@@ -139,8 +139,8 @@ test('instance drain reports that an instance is drained, gone or unknown', { ti
   await session.query('select pg_advisory_lock(holdfast.session_class(), -8)')
   await sql(
     database.url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
-     select 'mortal', namespace, -8, host, os_pid, version, 500, pooler, generation, 1 from holdfast.instance where id = $1`,
+    `insert into holdfast.instance (id, name, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
+     select 'mortal', 'mortal', namespace, -8, host, os_pid, version, 500, pooler, generation, 1 from holdfast.instance where id = $1`,
     [other.id],
   )
   const waiting = run(['instance', 'drain', 'mortal', '--wait', '--json'], env)
@@ -190,8 +190,8 @@ test('instance drain --wait reports an instance that is killed and whose row ano
   await session.query('select pg_advisory_lock(holdfast.session_class(), -9)')
   await sql(
     database.url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
-     select 'killed', 'default', -9, 'far', 1, '0.0.1', 60000, 'none', generation, 1 from holdfast.server_generation`,
+    `insert into holdfast.instance (id, name, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
+     select 'killed', 'killed', 'default', -9, 'far', 1, '0.0.1', 60000, 'none', generation, 1 from holdfast.server_generation`,
   )
   const waiting = run(['instance', 'drain', 'killed', '--wait'], env)
   const drainRequested = "select from holdfast.instance where id = 'killed' and state = 'drain-requested'"

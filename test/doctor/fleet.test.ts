@@ -6,7 +6,7 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { Events } from '../../src/base/index.js'
 import { defineJob } from '../../src/index.js'
-import { openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { InstanceName, openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { open, roleUrl } from '../setup/instances.js'
@@ -153,6 +153,8 @@ test('doctor finds instances of two versions, and settings that the server has n
     database: old,
     schema: 'holdfast',
     namespace: 'x',
+    name: new InstanceName(undefined, new Events()),
+    keepDays: 7,
     expiryMs: 5_000,
     version: '0.0.1',
     events: new Events(),

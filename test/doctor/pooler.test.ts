@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
 import { fix } from '../../src/doctor/index.js'
-import { openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { InstanceName, openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -32,7 +32,9 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     expect(nowhere!.text).toContain('cannot be reached')
 
     const database = openPgPool(connection(url))
-    const about = { schema: 'holdfast', namespace: 'x', expiryMs: 5_000, version: '0.0.1', events: new Events() }
+    const events = new Events()
+    const name = new InstanceName(undefined, events)
+    const about = { schema: 'holdfast', namespace: 'x', name, keepDays: 7, expiryMs: 5_000, version: '0.0.1', events }
     const presence = new RowPresence({ database, ...about })
     await presence.whenPresent()
     expect(await found(url, 'transaction-pooler')).toMatchObject([{ severity: 'note' }])

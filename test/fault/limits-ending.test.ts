@@ -151,8 +151,8 @@ test('limits.acquire waits while the instance is reconnecting if it has a wait, 
   // Simulates an earlier instance that has not expired. Until it expires, no instance reconnects and the server grants nothing.
   await sql(
     url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
-                  values ('cut off', '', 999999, '', 1, '', 6000, 'none', 0)`,
+    `insert into holdfast.instance (id, name, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
+                  values ('cut off', 'cut off', '', 999999, '', 1, '', 6000, 'none', 0)`,
   )
   await sql(
     url,

@@ -215,8 +215,8 @@ describe('instances', () => {
 
   test('instances that are gone are shown as gone', async () => {
     await database.query(
-      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation)
-       values ('crashed', 'default', nextval('holdfast.session'), 1, 'h', 1, '0', 10000, 'none', 0)`,
+      `insert into holdfast.instance (id, name, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation)
+       values ('crashed', 'crashed', 'default', nextval('holdfast.session'), 1, 'h', 1, '0', 10000, 'none', 0)`,
     )
     leftovers.push(() => database.query("delete from holdfast.instance where id = 'crashed'"))
     expect((await observer.fleet.list()).rows).toMatchObject([{ id: 'crashed', alive: false, held: 0, waiting: 0 }])

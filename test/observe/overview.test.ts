@@ -194,8 +194,8 @@ test('the overview shows schedules, and trouble of each kind', async () => {
   await sql(fresh.url, "update holdfast.lease set expires_at = now() - interval '1 s' where key = $1", [key])
   await sql(
     fresh.url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, reconnects, expires_at)
-     values ($2, $1, 2147483646, 'web-9', 99, '1', 1000, 'any', 0, 0, now()), ($3, $1, 2147483645, 'web-8', 98, '1', 1000, 'any', 0, 2, now() + interval '1 h')`,
+    `insert into holdfast.instance (id, name, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, reconnects, expires_at)
+     values ($2, 'web-9/99', $1, 2147483646, 'web-9', 99, '1', 1000, 'any', 0, 0, now()), ($3, 'web-8/98', $1, 2147483645, 'web-8', 98, '1', 1000, 'any', 0, 2, now() + interval '1 h')`,
     [namespace, randomBytes(6).toString('hex'), randomBytes(6).toString('hex')],
   )
   const { schedules, trouble, counts, instances, queues } = await seen(holdfast)

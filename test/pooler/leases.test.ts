@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
 import type { Holdfast } from '../../src/index.js'
-import { openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { InstanceName, openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { sql, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { startPooler, withoutPgBouncer } from './pgbouncer.js'
@@ -89,6 +89,8 @@ describe.skipIf(withoutPgBouncer)('leases behind PgBouncer in transaction mode',
       database,
       schema: 'holdfast',
       namespace: 'p',
+      name: new InstanceName(undefined, new Events()),
+      keepDays: 7,
       expiryMs: 2_000,
       version: '0.0.0',
       events: new Events(),

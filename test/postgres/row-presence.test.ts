@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
 import { ClosedError, DatabaseUnreachableError } from '../../src/index.js'
 import { type FleetInstance, Observer } from '../../src/observe/index.js'
-import { openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { InstanceName, openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -18,6 +18,8 @@ function presenceAt(url: string): { presence: RowPresence; close(): Promise<void
     database,
     schema: 'holdfast',
     namespace: 'rows',
+    name: new InstanceName(undefined, new Events()),
+    keepDays: 7,
     expiryMs,
     version: '0.0.0',
     events: new Events(),
@@ -163,8 +165,8 @@ test('a close during the grace period of a restart leaves no row and no timer be
   const url = await databaseUrl()
   await sql(
     url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
-     values ('frozen', 'rows', 0, 'host', 1, '0.0.0', 3600000, 'none', -1)`,
+    `insert into holdfast.instance (id, name, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
+     values ('frozen', 'frozen', 'rows', 0, 'host', 1, '0.0.0', 3600000, 'none', -1)`,
   )
   await sql(url, 'update holdfast.server_generation set began_at = now()')
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length

@@ -130,8 +130,8 @@ test('no run starts before the grace period of a new server generation ends', as
   // An instance of the previous generation may still run a tick. It has not reconnected.
   await sql(
     url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
-     select 'cut off', 'default', 0, '', 0, '', 3600000, 'none', generation - 1 from holdfast.server_generation`,
+    `insert into holdfast.instance (id, name, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
+     select 'cut off', 'cut off', 'default', 0, '', 0, '', 3600000, 'none', generation - 1 from holdfast.server_generation`,
   )
   await sql(url, 'update holdfast.server_generation set began_at = clock_timestamp()')
   await holdfast.schedules.run('grace period')

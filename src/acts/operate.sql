@@ -20,8 +20,9 @@ from requested
 
 -- name: reset_limit
 -- Revokes all permits of a limit ($2).
-select instance, weight, fence::text as fence
-from holdfast.limit_reset($2::bigint, $1)
+select revoked.instance, instance_name.name as "instanceName", revoked.weight, revoked.fence::text as fence
+from holdfast.limit_reset($2::bigint, $1) as revoked
+left join holdfast.instance_name on instance_name.id = revoked.instance
 
 -- name: refill_rate
 -- Resets a rate limit. A call that already reserved a start time keeps that time.

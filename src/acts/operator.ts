@@ -12,8 +12,10 @@ type StatementName =
 
 /** A permit that was revoked because its limit was reset. */
 export interface RevokedPermit {
-  /** Instance that held the permit. */
+  /** ID of the instance that held the permit. */
   readonly instance: string
+  /** Name of the instance. Null if the instance is no longer known. */
+  readonly instanceName: string | null
   /** Weight of the permit. */
   readonly weight: number
   /** Fencing token of the grant. */
@@ -58,10 +60,12 @@ export class Operator {
    * next renews its presence.
    */
   async resetLimit(key: string): Promise<RevokedPermit[]> {
-    const rows = await this.#executor.query<{ instance: string; weight: number; fence: string }>(
-      this.#sql.reset_limit.text,
-      [this.#schema, key],
-    )
+    const rows = await this.#executor.query<{
+      instance: string
+      instanceName: string | null
+      weight: number
+      fence: string
+    }>(this.#sql.reset_limit.text, [this.#schema, key])
     return rows.map(({ fence, ...same }) => ({ ...same, fence: Number(fence) }))
   }
 

@@ -6,6 +6,8 @@ import { electionKey } from './names.js'
 export interface Leader {
   /** Id of the leading instance (its `holdfast.id`). */
   readonly instance: string
+  /** Name of the leading instance (its `holdfast.name`). */
+  readonly instanceName: string
   /** Number of the leader's term. */
   readonly term: number
   /** Time when the term started, by the database clock. */
@@ -94,13 +96,17 @@ export class ElectionPoller {
     const rows = await database.query<{
       name: string
       instance: string | null
+      instance_name: string | null
       term: string | null
       since: Date | null
       preferred: boolean
     }>(statement.text, [namespace, [...new Set(names)], presence.epoch?.number ?? 0], responseTimeoutMs)
     const states = new Map(
-      rows.map(({ name, instance, term, since, preferred }) => {
-        const leader = instance === null ? null : { instance, term: Number(term), since: new Date(since!) }
+      rows.map(({ name, instance, instance_name, term, since, preferred }) => {
+        const leader =
+          instance === null
+            ? null
+            : { instance, instanceName: instance_name ?? instance, term: Number(term), since: new Date(since!) }
         return [name, { leader, preferred }]
       }),
     )

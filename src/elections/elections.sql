@@ -81,7 +81,7 @@ where namespace = $1
 
 -- name: read_elections
 -- Reads the leader of each election, and whether a preferred candidate other than session $3 is present. Returns one row for each
--- name. Relies on election_pkey and candidate_pkey.
+-- name. Relies on election_pkey, candidate_pkey and instance_name_pkey.
 with announced as materialized (
   select name, instance, session, term, since
   from holdfast.election
@@ -109,9 +109,11 @@ preferred as materialized (
 select
   asked.name,
   leads.instance,
+  instance_name.name as instance_name,
   leads.term::text,
   leads.since,
   preferred.name is not null as preferred
 from unnest($2::text[]) as asked (name)
 left join leads on leads.name = asked.name
+left join holdfast.instance_name on instance_name.id = leads.instance
 left join preferred on preferred.name = asked.name

@@ -1664,8 +1664,11 @@ create or replace function holdfast.job_failure_details(attempt integer, claimed
       'attempt', attempt,
       'at', clock_timestamp(),
       'claimedAt', claimed_at,
-      'instance', (select min(worker.instance) from holdfast.worker where worker.session = job_failure_details.session)
+      'instance', ran_by.id,
+      'instanceName', instance_name.name
     )
+    from (select min(instance) as id from holdfast.worker where worker.session = job_failure_details.session) as ran_by
+    left join holdfast.instance_name using (id)
   $$;
 comment on function holdfast.job_failure_details(integer, timestamptz, integer) is
   'Describes an attempt that is failing now: its number, times and instance.';

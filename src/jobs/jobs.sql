@@ -245,9 +245,10 @@ select
   f.id, f.kind, f.queue::text, (select name from holdfast.queue where key = f.queue) as queue_name, f.state, f.priority,
   f.payload::text as payload, f.result::text as result, f.error::text as error, f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.failed,
   f.crashes, f.progress, f.log, f.failures::text as failures,
-  case when f.state = 'running' then (select min(instance) from holdfast.worker where worker.session = f.session) end as instance,
-  f.cancelled
+  by.id as instance, by.name as instance_name, f.cancelled
 from holdfast.job_find(array[$1::bigint]) as f
+left join lateral (select holdfast.instance_of_session(f.session) as id offset 0) as known on true
+left join holdfast.instance_name as by on by.id = known.id
 
 -- name: waits_for
 -- Returns the reason why a waiting or ready job is not running.
@@ -292,9 +293,7 @@ select
   case when l.every is not null then l.free_at - make_interval(secs => (l.burst - 1) * l.every / 1e6) end as free_at,
   case
     when this.stage = 'lane' then (
-      select json_agg(json_build_object('id', id, 'instance', (
-        select min(instance) from holdfast.worker where worker.session = placed.session
-      )))
+      select json_agg(json_build_object('id', placed.id, 'instance', by.id, 'instanceName', by.name))
       from (
         select f.id, f.session
         from holdfast.job_find(
@@ -311,6 +310,8 @@ select
         order by f.id
         limit 20
       ) as placed
+      left join lateral (select holdfast.instance_of_session(placed.session) as id offset 0) as known on true
+      left join holdfast.instance_name as by on by.id = known.id
     )
   end as running,
   case

@@ -9,8 +9,10 @@ export interface FailedAttempt extends RecordedError {
   readonly at: string
   /** Time when the worker claimed the job. */
   readonly claimedAt: string
-  /** Instance that ran the attempt. Null if the instance is no longer known. */
+  /** ID of the instance that ran the attempt. Null if the instance is no longer known. */
   readonly instance: string | null
+  /** Name of the instance that ran the attempt. Null if the instance is no longer known. */
+  readonly instanceName: string | null
 }
 
 /** The status of a job. */
@@ -37,8 +39,10 @@ export interface JobStatus {
   readonly claimedAt: Date | undefined
   /** Time at which the job ended. */
   readonly endedAt: Date | undefined
-  /** Instance that is running the job. */
+  /** ID of the instance that is running the job, or that ran the last attempt of an ended job. */
   readonly instance: string | undefined
+  /** Name of this instance. */
+  readonly instanceName: string | undefined
   /** Number of failed attempts. */
   readonly failed: number
   /** Number of workers that died while holding the job. */
@@ -81,6 +85,7 @@ export interface StatusRow {
   readonly log: string[] | null
   readonly failures: string | null
   readonly instance: string | null
+  readonly instance_name: string | null
   readonly cancelled: string | null
 }
 
@@ -98,6 +103,7 @@ export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatu
     claimedAt: row.claimed_at ?? undefined,
     endedAt: row.ended_at ?? undefined,
     instance: row.instance ?? undefined,
+    instanceName: row.instance_name ?? undefined,
     failed: row.failed,
     crashes: row.crashes,
     failures: row.failures === null ? [] : JSON.parse(row.failures),

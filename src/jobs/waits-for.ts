@@ -46,8 +46,10 @@ export type WaitsFor = {
       readonly running: readonly {
         /** ID of the job. */
         readonly id: number
-        /** Instance that is running the job. */
+        /** ID of the instance that is running the job. */
         readonly instance: string | undefined
+        /** Name of the instance that is running the job. */
+        readonly instanceName: string | undefined
       }[]
       /** Number of jobs that are waiting ahead of this job, counted up to 10,000. */
       readonly ahead: number
@@ -89,7 +91,7 @@ export interface WaitsForRow {
   readonly max: number | null
   readonly active: number | null
   readonly free_at: Date | null
-  readonly running: { id: number; instance: string | null }[] | null
+  readonly running: { id: number; instance: string | null; instanceName: string | null }[] | null
   readonly jobs: { id: number; state: string }[] | null
 }
 
@@ -114,7 +116,11 @@ export function waitsForOf(row: WaitsForRow): WaitsFor {
       const text = `the rate limit of its lane ${lane}, until ${row.free_at.toISOString()} at the earliest, behind ${many(ahead)}`
       return { reason: 'rate', lane, until: row.free_at, ahead, text }
     }
-    const running = (row.running ?? []).map(({ id, instance }) => ({ id, instance: instance ?? undefined }))
+    const running = (row.running ?? []).map(({ id, instance, instanceName }) => ({
+      id,
+      instance: instance ?? undefined,
+      instanceName: instanceName ?? undefined,
+    }))
     const holders = running.length > 0 ? ` (by ${running.map(({ id }) => id).join(', ')})` : ''
     const text = `its lane ${lane}: ${row.active ?? 0} of ${max} slots are in use${holders}, behind ${many(ahead)}`
     return { reason: 'lane', lane, max, running, ahead, text }

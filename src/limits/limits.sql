@@ -26,6 +26,7 @@ select holdfast.limit_sweep($1, $2::float8, $3::integer)
 -- Returns the holders and waiters of an entity that are still present.
 select
   permit.instance,
+  instance.name as instance_name,
   instance.host,
   instance.os_pid,
   permit.weight,

@@ -68,7 +68,10 @@ export type RateOutcome =
 
 /** Holder of a permit, or caller that is waiting for a permit. */
 export interface PermitUser {
+  /** ID of the instance. */
   readonly instance: string
+  /** Name of the instance. Undefined if the instance is no longer known. */
+  readonly instanceName: string | undefined
   readonly host: string | undefined
   readonly pid: number | undefined
   readonly weight: number
@@ -245,6 +248,7 @@ export class Limits {
     const { key } = this.#key('limit', name)
     const rows = await this.#store.run<{
       instance: string
+      instance_name: string | null
       host: string | null
       os_pid: number | null
       weight: number
@@ -252,8 +256,16 @@ export class Limits {
       fence: string | null
       since_ms: number
     }>(this.#store.sql.usage, [key])
-    const users = rows.map(({ instance, host, os_pid, weight, max, fence, since_ms }) => ({
-      user: { instance, host: host ?? undefined, pid: os_pid ?? undefined, weight, max, since: new Date(since_ms) },
+    const users = rows.map(({ instance, instance_name, host, os_pid, weight, max, fence, since_ms }) => ({
+      user: {
+        instance,
+        instanceName: instance_name ?? undefined,
+        host: host ?? undefined,
+        pid: os_pid ?? undefined,
+        weight,
+        max,
+        since: new Date(since_ms),
+      },
       fence,
     }))
     const holders = users.flatMap(({ user, fence }) => (fence === null ? [] : [{ ...user, fence: Number(fence) }]))

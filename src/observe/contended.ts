@@ -10,6 +10,8 @@ export interface Participant {
   readonly kind: 'instance' | 'session' | 'job' | 'nobody'
   /** Instance ID. Null for other kinds of participants. */
   readonly instance: string | null
+  /** Name of the instance. */
+  readonly instanceName: string | null
   /** Host of the instance, if it is known. */
   readonly host: string | null
   /** Operating system process ID of the instance. */

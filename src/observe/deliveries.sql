@@ -67,7 +67,7 @@ select
     and (delivery.expires_at > now() or delivery.state = 'in-flight')
     and delivery.shown = any($2::text[]) as matches
 from listed as delivery
-left join holdfast.instance on instance.id = delivery.instance
+left join holdfast.instance_name as instance on instance.id = delivery.instance
 order by
   case when $5::text is null then coalesce(delivery.finished_at, delivery.started_at) end desc, delivery.namespace, delivery.key
 
@@ -87,7 +87,7 @@ select
   octet_length(body) as "bodyBytes",
   encode(substring(body from 1 for $3::integer), 'base64') as body
 from holdfast.delivery
-left join holdfast.instance on instance.id = delivery.instance
+left join holdfast.instance_name as instance on instance.id = delivery.instance
 where delivery.namespace = $1
   and delivery.key = $2
   and (delivery.expires_at > clock_timestamp() or delivery.state = 'in-flight')

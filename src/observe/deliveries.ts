@@ -24,6 +24,8 @@ export interface ObservedDelivery {
   readonly state: DeliveryState
   /** Instance that is running the delivery or ran it last. */
   readonly instance: string
+  /** Name of the instance. Null if the instance is no longer known. */
+  readonly instanceName: string | null
   /** Host of the instance. Null if the instance is no longer known. */
   readonly host: string | null
   /** Operating system process ID of the instance. Null if the instance is no longer known. */

@@ -1,10 +1,10 @@
 -- Read-only statements about instances.
 
 -- name: fleet
--- Returns the total number of instances in a namespace ($1, or null for all) whose ID, host or process contains a text ($2, or null). Also
--- returns at most $3 of these instances, dead and draining instances first. An instance is alive while its session number is locked or,
--- without an anchor, until its row expires. An instance was last seen when its anchor session last changed state, or when its row was last
--- renewed.
+-- Returns the total number of instances in a namespace ($1, or null for all) whose name, ID, host or process contains a text ($2, or null).
+-- Also returns at most $3 of these instances, dead and draining instances first. An instance is alive while its session number is locked
+-- or, without an anchor, until its row expires. An instance was last seen when its anchor session last changed state, or when its row was
+-- last renewed.
 with
 -- include: advisory
 activity as materialized (
@@ -51,18 +51,19 @@ found as materialized (
   from holdfast.instance
   left join activity on activity.pid = instance.backend_pid and activity.instance = instance.id
   where ($1::text is null or namespace = $1)
-    and ($2::text is null or strpos(lower(id || ' ' || host || '/' || os_pid), lower($2)) > 0)
+    and ($2::text is null or strpos(lower(name || ' ' || id || ' ' || host || '/' || os_pid), lower($2)) > 0)
 )
 select json_build_object(
   'count', (select count(*) from found),
   'gone', (select count(*) from found where not alive),
   'draining', (select count(*) from found where alive and state <> 'open'),
   'rows', coalesce((
-    select json_agg(i order by alive, state = 'open', host, "osPid", id)
+    select json_agg(i order by alive, state = 'open', name, id)
     from (
       select
         id,
         namespace,
+        name,
         host,
         os_pid as "osPid",
         version,
@@ -94,7 +95,7 @@ select json_build_object(
       left join leased on leased.instance = id
       left join working on working.session = found.session
       left join claimed on claimed.session = found.session
-      order by alive, state = 'open', host, os_pid, id
+      order by alive, state = 'open', name, id
       limit $3::integer
     ) as i
   ), '[]')

@@ -4,14 +4,14 @@ import { type RawRow, readDocument, readRow } from './rows.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
-  /** Part of the ID, or part of the host and process, as in `worker-3/812`. */
+  /** Part of the name or the ID, or part of the host and process, as in `web-1/4242`. */
   readonly search?: string | undefined
   /** Maximum number of instances. Default: all. */
   readonly limit?: number | undefined
 }
 
 export interface Fleet {
-  /** Instances. Dead instances come first, then draining instances, then all others. Each group is sorted by host. */
+  /** Instances. Dead instances come first, then draining instances, then all others. Each group is sorted by name. */
   readonly rows: readonly FleetInstance[]
   /** Total number of matching instances. */
   readonly count: number
@@ -26,6 +26,8 @@ export interface InstanceIdentity {
   readonly id: string
   /** Namespace of the instance. */
   readonly namespace: string
+  /** Name of the instance. */
+  readonly name: string
   /** Host of the instance. */
   readonly host: string
   /** Operating system process ID of the instance. */
@@ -205,6 +207,17 @@ export class FleetObserver {
   /** Returns one instance, or undefined if the id is unknown. */
   async find(id: string): Promise<FleetInstance | undefined> {
     return (await this.list({ search: id })).rows.find((instance) => instance.id === id)
+  }
+
+  /**
+   * Returns the instances with an id or a name, at most one per namespace unless an id equals a name. Returns dead
+   * instances only if no live instance matches.
+   */
+  async named(idOrName: string, namespace?: string): Promise<readonly FleetInstance[]> {
+    const { rows } = await this.list({ search: idOrName, namespace })
+    const matching = rows.filter(({ id, name }) => id === idOrName || name === idOrName)
+    const alive = matching.filter((instance) => instance.alive)
+    return alive.length > 0 ? alive : matching
   }
 
   /** Reads the current work of one instance, with at most `max` entries per list. Returns null if the id is unknown. */

@@ -4,6 +4,7 @@ import type { ObservedLock } from './locks.js'
 /** A wait that an instance recorded in the table `wait`. */
 export interface RecordedWaitRow {
   instance: string
+  instance_name: string | null
   host: string | null
   os_pid: number | null
   kind: 'lock' | 'lease' | 'permit'
@@ -21,6 +22,7 @@ export interface LeaseRow {
   key: string
   held: boolean
   instance: string
+  instance_name: string | null
   host: string | null
   os_pid: number | null
   since_ms: number
@@ -69,14 +71,12 @@ export class LockedNames {
       pids.set(id, known)
     }
     for (const lock of this.#locks) {
-      const { instance, host, osPid, application, user } = lock
+      const { instance, instanceName, host, osPid, application, user } = lock
       const id = participantId(lock)
       const kind = instance === null ? 'session' : 'instance'
-      yield { id, kind, instance, host, osPid, pids: pids.get(id)!, application, user, job: null }
+      yield { id, kind, instance, instanceName, host, osPid, pids: pids.get(id)!, application, user, job: null }
     }
-    for (const { instance, host, os_pid } of [...this.#waits, ...this.#leased.values()]) {
-      yield instanceOf(instance, host, os_pid)
-    }
+    for (const row of [...this.#waits, ...this.#leased.values()]) yield instanceOf(row.instance, row)
   }
 
   #holders(key: string, locks: readonly ObservedLock[]): Holding[] {
@@ -111,6 +111,7 @@ export const nobody: Participant = {
   id: 'nobody',
   kind: 'nobody',
   instance: null,
+  instanceName: null,
   host: null,
   osPid: null,
   pids: [],
@@ -123,8 +124,11 @@ function participantId({ instance, pid }: Pick<ObservedLock, 'instance' | 'pid'>
   return instance ?? `session ${pid}`
 }
 
-export function instanceOf(instance: string, host: string | null, osPid: number | null): Participant {
-  return { ...nobody, id: instance, kind: 'instance', instance, host, osPid }
+/** Columns of a row that identify an instance. */
+type InstanceColumns = Pick<RecordedWaitRow, 'instance_name' | 'host' | 'os_pid'>
+
+export function instanceOf(id: string, { instance_name, host, os_pid }: InstanceColumns): Participant {
+  return { ...nobody, id, kind: 'instance', instance: id, instanceName: instance_name, host, osPid: os_pid }
 }
 
 function nameId(key: string): string {

@@ -14,6 +14,7 @@ export interface PlaceRow {
   count: number
   in_use: number
   instance: string | null
+  instance_name: string | null
   host: string | null
   os_pid: number | null
   weight: number
@@ -54,8 +55,8 @@ export class Places {
   *participants(): Iterable<Participant> {
     yield nobody
     for (const row of this.#rows) {
-      const { instance, host, os_pid, job, job_kind, job_state, queue } = row
-      if (instance !== null) yield instanceOf(instance, host, os_pid)
+      const { instance, job, job_kind, job_state, queue } = row
+      if (instance !== null) yield instanceOf(instance, row)
       else if (job !== null) {
         const facts = { id: Number(job), kind: job_kind!, queue, state: job_state! }
         yield { ...nobody, id: participantOf(row), kind: 'job', job: facts }

@@ -7,6 +7,7 @@
 -- name.
 select
   wait.instance,
+  coalesce(instance.name, wait.instance_name) as instance_name,
   instance.host,
   instance.os_pid,
   wait.kind,
@@ -19,7 +20,7 @@ select
   greatest(0, extract(epoch from clock_timestamp() - wait.since) * 1000)::float8 as for_ms
 from holdfast.wait
 left join holdfast.name on name.key = wait.key
-left join holdfast.instance on instance.id = wait.instance
+left join holdfast.instance_name as instance on instance.id = wait.instance
 where wait.valid_until > clock_timestamp()
   or wait.valid_until is null and wait.instance in (
     select substr(application_name, 10)
@@ -41,6 +42,7 @@ select
   lease.key::text as key,
   lease.token <> '' as held,
   lease.instance,
+  coalesce(instance.name, lease.instance_name) as instance_name,
   instance.host,
   instance.os_pid,
   (extract(epoch from lease.granted_at) * 1000)::float8 as since_ms,
@@ -48,7 +50,7 @@ select
   greatest(0, extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8 as free_in_ms
 from contended
 join holdfast.lease using (key)
-left join holdfast.instance on instance.id = lease.instance
+left join holdfast.instance_name as instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
 
 -- name: limits
@@ -94,6 +96,7 @@ select
   placed.count::integer as count,
   placed.weights::integer as in_use,
   placed.instance,
+  instance.name as instance_name,
   instance.host,
   instance.os_pid,
   placed.weight,
@@ -105,7 +108,7 @@ select
   greatest(0, extract(epoch from clock_timestamp() - placed.since) * 1000)::float8 as for_ms
 from placed
 left join holdfast.limit_state on limit_state.key = placed.key
-left join holdfast.instance on instance.id = placed.instance
+left join holdfast.instance_name as instance on instance.id = placed.instance
 where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
@@ -186,6 +189,7 @@ select
   coalesce(placed.count, contended.active)::integer as count,
   contended.active as in_use,
   case when placed.session is not null then worker.instance end as instance,
+  instance.name as instance_name,
   instance.host,
   instance.os_pid,
   1 as weight,
@@ -202,7 +206,7 @@ from placed
 join contended using (key)
 left join holdfast.queue on queue.key = contended.queue
 left join lateral (select min(instance) as instance from holdfast.worker where worker.session = placed.session) as worker on true
-left join holdfast.instance on instance.id = worker.instance
+left join holdfast.instance_name as instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
@@ -263,6 +267,7 @@ select
   coalesce(placed.count, 1)::integer as count,
   1 as in_use,
   case when placed.session is not null then worker.instance end as instance,
+  instance.name as instance_name,
   instance.host,
   instance.os_pid,
   1 as weight,
@@ -275,7 +280,7 @@ select
 from placed
 left join holdfast.queue on queue.key = placed.queue
 left join lateral (select min(instance) as instance from holdfast.worker where worker.session = placed.session) as worker on true
-left join holdfast.instance on instance.id = worker.instance
+left join holdfast.instance_name as instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: has_blocked_waits

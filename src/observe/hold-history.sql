@@ -69,6 +69,7 @@ select
   term.kind,
   term.mode,
   term.instance,
+  term.instance_name as "instanceName",
   term.host,
   term.os_pid as "osPid",
   (extract(epoch from term.began_at) * 1000)::float8 as "beganAt",

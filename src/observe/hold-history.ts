@@ -67,6 +67,8 @@ export interface ObservedTerm {
   readonly kind: 'lock' | 'lease'
   readonly mode: 'exclusive' | 'shared'
   readonly instance: string
+  /** Name of the instance when it recorded the term. */
+  readonly instanceName: string | null
   /** Host of the instance. Null, like `osPid`, if the host was no longer known when the term was recorded. */
   readonly host: string | null
   readonly osPid: number | null

@@ -437,7 +437,8 @@ select json_build_object(
         shown.failed,
         shown.crashes,
         note.progress,
-        by.instance,
+        by.id as instance,
+        by.name as "instanceName",
         by.host,
         by.os_pid as "osPid",
         case when shown.state = 'running' then note.cancelled end as cancelling,
@@ -460,11 +461,9 @@ select json_build_object(
         select progress, cancelled from holdfast.job_note where job_note.id = shown.id and job_note.fence = shown.fence offset 0
       ) as note on true
       left join lateral (
-        select worker.instance, instance.host, instance.os_pid
-        from holdfast.worker
-        left join holdfast.instance on instance.id = worker.instance
-        where worker.session = shown.session
-        limit 1
+        select instance_name.*
+        from (select holdfast.instance_of_session(shown.session) as id offset 0) as known
+        join holdfast.instance_name using (id)
       ) as by on true
       order by part, place
     ) as r
@@ -528,7 +527,8 @@ select json_build_object(
         found.max_crashes as "maxCrashes",
         found.progress,
         found.fence,
-        by.instance,
+        by.id as instance,
+        by.name as "instanceName",
         by.host,
         by.os_pid as "osPid",
         found.cancelled as cancelling,
@@ -549,14 +549,9 @@ select json_build_object(
       from found
       left join holdfast.queue on queue.key = found.queue
       left join lateral (
-        select instance.id as instance, instance.host, instance.os_pid
-        from holdfast.instance
-        where instance.session = found.session
-        union all
-        select worker.instance, null, null
-        from holdfast.worker
-        where worker.session = found.session
-        limit 1
+        select instance_name.*
+        from (select holdfast.instance_of_session(found.session) as id offset 0) as known
+        join holdfast.instance_name using (id)
       ) as by on true
     ) as j
   ),

@@ -113,6 +113,8 @@ export interface ObservedJob {
   readonly progress: number | null
   /** Instance that is running the job, or ran it last. Null if the instance is no longer known. */
   readonly instance: string | null
+  /** Name of the instance. Null if the instance is no longer known. */
+  readonly instanceName: string | null
   /** Host of the job's instance. Null if the instance is no longer known. */
   readonly host: string | null
   /** Operating system process ID of the job's instance. Null if the instance is no longer known. */
@@ -159,6 +161,8 @@ export interface ObservedAttempt extends RecordedError {
   readonly claimedAt: Date | null
   readonly at: Date
   readonly instance: string | null
+  /** Name of the instance. Null if the instance is no longer known. */
+  readonly instanceName: string | null
 }
 
 export interface JobDetails
@@ -351,6 +355,7 @@ function readDetails(
       at: new Date(at),
       claimedAt: claimedAt ? new Date(claimedAt) : null,
       instance: same.instance ?? null,
+      instanceName: same.instanceName ?? null,
     })),
     linked,
     others,

@@ -111,6 +111,7 @@ living as (
 )
 select
   living.instance,
+  instance.name as "instanceName",
   instance.host,
   instance.os_pid as "osPid",
   weight,
@@ -122,7 +123,7 @@ select
   holders::integer as holders,
   waiting::integer as waiting
 from living
-left join holdfast.instance on instance.id = living.instance
+left join holdfast.instance_name as instance on instance.id = living.instance
 where place <= $2::integer
 order by fence is null, place
 

@@ -63,6 +63,8 @@ export interface ObservedLimit {
 export interface ObservedPermit {
   /** Instance that holds the permit or is waiting for it. */
   readonly instance: string
+  /** Name of the instance. Null if the instance is no longer known. */
+  readonly instanceName: string | null
   /** Host of the instance. Null if the instance is no longer known. */
   readonly host: string | null
   /** Operating system process ID of the instance. Null if the instance is no longer known. */

@@ -39,6 +39,8 @@ export interface ObservedLease extends NamedKey {
   readonly held: boolean
   /** Instance that holds or held the lease. */
   readonly instance: string
+  /** Name of the instance. Null if the instance is no longer known. */
+  readonly instanceName: string | null
   /**
    * Host of the instance. Null if the instance has no row, because an instance without an anchor does not always need a
    * row.

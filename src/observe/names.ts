@@ -21,6 +21,8 @@ export interface NamedKey {
 export interface SessionOwner {
   /** Instance of the session. Null for a session that does not belong to Holdfast. */
   readonly instance: string | null
+  /** Name of the instance. */
+  readonly instanceName: string | null
   /** Host of the instance. */
   readonly host: string | null
   /** Operating system process ID of the instance. */

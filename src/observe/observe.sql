@@ -43,7 +43,7 @@ present as materialized (
     and (not $3::boolean or key in (select key from contended))
 ),
 noted as (
-  select instance, key, mode, min(since) as since, count(*) as requests
+  select instance, key, mode, min(since) as since, count(*) as requests, min(instance_name) as instance_name
   from holdfast.wait
   where kind = 'lock'
     and instance in (select instance from activity)
@@ -63,7 +63,8 @@ everything as (
     case when present.granted then hold.since else coalesce(noted.since, present.waitstart) end as since,
     case when present.granted then hold.fence end as fence,
     coalesce(noted.requests, 1) as requests,
-    case when not present.granted then to_json(pg_blocking_pids(present.pid)) else '[]' end as blocked_by
+    case when not present.granted then to_json(pg_blocking_pids(present.pid)) else '[]' end as blocked_by,
+    noted.instance_name
   from present
   left join holdfast.hold on hold.session = present.session and hold.key = present.key and present.granted
   left join noted
@@ -72,7 +73,7 @@ everything as (
     and noted.mode = present.mode
     and not present.granted
   union all
-  select key, mode, false, null, null, instance, 'holdfast ' || instance, null, null, since, null, requests, '[]'
+  select key, mode, false, null, null, instance, 'holdfast ' || instance, null, null, since, null, requests, '[]', instance_name
   from noted
   where not exists (
     select
@@ -96,6 +97,7 @@ select
   pid,
   everything.session,
   everything.instance,
+  coalesce(instance.name, everything.instance_name) as "instanceName",
   instance.host,
   instance.os_pid as "osPid",
   nullif(application_name, '') as application,
@@ -109,7 +111,7 @@ select
   blocked_by as "blockedBy"
 from everything
 left join holdfast.name using (key)
-left join holdfast.instance on instance.id = everything.instance
+left join holdfast.instance_name as instance on instance.id = everything.instance
 where ($1::bigint is null or key = $1::bigint)
   and ($2::text is null or name.namespace = $2::text)
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
@@ -124,6 +126,7 @@ select
   name.label,
   lease.token <> '' as held,
   lease.instance,
+  coalesce(instance.name, lease.instance_name) as "instanceName",
   instance.host,
   instance.os_pid as "osPid",
   lease.fence::float8 as fence,
@@ -134,7 +137,7 @@ select
   lease.has_waiters as "hasWaiters"
 from holdfast.lease
 left join holdfast.name using (key)
-left join holdfast.instance on instance.id = lease.instance
+left join holdfast.instance_name as instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
   and ($1::bigint is null or key = $1::bigint)
   and ($2::text is null or name.namespace = $2::text)

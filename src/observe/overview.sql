@@ -133,6 +133,7 @@ select json_build_object(
       select
         id,
         namespace,
+        name,
         host,
         os_pid as "osPid",
         version,
@@ -162,17 +163,17 @@ select json_build_object(
         label,
         mode,
         holders,
-        case when holders > 0 then json_build_object('instance', holder_instance, 'host', holding.host, 'osPid', holding.os_pid,
+        case when holders > 0 then json_build_object('instance', holder_instance, 'instanceName', holding.name, 'host', holding.host, 'osPid', holding.os_pid,
           'application', holder_application, 'pid', holder_pid) end as holder,
         extract(epoch from clock_timestamp() - held_since) * 1000 as "heldMs",
         fence,
         waiters,
-        case when waiters > 0 then json_build_object('instance', waiter_instance, 'host', waiting.host, 'osPid', waiting.os_pid,
+        case when waiters > 0 then json_build_object('instance', waiter_instance, 'instanceName', waiting.name, 'host', waiting.host, 'osPid', waiting.os_pid,
           'application', waiter_application, 'pid', waiter_pid) end as waiter,
         extract(epoch from clock_timestamp() - waited_since) * 1000 as "waitedMs"
       from named
-      left join holdfast.instance as holding on holding.id = holder_instance
-      left join holdfast.instance as waiting on waiting.id = waiter_instance
+      left join holdfast.instance_name as holding on holding.id = holder_instance
+      left join holdfast.instance_name as waiting on waiting.id = waiter_instance
       -- Candidates are always waiting for their election, so their waits are not a problem.
       order by waiters = 0, coalesce(label like 'election/%', false), waited_since, held_since nulls last, label, key
       limit $2::integer
@@ -186,14 +187,15 @@ select json_build_object(
         leased.namespace,
         leased.label,
         token <> '' as held,
-        json_build_object('instance', leased.instance, 'host', owner.host, 'osPid', owner.os_pid, 'application', null, 'pid', null) as holder,
+        json_build_object('instance', leased.instance, 'instanceName', coalesce(owner.name, leased.instance_name), 'host', owner.host,
+          'osPid', owner.os_pid, 'application', null, 'pid', null) as holder,
         leased.fence,
         leased.ttl_ms as "ttlMs",
         leased.waited_for as "hasWaiters",
         extract(epoch from clock_timestamp() - leased.granted_at) * 1000 as "heldMs",
         extract(epoch from leased.expires_at - clock_timestamp()) * 1000 as "expiresInMs"
       from leased
-      left join holdfast.instance as owner on owner.id = leased.instance
+      left join holdfast.instance_name as owner on owner.id = leased.instance
       order by not waited_for, leased.granted_at, leased.key
       limit $2::integer
     ) as l
@@ -284,7 +286,7 @@ trouble as (
     ) as lost
     union all
     select
-      'reconnected', epoch_since, namespace, host || ' process ' || os_pid, null,
+      'reconnected', epoch_since, namespace, name, null,
       format('lost its session; it has reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id
     from holdfast.instance
     where reconnects > 0
@@ -311,7 +313,8 @@ select json_build_object(
       'subject', subject,
       'id', id,
       'detail', left(detail, 1000),
-      'instance', instance
+      'instance', instance,
+      'instanceName', (select name from holdfast.instance_name where instance_name.id = trouble.instance)
     ) order by at desc)
     from trouble
   )

@@ -114,6 +114,8 @@ export interface LastRun {
   readonly tookMs: number | null
   /** Instance that ran the tick. */
   readonly instance: string | null
+  /** Name of the instance. */
+  readonly instanceName: string | null
 }
 
 /** A queue and its recently ended jobs. */
@@ -176,7 +178,7 @@ export interface Trouble {
   readonly agoMs: number | null
   /** Namespace of the subject. */
   readonly namespace: string | null
-  /** Name of the queue, the schedule, the lock or the process. */
+  /** Name of the queue, the schedule, the lock or the instance. */
   readonly subject: string
   /** ID of the job. */
   readonly job: number | null
@@ -184,6 +186,8 @@ export interface Trouble {
   readonly detail: string
   /** The instance. */
   readonly instance: string | null
+  /** Name of the instance. */
+  readonly instanceName: string | null
 }
 
 /** Reads the whole overview, or only its names. */
@@ -271,6 +275,7 @@ function readSchedule(row: RawScheduleRow, nowMs: number): OverviewSchedule {
       agoMs: msOf(nowMs - last.endedMs)!,
       tookMs: msOf(last.took),
       instance: last.instance,
+      instanceName: last.instanceName,
     },
   }
 }
@@ -302,16 +307,17 @@ function readTrouble({ atMs, agoMs, id, ...same }: NonNullable<RecentDocument['t
   return { ...same, at: new Date(atMs), agoMs: msOf(agoMs), job: id === null ? null : Number(id) }
 }
 
-function goneOf({ id, namespace, host, osPid }: OverviewInstance): Trouble {
+function goneOf({ id, namespace, name }: OverviewInstance): Trouble {
   return {
     kind: 'gone',
     at: null,
     agoMs: null,
     namespace,
-    subject: `${host} process ${osPid}`,
+    subject: name,
     job: null,
     detail: 'the instance has neither a session nor a recent heartbeat, and has not closed',
     instance: id,
+    instanceName: name,
   }
 }
 

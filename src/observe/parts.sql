@@ -262,6 +262,7 @@ counted_from as materialized (
 -- part: delivery_columns
 -- The columns of a delivery and of its instance.
   delivery.instance,
+  instance.name as "instanceName",
   instance.host,
   instance.os_pid as "osPid",
   delivery.fence::float8 as fence,

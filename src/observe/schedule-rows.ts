@@ -38,6 +38,7 @@ export interface EndedRun {
   readonly state: 'done' | 'failed' | 'cancelled' | 'broken'
   readonly extra: boolean
   readonly instance: string | null
+  readonly instanceName: string | null
   readonly attempt: number
   /** Delay in milliseconds from the tick to the start of the last attempt. Null if no attempt started. */
   readonly late: number | null

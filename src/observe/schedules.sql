@@ -62,6 +62,7 @@ select json_build_object(
             'state', state,
             'extra', extra,
             'instance', instance,
+            'instanceName', (select instance_name.name from holdfast.instance_name where instance_name.id = latest.instance),
             'attempt', attempt,
             'late', extract(epoch from started_at - at) * 1000,
             'took', extract(epoch from ended_at - started_at) * 1000,
@@ -107,13 +108,14 @@ select json_build_object(
     )
     select json_agg(json_build_object(
       'instance', member.instance,
+      'instanceName', instance.name,
       'host', host,
       'osPid', os_pid,
       'rule', rule,
       'since', extract(epoch from since) * 1000
     ) order by since, member.instance)
     from member
-    left join holdfast.instance on instance.id = member.instance
+    left join holdfast.instance_name as instance on instance.id = member.instance
     where holdfast.is_present(member.session)
   ),
   'rules', (
@@ -135,6 +137,7 @@ select json_build_object(
         -- The state of a dead instance's run is `lost` until a live instance takes the run over.
         case when latest.state = 'running' and not holdfast.is_present(latest.session) then 'lost' else latest.state end as state,
         latest.instance,
+        instance.name as "instanceName",
         host,
         os_pid as "osPid",
         fence::text,
@@ -158,7 +161,7 @@ select json_build_object(
       from (
         select * from holdfast.tick where schedule = s.key order by at desc limit (select $3::integer)
       ) as latest
-      left join holdfast.instance on instance.id = latest.instance
+      left join holdfast.instance_name as instance on instance.id = latest.instance
       order by at desc
     ) as r
   ),

@@ -33,6 +33,8 @@ export interface ObservedSchedules {
 
 export interface ScheduleMember {
   readonly instance: string
+  /** Name of the instance. */
+  readonly instanceName: string | null
   readonly host: string | null
   readonly osPid: number | null
   /** Rule that the instance's code defines. */
@@ -49,6 +51,8 @@ export interface ObservedRun {
    */
   readonly state: RunState
   readonly instance: string | null
+  /** Name of the instance. */
+  readonly instanceName: string | null
   readonly host: string | null
   readonly osPid: number | null
   readonly fence: string | null

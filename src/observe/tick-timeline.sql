@@ -144,8 +144,8 @@ select json_build_object(
     ) as m
   ), '[]'),
   'instances', coalesce((
-    select json_agg(json_build_object('id', id, 'host', host, 'osPid', os_pid))
-    from holdfast.instance
+    select json_agg(json_build_object('id', id, 'name', name, 'host', host, 'osPid', os_pid))
+    from holdfast.instance_name
     where id in (select instance from counted union select instance from member join living using (session))
   ), '[]')
 ) as answer

@@ -14,7 +14,12 @@ export interface TickTimeline {
   readonly count: number
   readonly rows: readonly TickTimelineRow[]
   /** Instances that appear in the rows and are still known. */
-  readonly instances: readonly { readonly id: string; readonly host: string; readonly osPid: number }[]
+  readonly instances: readonly {
+    readonly id: string
+    readonly name: string
+    readonly host: string
+    readonly osPid: number
+  }[]
 }
 
 type TimelineSchedule = Omit<ObservedSchedule, 'rule' | 'members' | 'running' | 'last'>

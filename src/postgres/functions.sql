@@ -476,3 +476,15 @@ create or replace function holdfast.free_instance_name(for_namespace text, for_i
   $$;
 comment on function holdfast.free_instance_name(text, text, text, text) is
   'Returns the first name that no other live instance of the namespace has: the preferred name, the wanted name, or the wanted name with the suffix #2, #3, and so on. Locks the wanted name until the end of the transaction, which must record the instance.';
+
+create or replace function holdfast.instance_of_session(session integer) returns text
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return (select (array_agg(id))[1] from holdfast.instance_name where sessions @> array[instance_of_session.session]);
+  end
+  $$;
+comment on function holdfast.instance_of_session(integer) is
+  'Returns the id of the instance that has, or had, an epoch with this session number. Null if the instance is no longer known.';

@@ -47,6 +47,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
   {
     traits: ['not compiled', 'by index'],
     functions: [
+      'instance_of_session',
       'job_sweep_keys',
       'schedule_record_gap',
       'schedule_make_room',

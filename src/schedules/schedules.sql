@@ -96,7 +96,11 @@ cross join lateral (
     where schedule = s.key
   )
   select
-    json_agg(json_build_object('instance', instance, 'rule', rule) order by since)::text as members,
+    json_agg(json_build_object(
+      'instance', instance,
+      'instanceName', (select name from holdfast.instance_name where instance_name.id = member.instance),
+      'rule', rule
+    ) order by since)::text as members,
     (extract(epoch from min(since)) * 1000)::float8 as first_member_ms
   from member
   where holdfast.is_present(session)
@@ -107,13 +111,15 @@ order by s.name
 
 -- name: runs
 -- Returns the runs and gaps of a schedule, latest first.
-select at, state, extra, instance, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
+select at, state, extra, instance, instance_name, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
 from (
   select
     at,
     -- After a crash, the row keeps the state running until a live member's poll records the crash.
     case when state = 'running' and not holdfast.is_present(session) then 'lost' else state end as state,
-    extra, instance, attempt, started_at, ended_at, error,
+    extra, instance,
+    (select name from holdfast.instance_name where instance_name.id = latest_ticks.instance) as instance_name,
+    attempt, started_at, ended_at, error,
     (
       select lines
       from holdfast.tick_log l
@@ -130,7 +136,7 @@ from (
     limit $2
   ) as latest_ticks
   union all
-  select first_at, null, null, null, null, null, null, null, null, last_at, ticks, reason
+  select first_at, null, null, null, null, null, null, null, null, null, last_at, ticks, reason
   from (
     select *
     from holdfast.gap

@@ -22,6 +22,8 @@ export interface ScheduleStatus {
   readonly members: readonly {
     /** ID of the instance. */
     readonly instance: string
+    /** Name of the instance. */
+    readonly instanceName: string | undefined
     /** Rule in the instance's code. */
     readonly rule: ScheduleRule
   }[]
@@ -40,8 +42,10 @@ export interface PastRun {
   readonly state: 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
   /** Whether the run was requested with `schedules.run`, independently of the rule. */
   readonly extra: boolean
-  /** Instance that is running the tick, or that ran the tick last. */
+  /** ID of the instance that is running the tick, or that ran the tick last. */
   readonly instance: string | undefined
+  /** Name of this instance. Undefined if the instance is no longer known. */
+  readonly instanceName: string | undefined
   /** Number of times that the run has been started. */
   readonly attempt: number
   /** Time when the run started. */
@@ -81,11 +85,18 @@ export interface ScheduleRow {
   readonly first_member_ms: number | null
 }
 
+interface MemberDocument {
+  readonly instance: string
+  readonly instanceName: string | null
+  readonly rule: string
+}
+
 export interface PastRow {
   readonly at: Date
   readonly state: PastRun['state'] | null
   readonly extra: boolean
   readonly instance: string | null
+  readonly instance_name: string | null
   readonly attempt: number
   readonly started_at: Date | null
   readonly ended_at: Date | null
@@ -102,7 +113,7 @@ function givenOf(text: string): ScheduleRule {
 }
 
 export function statusOf(row: ScheduleRow): ScheduleStatus {
-  const members: { instance: string; rule: string }[] = row.members === null ? [] : JSON.parse(row.members)
+  const members: MemberDocument[] = row.members === null ? [] : JSON.parse(row.members)
   return {
     name: row.name,
     rule: givenOf(row.override ?? row.rule),
@@ -110,7 +121,11 @@ export function statusOf(row: ScheduleRow): ScheduleStatus {
     override: row.override === null ? undefined : givenOf(row.override),
     pausedAt: row.paused_at ?? undefined,
     nextAt: row.next_ms === null || row.paused_at !== null ? undefined : new Date(row.next_ms),
-    members: members.map(({ instance, rule }) => ({ instance, rule: givenOf(rule) })),
+    members: members.map(({ instance, instanceName, rule }) => ({
+      instance,
+      instanceName: instanceName ?? undefined,
+      rule: givenOf(rule),
+    })),
   }
 }
 
@@ -124,6 +139,7 @@ export function pastOf(row: PastRow): PastRun | PastGap {
     state: row.state,
     extra: row.extra,
     instance: row.instance ?? undefined,
+    instanceName: row.instance_name ?? undefined,
     attempt: row.attempt,
     startedAt: row.started_at ?? undefined,
     endedAt: row.ended_at ?? undefined,

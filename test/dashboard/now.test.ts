@@ -17,7 +17,7 @@ function pictureFrom(...names: ContendedName[]) {
   const ids = new Set(names.flatMap(({ holders, waits }) => [...holders, ...waits].map((one) => one.participant)))
   const participants = [...ids].map(
     (id): Participant => ({
-      ...{ id, kind: 'instance', instance: id, host: 'web', osPid: 1 },
+      ...{ id, kind: 'instance', instance: id, instanceName: id, host: 'web', osPid: 1 },
       ...{ pids: [], application: null, user: null, job: null },
     }),
   )

@@ -36,7 +36,12 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     expect(terms[0]).toMatchObject({ name: 'indexer', held: true })
     for (const instance of instances) {
       const leader = await instance.elections.leader('indexer')
-      expect(leader).toEqual({ instance: holdfast.id, term: terms[0]!.term, since: expect.any(Date) })
+      expect(leader).toEqual({
+        instance: holdfast.id,
+        instanceName: holdfast.name,
+        term: terms[0]!.term,
+        since: expect.any(Date),
+      })
     }
     expect(candidates.flatMap(({ terms }) => terms)).toHaveLength(1)
     const others = candidates.filter(({ campaign }) => campaign !== led)

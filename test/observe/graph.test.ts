@@ -45,7 +45,7 @@ function name(label: string, { by, waits, kind = 'lock', forMs = 60_000 }: Waits
 function graphOf(...names: ContendedName[]) {
   const participants = ['a', 'b', 'c', 'd', 'reader', 'writer'].map(
     (id): Participant => ({
-      ...{ id, kind: 'instance', instance: id, host: null, osPid: null },
+      ...{ id, kind: 'instance', instance: id, instanceName: id, host: null, osPid: null },
       ...{ pids: [], application: null, user: null, job: null },
     }),
   )
@@ -273,7 +273,7 @@ describe('jobs that have ended', () => {
     ['cancelled', 'retry'],
   ])('the remedy for a blocking job that is %s is: %s', (state, action) => {
     const participant: Participant = {
-      ...{ id: 'job 7', kind: 'job', instance: null, host: null, osPid: null },
+      ...{ id: 'job 7', kind: 'job', instance: null, instanceName: null, host: null, osPid: null },
       ...{ pids: [], application: null, user: null, job: { id: 7, kind: 'mail', queue: 'post', state } },
     }
     const [held] = name('job 7', { by: 'a', waits: 'b', kind: 'job' }).holders

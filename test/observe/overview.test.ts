@@ -218,9 +218,9 @@ test('the overview shows schedules, and trouble of each kind', async () => {
     'buried post',
     'failed bad',
     'gap good',
-    'gone web-9 process 99',
+    'gone web-9/99',
     'lease lost',
-    'reconnected web-8 process 98',
+    'reconnected web-8/98',
   ])
   expect(trouble.find(({ kind }) => kind === 'buried')).toMatchObject({
     job: id,

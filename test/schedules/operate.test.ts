@@ -121,7 +121,7 @@ test('schedules.list returns the schedules of the namespace, ordered by name', a
     override: undefined,
     pausedAt: undefined,
     nextAt: new Date('2999-01-01T00:00:00Z'),
-    members: [{ instance: holdfast.id, rule: { at: new Date('2999-01-01T00:00:00Z') } }],
+    members: [{ instance: holdfast.id, instanceName: holdfast.name, rule: { at: new Date('2999-01-01T00:00:00Z') } }],
   })
 })
 

@@ -39,8 +39,8 @@ export const deliveries = {
 
 function refusal(key: string, delivery: DeliveryDetails | undefined): string {
   if (!delivery) return noSuchDelivery(key)
-  const { instance, forMs } = delivery
-  return `"${key}" has been running for ${formatDuration(forMs)} on ${participantLabel(delivery)} (instance ${instance}). If you forget the delivery now, it may run twice at the same time. Wait until it has finished, or stop that process.`
+  const { forMs } = delivery
+  return `"${key}" has been running for ${formatDuration(forMs)} on ${participantLabel(delivery)}. If you forget the delivery now, it may run twice at the same time. Wait until it has finished, or stop that process.`
 }
 
 export function noSuchDelivery(key: string): string {

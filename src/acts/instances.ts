@@ -13,12 +13,12 @@ export const instances = {
     async preview({ observer }, { id, within = defaultSeconds }) {
       const found = await observer.fleet.find(id)
       const work = await observer.fleet.workOf(id)
-      const subject = `instance ${found ? hostOf(found) : id}`
+      const subject = `instance ${found?.name ?? id}`
       if (!found?.alive || !work) return inapplicable(subject, goneText(id, found))
       if (found.state !== 'open') return inapplicable(subject, drainingText(found))
       const runs = runsOf(work)
       const text = joinSentences(
-        `${hostOf(found)} permanently stops accepting new work: jobs, ticks, deliveries and leaderships.`,
+        `${found.name} permanently stops accepting new work: jobs, ticks, deliveries and leaderships.`,
         runs.length === 0
           ? 'No work is currently running there.'
           : `Currently running there: ${formatList(runs)}. This work may finish. Work that takes longer than ${formatDuration(within * 1_000)} is asked to stop, and other instances take it over.`,
@@ -41,19 +41,15 @@ export const instances = {
           : found.state === 'open'
             ? 'asked'
             : found.state
-      const result = { instance: id, state }
+      const result = { instance: id, name: found?.name ?? null, state }
       if (!found || (!isRequested && !found.alive)) return { done: false, text: goneText(id, found), result }
-      return { done: true, text: isRequested ? `Asked ${hostOf(found)} to drain.` : drainingText(found), result }
+      return { done: true, text: isRequested ? `Asked ${found.name} to drain.` : drainingText(found), result }
     },
   }),
 }
 
-function hostOf({ host, osPid }: FleetInstance): string {
-  return `${host} process ${osPid}`
-}
-
 function goneText(id: string, found: FleetInstance | undefined): string {
-  return found ? `Instance ${id} (${hostOf(found)}) is gone.` : noSuchInstance(id)
+  return found ? `Instance ${found.name} is gone.` : noSuchInstance(id)
 }
 
 export function noSuchInstance(id: string): string {
@@ -61,7 +57,7 @@ export function noSuchInstance(id: string): string {
 }
 
 function drainingText(found: FleetInstance): string {
-  return `${hostOf(found)} is already ${found.state === 'drained' ? 'drained' : 'draining'}.`
+  return `${found.name} is already ${found.state === 'drained' ? 'drained' : 'draining'}.`
 }
 
 function runsOf({ jobs, runs, deliveries }: InstanceWork): string[] {

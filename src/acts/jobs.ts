@@ -101,11 +101,11 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
 }
 
 function cancelConsequence(job: JobDetails, now: Date): Consequence {
-  const { id, state, host, osPid, instance, claimedAt, linked } = job
+  const { id, state, instance, instanceName, claimedAt, linked } = job
   const subject = `job ${id}`
   if (hasEnded(state)) return inapplicable(subject, `Job ${id} is already ${state}: there is nothing to cancel.`)
   const after = textOfWaiting(linked.filter((other) => other.state === 'waiting' && other.after.includes(id)))
-  const who = host === null ? `instance ${instance}` : `${host} process ${osPid}`
+  const who = instanceName ?? `instance ${instance}`
   const since = claimedAt === null ? '' : ` for ${formatDuration(now.getTime() - claimedAt.getTime())}`
   const text =
     state === 'running'

@@ -1,5 +1,5 @@
 import { formatDuration } from '../base/index.js'
-import { limitKeys, type ObservedPermit, participantLabel } from '../observe/index.js'
+import { instanceLabel, limitKeys, type ObservedPermit } from '../observe/index.js'
 import { act, formatCount, inapplicable, joinSentences } from './act.js'
 
 const maxListed = 10
@@ -42,8 +42,9 @@ function unused(name: string): string {
 
 /** Returns the participant of a permit and the details of the permit. */
 export function permitFact(permit: ObservedPermit): readonly [participant: string, details: string] {
-  const { instance, weight, max, fence, forMs } = permit
+  const { instance, instanceName, weight, max, fence, forMs } = permit
   const grant = fence === null ? '' : `, fence ${fence}`
-  const details = `instance ${instance}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`
-  return [participantLabel(permit), details]
+  const id = instanceName === null ? '' : `instance ${instance}, `
+  const details = `${id}for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`
+  return [instanceLabel(permit), details]
 }

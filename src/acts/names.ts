@@ -1,5 +1,5 @@
 import { formatDuration } from '../base/index.js'
-import { nameLabel, type ObservedLock, type Observer, participantLabel } from '../observe/index.js'
+import { instanceDetails, nameLabel, type ObservedLock, type Observer, participantLabel } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 import type { ParsedParams } from './params.js'
 
@@ -36,7 +36,7 @@ export const names = {
       const { name, lease } = await leaseOf(observer, of)
       const subject = `lease ${name}`
       if (!lease) return inapplicable(subject, notLeased(name))
-      const { held, instance, fence, expiresInMs } = lease
+      const { held, fence, expiresInMs } = lease
       const applies = { subject, applies: true, dangerous: true }
       if (!held) {
         const left = formatDuration(expiresInMs)
@@ -45,7 +45,7 @@ export const names = {
       }
       const holder = participantLabel(lease)
       const text = `Revokes the lease on "${name}" from ${holder}. The name becomes free immediately for the next process that requests it. The holder is notified when it next renews the lease, or earlier. Guarded writes with its fence ${fence} are rejected from now on. ${loss}`
-      return { ...applies, text, facts: [['Instance', instance]] }
+      return { ...applies, text, facts: [['Holder', instanceDetails(lease)]] }
     },
     async run({ observer, operator }, of) {
       const { name, lease } = await leaseOf(observer, of)

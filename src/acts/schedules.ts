@@ -1,6 +1,6 @@
 import { formatDuration, suggest } from '../base/index.js'
 import { describeRule, ruleFromOptions } from '../cron/index.js'
-import type { Observer, ScheduleDetails } from '../observe/index.js'
+import { instanceLabel, type Observer, type ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
 import type { NoParams, ParsedParams } from './params.js'
 
@@ -148,7 +148,7 @@ function runConsequence(name: string, found: ScheduleDetails) {
   const running = runningOf(found)
   const waits = found.runs.some(({ state, attempt }) => state === 'waiting' && attempt === 0)
   const who = running
-    .map(({ host, osPid, instance }) => (host ? `${host} process ${osPid}` : (instance ?? 'an instance')))
+    .map(({ instance, instanceName }) => (instance ? instanceLabel({ instance, instanceName }) : 'an instance'))
     .join(' and ')
   if (overlap === 'skip' && (running.length > 0 || waits)) {
     const there = running.length > 0 ? `${who} is running it` : 'a run is waiting to start'
@@ -192,9 +192,9 @@ function factsOf(found: ScheduleDetails): (readonly [string, string])[] {
     pausedAt && ['Paused since', timeOf(pausedAt)],
     ['Members', String(members.length)],
     ['Overlap', overlap],
-    ...runningOf(found).map(({ tick, host, osPid, instance, startedAt }) => {
+    ...runningOf(found).map(({ tick, instanceName, instance, startedAt }) => {
       const since = startedAt ? `, since ${timeOf(startedAt)}` : ''
-      return ['Runs now', `tick ${timeOf(tick)} on ${host ? `${host} process ${osPid}` : instance}${since}`] as const
+      return ['Runs now', `tick ${timeOf(tick)} on ${instanceName ?? instance}${since}`] as const
     }),
     latest?.startedAt &&
       latest.endedAt && [

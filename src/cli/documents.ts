@@ -151,6 +151,8 @@ export interface Documents {
   'instance-drain': {
     /** ID of the instance. */
     readonly instance: string
+    /** Name of the instance. Null if the instance is unknown. */
+    readonly name: string | null
     /**
      * `asked`: the instance has not received the request yet. `draining`: the instance is finishing its work and starts
      * no new work. `drained`: all work of the instance has ended, or the instance closed cleanly. `gone`: the instance
@@ -362,6 +364,8 @@ export interface GraphLine
     Pick<Wait, 'mode' | 'since' | 'forMs' | 'requests'> {
   /** Participant that waits: the ID of an instance, or a label such as `session 4711` or `job 17`. */
   readonly waiter: string
+  /** Name of the waiting instance. Null for other participants. */
+  readonly waiterName: string | null
   /** Participants that the waiter waits for: the holders of the name, or the participant that is ahead in the queue. */
   readonly blockers: readonly string[]
   /** Whether this wait is part of a certain deadlock. */

@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { Events, HoldfastError, shellQuote } from '../base/index.js'
-import { Anchor, InstanceName, type Session, SessionLocksUnavailableError, type UnavailableReason } from '../postgres/index.js'
+import {
+  Anchor,
+  InstanceName,
+  type Session,
+  SessionLocksUnavailableError,
+  type UnavailableReason,
+} from '../postgres/index.js'
 import type { Check, DoctorContext } from './doctor-context.js'
 import { type Fact, type Finding, type FindingInput, finding } from './finding.js'
 
@@ -128,7 +134,7 @@ export function refusedSettingFindings(
   const all = Object.entries(refused).filter(([name, { got }]) => !(name.startsWith('tcp_') && got === '0'))
   return all.map(([name, { wanted, got }]) => {
     const facts: Record<string, Fact> = { setting: name, wanted, got, instance }
-    const who = instance === null ? 'A session' : `The session of instance ${instance}`
+    const who = instance === null ? 'A session' : `The session of ${instance}`
     const isMissing = got === null
     return finding({
       id: 'settings-refused',

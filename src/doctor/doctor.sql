@@ -332,7 +332,9 @@ select
   usename::text as role,
   application_name as application,
   host(client_addr) as address,
-  substr(application_name, 10) as instance,
+  coalesce(
+    (select name from holdfast.instance_name where instance_name.id = substr(application_name, 10)), substr(application_name, 10)
+  ) as instance,
   application_name ~ '^holdfast [0-9a-f]{12}$' as is_of_instance,
   client_addr is not distinct from inet_client_addr() as is_from_here,
   (extract(epoch from clock_timestamp() - state_change) * 1000)::float8 as for_ms,

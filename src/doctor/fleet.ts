@@ -9,7 +9,7 @@ export const fleet: Check = {
   async run(context) {
     const instances = await context.aliveInstances()
     return [
-      ...instances.flatMap(({ id, refusedSettings }) => refusedSettingFindings(refusedSettings, id)),
+      ...instances.flatMap(({ name, refusedSettings }) => refusedSettingFindings(refusedSettings, name)),
       mixedVersions(instances),
     ]
   },

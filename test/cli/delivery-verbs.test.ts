@@ -112,7 +112,7 @@ describe('delivery forget', () => {
     const refused = await run(['delivery', 'forget', 'stripe:3', '--yes', '--json'], env)
     expect(refused.status).toBe(3)
     expect(fits('delivery-forget', JSON.parse(refused.stdout))).toEqual({ forgotten: null })
-    expect(refused.stderr).toMatch(/^"stripe:3" has been running for .* on .* process \d+ \(instance \w+\)/)
+    expect(refused.stderr).toMatch(/^"stripe:3" has been running for .* on \S+\/\d+\. If/)
     expect(fits('delivery-forget', await json(['delivery', 'forget', 'stripe:4', '--yes']))).toEqual({
       forgotten: 'stripe:4',
     })

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
 import { gate } from '../jobs/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, sqlSession, until } from '../setup/facts.js'
+import { sql, sqlSession, until, within } from '../setup/facts.js'
 import { run, start } from './program.js'
 import { fits } from './schemas.js'
 
@@ -116,7 +116,7 @@ test('instance drain lets holdfast work finish its job and exit with 0, and anot
   const [worked, drained] = await Promise.all([working.ended, draining.ended])
   expect(worked).toMatchObject({ status: 0, stderr: expect.stringContaining('drain requested') })
   expect(drained).toMatchObject({ status: 0, stderr: expect.stringContaining('The instance is drained.\n') })
-  expect(fits('instance-drain', JSON.parse(drained.stdout))).toEqual({ instance, state: 'drained' })
+  expect(fits('instance-drain', JSON.parse(drained.stdout))).toMatchObject({ instance, state: 'drained' })
   expect(await holder.jobs.find(first.id)).toMatchObject({ state: 'done', result: 'done', failed: 0 })
   expect((await holder.jobs.find(next.id))!.state).toBe('ready')
   const worker = holder.jobs.work([slow])
@@ -156,7 +156,7 @@ test('instance drain reports that an instance is drained, gone or unknown', { ti
     status: 1,
     stderr: expect.stringContaining('The instance is gone: its process ended before the instance was drained.'),
   })
-  expect(fits('instance-drain', JSON.parse(died.stdout))).toEqual({ instance: 'mortal', state: 'gone' })
+  expect(fits('instance-drain', JSON.parse(died.stdout))).toEqual({ instance: 'mortal', name: 'mortal', state: 'gone' })
   const [again, gone, none, listed] = await Promise.all([
     run(['instance', 'drain', other.id, '--wait'], env),
     run(['instance', 'drain', 'dead', '--json'], env),
@@ -174,9 +174,9 @@ test('instance drain reports that an instance is drained, gone or unknown', { ti
     stderr: expect.stringContaining('is already drained.\nThe instance is drained.\n'),
   })
   expect(gone.status).toBe(3)
-  expect(fits('instance-drain', JSON.parse(gone.stdout))).toEqual({ instance: 'dead', state: 'gone' })
+  expect(fits('instance-drain', JSON.parse(gone.stdout))).toEqual({ instance: 'dead', name: 'dead', state: 'gone' })
   expect(none).toMatchObject({ status: 3, stderr: expect.stringContaining('There is no instance "never"') })
-  expect(listed.stdout).toContain(`${other.id}\tdrained\t`)
+  expect(listed.stdout).toContain(`${other.name}\tdrained\t`)
   expect(listed.stdout).toContain('dead\tgone\t')
   // A dead instance of another version causes no warning.
   expect(listed.stderr).toBe('')
@@ -209,4 +209,27 @@ test('instance drain --wait reports an instance that is killed and whose row ano
     status: 1,
     stderr: expect.stringContaining('The instance is gone: its process ended before the instance was drained.'),
   })
+})
+
+test('instance show and drain accept a name, and list the candidates if several instances match', async () => {
+  const billing = await Holdfast.open({ url: database.url, namespace: 'billing', name: 'worker-3' })
+  const mail = await Holdfast.open({ url: database.url, namespace: 'mail', name: 'worker-3' })
+  const { status, stderr } = await run(['instance', 'show', 'worker-3'], env)
+  expect(status).toBe(2)
+  expect(stderr).toContain('2 instances match "worker-3": ')
+  expect(stderr).toContain(`${billing.id} (worker-3 in namespace billing)`)
+  expect(stderr).toContain(`${mail.id} (worker-3 in namespace mail)`)
+  expect(stderr).toContain('--namespace')
+  expect(await json(['instance', 'show', 'worker-3', '--namespace', 'mail'])).toMatchObject({
+    id: mail.id,
+    name: 'worker-3',
+  })
+  await mail.close()
+  const drained = await run(['instance', 'drain', 'worker-3'], env)
+  expect(drained).toMatchObject({ status: 0, stderr: 'Asked worker-3 to drain.\n' })
+  await within(5_000, 'Draining', billing.drained)
+  await billing.close()
+  const unknown = await run(['instance', 'show', 'worker-3'], env)
+  expect(unknown.status).toBe(3)
+  expect(unknown.stderr).toContain('There is no instance "worker-3".')
 })

@@ -142,7 +142,7 @@ describe('job show', () => {
     expect(fact('progress')).toBe('0.5')
     expect(fact('failed')).toBe('once')
     expect(fact('error')).toBe('TypeError: broken\\tin\\nlines')
-    expect(fact('attempt 1')).toMatch(/^20.*Z {2}TypeError: broken/)
+    expect(fact('attempt 1')).toMatch(/^20.*Z by \S+ {2}TypeError: broken/)
     expect(fact('stack')).toMatch(/^at .*job-verbs\.test/)
     expect(fact('log')).toBe('about to fail')
     expect(status).toBe(0)

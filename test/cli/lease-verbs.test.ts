@@ -40,7 +40,10 @@ describe('lease ls', () => {
     const other = await open('billing', 'none')
     await other.leases.acquire('two')
     expect(await json(['lease', 'ls'])).toMatchObject([
-      { label: 'two', namespace: 'billing', held: true, instance: other.id, host: null, osPid: null, ttlMs: 30_000 },
+      {
+        ...{ label: 'two', namespace: 'billing', held: true, instance: other.id, instanceName: other.name },
+        ...{ host: null, osPid: null, ttlMs: 30_000 },
+      },
       {
         label: 'one',
         namespace: 'default',
@@ -62,7 +65,8 @@ describe('lease ls', () => {
     const { stdout: piped } = await run(['lease', 'ls', '--namespace', 'default'], env)
     const fields = piped.trimEnd().split('\t')
     expect(fields.slice(0, 3)).toEqual(['one', 'default', 'leased'])
-    expect(fields.slice(5, 9)).toEqual([holder.id, expect.any(String), String(process.pid), String(one.fence)])
+    const facts = [holder.name, holder.id, expect.any(String), String(process.pid), String(one.fence)]
+    expect(fields.slice(5, 10)).toEqual(facts)
     expect(Number(fields[4])).toBeGreaterThan(30_000)
   })
 
@@ -101,7 +105,7 @@ describe('lease show', () => {
     })
     const { stdout, status } = await run(['lease', 'show', 'shown'], env)
     expect(stdout).toMatch(
-      new RegExp(`^leased by\t.*process ${process.pid}, instance ${holder.id}, for .*, fence ${lease.fence}$`, 'm'),
+      new RegExp(`^leased by\t${holder.name}, instance ${holder.id}, for .*, fence ${lease.fence}$`, 'm'),
     )
     expect(stdout).toMatch(/^free in\t[\d.]+s, unless the holder renews the lease for another 1m$/m)
     expect(stdout).toMatch(/^has waiters\tyes$/m)
@@ -124,7 +128,7 @@ describe('lease expire', () => {
   test('lease expire without a terminal and without --yes shows its plan and refuses', async () => {
     const lease = await holder.leases.acquire('precious')
     const { status, stdout, stderr } = await run(['lease', 'expire', 'precious'], env)
-    expect(stderr).toContain(`  Instance: ${holder.id}`)
+    expect(stderr).toContain(`  Holder: ${holder.name}, instance ${holder.id}`)
     expect(stderr).toContain(`Guarded writes with its fence ${lease.fence}`)
     expect(stderr).toContain('Add --yes')
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })

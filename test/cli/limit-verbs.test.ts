@@ -121,7 +121,7 @@ describe('limit reset', () => {
     const { status, stdout } = await run(['limit', 'reset', 'export:42', '--yes', '--json'], env)
     expect(status).toBe(0)
     expect(fits('limit-reset', JSON.parse(stdout))).toEqual({
-      ended: [{ instance: holder.id, weight: 1, fence: permit.fence }],
+      ended: [{ instance: holder.id, instanceName: holder.name, weight: 1, fence: permit.fence }],
       refilled: false,
     })
     await eventually(() => permit.held).toBe(false)

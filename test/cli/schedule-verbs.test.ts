@@ -48,7 +48,7 @@ test('schedule ls and schedule show print rules, members and unusual states', as
   await untilRuns(holdfast, 'once', ['done'])
   const { stdout: shown } = await run(['schedule', 'show', 'once'], env)
   expect(shown).toMatch(/^name\tonce\nstate\tit ticks\nrule\tat 2999/)
-  expect(shown).toMatch(new RegExp(`\nextra run\t\\S+ done by ${holdfast.id}\n$`))
+  expect(shown).toMatch(new RegExp(`\nextra run\t\\S+ done by ${holdfast.name}\n$`))
   const { stdout: nightly } = await run(['schedule', 'show', 'nightly'], env)
   expect(nightly).toContain('\nrule in the code\t0 3 * * * Europe/London\n')
   const json = fits('schedule-show', JSON.parse((await run(['schedule', 'show', 'once', '--json'], env)).stdout))

@@ -15,9 +15,17 @@ import type {
 const small: Size = { columns: 80, rows: 24 }
 const wide: Size = { columns: 160, rows: 50 }
 
-const who: SessionOwner = { instance: 'a1', host: 'web-1', osPid: 123, application: 'holdfast a1', pid: 4711 }
+const who: SessionOwner = {
+  instance: 'a1',
+  instanceName: 'web-1/123',
+  host: 'web-1',
+  osPid: 123,
+  application: 'holdfast a1',
+  pid: 4711,
+}
 const instance: OverviewInstance = {
   id: 'a1',
+  name: 'web-1/123',
   namespace: 'shop',
   host: 'web-1',
   osPid: 123,
@@ -70,6 +78,7 @@ const trouble: Trouble = {
   job: 7,
   detail: 'send: the server said no, and it said so at such length that no line is long enough for it',
   instance: null,
+  instanceName: null,
 }
 
 function overview(more: Partial<Overview> = {}): Overview {
@@ -105,10 +114,10 @@ describe('80 by 24', () => {
     const screen = lines(look({ locks: [lock('report', 2)], trouble: [trouble] }), small)
     expect(screen[0]).toBe('holdfast top  03:04:05 UTC  every 2s  app@db:5432/shop  PostgreSQL 18.4')
     expect(screen.slice(1, 9).map((line) => line.trimEnd())).toEqual([
-      '1 INSTANCES 1  STATE  HOST   PROCESS  HOLDS  WAITS  LEASES  WORKERS    OPEN',
-      '> a1           alive  web-1  123          1      0       0        1   1m 1s',
-      '2 LOCKS 1  MODE       HOLDER               HELD  WAITERS  LONGEST',
-      '  report   exclusive  web-1 process 123     12s        2       3s',
+      '1 INSTANCES 1  STATE  HOLDS  WAITS  LEASES  WORKERS  RECONNECTS    OPEN  ID',
+      '> web-1/123    alive      1      0       0        1           1   1m 1s  a1',
+      '2 LOCKS 1  MODE       HOLDER       HELD  WAITERS  LONGEST  FIRST IN LINE  FENCE',
+      '  report   exclusive  web-1/123     12s        2       3s  web-1/123      42',
       '3 LEASES none',
       '4 SCHEDULES none',
       '5 QUEUES none',

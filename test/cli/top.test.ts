@@ -35,7 +35,7 @@ describe('without a screen', () => {
     await holdfast.locks.acquire('nightly report')
     const { status, stdout, stderr } = await run(['top'], env)
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-    expect(stdout).toMatch(/^\S+, PostgreSQL [\d.]+.*, \S+Z\n\nINSTANCES 1\nINSTANCE .*\n\w{12} {2}alive {2}top /)
+    expect(stdout).toMatch(/^\S+, PostgreSQL [\d.]+.*, \S+Z\n\nINSTANCES 1\nNAME .*\n\S+\/\d+ {2}alive {2}top /)
     expect(stdout).toMatch(/\n\nLOCKS 1\nNAME .*\nnightly report {2}top {8}exclusive {2}/)
     expect(stdout).toMatch(/\n\nLEASES none\n\nSCHEDULES none\n\nQUEUES none\n\nTROUBLE none\n$/)
     const json = fits('top', JSON.parse((await run(['top', '--json'], env)).stdout)) as { locks: unknown[] }
@@ -74,7 +74,7 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
     const holdfast = await open({ url: database.url, namespace: 'live' })
     await holdfast.locks.acquire('nightly report')
     const top = startOnTerminal(['top', '--namespace', 'live'], env)
-    await sees(top).toMatch(/^holdfast top .*\n1 INSTANCES 1 .*\n> \w{12} +alive/)
+    await sees(top).toMatch(/^holdfast top .*\n1 INSTANCES 1 .*\n> \S+\/\d+ +alive/)
     expect(new Vt(top.stdout)).toMatchObject({ isAlternate: true, isCursorShown: false })
 
     top.type('2')

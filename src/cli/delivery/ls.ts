@@ -30,8 +30,8 @@ function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelive
       value: ({ finishedAt, startedAt }) => finishedAt ?? startedAt,
       shown: ({ finishedAt, forMs }) => (finishedAt ? `${formatDuration(forMs)} ago` : `for ${formatDuration(forMs)}`),
     },
-    { title: 'WHO', value: ({ instance }) => instance, shown: (delivery) => participantLabel(delivery) },
-    ...pipedColumns<ObservedDelivery>({ HOST: 'host', PROCESS: 'osPid', FENCE: 'fence' }),
+    { title: 'WHO', value: (delivery) => participantLabel(delivery) },
+    ...pipedColumns<ObservedDelivery>({ INSTANCE: 'instance', HOST: 'host', PROCESS: 'osPid', FENCE: 'fence' }),
     ...pipedColumns<ObservedDelivery>({ STARTED: 'startedAt', EXPIRES: 'expiresAt' }),
   ]
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { noSuchDelivery } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
-import { type DeliveryDetails, participantLabel } from '../../observe/index.js'
+import { type DeliveryDetails, instanceDetails } from '../../observe/index.js'
 import { observe } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
 import { formatTime } from '../format-time.js'
@@ -31,7 +31,7 @@ function documentOf({ value, body, ...delivery }: DeliveryDetails) {
 }
 
 function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
-  const { key, namespace, state, instance, fence, startedAt, finishedAt, expiresAt, fingerprint } = delivery
+  const { key, namespace, state, fence, startedAt, finishedAt, expiresAt, fingerprint } = delivery
   const facts: (Fact | false)[] = [
     ['key', key],
     ['namespace', namespace],
@@ -39,7 +39,7 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
       'state',
       state === 'lost' ? 'lost: the instance is gone, so the next delivery with this key will run again' : state,
     ],
-    [finishedAt ? 'run by' : 'runs on', `${participantLabel(delivery)}, instance ${instance}, fence ${fence}`],
+    [finishedAt ? 'run by' : 'runs on', `${instanceDetails(delivery)}, fence ${fence}`],
     ['started', formatTime(startedAt, now)],
     finishedAt !== null && ['finished', formatTime(finishedAt, now)],
     finishedAt !== null && ['expires', formatTime(expiresAt, now)],

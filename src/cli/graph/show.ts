@@ -37,10 +37,23 @@ function documentOf(settings: Settings, { participants, names, cycles, roots, is
   }
 }
 
-function rowsOf({ names, cycles }: WaitGraph): GraphLine[] {
+function rowsOf({ participants, names, cycles }: WaitGraph): GraphLine[] {
+  const instanceNames = new Map(participants.map(({ id, instanceName }) => [id, instanceName]))
   return names.flatMap(({ id, kind, key, namespace, label, queue, holders, waits }) =>
     waits.map(({ participant, mode, since, forMs, requests, behind }) => ({
-      ...{ waiter: participant, kind, key, namespace, label, queue, mode, since, forMs, requests },
+      ...{
+        waiter: participant,
+        waiterName: instanceNames.get(participant) ?? null,
+        kind,
+        key,
+        namespace,
+        label,
+        queue,
+        mode,
+        since,
+        forMs,
+        requests,
+      },
       blockers: behind === null ? [...new Set(holders.map((holding) => holding.participant))] : [behind],
       isDeadlocked: cycles.some(
         ({ isCertain, sides }) =>

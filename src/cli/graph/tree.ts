@@ -51,7 +51,6 @@ function cycleBranches(graph: WaitGraph): Branch[] {
 function branchOf(context: DrawContext, { participant, wait, isRepeated, blocked }: Blocker, isRoot: boolean): Branch {
   const parts: Part[] = [
     { text: participantText(participant) },
-    ...(participant.instance === null ? [] : [{ text: ` ${participant.instance}`, colour: 'dim' as const }]),
     ...(wait ? [{ text: ` ${waitText(wait, context.byId)}`, colour: 'yellow' as const }] : []),
     ...(isRepeated ? [{ text: ' … shown elsewhere' }] : []),
   ]

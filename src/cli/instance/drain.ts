@@ -4,15 +4,17 @@ import { previewAndRun, withActs } from '../act.js'
 import { Exit, exitCode, printMessage } from '../failure.js'
 import { countText, printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
+import { findInstance } from './find.js'
 
 const pollEveryMs = 100
 
 /** Drains an instance. With `--wait`, also waits until all work of the instance has ended. */
-export async function instanceDrain(settings: Settings, id: string): Promise<void> {
+export async function instanceDrain(settings: Settings, word: string): Promise<void> {
   const withinMs = settings.durationMs('within', 0, maxTimerMs)
   await withActs(settings, async (context) => {
+    const before = await findInstance(settings, context.observer, word)
+    const id = before?.id ?? word
     const find = () => context.observer.fleet.find(id)
-    const before = await find()
     const within = withinMs === undefined ? undefined : withinMs / 1_000
     const { done, text, result } = await previewAndRun(settings, context, 'drain-instance', { id, within })
     printMessage(text)
@@ -22,7 +24,7 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
       return
     }
     const state = await untilDrained(find, before)
-    printDocument<'instance-drain'>(settings, { instance: id, state })
+    printDocument<'instance-drain'>(settings, { instance: id, name: before.name, state })
     if (state === 'drained') return printMessage('The instance is drained.')
     printMessage('The instance is gone: its process ended before the instance was drained.')
     throw new Exit(exitCode.failed)

@@ -33,7 +33,7 @@ const colourOfState: Record<InstanceState, Colour> = {
 
 function columns(instances: readonly FleetInstance[], severalVersions: boolean): Column<FleetInstance>[] {
   return [
-    { title: 'INSTANCE', value: ({ id }) => id },
+    { title: 'NAME', value: ({ name }) => name },
     {
       title: 'STATE',
       value: stateOf,
@@ -41,10 +41,11 @@ function columns(instances: readonly FleetInstance[], severalVersions: boolean):
       colour: (instance) => colourOfState[stateOf(instance)],
     },
     namespaceColumn(instances),
-    ...plainColumns<FleetInstance>({ HOST: 'host', PROCESS: 'osPid' }),
     ...plainColumns<FleetInstance>({ HOLDS: 'held', WAITS: 'waiting', LEASES: 'leased' }),
     ...pipedColumns<FleetInstance>({ RECONNECTS: 'reconnects' }),
     { title: 'OPEN FOR', value: ({ openedAt }) => openedAt, shown: ({ forMs }) => formatDuration(forMs) },
+    ...plainColumns<FleetInstance>({ ID: 'id' }),
+    ...pipedColumns<FleetInstance>({ HOST: 'host', PROCESS: 'osPid' }),
     {
       title: 'VERSION',
       value: ({ version }) => version,

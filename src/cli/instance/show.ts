@@ -6,20 +6,22 @@ import { conditionNotMet } from '../failure.js'
 import { stateOf } from '../labels.js'
 import { countText, type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
+import { findInstance } from './find.js'
 
 const maxShown = 1_000
 
-export async function instanceShow(settings: Settings, id: string): Promise<void> {
+export async function instanceShow(settings: Settings, word: string): Promise<void> {
   const [details, now] = await observe(settings, async (observer) => {
-    return [await readInstance(observer, id), await observer.now()] as const
+    return [await readInstance(settings, observer, word), await observer.now()] as const
   })
   if (!printDocument<'instance-show'>(settings, details) && details) printFacts(settings, factsOf(details, now))
-  if (!details) conditionNotMet(noSuchInstance(id))
+  if (!details) conditionNotMet(noSuchInstance(word))
 }
 
-async function readInstance(observer: Observer, id: string) {
-  const found = await observer.fleet.find(id)
+async function readInstance(settings: Settings, observer: Observer, word: string) {
+  const found = await findInstance(settings, observer, word)
   if (!found) return null
+  const { id } = found
   const ownedByInstance = <T extends { readonly instance: string | null }>(all: readonly T[]) =>
     all.filter(({ instance }) => instance === id)
   const locks = ownedByInstance(await observer.locks())
@@ -48,12 +50,13 @@ const stateTexts: Record<string, string> = {
 }
 
 function factsOf(details: InstanceDetails, now: Date): Fact[] {
-  const { id, namespace, host, osPid, version, node, reconnects, forMs, pid, pooler, expiryMs } = details
+  const { id, name, namespace, host, osPid, version, node, reconnects, forMs, pid, pooler, expiryMs } = details
   const state = stateOf(details)
   const since = (ms: number | null) => (ms === null ? '' : `, for ${formatDuration(ms)}`)
   const upTo = (at: Date) => since(Math.max(0, now.getTime() - at.getTime()))
   return [
-    ['instance', id],
+    ['name', name],
+    ['id', id],
     ['state', stateTexts[state] ?? state],
     ['namespace', namespace],
     ['process', `${osPid} on ${host}`],

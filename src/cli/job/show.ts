@@ -1,5 +1,6 @@
 import { noSuchJob, times } from '../../acts/index.js'
-import type { JobStatus } from '../../index.js'
+import type { FailedAttempt, JobStatus } from '../../index.js'
+import { instanceLabel } from '../../observe/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
@@ -18,7 +19,7 @@ export async function jobShow(settings: Settings, word: string): Promise<void> {
 
 function factsOf(job: JobStatus, now: Date): Fact[] {
   const timeText = (at: Date) => formatTime(at, now)
-  const { state, waitsFor, runAt, claimedAt, endedAt, failed, crashes, instance, cancelling, progress, error } = job
+  const { state, waitsFor, runAt, claimedAt, endedAt, failed, crashes, cancelling, progress, error } = job
   const facts: (Fact | false | undefined)[] = [
     ['id', String(job.id)],
     ['kind', job.kind],
@@ -28,7 +29,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     cancelling !== undefined && ['asked to stop', cancelling],
     job.priority !== 0 && ['priority', String(job.priority)],
     ['enqueued', timeText(job.enqueuedAt)],
-    claimedAt && ['claimed', timeText(claimedAt) + (instance ? ` by instance ${instance}` : '')],
+    claimedAt && ['claimed', timeText(claimedAt) + byInstance(job)],
     endedAt && ['ended', timeText(endedAt)],
     failed > 0 && ['failed', times(failed)],
     crashes > 0 && ['crashes', `a worker died ${times(crashes)} while it was running the job`],
@@ -37,12 +38,19 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     job.result !== undefined && ['result', JSON.stringify(job.result)],
     error && ['error', errorText(error)],
     ...job.failures.map((failure): Fact => {
-      return [`attempt ${failure.attempt}`, `${timeText(new Date(failure.at))}  ${errorText(failure)}`]
+      return [
+        `attempt ${failure.attempt}`,
+        `${timeText(new Date(failure.at))}${byInstance(failure)}  ${errorText(failure)}`,
+      ]
     }),
     ...stackOf(job.failures.at(-1)).map((line): Fact => ['stack', line]),
     ...job.log.map((line): Fact => ['log', line]),
   ]
   return facts.filter((fact) => fact !== false && fact !== undefined)
+}
+
+function byInstance({ instance, instanceName }: Pick<JobStatus | FailedAttempt, 'instance' | 'instanceName'>): string {
+  return instance ? ` by ${instanceLabel({ instance, instanceName: instanceName ?? null })}` : ''
 }
 
 function errorText({ name, message, code }: { name: string; message: string; code?: string | undefined }): string {

@@ -27,8 +27,9 @@ function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
       value: ({ expiresInMs }) => expiresInMs,
       shown: ({ expiresInMs }) => formatDuration(expiresInMs),
     },
-    { title: 'WHO', value: ({ instance }) => instance, shown: (lease) => participantLabel(lease) },
+    { title: 'WHO', value: (lease) => participantLabel(lease) },
     ...pipedColumns<ObservedLease>({
+      INSTANCE: 'instance',
       HOST: 'host',
       PROCESS: 'osPid',
       FENCE: 'fence',

@@ -1,5 +1,5 @@
 import { formatDuration } from '../../base/index.js'
-import { type ObservedLease, type ObservedLock, participantLabel } from '../../observe/index.js'
+import { instanceDetails, type ObservedLease, type ObservedLock } from '../../observe/index.js'
 import { observe } from '../connect.js'
 import type { LeaseShow, Name } from '../documents.js'
 import { readTarget, type Target } from '../labels.js'
@@ -43,8 +43,8 @@ export function nameFacts({ name, namespace, key }: Name): Fact[] {
 
 export function leaseFacts(lease: ObservedLease | null): Fact[] {
   if (lease === null) return []
-  const { instance, fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
-  const holder = `${participantLabel(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
+  const { fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
+  const holder = `${instanceDetails(lease)}, for ${formatDuration(forMs)}, fence ${fence}`
   const left = formatDuration(expiresInMs)
   return [
     [held ? 'leased by' : 'was leased by', holder],

@@ -29,10 +29,11 @@ function columns(locks: readonly ObservedLock[]): Column<ObservedLock>[] {
     { title: 'FOR', value: ({ since }) => since, shown: durationLabel },
     {
       title: 'WHO',
-      value: (lock) => lock.instance ?? lock.application ?? lock.user,
+      value: (lock) => lock.instanceName ?? lock.instance ?? lock.application ?? lock.user,
       shown: (lock) => participantLabel(lock, lock.pid) + (lock.requests > 1 ? ` (${lock.requests} calls)` : ''),
     },
-    ...pipedColumns<ObservedLock>({ HOST: 'host', PROCESS: 'osPid', SESSION: 'pid', FENCE: 'fence' }),
+    ...pipedColumns<ObservedLock>({ INSTANCE: 'instance', HOST: 'host', PROCESS: 'osPid' }),
+    ...pipedColumns<ObservedLock>({ SESSION: 'pid', FENCE: 'fence' }),
     { title: 'BLOCKED BY', value: ({ blockedBy }) => blockedBy.join(','), shown: onlyWhenPiped },
     ...pipedColumns<ObservedLock>({ KEY: 'key' }),
   ]

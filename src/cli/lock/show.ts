@@ -1,4 +1,4 @@
-import { type ObservedLock, participantLabel } from '../../observe/index.js'
+import { instanceDetails, type ObservedLock, participantLabel } from '../../observe/index.js'
 import type { LockShow } from '../documents.js'
 import { durationLabel } from '../labels.js'
 import { findName, leaseFacts, nameFacts, registeredName } from '../lease/show.js'
@@ -25,8 +25,7 @@ export async function lockShow(settings: Settings, word: string): Promise<void> 
 function lockText(lock: ObservedLock): string {
   const { instance, pid, fence, mode, requests, granted } = lock
   const parts = [
-    participantLabel(lock, pid),
-    instance !== null && `instance ${instance}`,
+    instance === null ? participantLabel(lock, pid) : instanceDetails({ ...lock, instance }),
     instance !== null && pid !== null && `session ${pid}`,
     !granted && mode,
     durationLabel(lock) && `for ${durationLabel(lock)}`,

@@ -37,8 +37,12 @@ function factsOf(status: ScheduleStatus): Fact[] {
     ...(override ? [['rule in the code', describeRule(codeRule)] as const] : []),
     ...(pausedAt ? [['paused', pausedAt.toISOString()] as const] : []),
     ...(nextAt ? [['next', nextAt.toISOString()] as const] : []),
-    ...members.map((member): Fact => ['member', `${member.instance}, ${describeRule(member.rule)}`]),
+    ...members.map((member): Fact => ['member', `${labelOf(member)}, ${describeRule(member.rule)}`]),
   ]
+}
+
+function labelOf({ instance, instanceName }: Pick<PastRun, 'instance' | 'instanceName'>): string {
+  return instanceName ?? `instance ${instance}`
 }
 
 function historyFact(past: PastRun | PastGap): Fact {
@@ -46,8 +50,8 @@ function historyFact(past: PastRun | PastGap): Fact {
     const untilText = past.ticks > 1 ? ` to ${past.last.toISOString()}, ${past.ticks} ticks` : ''
     return ['gap', `${past.first.toISOString()}${untilText}: ${past.reason}`]
   }
-  const { tick, state, extra, instance, attempt, error } = past
-  const by = instance ? ` by ${instance}` : ''
+  const { tick, state, extra, attempt, error } = past
+  const by = past.instance ? ` by ${labelOf(past)}` : ''
   const attemptText = attempt > 1 ? `, attempt ${attempt}` : ''
   const why = error ? `: ${error.name}: ${error.message}` : ''
   return [extra ? 'extra run' : 'run', `${tick.toISOString()} ${state}${by}${attemptText}${why}`]

@@ -22,15 +22,13 @@ const instances = definePanel<OverviewInstance>({
   id: ({ id }) => id,
   listedBy: 'holdfast instance ls',
   columns: [
-    { title: 'INSTANCE', text: ({ id }) => id },
+    { title: 'NAME', text: ({ name }) => name },
     {
       title: 'STATE',
       text: stateOf,
       style: ({ alive, state }) => (alive ? (state === 'open' ? 'green' : 'yellow') : 'red'),
     },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace, spare: 6 },
-    { title: 'HOST', text: ({ host }) => host, spare: 2 },
-    { title: 'PROCESS', text: ({ osPid }) => String(osPid), spare: 1 },
     count('HOLDS', ({ held }) => held),
     count('WAITS', ({ waiting }) => waiting, { style: ({ waiting }) => waiting > 0 && 'yellow' }),
     count('LEASES', ({ leased }) => leased),
@@ -41,6 +39,9 @@ const instances = definePanel<OverviewInstance>({
     }),
     time('OPEN', ({ openMs }) => openMs, { label: 'open for' }),
     { title: 'VERSION', text: ({ version }) => version, spare: 5 },
+    { title: 'ID', text: ({ id }) => id, spare: 2 },
+    { title: 'HOST', text: ({ host }) => host, spare: 7 },
+    { title: 'PROCESS', text: ({ osPid }) => String(osPid), spare: 7 },
   ],
 })
 
@@ -137,7 +138,7 @@ const schedules = definePanel<OverviewSchedule>({
     ['rule', describeRule(row.rule) + (row.overridden ? ', by an operator' : '')],
     ['state', stateOfSchedule(row) || 'active'],
     ['last tick', row.last?.tick.toISOString()],
-    ['run by', row.last?.instance],
+    ['run by', row.last?.instanceName ?? row.last?.instance],
     ['more', commandLine('schedule show', commandOptions(row.namespace, schema), row.name)],
   ],
 })
@@ -238,7 +239,7 @@ const trouble = definePanel<Trouble>({
     { title: 'WHERE', text: ({ subject }) => subject },
     { title: 'JOB', text: ({ job }) => (job === null ? '' : String(job)), spare: 2 },
     { title: 'WHY', text: ({ detail }) => detail, least: 40 },
-    { title: 'INSTANCE', text: ({ instance }) => instance ?? '', spare: 1 },
+    { title: 'INSTANCE', text: ({ instance, instanceName }) => instanceName ?? instance ?? '', spare: 1 },
   ],
   details: (row, schema) => [
     ['when', row.at ? `${row.at.toISOString()}, ${age(row.agoMs)} ago` : 'now'],

@@ -24,23 +24,22 @@ interface Attempt extends Owner {
 /** Returns the recorded failed attempts and the last attempt. */
 function attemptsOf(job: Job): Attempt[] {
   const failed = job.attempts.map(
-    ({ attempt, claimedAt, at, instance, error }): Attempt => ({
+    ({ attempt, claimedAt, at, instance, instanceName, error }): Attempt => ({
       number: attempt,
       state: error.code === 'WORKER_CRASHED' ? 'crashed' : 'failed',
       from: claimedAt,
       to: at,
       instance,
-      // A job's record contains the host and the process only for the last instance.
-      ...(instance === job.instance && { host: job.host, osPid: job.osPid }),
+      instanceName,
       error: error.message,
     }),
   )
   const isListed = job.claimedAt !== null && failed.some(({ from }) => from === job.claimedAt)
   if (job.claimedAt === null || isListed || job.state === 'ready' || job.state === 'waiting') return failed
   const state = job.state === 'running' || job.state === 'done' ? job.state : 'ended'
-  const { instance, host, osPid } = job
+  const { instance, instanceName } = job
   const number = job.failed + job.crashes + 1
-  return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, host, osPid, error: null }]
+  return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, instanceName, error: null }]
 }
 
 const rowHeight = 26

@@ -60,7 +60,7 @@ export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
           {rows.slice(0, maxShown).map((row) => (
             <div class="time-row" key={row.id}>
               <span class="heartbeats-label between small">
-                <InstanceMark id={row.id} label={`${row.host}/${row.osPid}`} />
+                <InstanceMark id={row.id} name={row.name} />
                 {(!row.alive || row.state !== 'open') && <State word={stateText(row)} />}
               </span>
               <Line row={row} from={from} until={time} width={plot} />
@@ -81,7 +81,7 @@ function Line({ row, from, until, width }: AxisProps & { readonly row: Instance 
   const last = row.lastSeenAt === null ? undefined : Date.parse(row.lastSeenAt)
   const middle = height / 2
   return (
-    <svg width={width} height={height} role="img" aria-label={`${row.host}/${row.osPid}: ${silenceText(row, until)}`}>
+    <svg width={width} height={height} role="img" aria-label={`${row.name}: ${silenceText(row, until)}`}>
       <TimeGrid from={from} until={until} width={width} height={height} />
       <path
         d={`M${x(opened)} ${middle}H${x(row.alive ? until : (last ?? opened))}`}

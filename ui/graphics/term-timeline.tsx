@@ -92,8 +92,8 @@ export function TermTimelineTable({ terms }: TermTimelineProps) {
   )
 }
 
-function termText({ fence, host, osPid, instance, lastedMs, why }: Term): string {
-  const holder = host === null ? `instance ${instance}` : `${host}/${osPid ?? '?'}`
+function termText({ fence, instance, instanceName, lastedMs, why }: Term): string {
+  const holder = instanceName ?? `instance ${instance}`
   const end = why === null ? 'not ended' : `then ${endings[why][0]}`
   return `Fence ${fence}: held by ${holder} for ${formatDuration(lastedMs)}, ${end}`
 }

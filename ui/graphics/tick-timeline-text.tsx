@@ -77,7 +77,7 @@ export function CellDetails({ row, cell, data }: CellDetailsProps) {
           {others.slice(0, 12).map(({ instance }, at) => (
             <span key={instance}>
               {at > 0 && ' '}
-              <InstanceMark id={instance} />
+              <InstanceMark id={instance} name={nameOf(instance, data)} short />
             </span>
           ))}
           {others.length > 12 && ` and ${others.length - 12} more`}
@@ -87,10 +87,12 @@ export function CellDetails({ row, cell, data }: CellDetailsProps) {
   )
 }
 
-/** Shows an instance, together with its host and process if these are still known. */
 export function InstanceLabel({ id, data }: { readonly id: string; readonly data: TickTimelineData }) {
-  const known = data.instances.find((one) => one.id === id)
-  return <InstanceMark id={id} label={known ? `${known.host}/${known.osPid}` : id} />
+  return <InstanceMark id={id} name={nameOf(id, data)} />
+}
+
+function nameOf(id: string, { instances }: TickTimelineData): string | undefined {
+  return instances.find((one) => one.id === id)?.name
 }
 
 export function cellTitle(cell: TickTimelineCell): string {

@@ -69,7 +69,7 @@ export function Instances() {
         acts={(row) => <Drain row={row} />}
         empty={
           search ? (
-            <Empty title="No instance has this text in its id or host name." />
+            <Empty title="No instance has this text in its name, ID or host name." />
           ) : (
             <Empty
               title="No instance is open."

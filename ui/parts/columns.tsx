@@ -4,10 +4,9 @@ import { Name } from './name.js'
 import type { Column } from './table.js'
 
 /** Column that shows instances. Without `link`, a click on the instance opens the row's details. */
-export function instanceColumn<Row extends { id: string; host: string; osPid: number }>(link: boolean): Column<Row> {
-  const labelOf = ({ host, osPid }: Row) => `${host}/${osPid}`
-  const cell = (row: Row) => <InstanceMark id={row.id} label={labelOf(row)} link={link} />
-  return { title: 'Instance', cell, sort: labelOf, wide: true }
+export function instanceColumn<Row extends { id: string; name: string }>(link: boolean): Column<Row> {
+  const cell = ({ id, name }: Row) => <InstanceMark id={id} name={name} link={link} />
+  return { title: 'Instance', cell, sort: ({ name }) => name, wide: true }
 }
 
 /** Column that shows namespaces. Omitted if all rows have the same namespace. */

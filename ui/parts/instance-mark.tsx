@@ -6,30 +6,32 @@ import { None } from './time.js'
 
 interface InstanceMarkProps {
   readonly id: string
-  /** Text next to the letter, which is the host and process, or the instance's ID. */
-  readonly label?: string | undefined
+  /** Name of the instance. If the name is no longer known, the mark shows the ID. */
+  readonly name: string | null | undefined
+  /** Whether the mark shows only the letter. The tooltip shows the name. */
+  readonly short?: boolean
   /** Whether the mark is a link. Must be false inside another control. The default is true. */
   readonly link?: boolean
 }
 
 /** Mark of an instance, which shows the instance's letter on the instance's colour. */
-export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
+export function InstanceMark({ id, name, short = false, link = true }: InstanceMarkProps) {
   const { letter, style } = markOf(id)
   const inside = (
     <>
-      <span class="mark-letter" style={style} aria-hidden={label !== undefined}>
+      <span class="mark-letter" style={style} aria-hidden={!short}>
         {letter}
       </span>
-      {label !== undefined && <bdi>{shorten(label, 32)}</bdi>}
+      {!short && <bdi>{shorten(name ?? id, 32)}</bdi>}
     </>
   )
-  const title = `Instance ${letter}: ${id}`
+  const title = `Instance ${letter}: ${name ? `${name}, ID ${id}` : id}`
   return link ? (
     <a
       class="mark inline"
       href={hrefOf('instances', { instance: id })}
       title={title}
-      aria-label={label ? undefined : title}
+      aria-label={short ? title : undefined}
     >
       {inside}
     </a>
@@ -43,8 +45,7 @@ export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
 /** Holder, which is an instance or another program's session. */
 export interface Owner {
   readonly instance: string | null
-  readonly host?: string | null
-  readonly osPid?: number | null
+  readonly instanceName: string | null
   readonly application?: string | null
   readonly pid?: number | null
 }
@@ -52,11 +53,7 @@ export interface Owner {
 /** Shows a holder. An instance is shown as its mark. */
 export function OwnerMark({ owner }: { readonly owner: Owner | null | undefined }) {
   if (!owner) return <None />
-  if (owner.instance !== null) {
-    return (
-      <InstanceMark id={owner.instance} label={owner.host ? `${owner.host}/${owner.osPid ?? '?'}` : owner.instance} />
-    )
-  }
+  if (owner.instance !== null) return <InstanceMark id={owner.instance} name={owner.instanceName} />
   const caption = [owner.application || 'a session', owner.pid && `pid ${owner.pid}`].filter(Boolean).join(', ')
   return <bdi title="Not a Holdfast instance">{shorten(caption, 32)}</bdi>
 }

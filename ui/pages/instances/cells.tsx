@@ -12,9 +12,9 @@ import type { ViewData } from '../../wire.js'
 export type Instance = ViewData<'instances'>['rows'][number]
 
 /** Button that drains an instance. The button is omitted if the instance is dead or already draining. */
-export function Drain({ row: { id, host, osPid, alive, state } }: { readonly row: Instance }) {
+export function Drain({ row: { id, name, alive, state } }: { readonly row: Instance }) {
   if (!alive || state !== 'open') return null
-  return <Act act="drain-instance" params={{ id }} label="Drain" subject={`${host}/${osPid}`} />
+  return <Act act="drain-instance" params={{ id }} label="Drain" subject={name} />
 }
 
 /** Shows the time since the last heartbeat, compared with the expiry. */

@@ -70,7 +70,8 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
       )}
       <Facts
         facts={[
-          ['Instance', <InstanceMark key="mark" id={row.id} label={`${row.host}/${row.osPid}`} link={false} />],
+          ['Instance', <InstanceMark key="mark" id={row.id} name={row.name} link={false} />],
+          ['Process', `${row.osPid} on ${row.host}`],
           [
             'Id',
             <span key="id" class="row">

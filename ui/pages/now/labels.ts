@@ -16,11 +16,11 @@ export function nameLabel({ kind, key, label, queue, max, inUse }: ContendedName
   return `${kind} ${label ?? `key ${key}`}${queueText}${places}`
 }
 
-/** `web-3/4711`. */
-export function participantLabel({ kind, instance, host, osPid, application, user, pids, job }: Participant): string {
+/** Returns the label of a participant, such as `worker-3`, `job 12 (send-email)` or `psql, pid 4711`. */
+export function participantLabel({ kind, instance, instanceName, application, user, pids, job }: Participant): string {
   if (kind === 'nobody') return 'no holder'
   if (job) return `job ${job.id} (${job.kind})`
-  if (instance !== null) return host === null ? instance : `${host}/${osPid}`
+  if (instance !== null) return instanceName ?? instance
   return `${application || user || 'a session'}, pid ${pids.join(', ')}`
 }
 

@@ -44,7 +44,11 @@ export function TroubleList({ overview }: OverviewProps) {
           ),
         },
         { title: 'Reason', cell: ({ detail }) => <bdi>{cut(detail, 300)}</bdi>, wide: true },
-        { title: 'Instance', cell: ({ instance }) => instance && <InstanceMark id={instance} />, spare: 2 },
+        {
+          title: 'Instance',
+          cell: ({ instance, instanceName }) => instance && <InstanceMark id={instance} name={instanceName} short />,
+          spare: 2,
+        },
         { title: 'When', cell: ({ at }) => (at ? <Ago at={at} /> : 'now'), align: 'end' },
       ]}
       empty={<Empty title="No problems in the last hour." />}

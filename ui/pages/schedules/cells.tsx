@@ -3,7 +3,12 @@ import { State } from '../../parts/state.js'
 import { None } from '../../parts/time.js'
 
 interface LastRunProps {
-  readonly last: { readonly tick: string; readonly state: string; readonly instance: string | null } | null
+  readonly last: {
+    readonly tick: string
+    readonly state: string
+    readonly instance: string | null
+    readonly instanceName: string | null
+  } | null
 }
 
 export function LastRun({ last }: LastRunProps) {
@@ -11,7 +16,7 @@ export function LastRun({ last }: LastRunProps) {
   return (
     <span class="row facts-line" title={`Tick ${last.tick}`}>
       <State word={last.state} />
-      {last.instance && <InstanceMark id={last.instance} />}
+      {last.instance && <InstanceMark id={last.instance} name={last.instanceName} short />}
     </span>
   )
 }

@@ -26,6 +26,7 @@ import {
   explainReadOnly,
   fromPgPool,
   fromPostgresJs,
+  HolderLookup,
   InstanceName,
   migrate,
   NameRegistry,
@@ -121,6 +122,8 @@ export interface InstanceContext {
   readonly presence: Presence
   readonly instanceName: InstanceName
   readonly names: NameRegistry
+  /** Finds the holders of names for error messages. */
+  readonly holders: HolderLookup
   readonly waits: WaitTracker
   readonly schema: string
   readonly namespace: string
@@ -199,6 +202,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       presence,
       instanceName: name,
       names: new NameRegistry(schema),
+      holders: new HolderLookup(database, schema),
       waits: new WaitTracker({ anchor, keepaliveDatabase, presence, schema }),
       schema,
       namespace,

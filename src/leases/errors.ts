@@ -1,18 +1,24 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
+import type { Holder } from '../postgres/index.js'
 
 /** Thrown if another holder still has the lease at the end of `wait`. `tryAcquire` returns null instead. */
 export class LeaseTimeoutError extends HoldfastError {
   readonly lease: string
   readonly waitedMs: number
+  /** Name of the holder: an instance's name, or another session's application name. Undefined if the name is not known. */
+  readonly holder: string | undefined
 
-  constructor(lease: string, waitedMs: number) {
-    super(`The lease "${lease}" was still held by another holder after a wait of ${formatDuration(waitedMs)}`, {
+  constructor(lease: string, waitedMs: number, holder?: Holder) {
+    const who = holder?.text ?? 'another holder'
+    const since = holder?.heldMs == null ? '' : `. The hold began ${formatDuration(holder.heldMs)} ago`
+    super(`The lease "${lease}" was still held by ${who} after a wait of ${formatDuration(waitedMs)}${since}`, {
       code: 'LEASE_TIMEOUT',
       retryable: true,
       hint: `Run \`holdfast lease show '${lease}'\` to see the holder and the expiry.`,
     })
     this.lease = lease
     this.waitedMs = waitedMs
+    this.holder = holder?.name
   }
 }
 

@@ -25,6 +25,7 @@ import {
 import {
   type Anchor,
   type Database,
+  type HolderLookup,
   type NameRegistry,
   type Presence,
   responseTimeoutMs,
@@ -71,6 +72,7 @@ interface LeasesOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly waits: WaitTracker
+  readonly holders: HolderLookup
 }
 
 const rules = {
@@ -228,7 +230,9 @@ export class Leases {
     const requestedAt = performance.now()
     const lease = await this.#acquireWithin(where, name, options, Number.POSITIVE_INFINITY)
     if (lease) return lease
-    throw new LeaseTimeoutError(name, performance.now() - requestedAt)
+    const waitedMs = performance.now() - requestedAt
+    const holder = await this.#options.holders.ofNames([this.#key(name).key])
+    throw new LeaseTimeoutError(name, waitedMs, holder)
   }
 
   async #acquireWithin(

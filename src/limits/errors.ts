@@ -1,4 +1,5 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
+import type { Holder } from '../postgres/index.js'
 
 /**
  * Thrown if the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns null
@@ -17,6 +18,8 @@ export class LimitReachedError extends HoldfastError {
   /** Time at which the oldest permit in use was granted, on the database's clock. */
   readonly since: Date | undefined
   readonly waitedMs: number
+  /** Name of the instance that holds the oldest permit. Undefined if the name is not known. */
+  readonly holder: string | undefined
 
   constructor(
     limit: string,
@@ -31,8 +34,10 @@ export class LimitReachedError extends HoldfastError {
     }: Pick<LimitReachedError, 'max' | 'weight' | 'inUse' | 'waiting' | 'since' | 'waitedMs'> & {
       readonly sinceMs: number | undefined
     },
+    holder?: Holder,
   ) {
-    const oldest = sinceMs === undefined ? '' : `, the oldest for ${formatDuration(sinceMs)}`
+    const by = holder ? ` by ${holder.text}` : ''
+    const oldest = sinceMs === undefined ? '' : `, the oldest${by} for ${formatDuration(sinceMs)}`
     const queue = waiting > 0 ? `, and ${waiting} waiting` : ''
     const after = waitedMs > 0 ? ` after ${formatDuration(waitedMs)} of waiting` : ''
     const requested = weight > 1 ? `; ${weight} were requested` : ''
@@ -48,6 +53,7 @@ export class LimitReachedError extends HoldfastError {
     this.waiting = waiting
     this.since = since
     this.waitedMs = waitedMs
+    this.holder = holder?.name
   }
 }
 

@@ -20,7 +20,7 @@ import {
   whileHeld,
   wholeNumber,
 } from '../base/index.js'
-import { type Database, type Presence, type WaitTracker, waitForRelease } from '../postgres/index.js'
+import { type Database, type HolderLookup, type Presence, type WaitTracker, waitForRelease } from '../postgres/index.js'
 import { PermitAcquirer } from './acquirer.js'
 import { EpochDependents } from './epoch-dependents.js'
 import { LimitReachedError, LimitResetError } from './errors.js'
@@ -99,6 +99,7 @@ export interface LimitsOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly waits: WaitTracker
+  readonly holders: HolderLookup
 }
 
 const maxCount = 1_000_000_000
@@ -322,7 +323,7 @@ export class Limits {
   async #acquireOrThrow(where: string, name: string, options: LimitOptions): Promise<Permit> {
     const outcome = await this.#acquire(where, name, options)
     if (outcome instanceof Permit) return outcome
-    throw new LimitReachedError(name, outcome)
+    throw new LimitReachedError(name, outcome, await this.#options.holders.ofLimit(this.#key('limit', name).key))
   }
 
   async #acquire(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {

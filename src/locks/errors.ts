@@ -1,18 +1,24 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
+import type { Holder } from '../postgres/index.js'
 
 /** Thrown if another holder still has the name at the end of `wait`. `tryAcquire` returns null instead. */
 export class LockTimeoutError extends HoldfastError {
   readonly lock: string
   readonly waitedMs: number
+  /** Name of the holder: an instance's name, or another session's application name. Undefined if the name is not known. */
+  readonly holder: string | undefined
 
-  constructor(lock: string, waitedMs: number) {
-    super(`The lock "${lock}" was still held by another holder after a wait of ${formatDuration(waitedMs)}`, {
+  constructor(lock: string, waitedMs: number, holder?: Holder) {
+    const who = holder?.text ?? 'another holder'
+    const since = holder?.heldMs == null ? '' : `. The hold began ${formatDuration(holder.heldMs)} ago`
+    super(`The lock "${lock}" was still held by ${who} after a wait of ${formatDuration(waitedMs)}${since}`, {
       code: 'LOCK_TIMEOUT',
       retryable: true,
       hint: `Run \`holdfast lock show '${lock}'\` to see the holder.`,
     })
     this.lock = lock
     this.waitedMs = waitedMs
+    this.holder = holder?.name
   }
 }
 

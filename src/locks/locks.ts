@@ -27,6 +27,7 @@ import {
   type Database,
   DatabaseUnreachableError,
   executorOf,
+  type HolderLookup,
   loadStatements,
   type NameRegistry,
   SessionLocksUnavailableError,
@@ -75,6 +76,7 @@ export interface LocksOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly waits: WaitTracker
+  readonly holders: HolderLookup
 }
 
 type LockStatements = ArbiterOptions['statements'] &
@@ -188,7 +190,7 @@ export class Locks {
     const requestedAt = performance.now()
     const lock = await this.#lockInTransaction('locks.inTransaction', client, names, options, Number.POSITIVE_INFINITY)
     if (lock) return lock
-    throw new LockTimeoutError(this.#label(names), performance.now() - requestedAt)
+    throw await this.#timeout(names, performance.now() - requestedAt)
   }
 
   /** Like `inTransaction`, but does not wait by default. Returns null if the names are not free. */
@@ -269,7 +271,12 @@ export class Locks {
     const requestedAt = performance.now()
     const lock = await this.#acquireWithin(where, names, options, Number.POSITIVE_INFINITY)
     if (lock) return lock
-    throw new LockTimeoutError(this.#label(names), performance.now() - requestedAt)
+    throw await this.#timeout(names, performance.now() - requestedAt)
+  }
+
+  async #timeout(names: Lockable | readonly Lockable[], waitedMs: number): Promise<LockTimeoutError> {
+    const holder = await this.#options.holders.ofNames(this.#keysOf(names).map(({ key }) => key))
+    return new LockTimeoutError(this.#label(names), waitedMs, holder)
   }
 
   async #acquireWithin(

@@ -6,6 +6,7 @@ export * from './draining.js'
 export * from './errors.js'
 export * from './health.js'
 export { HeldWork } from './held-work.js'
+export * from './holders.js'
 export { HostsClient, watchHosts } from './hosts.js'
 export * from './instance-name.js'
 export type {

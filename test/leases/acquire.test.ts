@@ -27,7 +27,7 @@ describe.each(['two instances', 'one instance'])('leases of %s', (where) => {
     expect(await b.leases.tryAcquire('name', { wait: 20 })).toBeNull()
     const error = await caught(LeaseTimeoutError, b.leases.acquire('name', { wait: '20ms' }))
     expect(error).toMatchObject({ lease: 'name', code: 'LEASE_TIMEOUT', retryable: true })
-    expect(error.message).toMatch(/^The lease "name" was still held by another holder after a wait of \d+ms$/)
+    expect(error.message).toMatch(/^The lease "name" was still held by \S+ after a wait of \d+ms\. The hold began /)
     expect(error.waitedMs).toBeGreaterThanOrEqual(19)
     await caught(LeaseTimeoutError, b.leases.acquire('name', { wait: 0 }))
     await first.release()

@@ -29,7 +29,7 @@ describe.each(['two instances', 'one instance'])('permits of %s', (where) => {
     expect(await a.limits.tryAcquire('gpu', { max: 3 })).toBeNull()
     const error = await caught(LimitReachedError, b.limits.acquire('gpu', { max: 3 }))
     expect(error).toMatchObject({ limit: 'gpu', code: 'LIMIT_REACHED', max: 3, inUse: 3, waiting: 0, retryable: true })
-    expect(error.message).toMatch(/^The limit "gpu" has been reached: 3 of 3 in use, the oldest for [\d.]+m?s$/)
+    expect(error.message).toMatch(/^The limit "gpu" has been reached: 3 of 3 in use, the oldest by \S+ for [\d.]+m?s$/)
     expect(error.since!.getTime()).toBeGreaterThan(Date.now() - 60_000)
     await permits[1]!.release()
     await using again = await a.limits.acquire('gpu', { max: 3 })

@@ -33,6 +33,12 @@ test('a LockTimeoutError names the lock and the duration of the wait', () => {
   const error = new LockTimeoutError('invoice:42', 5_040)
   expect(error).toMatchObject({ lock: 'invoice:42', waitedMs: 5_040, code: 'LOCK_TIMEOUT', retryable: true })
   expect(error.message).toBe('The lock "invoice:42" was still held by another holder after a wait of 5s')
+  const holder = { name: 'worker-3', text: 'worker-3 (process 7 on web-1)', heldMs: 12_000 }
+  const named = new LockTimeoutError('invoice:42', 5_040, holder)
+  expect(named.holder).toBe('worker-3')
+  expect(named.message).toBe(
+    'The lock "invoice:42" was still held by worker-3 (process 7 on web-1) after a wait of 5s. The hold began 12s ago',
+  )
 })
 
 test('a LockLostError names the lock, the fence and the reason', () => {

@@ -1,0 +1,96 @@
+import { Batcher, resultWithin } from '../base/index.js'
+import type { Database } from './database.js'
+import { loadStatements } from './statements.js'
+
+/** Holder of a name, for error messages. */
+export interface Holder {
+  /** Name of the instance, or application name of a session that does not belong to Holdfast. Undefined if neither is known. */
+  readonly name: string | undefined
+  /** The name with the process, such as `worker-3 (process 4242 on web-1)`. */
+  readonly text: string
+  /** Milliseconds since the grant. Null if the time of the grant is not known yet. */
+  readonly heldMs: number | null
+}
+
+interface HolderRow {
+  readonly key: string
+  readonly instance: string | null
+  readonly name: string | null
+  readonly host: string | null
+  readonly os_pid: number | null
+  readonly application: string | null
+  readonly pid: number | null
+  readonly held_ms: number | null
+}
+
+/** Maximum time that a lookup delays an error. */
+const maxDelayMs = 300
+/** Time for which a result is used again, so that many failing calls do not burden the database. */
+const reuseMs = 1_000
+const maxCached = 1_000
+
+/**
+ * Finds the holder of a name after a call has failed because of this holder. A lookup is only for the error message, so its errors are
+ * ignored. Each key is read at most once per second.
+ */
+export class HolderLookup {
+  readonly #database: Database
+  readonly #sql
+  readonly #cached = new Map<string, { readonly at: number; readonly found: Promise<HolderRow | undefined> }>()
+  readonly #locks = new Batcher<string, HolderRow | undefined>((keys) => this.#read('lock_holders', keys))
+  readonly #permits = new Batcher<string, HolderRow | undefined>((keys) => this.#read('permit_holders', keys))
+
+  constructor(database: Database, schema: string) {
+    this.#database = database
+    this.#sql = loadStatements<'lock_holders' | 'permit_holders'>(new URL('./holders.sql', import.meta.url), schema)
+  }
+
+  /** Returns the holder of one of the names, as a lock or as a lease. Undefined if there is none, or if there is no response in time. */
+  ofNames(keys: readonly string[]): Promise<Holder | undefined> {
+    return this.#find(this.#locks, keys)
+  }
+
+  /** Returns the holder of a limit's oldest permit. Undefined if there is none, or if there is no response in time. */
+  ofLimit(key: string): Promise<Holder | undefined> {
+    return this.#find(this.#permits, [key])
+  }
+
+  async #find(batcher: Batcher<string, HolderRow | undefined>, keys: readonly string[]): Promise<Holder | undefined> {
+    const now = performance.now()
+    const lookups = keys.map((key) => this.#lookup(batcher, key, now))
+    const rows = await resultWithin(
+      maxDelayMs,
+      Promise.all(lookups.map(({ found }) => found)).catch(() => []),
+    )
+    const at = rows?.findIndex((row) => row !== undefined) ?? -1
+    const row = rows?.[at]
+    return row && holderOf(row, now - lookups[at]!.at)
+  }
+
+  #lookup(batcher: Batcher<string, HolderRow | undefined>, key: string, now: number) {
+    const cached = this.#cached.get(key)
+    if (cached && now - cached.at < reuseMs) return cached
+    if (this.#cached.size >= maxCached) this.#cached.clear()
+    const lookup = { at: now, found: batcher.add(key) }
+    this.#cached.set(key, lookup)
+    return lookup
+  }
+
+  async #read(statement: 'lock_holders' | 'permit_holders', keys: readonly string[]) {
+    const rows = await this.#database.query<HolderRow>(this.#sql[statement].text, [keys], maxDelayMs)
+    const byKey = new Map(rows.map((row) => [row.key, row]))
+    return keys.map((key) => byKey.get(key))
+  }
+}
+
+function holderOf({ instance, name, host, os_pid, application, pid, held_ms }: HolderRow, ageMs: number): Holder {
+  const heldMs = held_ms === null ? null : Math.max(0, held_ms + ageMs)
+  if (instance === null) {
+    const text = application ? `${application} (session ${pid})` : `session ${pid}`
+    return { name: application || undefined, text, heldMs }
+  }
+  if (name === null) return { name: undefined, text: `instance ${instance}`, heldMs }
+  // The default name contains the process.
+  const isInName = host === null || name.startsWith(`${host}/${os_pid}`)
+  return { name, text: isInName ? name : `${name} (process ${os_pid} on ${host})`, heldMs }
+}

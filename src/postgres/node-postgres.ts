@@ -221,7 +221,7 @@ export function fromPgPool(
     },
     read: (text, values, withinMs) => inOwnTransaction('begin read only', text, values, withinMs),
     write: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
-      inOwnTransaction<Row>('begin', text, values, withinMs).catch(throwExplained),
+      inOwnTransaction<Row>('begin isolation level read committed', text, values, withinMs).catch(throwExplained),
     transaction: <T>(work: (tx: Executor) => Promise<T>, withinMs?: number) =>
       inTransaction(ownPools.transactions?.() ?? pool, 'begin', work, withinMs).catch(throwExplained),
     connection,

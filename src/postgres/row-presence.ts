@@ -174,7 +174,8 @@ export class RowPresence implements Presence {
     await run('advance_fence')
     const sentAt = performance.now()
     const facts = [name.host, process.pid, version, process.versions.node, expiryMs, this.#state, Date.now()]
-    const [row] = await run('record_row', [this.instanceId, namespace, ...facts, name.wanted, name.current])
+    const values = [this.instanceId, namespace, ...facts, name.wanted, name.current]
+    const [row] = await database.write<PresenceRow>(this.#sql.record_row.text, values, expiryMs)
     name.onRecorded(row!.name!)
     const number = Number(row!.session)
     const life = new RowEpoch(number, expiryMs, sentAt, async () => {

@@ -64,13 +64,17 @@ test('the name of an instance that died is free immediately, although its row st
   expect((await open({ url, name: 'worker-3' })).name).toBe('worker-3')
 })
 
-const variants: [string, Partial<HoldfastOptions>][] = [
-  ['with an anchor', {}],
-  ['without an anchor', { anchor: 'none' }],
+const variants: [string, Partial<HoldfastOptions>, string][] = [
+  ['with an anchor', {}, 'read committed'],
+  ['without an anchor', { anchor: 'none' }, 'read committed'],
+  ['with an anchor, where transactions are repeatable read by default,', {}, 'repeatable read'],
+  ['without an anchor, where transactions are repeatable read by default,', { anchor: 'none' }, 'repeatable read'],
 ]
-for (const [variant, options] of variants) {
+for (const [variant, options, isolation] of variants) {
   test(`20 instances ${variant} that open at the same time with the same name get 20 different names`, async () => {
     const url = await databaseUrl()
+    const database = new URL(url).pathname.slice(1)
+    await sql(url, `alter database ${database} set default_transaction_isolation = '${isolation}'`)
     const opening = Array.from({ length: 20 }, async () => present(await open({ url, name: 'worker', ...options })))
     const names = (await Promise.all(opening)).map(({ name }) => name)
     const expected = ['worker', ...Array.from({ length: 19 }, (_, at) => `worker#${at + 2}`)]

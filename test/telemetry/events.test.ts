@@ -203,6 +203,14 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   expect(await untilReceived('once.lost')).toMatchObject({ key: 'lost' })
   expect(await untilReceived('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
 
+  const original = await open({ url, name: 'taken' })
+  const second = await open({ url, name: 'taken' })
+  second.on('instance.name-taken', (event) => {
+    told['instance.name-taken'] = [event]
+  })
+  expect(await untilTold('instance.name-taken')).toEqual({ wanted: 'taken', name: 'taken#2' })
+  await original.close()
+
   void one.drain({ within: '5s' })
   expect(received['instance.drain-started']).toEqual([{ withinMs: 5_000 }])
   await one.close()

@@ -231,7 +231,8 @@ trouble as (
   from (
     select
       'buried' as kind, h.ended_at as at, queue.namespace, queue.name as subject, h.id::text as id,
-      h.kind || ': ' || coalesce(h.error ->> 'message', 'no reason was given') as detail, null as instance
+      h.kind || ': ' || coalesce(h.error ->> 'message', 'no reason was given') as detail, null as instance,
+      h.session
     from (select * from holdfast.queue where $2::text is null or namespace = $2 order by namespace, name limit $3::integer) as queue
     cross join lateral (
       select *
@@ -245,7 +246,7 @@ trouble as (
     union all
     select
       tick.state, tick.ended_at, s.namespace, s.name, null,
-      coalesce(tick.error ->> 'message', 'no reason was given'), tick.instance
+      coalesce(tick.error ->> 'message', 'no reason was given'), tick.instance, null
     from holdfast.schedule s
     cross join lateral (
       select *
@@ -258,7 +259,7 @@ trouble as (
       and tick.ended_at > clock_timestamp() - interval '1 hour'
       and ($2::text is null or s.namespace = $2)
     union all
-    select 'gap', gap.last_at, s.namespace, s.name, null, gap.ticks || ' without a run: ' || gap.reason, null
+    select 'gap', gap.last_at, s.namespace, s.name, null, gap.ticks || ' without a run: ' || gap.reason, null, null
     from holdfast.schedule s
     cross join lateral (
       select *
@@ -275,7 +276,7 @@ trouble as (
     from (
       select
         'lease', lease.expires_at, name.namespace, coalesce(name.label, 'key ' || lease.key), null,
-        'its holder did not renew the lease', lease.instance
+        'its holder did not renew the lease', lease.instance, null::integer
       from holdfast.lease
       left join holdfast.name using (key)
       where lease.expires_at between clock_timestamp() - interval '1 hour' and clock_timestamp()
@@ -287,7 +288,7 @@ trouble as (
     union all
     select
       'reconnected', epoch_since, namespace, name, null,
-      format('lost its session; it has reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id
+      format('lost its session; it has reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id, null
     from holdfast.instance
     where reconnects > 0
       and epoch_since > clock_timestamp() - interval '1 hour'
@@ -295,6 +296,13 @@ trouble as (
   ) as everything
   order by at desc
   limit 50
+),
+-- The limit applies first, so that few sessions are looked up.
+owned_trouble as materialized (
+  select trouble.*, known.id as owner, known.name as owner_name
+  from trouble
+  left join lateral (select coalesce(trouble.instance, holdfast.instance_of_session(trouble.session)) as id offset 0) as by on true
+  left join holdfast.instance_name as known on known.id = by.id
 )
 select json_build_object(
   'overMs', (select extract(epoch from until - at) * 1000 from since),
@@ -313,9 +321,9 @@ select json_build_object(
       'subject', subject,
       'id', id,
       'detail', left(detail, 1000),
-      'instance', instance,
-      'instanceName', (select name from holdfast.instance_name where instance_name.id = trouble.instance)
+      'instance', coalesce(owner, instance),
+      'instanceName', owner_name
     ) order by at desc)
-    from trouble
+    from owned_trouble
   )
 ) as answer

@@ -224,6 +224,7 @@ test('the overview shows schedules, and trouble of each kind', async () => {
   ])
   expect(trouble.find(({ kind }) => kind === 'buried')).toMatchObject({
     job: id,
+    instanceName: holdfast.name,
     detail: 'fail: no such address',
   })
   expect(trouble.find(({ kind }) => kind === 'failed')).toMatchObject({ detail: 'the moon is full' })

@@ -22,7 +22,7 @@ export function InstanceMark({ id, name, short = false, link = true }: InstanceM
       <span class="mark-letter" style={style} aria-hidden={!short}>
         {letter}
       </span>
-      {!short && <bdi>{shorten(name ?? id, 32)}</bdi>}
+      {!short && <bdi>{shorten(name ?? id, 26)}</bdi>}
     </>
   )
   const title = `Instance ${letter}: ${name ? `${name}, ID ${id}` : id}`

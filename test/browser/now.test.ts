@@ -45,7 +45,7 @@ test('a job that waits and is waited for is one box, and no edge leads from a bo
   )
   const participants = jobs.map(
     (id): Participant => ({
-      ...{ id: `job ${id}`, kind: 'job', instance: null, host: null, osPid: null },
+      ...{ id: `job ${id}`, kind: 'job', instance: null, instanceName: null, host: null, osPid: null },
       ...{ pids: [], application: null, user: null },
       job: { id, kind: 'step', queue: 'mail', state: id === 1 ? 'ready' : 'waiting' },
     }),
@@ -88,7 +88,7 @@ test('a spent rate shows that it waits for its refill, and a name in its minimum
       waits: [{ ...facts, participant: 'session 7', requests: 1, behind: null, calls: [] }],
     }
     const nobody: Participant = {
-      ...{ id: 'nobody', kind: 'nobody', instance: null, host: null, osPid: null },
+      ...{ id: 'nobody', kind: 'nobody', instance: null, instanceName: null, host: null, osPid: null },
       ...{ pids: [], application: null, user: null, job: null },
     }
     const graph = buildGraph([name], [nobody, { ...nobody, id: 'session 7', kind: 'session', pids: [7] }])
@@ -171,7 +171,7 @@ describeInBrowser('the page Now', () => {
     await page.keyboard.press('Enter')
     await chosen.getByRole('button', { name: /Expire the lease/ }).press('Enter')
     const dialog = page.getByRole('dialog')
-    await dialog.getByText(`process ${root!.pid}`).waitFor()
+    await dialog.getByText(`/${root!.pid}`).first().waitFor()
     await dialog.getByLabel('Reason').fill('it hangs')
     await page.keyboard.press('Enter')
     await dialog.waitFor({ state: 'detached' })

@@ -189,7 +189,7 @@ test('doctor finds instances of two versions, and settings that the server has n
       subject: 'client_connection_check_interval',
       facts: { wanted: '500', got: '0', instance: null },
     },
-    { severity: 'risky', facts: { instance: instance.id } },
+    { severity: 'risky', facts: { instance: instance.name } },
   ])
   await instance.close()
   await asBefore('set_config(text, text, boolean)', 'set_config')
@@ -225,7 +225,7 @@ test('doctor finds clocks that are wrong', async () => {
   vi.spyOn(Date, 'now').mockImplementation(() => now() - 90_000)
   const instance = await open({ url }).finally(() => vi.restoreAllMocks())
   expect(await found(url, 'clock-offset')).toMatchObject([
-    { severity: 'risky', facts: { where: expect.stringContaining(instance.id) } },
+    { severity: 'risky', facts: { where: expect.stringContaining(instance.name) } },
   ])
   await instance.close()
   vi.spyOn(Date, 'now').mockImplementation(() => now() + 5_000)

@@ -19,8 +19,9 @@ const bounces = defineJob('bounce', {
 
 const roles = ['app', 'grafana', 'ops']
 
-/** The instance id that the documentation uses. */
-const documentedInstance = '4f1c09aa52be'
+/** The id and the names of instances that the documentation uses. */
+const documentedInstance = /4f1c09aa52be|web-1\/4242/
+const documentedName = 'worker-3'
 
 export class Cluster {
   readonly env: NodeJS.ProcessEnv
@@ -39,7 +40,11 @@ export class Cluster {
     const namespaces = ['default', 'default', 'default', 'default', 'billing']
     const cluster = new Cluster(
       database,
-      await Promise.all(namespaces.map((namespace) => Holdfast.open({ url: database.url, namespace }))),
+      await Promise.all(
+        namespaces.map((namespace, at) =>
+          Holdfast.open({ url: database.url, namespace, name: at === 3 ? documentedName : undefined }),
+        ),
+      ),
     )
     await cluster.#fill()
     return cluster

@@ -117,12 +117,12 @@ const commands: Record<string, RegExp | Expected> = {
 
   'holdfast instance ls': /\talive\t/,
   'holdfast instance ls --json': /"alive": true/,
-  'holdfast instance show 4f1c09aa52be': /^state\talive$/m,
+  'holdfast instance show worker-3': /^state\talive$/m,
   'holdfast instance show 4f1c09aa52be --json': /"alive": true/,
-  'holdfast instance drain 4f1c09aa52be': /^Asked .* to drain\.$/m,
-  'holdfast instance drain --wait 4f1c09aa52be': /^The instance is drained\.$/m,
-  'holdfast instance drain 4f1c09aa52be --wait --within 10m': /^The instance is drained\.$/m,
-  'holdfast instance drain --wait --within 5m 4f1c09aa52be': /^The instance is drained\.$/m,
+  'holdfast instance drain worker-3': /^Asked .* to drain\.$/m,
+  'holdfast instance drain --wait worker-3': /^The instance is drained\.$/m,
+  'holdfast instance drain worker-3 --wait --within 10m': /^The instance is drained\.$/m,
+  'holdfast instance drain --wait --within 5m web-1/4242': /^The instance is drained\.$/m,
 
   'holdfast top': /mail/,
   'holdfast top --namespace billing --interval 500ms': /books/,

@@ -103,7 +103,7 @@ export class Holdfast {
   private constructor(context: InstanceContext) {
     const { namespace, database, keepaliveDatabase, presence, waits } = context
     this.namespace = namespace
-    this.#log = new EventLog({ ...context, instance: presence.instanceId })
+    this.#log = new EventLog({ ...context, instance: presence })
     this.context = context
     this.#databases = new Set([database, keepaliveDatabase])
     this.#presence = presence

@@ -161,7 +161,7 @@ export {
   findingIds,
   type Severity,
 } from './doctor/index.js'
-export type { Health, HealthReason, HealthReasonCode } from './postgres/index.js'
+export type { Health, HealthReason, HealthReasonCode, Holder } from './postgres/index.js'
 
 // Types that all modules share: names, durations, handles, transactions that the caller passes, and errors.
 

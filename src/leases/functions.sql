@@ -201,3 +201,56 @@ create or replace function holdfast.leases_largest_numbers() returns table (sequ
   $$;
 comment on function holdfast.leases_largest_numbers() is
   'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+
+create or replace function holdfast.lock_holders(keys bigint[]) returns table (
+    key text, instance text, name text, host text, os_pid integer, application text, pid integer, held_ms double precision
+  )
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with advisory as materialized (
+      select
+        pid,
+        case objsubid when 1 then (classid::bigint << 32) | objid::bigint end as key,
+        case objsubid when 2 then objid::integer end as session
+      from pg_locks
+      where locktype = 'advisory'
+        and granted
+        and database = (select oid from pg_database where datname = current_database())
+        and (
+          objsubid = 1 and ((classid::bigint << 32) | objid::bigint) = any(keys)
+          or objsubid = 2 and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+        )
+    ),
+    locked as materialized (
+      select
+        advisory.key,
+        advisory.pid,
+        activity.application_name as application,
+        case when activity.application_name like 'holdfast %' then substr(activity.application_name, 10) end as instance,
+        (select min(numbered.session) from advisory as numbered where numbered.pid = advisory.pid) as session
+      from advisory
+      join pg_stat_activity as activity using (pid)
+      where advisory.key is not null
+    )
+    select distinct on (key)
+      key::text as key, instance, name, host, os_pid, application, pid,
+      (extract(epoch from clock_timestamp() - since) * 1000)::float8 as held_ms
+    from (
+      select locked.key, locked.instance, known.name, known.host, known.os_pid, locked.application, locked.pid, hold.since
+      from locked
+      left join holdfast.instance_name as known on known.id = locked.instance
+      left join holdfast.hold on hold.session = locked.session and hold.key = locked.key
+      union all
+      select
+        lease.key, lease.instance, coalesce(known.name, lease.instance_name), known.host, known.os_pid, null, null, lease.granted_at
+      from holdfast.lease
+      left join holdfast.instance_name as known on known.id = lease.instance
+      where lease.key = any(keys)
+        and lease.token <> ''
+        and lease.expires_at > clock_timestamp()
+    ) as holder
+    order by key, since nulls last
+  $$;
+comment on function holdfast.lock_holders(bigint[]) is
+  'Returns the holder of each key, as a lock or as a lease. For several holders, returns the holder with the earliest known start. The start of a lock is known after about 3 s.';

@@ -658,3 +658,33 @@ create or replace function holdfast.limits_largest_numbers() returns table (sequ
   $$;
 comment on function holdfast.limits_largest_numbers() is
   'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+
+create or replace function holdfast.permit_holders(keys bigint[]) returns table (
+    key text, instance text, name text, host text, os_pid integer, application text, pid integer, held_ms double precision
+  )
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select
+      oldest.key::text as key, oldest.instance, known.name, known.host, known.os_pid, null as application, null::integer as pid,
+      (extract(epoch from clock_timestamp() - oldest.since) * 1000)::float8 as held_ms
+    from unnest(keys) as requested (key)
+    cross join lateral (
+      select *
+      from (
+        select permit.key, permit.session, permit.instance, permit.since, permit.fence
+        from holdfast.permit
+        where permit.key = requested.key
+          and permit.fence is not null
+          and permit.weight > 0
+        order by permit.fence
+        limit 20
+      ) as latest
+      where holdfast.is_present(session)
+      order by fence
+      limit 1
+    ) as oldest
+    left join holdfast.instance_name as known on known.id = oldest.instance
+  $$;
+comment on function holdfast.permit_holders(bigint[]) is
+  'Returns, for each limit, the present holder with the oldest permit.';

@@ -10,8 +10,8 @@ interface LogOptions {
   /** Undefined: stderr. False: no log. */
   readonly log: Logger | false | undefined
   readonly namespace: string
-  /** Id of the instance. */
-  readonly instance: string
+  /** The instance, whose name may change when it reconnects. */
+  readonly instance: { readonly name: string }
 }
 
 interface Entry {
@@ -55,9 +55,10 @@ export class EventLog {
     if (!line) return
     const { level, topic, text, failure } = line
     const { namespace, instance } = this.#options
+    const origin = { event, namespace, instance: instance.name }
     const { error: _, reason: __, ...plain } = facts as { error?: unknown; reason?: unknown }
-    const fields = { event, namespace, instance, ...plain }
-    if (!this.#limit.admit(topic, { level, fields: { event, namespace, instance } })) return
+    const fields = { ...origin, ...plain }
+    if (!this.#limit.admit(topic, { level, fields: origin })) return
     this.#write(level, toLine(`holdfast: ${text}`), failure ? { ...fields, err: errOf(failure.error) } : fields)
   }
 }

@@ -32,6 +32,11 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
   }),
   // The line about the lost session is enough for an error that a retry may fix, such as an unreachable server.
   'instance.connect-failed': ({ error }) => (isRetryable(error) ? undefined : failed('cannot connect', error)),
+  'instance.name-taken': ({ wanted, name }) => ({
+    level: 'warn',
+    topic: 'name taken',
+    text: `another live instance has the name "${toLine(wanted, 80)}", so this instance has the name "${toLine(name, 80)}"`,
+  }),
   'lock.lost': ({ names, heldMs, reason }) => {
     // The event `election.lost` reports the same loss.
     if (names.some((name) => name.startsWith('election/'))) return undefined

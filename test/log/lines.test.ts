@@ -13,7 +13,7 @@ function collect() {
     error: (line: string) => written.push(['error', line]),
   }
   const events = new Events()
-  const log = new EventLog({ events, log: logger, namespace: 'default', instance: 'abc' })
+  const log = new EventLog({ events, log: logger, namespace: 'default', instance: { name: 'worker-3' } })
   onTestFinished(() => log.close())
   return { written, events }
 }
@@ -51,6 +51,11 @@ describe('an event is one line', () => {
       'job.crashed',
       { id: 7, kind: 'resize', queue: 'x', crashes: 3 },
       'error holdfast: job resize 7 was buried: 3 of its workers died while running it',
+    ],
+    [
+      'instance.name-taken',
+      { wanted: 'worker-3', name: 'worker-3#2' },
+      'warn holdfast: another live instance has the name "worker-3", so this instance has the name "worker-3#2"',
     ],
     ['job.ended', { ...job, state: 'returned' }, undefined],
     [
@@ -203,7 +208,7 @@ describe('where a line goes', () => {
     })
     onTestFinished(() => spy.mockRestore())
     const events = new Events()
-    const eventLog = new EventLog({ events, log, namespace: 'default', instance: 'abc' })
+    const eventLog = new EventLog({ events, log, namespace: 'default', instance: { name: 'worker-3' } })
     onTestFinished(() => eventLog.close())
     const fail = () => events.emitter('job.failed')?.({ ...retried, error: new Error('x') })
     return { lines, events, fail }

@@ -15,7 +15,7 @@ const line = 'holdfast: job send-email 4711 failed (attempt 2 of 5, retry in 8s)
 
 function logTo(log: Logger | undefined) {
   const events = new Events()
-  const eventLog = new EventLog({ events, log, namespace: 'billing', instance: 'abc' })
+  const eventLog = new EventLog({ events, log, namespace: 'billing', instance: { name: 'worker-3' } })
   onTestFinished(() => eventLog.close())
   const fail = (error: unknown = new Error('x'), kind = 'send-email') =>
     events.emitter('job.failed')?.({ ...retried, kind, error })
@@ -41,7 +41,7 @@ describe('a logger of pino', () => {
         retryInMs,
         event: 'job.failed',
         namespace: 'billing',
-        instance: 'abc',
+        instance: 'worker-3',
         level: 40,
         time: expect.any(Number),
         msg: line,
@@ -225,7 +225,7 @@ describe('in a process of its own', () => {
       const { Events } = await import('${base}')
       const { EventLog } = await import('${log}')
       const events = new Events()
-      const log = new EventLog({ events, log: undefined, namespace: 'default', instance: 'abc' })
+      const log = new EventLog({ events, log: undefined, namespace: 'default', instance: { name: 'worker-3' } })
       const fail = () => events.emitter('scheduler.failed')({ error: new Error('x') })
       ${code}
       console.log('end')`

@@ -206,9 +206,9 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   const original = await open({ url, name: 'taken' })
   const second = await open({ url, name: 'taken' })
   second.on('instance.name-taken', (event) => {
-    told['instance.name-taken'] = [event]
+    received['instance.name-taken'] = [event]
   })
-  expect(await untilTold('instance.name-taken')).toEqual({ wanted: 'taken', name: 'taken#2' })
+  expect(await untilReceived('instance.name-taken')).toEqual({ wanted: 'taken', name: 'taken#2' })
   await original.close()
 
   void one.drain({ within: '5s' })

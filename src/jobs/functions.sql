@@ -1847,41 +1847,39 @@ comment on function holdfast.job_retry(bigint) is
   'Runs a job again that is waiting, cancelled, discarded or buried. Links can still delay the job. Returns false if there is no such job, or '
   'if another job has its unique key.';
 
-create or replace function holdfast.job_take_over(session integer) returns integer
+create or replace function holdfast.job_take_over(session integer, out ids bigint[], out moved integer)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     one record;
-    taken integer := 0;
   begin
+    ids := '{}';
+    moved := 0;
     -- A claim of this epoch is still running. The next maintenance run takes the epoch over.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
-      return 0;
+      return;
     end if;
     for one in
       select * from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100 for update
     loop
-      taken := taken + cardinality(
-        (
-          select recorded
-          from holdfast.job_end(
-            (select json_agg(json_build_object('id', id, 'fence', one.fence, 'state', 'crashed')) from unnest(one.ids) as id), '{}'
-          )
+      ids := ids || (
+        select recorded
+        from holdfast.job_end(
+          (select json_agg(json_build_object('id', id, 'fence', one.fence, 'state', 'crashed')) from unnest(one.ids) as id), '{}'
         )
       );
       delete from holdfast.claim where claim.fence = one.fence;
     end loop;
-    select taken + t.moved into taken from holdfast.job_run_follow_ups('{}', '{}', job_take_over.session) as t;
+    select cardinality(job_take_over.ids) + t.moved into moved from holdfast.job_run_follow_ups('{}', '{}', job_take_over.session) as t;
     perform from holdfast.claim where claim.session = job_take_over.session limit 1;
     if found then
-      return taken;
+      return;
     end if;
     perform from holdfast.follow_up where follow_up.session = job_take_over.session limit 1;
     if not found then
       delete from holdfast.worker where worker.session = job_take_over.session;
     end if;
-    return taken;
   end
   $$;
 comment on function holdfast.job_take_over(integer) is
@@ -1993,7 +1991,7 @@ comment on function holdfast.job_run_again(bigint[]) is
 
 -- Maintenance.
 
-create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer)
+create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer, out taken_over bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -2002,15 +2000,15 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
     free bigint[];
     linked bigint[];
   begin
-    moved := 0;
     -- Another instance is running maintenance.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0) then
       return;
     end if;
+    moved := 0;
     for dead in
       select distinct worker.session from holdfast.worker where not holdfast.is_present(worker.session)
     loop
-      moved := moved + holdfast.job_take_over(dead);
+      select job_maintain.moved + t.moved, job_maintain.taken_over || t.ids into moved, taken_over from holdfast.job_take_over(dead) as t;
     end loop;
     with due as materialized (
       -- A trace is not a link that can delay a job.

@@ -200,30 +200,9 @@ left join looked on looked.queue = unserved.queue and looked.kind = unserved.kin
 group by unserved.queue, unserved.kind, unserved.unserved
 
 -- name: maintain prepared
--- Also returns the oldest code version that the schema works with, and the jobs of dead workers that this call may have buried. The outer
--- query still sees the claims that job_maintain deletes, because its snapshot is older.
+-- Also returns the oldest code version that the schema works with, and the jobs that this call has taken over from dead workers.
 select
-  due_ms, moved, (select max(works_from) from holdfast.migration) as works_from,
-  case
-    when moved > 0 then (
-      select array_agg(last_chance.id)::text
-      from (
-        select unnest(claim.ids) as id
-        from holdfast.claim
-        where claim.session = any(array(
-          select session
-          from (select distinct session from holdfast.claim offset 0) as known
-          where not holdfast.is_present(session)
-        ))
-      ) as last_chance
-      where exists (
-        select
-        from holdfast.job
-        where job.id = last_chance.id
-          and coalesce(job.crashes, 0) + 1 >= coalesce(job.max_crashes, 3)
-      )
-    )
-  end as last_chances
+  due_ms, moved, (select max(works_from) from holdfast.migration) as works_from, nullif(taken_over, '{}')::text as taken_over
 from holdfast.job_maintain($1::integer)
 
 -- name: crashed

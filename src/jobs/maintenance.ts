@@ -7,7 +7,7 @@ interface MaintenanceRow {
   readonly moved: number | null
   readonly works_from: number
   /** Array literal with the ids of jobs that may have been buried because their workers died. */
-  readonly last_chances: string | null
+  readonly taken_over: string | null
 }
 
 interface MaintenanceOptions {
@@ -145,7 +145,7 @@ export class Maintenance {
         dueMs = leftMs
       }
       if ((row!.moved ?? 0) >= maxMoved) dueMs = 0
-      if (row!.last_chances !== null) await this.#reportCrashed(row!.last_chances)
+      if (row!.taken_over !== null) await this.#reportCrashed(row!.taken_over)
       if (performance.now() - this.#rolledAt > rollEveryMs) await this.#rollPartitions()
     } catch {
       this.#failures++

@@ -25,11 +25,11 @@ async function count(url: string): Promise<() => Promise<{ claims: number; maint
       return next;
     end
     $$;
-    create function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer)
+    create function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer, out taken_over bigint[])
     language plpgsql as $$
     begin
       perform nextval('counted.maintenance');
-      select * into due_ms, moved from counted.job_maintain(max_count);
+      select * into due_ms, moved, taken_over from counted.job_maintain(max_count);
     end
     $$`)
   return async () => {
@@ -96,4 +96,15 @@ test('a worker finds the first job of a priority that was never used before', as
     await until('the job is done', () => done.length === n + 1)
     expect(performance.now() - from).toBeLessThan(1_500)
   }
+})
+
+test('job_maintain returns no number while another session runs maintenance, so that a request is not forgotten', async () => {
+  const url = await databaseUrl()
+  await open({ url })
+  const [one, other] = [await sqlSession(url), await sqlSession(url)]
+  await one.query('begin')
+  const maintain = 'select moved from holdfast.job_maintain(1)'
+  await until('a session runs maintenance', async () => (await one.query(maintain)).rows[0].moved !== null)
+  expect((await other.query(maintain)).rows).toEqual([{ moved: null }])
+  await one.query('rollback')
 })

@@ -146,7 +146,7 @@ export class Holdfast {
   }
 
   /**
-   * This instance's name, as shown by `holdfast instance ls`. Differs from the option `name` by a suffix such as `#2` if another live
+   * This instance's name, as shown by `holdfast instance ls`. Differs from the `name` option by a suffix such as `#2` if another live
    * instance had the name when this instance opened or reconnected. With `anchor: 'none'`, Holdfast checks the name only when the
    * instance first uses a permit, a job worker, a schedule, an election, a share or `once`.
    *
@@ -160,7 +160,7 @@ export class Holdfast {
   /**
    * Calls the listener for each event with this name in this instance (see `HoldfastEvents`). Returns a function that removes the listener.
    * Errors that listeners throw are ignored. Past events are not delivered. While an event has such a listener, the instance does not print
-   * the event to stderr (see the option `log`).
+   * the event to stderr (see the `log` option).
    *
    * @example
    * const stop = holdfast.on('job.failed', ({ kind, id, state, error }) => log.warn({ kind, id, state, error }))

@@ -117,7 +117,7 @@ export interface InstanceContext {
   /** Database access for the statements that keep the instance alive. Differs from `database` only if there is no anchor. */
   readonly keepaliveDatabase: Database
   readonly writes: WriteMonitor
-  /** The instance's anchor. Undefined with the option `anchor: 'none'`. */
+  /** The instance's anchor. Undefined with the `anchor: 'none'` option. */
   readonly anchor: Anchor | undefined
   readonly presence: Presence
   readonly instanceName: InstanceName
@@ -132,7 +132,7 @@ export interface InstanceContext {
   readonly expiryMs: number
   readonly waitConnections: number
   readonly keepDays: number
-  /** The option `log`. Undefined means stderr. */
+  /** The `log` option. Undefined means stderr. */
   readonly log: Logger | false | undefined
   readonly events: Events
   readonly tracing: TracerSlot

@@ -34,7 +34,10 @@ interface ViewEntry {
   forgetTimer?: ReturnType<typeof setTimeout>
 }
 
-/** Delay before the stream is reopened, so that all views that a page change affects share one new stream. */
+/**
+ * Delay before the stream is reopened. When the page changes, several views change, and the delay lets them share one
+ * new stream.
+ */
 const openDelayMs = 40
 const forgetMs = 30_000
 /** Time after which a hidden tab closes its stream. */

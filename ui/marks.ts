@@ -4,7 +4,7 @@
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
 const storageKey = 'holdfast.marks'
-/** Time after which an unused letter becomes free again. */
+/** Time after which an unused letter can be assigned to another instance. */
 const storedMs = 3_600_000
 
 export interface Mark {

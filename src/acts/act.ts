@@ -11,7 +11,7 @@ export interface ActContext {
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   /** Formats an error of a job as one line. The dashboard first redacts the error according to the job's kind. */
   errorLine(error: { readonly name: string; readonly message: string }, kind: string): string
-  /** Name of the dashboard visitor who runs the act. Undefined on the command line. */
+  /** Name of the dashboard visitor who runs the act. Undefined if the act is run from the command line. */
   readonly actor?: string | undefined
   /** Reason that the operator gave for the act. */
   readonly reason?: string | undefined

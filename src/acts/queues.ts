@@ -103,7 +103,10 @@ export const queues = {
   }),
 }
 
-/** Finds the queue. If no queue has this name, `unknown` explains that and suggests a similar name. */
+/**
+ * Finds the queue. If no queue has this name, returns a message in `unknown`, which suggests a similar name if there is
+ * one.
+ */
 async function queueOf(
   observer: Observer,
   namespace: string,

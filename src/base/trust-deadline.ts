@@ -91,7 +91,7 @@ export abstract class TrustDeadline {
     }, this.#trustedUntil - performance.now())
   }
 
-  /** Returns the loss to report if the deadline passed `lateMs` ago. */
+  /** Returns the error to report as the loss if the deadline passed `lateMs` ago. */
   protected abstract lossByDeadline(lateMs: number): HoldfastError
 
   /**

@@ -21,7 +21,7 @@ export class CliCommand extends Command {
     return this.addOption(option.argParser((word: string, words: string[] = []) => [...words, word]))
   }
 
-  /** Adds the option `--state`, which selects objects in one of these states. */
+  /** Adds the `--state` option, which selects objects in one of these states. */
   stateOption(objects: string, ...states: readonly string[]): this {
     const list = `${states.slice(0, -1).join(', ')} or ${states.at(-1)}`
     return this.addOption(

@@ -332,7 +332,7 @@ export interface GraphDocument {
   readonly participants: readonly Participant[]
   /** Names that participants wait for. */
   readonly names: readonly ContendedName[]
-  /** Cycles of participants that wait for each other. The certain deadlocks come first. */
+  /** Cycles of participants that wait for each other. Confirmed deadlocks come before possible deadlocks. */
   readonly cycles: readonly Cycle[]
   /** Participants that block other participants and do not wait themselves. A cycle is represented by one of its participants. */
   readonly roots: readonly Root[]
@@ -368,7 +368,7 @@ export interface GraphLine
   readonly waiterName: string | null
   /** Participants that the waiter waits for: the holders of the name, or the participant that is ahead in the queue. */
   readonly blockers: readonly string[]
-  /** Whether this wait is part of a certain deadlock. */
+  /** Whether this wait is part of a confirmed deadlock. */
   readonly isDeadlocked: boolean
 }
 

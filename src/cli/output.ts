@@ -31,7 +31,7 @@ export function plainColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>
   return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => ({ title, value: (row) => row[key] as Value }))
 }
 
-/** Returns plain columns that appear only in a pipe. */
+/** Returns plain columns that are printed only when the output is piped. */
 export function pipedColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
   return plainColumns<Row>(columns).map((column) => ({ ...column, shown: onlyWhenPiped }))
 }
@@ -41,7 +41,7 @@ export function countText(count: number, thing: string): string {
   return `${count.toLocaleString('en')} ${thing}${count === 1 ? '' : 's'}`
 }
 
-/** Prints rows to stdout: as a table on a terminal, tab-separated in a pipe, or as JSON. */
+/** Prints rows to stdout: as a table on a terminal, as tab-separated fields when the output is piped, or as JSON. */
 export function printRows<Name extends Command = never>(
   settings: Settings,
   rows: readonly LineOf<NoInfer<Name>>[],
@@ -105,7 +105,7 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
   return [layOut(titles, (text) => paint(settings, text, 'dim')), ...lines]
 }
 
-/** Prints facts: in aligned columns on a terminal, or as `field<tab>value` in a pipe. */
+/** Prints facts: in aligned columns on a terminal, or as `field<tab>value` when the output is piped. */
 export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   if (!process.stdout.isTTY) {
     write(facts.map(([field, value]) => `${field}\t${visible(value)}`))

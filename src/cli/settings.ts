@@ -32,7 +32,7 @@ export class Settings {
     return text === undefined ? undefined : checkName(text, given!.source)
   }
 
-  /** The namespace that a command works on. Commands that list objects work on all namespaces by default instead. */
+  /** The namespace that a command works on. Commands that list objects cover all namespaces by default. */
   get namespace(): string {
     return this.name('namespace') ?? 'default'
   }

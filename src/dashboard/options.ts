@@ -26,7 +26,7 @@ export interface DashboardOptions {
   readonly url?: string | undefined
   /** Your own node-postgres pool. The dashboard never closes this pool. */
   readonly pool?: PgPool | undefined
-  /** Schema that contains the tables of Holdfast. Default `holdfast`. */
+  /** Schema that contains Holdfast's tables. Default `holdfast`. */
   readonly schema?: string | undefined
   /**
    * Authenticates visitors and grants their rights. Without `auth`, the dashboard accepts only requests from the same

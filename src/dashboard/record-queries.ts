@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { PgPool, PgPoolClient } from '../postgres/index.js'
 
-/** A statement with its values. */
+/** A statement and its parameter values. */
 export interface RecordedQuery {
   readonly text: string
   readonly values: readonly unknown[]

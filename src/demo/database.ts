@@ -16,8 +16,8 @@ export interface DemoDatabase extends AsyncDisposable {
 type DatabaseUrls = { readonly url: string; readonly directUrl: string | undefined } | undefined
 
 /**
- * Opens a database for the demo. Without URLs, starts an embedded server and uses the default schema of Holdfast, so that other commands
- * need only the URL. `warn` receives errors that occur during the cleanup.
+ * Opens a database for the demo. Without URLs, starts an embedded server and uses Holdfast's default schema, so that
+ * other commands need only the URL. `warn` receives errors that occur during the cleanup.
  */
 export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: string) => void): Promise<DemoDatabase> {
   if (urls) return openOnServer(urls.url, urls.directUrl, warn)

@@ -27,7 +27,7 @@ interface FleetListener {
 export class Member {
   readonly name: string
   readonly ended: Promise<void>
-  /** Pieces of work that are running now. */
+  /** Work items that are running now. */
   readonly works = new Set<string>()
   state: 'opening' | 'open' | 'frozen' | 'gone' = 'opening'
   /** Port of the instance's web server. */

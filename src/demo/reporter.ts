@@ -30,7 +30,7 @@ export interface DemoEvent {
   readonly event: DemoEventKind
   /** Instance that the event is about. */
   readonly instance?: string
-  /** Pieces of work that the event is about, such as `invoice 42`. */
+  /** Work items that the event is about, such as `invoice 42`. */
   readonly works?: readonly string[]
   /** Duration in milliseconds. */
   readonly ms?: number

@@ -47,7 +47,7 @@ export interface DemoOutcome {
 export interface LossSummary {
   /** Number of lost instances. */
   readonly instances: number
-  /** Number of interrupted pieces of work that other instances started again. */
+  /** Number of interrupted work items that other instances restarted. */
   readonly takeovers: number
   /**
    * Median time from the loss of an instance until another instance started its work again, in milliseconds. Null if
@@ -72,7 +72,7 @@ export class DemoRunner {
   #resolveOpen = () => {}
   #isOpen = false
   #isClosing = false
-  /** Finished pieces of work since the last proof, by kind. */
+  /** Number of finished work items since the last proof, by kind. */
   #doneByKind = new Map<string, number>()
   readonly #lostInstances = { killed: 0, frozen: 0 }
   readonly #takeoverMs: Record<'killed' | 'frozen', number[]> = { killed: [], frozen: [] }

@@ -1,6 +1,6 @@
 import type { Member } from './fleet.js'
 
-/** Piece of a lost instance's work that a different instance has started again. */
+/** Work item of a lost instance that a different instance has restarted. */
 interface Takeover {
   readonly work: string
   readonly by: string
@@ -14,7 +14,7 @@ export interface Loss {
   readonly how: 'killed' | 'frozen'
   readonly at: number
   readonly takeovers: Takeover[]
-  /** Work that no other instance has started again. */
+  /** Work that no other instance has restarted. */
   readonly left: Set<string>
 }
 

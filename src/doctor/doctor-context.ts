@@ -64,7 +64,7 @@ export type ConnectionPath = 'direct' | 'session pooler' | 'transaction pooler' 
 
 const statementTimeoutMs = 5_000
 const defaultToleranceMs = 600_000
-/** Shorter than the other tolerance, because a missing worker does not go away by itself. */
+/** Shorter than the other tolerance, because a missing worker is a problem that does not resolve itself. */
 const defaultUnservedToleranceMs = 30_000
 
 /** Options, facts and statements that the checks share. */

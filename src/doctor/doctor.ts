@@ -23,7 +23,7 @@ import { tables } from './tables.js'
 export interface Diagnosis {
   /** Address of the database, without a password. */
   readonly address: string
-  /** Schema that contains the tables of Holdfast. */
+  /** Schema that contains Holdfast's tables. */
   readonly schema: string
   /** Name and version of the server, such as `PostgreSQL 18.4`. */
   readonly server: string

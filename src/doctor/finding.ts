@@ -92,7 +92,7 @@ export interface Finding {
   readonly fix: Fix
 }
 
-/** Parameter of the function `finding`, which adds the defaults. */
+/** Parameter of the `finding` function, which adds the defaults. */
 export type FindingInput = Omit<Finding, 'subject' | 'facts' | 'fix'> & {
   readonly subject?: string | null
   readonly facts?: Readonly<Record<string, Fact>>

@@ -86,7 +86,7 @@ export class Campaign {
   /** Epoch number in the last announcement. `#announcing` is the announcement in progress. */
   #announcedAs: number | undefined
   #announcing: Promise<unknown> = Promise.resolve()
-  /** Epoch number in this instance's row of the table `candidate`. `#enrolling` is the write in progress. */
+  /** Epoch number in this instance's row of the `candidate` table. `#enrolling` is the write in progress. */
   #enrolledAs: number | undefined
   #enrolling: Promise<void> = Promise.resolve()
   /** Call of `eligible` that is in progress. */

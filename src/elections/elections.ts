@@ -53,7 +53,7 @@ export class Elections {
    * Starts a campaign: runs `work` in each of this instance's terms, until the campaign or the instance is closed.
    *
    * - When `work` returns, the instance steps down and becomes a candidate again after 1 s.
-   * - When `work` throws, the event `election.failed` is emitted, and the instance becomes a candidate again after a
+   * - When `work` throws, the `election.failed` event is emitted, and the instance becomes a candidate again after a
    *   pause that grows from 2 s to 1 min.
    * - When `signal` aborts, `work` should stop. The instance becomes a candidate again only after `work` has finished.
    *   After a request to step down, the instance keeps the name until then, so that no other instance leads at the same

@@ -12,7 +12,7 @@ comment on table holdfast.election is
   'while its session is present. Swept one month after the start of the last term.';
 comment on column holdfast.election.term is 'Number of the current or last term, which is the fencing token of the grant.';
 comment on column holdfast.election.instance is 'Instance ID of the current or last leader.';
-comment on column holdfast.election.session is 'Number of the leader''s epoch (see instance). Null after the leader has stepped down.';
+comment on column holdfast.election.session is 'Session number of the leader''s epoch (see instance). Null after the leader has stepped down.';
 
 create unlogged table holdfast.candidate (
   namespace text not null,
@@ -22,4 +22,4 @@ create unlogged table holdfast.candidate (
 );
 comment on table holdfast.candidate is
   'Preferred candidates that lead or wait to lead. While one of them is present, other instances do not lead.';
-comment on column holdfast.candidate.session is 'Number of the candidate''s epoch. The row is invalid when the epoch is no longer present.';
+comment on column holdfast.candidate.session is 'Session number of the candidate''s epoch. When the epoch is no longer present, the row is no longer valid.';

@@ -11,8 +11,8 @@ interface NodeHooks {
   /** Called before a response is sent without running the handler. */
   takeOver(): void
   /**
-   * Reports an error when no response was sent. If `isHandled` is true, the handler has run, but its response must not
-   * be sent.
+   * Reports an error if no response has been sent. If `isHandled` is true, the handler has already run, but its
+   * response must not be sent.
    */
   fail(error: unknown, isHandled: boolean): void
 }

@@ -38,9 +38,9 @@ export interface Policy {
 const deliveries = new WeakMap<object, Delivery>()
 
 /**
- * Returns the delivery of a protected handler, which contains `tx`, `signal` and `fence`. Writes through `tx` are
- * committed together with the recorded response. Returns undefined if the request is not protected. Accepts a
- * `Request`, a request of Express or Fastify, or a Hono context.
+ * Returns the delivery that a protected handler is processing. The delivery contains `tx`, `signal` and `fence`. Writes
+ * through `tx` are committed together with the recorded response. Returns undefined if the request is not protected.
+ * Accepts a `Request`, an Express or Fastify request, or a Hono context.
  *
  * @example
  * app.post('/invoices', idempotency.express(), async (request, response) => {

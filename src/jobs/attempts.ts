@@ -102,8 +102,8 @@ export class Attempts {
   }
 
   /**
-   * Resolves when the outcomes of all finished attempts have been passed on. An outcome may have to wait until the
-   * attempt's notes have been written.
+   * Resolves when the outcomes of all finished attempts have been passed on for recording. Before an outcome is passed
+   * on, the attempt's notes must be written.
    */
   settled(): Promise<void> {
     return this.#notes.settled()

@@ -135,8 +135,8 @@ export function defineJob(kind: string, options?: unknown): JobDefinition {
 }
 
 /**
- * Adds the handler to a definition. Programs that only enqueue jobs import the definition, without the handler and what
- * the handler imports. Workers import the implemented job.
+ * Adds the handler to a definition. Programs that only enqueue jobs import the definition, without the handler and the
+ * handler's imports. Workers import the implemented job.
  *
  * @example
  * export const sendEmail = defineJob<{ to: string }>('send-email')

@@ -39,7 +39,7 @@ export interface JobContext {
     input: NoInfer<Input>,
     options?: ChildOptions,
   ): Promise<JobRef<Result>>
-  /** Returns the jobs in the option `after`, in the same order, with their states and results. */
+  /** Returns the jobs in the `after` option, in the same order, with their states and results. */
   parents(): Promise<JobParent[]>
   /**
    * Reports the progress as a number. You choose the number's meaning. `jobs.find` returns the number after a short

@@ -36,7 +36,7 @@ export interface EnqueueOptions {
    */
   unique?: string | UniqueOptions | undefined
   /**
-   * Name of the entity to which the job belongs, such as `shop:7`. The option `lanes` of the definition limits how many
+   * Name of the entity to which the job belongs, such as `shop:7`. The `lanes` option of the definition limits how many
    * jobs in a lane run at the same time, across all processes. Jobs in a lane run in the order in which they entered
    * the lane.
    */

@@ -4,8 +4,9 @@ import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
 /**
- * What a job waits for: nothing, its time, or other jobs. A second statement admits jobs that wait for other jobs.
- * Calls of different classes do not share a statement, because the cheap ones would wait for the others.
+ * Condition that a new job waits for: none, its start time, or other jobs. A second statement admits jobs that wait for
+ * other jobs. Calls of different classes do not share a statement; otherwise, the cheap calls would have to wait for
+ * the expensive calls.
  */
 export type EnqueueClass = 'ready' | 'delayed' | 'linked'
 

@@ -1,4 +1,4 @@
-/** Maximum number of removed items that the array may contain. The array is shortened above this number. */
+/** Maximum number of removed items that the array may contain. If there are more, the array is shortened. */
 const maxRemoved = 4_000
 
 /** First-in, first-out list. Adding and removing an item takes constant time. */

@@ -97,8 +97,8 @@ export class FollowUps {
         failures++
         this.#numbers.push(...numbers)
         this.#mustRecheck ||= isUnsure
-        // The jobs are dropped after several failures, because maintenance admits them anyway. The follow-ups are kept,
-        // because other instances do not look for the follow-ups of a live process.
+        // The jobs are dropped after several failures, because maintenance also admits jobs. The follow-ups are kept, because other
+        // instances do not look for the follow-ups of a live process.
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }

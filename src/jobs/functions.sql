@@ -1,6 +1,6 @@
 -- Functions of the job queue. src/jobs/README.md describes the protocol.
 
--- Readers. Nothing else in this file decides in which state a job is.
+-- Functions that read job states. No other code in this file determines the state of a job.
 
 -- PostgreSQL inlines this function only without a search_path setting.
 create or replace function holdfast.job_bucket(id bigint) returns bigint
@@ -168,7 +168,7 @@ create or replace function holdfast.job_find(ids bigint[])
       where not exists (select from waits where waits.id = asked.id)
         and not exists (select from stopped where stopped.id = asked.id)
     ),
-    -- Rows of job_end are read once for each bucket, because the ids may be thousands.
+    -- Reads the rows of job_end once for each bucket, because there may be thousands of ids.
     ended as materialized (
       select entered.id, entered.entered_at, e.*
       from (select distinct holdfast.job_bucket(entered.id) as bucket from entered) as wanted
@@ -179,7 +179,7 @@ create or replace function holdfast.job_find(ids bigint[])
       join entered on entered.id = one.id
     ),
     over as materialized (
-      -- The newest end. An end that did not finish the job is older than the next entry.
+      -- The newest end of each job. If an end did not finish the job, that end is older than the job's next entry.
       select distinct on (ended.id) ended.* from ended order by ended.id, ended.is_done desc, ended.ended_at desc
     ),
     claims as materialized (
@@ -525,7 +525,7 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
               run_at timestamptz, log text[], links jsonb, after_input integer, last_input integer)
           offset 0
         ) as h
-        -- An equality, because comparing each head with each input takes long for a large workflow.
+        -- Uses an equality, because comparing each head with each input would take a long time for a large workflow.
         cross join lateral generate_series(h.after_input + 1, h.last_input) as g (input)
         join json_array_elements(inputs) with ordinality as e (payload, at) on at = g.input
         order by at
@@ -838,7 +838,7 @@ create or replace function holdfast.job_enqueue_unique(
           is_new := false;
           number := held.id;
           if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
-            -- A claim locks the key too, and skips the job while this transaction is open.
+            -- A claim also locks the key, so it skips the job while this transaction is open.
             if one.existing = 'keep' then
               perform
               from holdfast.unique_job u
@@ -1068,7 +1068,8 @@ create or replace function holdfast.job_claim_keyed(keyed jsonb, most integer, o
     into busy
     from held
     where place not in (select place from locked);
-    -- A transaction that replaced a job may have committed just before its key was locked. So job_removed is read after the lock.
+    -- A transaction that replaced a job may have committed just before the job's key was locked. Therefore job_removed is read after the
+    -- key is locked.
     select
       array_agg(k.entry), array_agg(k.id), string_agg(k.text, ',' order by k.at),
       jsonb_agg(jsonb_build_object('id', k.id, 'queue', k.queue, 'kind', k.kind, 'state', 'running', 'links', k.links))
@@ -1201,7 +1202,7 @@ create or replace function holdfast.job_claim(
         return;
       end if;
     end loop;
-    -- Null if the generation could not begin.
+    -- The value is null if the generation could not begin.
     if current.is_over is not true then
       return next;
       return;
@@ -1232,7 +1233,7 @@ create or replace function holdfast.job_claim(
         from unnest(queues) with ordinality as asked (queue, place)
         cross join generate_series(-5, 5) as p (priority)
         where asked.queue <> all(current.paused)
-          -- Scalar subqueries, because a hash of an "exists" would read all entries.
+          -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
           and coalesce(
             (select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1),
             (select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1)
@@ -1240,7 +1241,7 @@ create or replace function holdfast.job_claim(
       ) as l;
     end if;
     if cardinality(levels.queues) > 2 then
-      -- Skips the levels without unread entries. For one or two levels, it is cheaper to read their windows.
+      -- Skips the levels without unread entries. For one or two levels, reading their windows is cheaper than this check.
       select array_agg(l.queue order by l.place) as queues, array_agg(l.priority order by l.place) as priorities
       into levels
       from (
@@ -1277,7 +1278,7 @@ create or replace function holdfast.job_claim(
         end
       ) as l;
     end if;
-    -- Serializes the claims of a queue. The lock is released when the commit of this claim is visible.
+    -- Serializes the claims of a queue. PostgreSQL releases the lock after the commit of this claim has become visible.
     perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
     from (
       select distinct queue::bit(32)::integer as object
@@ -1336,7 +1337,7 @@ create or replace function holdfast.job_claim(
             and job_skipped.kind = any(kinds)
             and job_skipped.has_key
           order by job_skipped.priority desc, job_skipped.entry
-          -- More than are claimed, because those with a busy key must not stop the others.
+          -- Reads more jobs than it claims, because jobs with a busy key must not prevent the claim of other jobs.
           limit unread + 20
         ) as skipped
         join holdfast.job j on j.id = skipped.id and j.entry = skipped.entry
@@ -1378,7 +1379,7 @@ create or replace function holdfast.job_claim(
             f.upto := pg_current_snapshot();
             is_newest := true;
           elsif pg_snapshot_xmax(f.upto) < pg_snapshot_xmax(everything) then
-            -- This era has ended. All its other entries are the last window.
+            -- This era has ended. All its unread entries form its last window.
             f.base := f.upto;
             f.upto := everything;
             has_changed := true;
@@ -1394,7 +1395,7 @@ create or replace function holdfast.job_claim(
         else
           has_changed := true;
         end if;
-        -- Transactions that were in progress at base are read one by one. All transactions that began later are the last range.
+        -- First reads the transactions that were in progress at base, one by one. Then reads all later transactions as one range.
         from_xid := greatest(f.at_xid, pg_snapshot_xmax(f.base));
         end_xid := pg_snapshot_xmax(f.upto);
         if pg_snapshot_xmin(f.base) < pg_snapshot_xmax(f.base) then
@@ -1439,7 +1440,7 @@ create or replace function holdfast.job_claim(
           array_agg(id) filter (where is_plain and is_large) as large_ids,
           array_agg(entry) filter (where is_plain and is_large) as large_entries,
           array_agg(entered_at) filter (where is_plain and is_large) as large_times,
-          -- The others need more than their text.
+          -- The other jobs need more columns than their text.
           jsonb_agg(jsonb_build_object(
             'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
             'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links) end
@@ -1452,7 +1453,7 @@ create or replace function holdfast.job_claim(
               candidate.*,
               case when kind = kinds[1] then 1 else array_position(kinds, kind) end as at,
               pg_column_size(payload) > 2000 or pg_column_compression(payload) is not null as is_large,
-              -- A scalar subquery, because a hash join would read all removed entries.
+              -- Uses a scalar subquery, because a hash join would read all removed entries.
               (select r.entry from holdfast.job_removed r where r.entry = candidate.entry) is null as is_there
             from candidate
             order by xid, entry
@@ -1476,7 +1477,7 @@ create or replace function holdfast.job_claim(
             unread := unread - coalesce(cardinality(other.ids), 0);
           end if;
         end if;
-        -- One more is read than can be claimed, so that a window that is read completely needs no further look.
+        -- The query reads one entry more than can be claimed. If it finds no such entry, the window has been read completely.
         f.is_read := got.count <= most and late_xid is null;
         unread := unread - coalesce(cardinality(got.ids), 0);
         exit when unread <= 0 or f.is_read and is_newest;
@@ -1509,7 +1510,7 @@ create or replace function holdfast.job_claim(
       return query
       select null, null::bigint, null, null::boolean, job.id, job.payload
       from unnest(large_ids, large_entries, large_times) as l (id, entry, entered_at)
-      -- With the time, only one partition is searched for each job.
+      -- The condition on entered_at limits the search to one partition for each job.
       join holdfast.job on job.id = l.id and job.entry = l.entry and job.entered_at = l.entered_at;
     end if;
   end
@@ -1529,7 +1530,7 @@ create or replace function holdfast.job_note_ends(ids bigint[], fences bigint[],
   declare
     noted bigint[];
   begin
-    -- The caller has locked the claims. A statement whose response was lost may run twice, so ends that exist already are skipped.
+    -- The caller has locked the claims. A statement whose response was lost may run twice, so this function skips ends that already exist.
     with claimed as materialized (
       select claim.fence, claim.session, claim.claimed_at, unnest(claim.ids) as id from holdfast.claim where claim.fence = any(fences)
     ),
@@ -1565,8 +1566,8 @@ create or replace function holdfast.job_delete_claims(fences bigint[]) returns v
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- The caller has recorded the outcomes of all jobs. But a failover may have lost an outcome. In this case, the job can only be found
-    -- through the claim.
+    -- The caller has recorded the outcomes of all jobs. However, a failover may have lost an outcome. In this case, maintenance can find
+    -- the job only through the claim.
     delete from holdfast.claim
     where fence = any(fences)
       and cardinality(claim.ids) = (
@@ -1835,7 +1836,7 @@ create or replace function holdfast.job_retry(job_id bigint) returns boolean
       return false;
     end if;
     if is_linked then
-      -- The caller admits the job by job_run_follow_ups. Maintenance does it if the caller dies.
+      -- The caller admits the job with job_run_follow_ups. If the caller dies, maintenance admits the job.
       perform holdfast.job_announce_waiting();
     else
       perform holdfast.job_make_ready(array[job_id]);
@@ -1915,7 +1916,8 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
             and id = job_id
           for update;
         end if;
-        -- Excludes claims of the queue, and the end of the claim. What was seen before the locks may have changed.
+        -- These locks exclude claims of the queue, and the end of this claim. The job may have changed before the locks were granted, so
+        -- its state is read again.
         perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), seen.queue::bit(32)::integer);
         if seen.fence is not null then
           perform from holdfast.claim where fence = seen.fence for update;
@@ -2033,7 +2035,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       select job_maintain.moved + t.moved into moved from holdfast.job_run_follow_ups('{}', coalesce(linked, '{}'), 0) as t;
     end if;
     moved := moved + holdfast.job_sweep_keys(max_count);
-    -- At most one day, because an integer of milliseconds overflows after 24 days.
+    -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
     select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
     from (
@@ -2117,7 +2119,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
       return;
     end if;
     for kept in
-      -- Claims look into each partition of job, so these partitions are wide.
+      -- Each claim searches all partitions of job, so these partitions cover many days.
       select *
       from (values ('job', (keep + 1) / 2), ('job_end', (keep + 1) / 2), ('job_stopped', 1)) as k (parent, days)
     loop
@@ -2181,7 +2183,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
         into is_over
         using (today - keep)::timestamptz;
         if is_over and (kept.parent <> 'job' or holdfast.job_re_enter((today - keep)::timestamptz)) then
-          -- Not a delete: publications refuse to delete from a table without a replica identity.
+          -- Uses truncate instead of delete, because a publication rejects deletes from a table without a replica identity.
           execute format('truncate %I.%I', schema, kept.parent || '_default');
         end if;
       exception
@@ -2190,18 +2192,18 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
     end loop;
     delete from holdfast.job_note where noted_at < (today - keep)::timestamptz
       and not exists (select from holdfast.claim where claim.fence = job_note.fence);
-    -- The entries themselves are kept up to twice as long.
+    -- The entries themselves are kept for up to twice the retention time.
     delete from holdfast.job_removed where removed_at < (today - 2 * keep - 2)::timestamptz;
   end
   $$;
 comment on function holdfast.job_roll_partitions(integer) is
   'Creates partitions for the next days, and drops partitions that contain only jobs that ended more than keep days ago.';
 
--- The function runs as the owner and drops data of the given age, so read-only roles must not call it.
+-- The function runs with the owner's rights and drops data that is older than a given age, so read-only roles must not be able to call it.
 revoke execute on function holdfast.job_roll_partitions(integer) from public;
 
 -- Lanes and dependencies. Only one transaction at a time changes them, and it never waits for another transaction (see job_run_follow_ups).
--- So only the rows that it moves are locked.
+-- Therefore the transaction locks only the rows that it moves.
 
 -- PostgreSQL inlines this function only without a search_path setting. Therefore each operator is qualified with its schema.
 create or replace function holdfast.job_blocks_dependent(state text, if_failed text) returns boolean
@@ -2223,7 +2225,7 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
     join holdfast.waiting on waiting.id = asked.id and waiting.stage = 'jobs'
     cross join lateral (
       select d.needs, found.state
-      -- Sorts before it reads the states, because there may be thousands of jobs.
+      -- Sorts the ids before it reads the states, because there may be thousands of jobs.
       from (select dependency.needs from holdfast.dependency where dependency.job = waiting.id order by needs offset 0) as d
       cross join lateral (
         select f.state from holdfast.job_find(array[d.needs]) as f
@@ -2588,8 +2590,9 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
       cross join lateral jsonb_array_elements_text(w.links->'after') as needs (id)
       where w.id = any(ids)
     );
-    -- The end of a needed job must find the rows of this function, or this function must find the end. So the rows are locked whose change
-    -- precedes an end. What is locked by others is skipped, and the dependents are checked again.
+    -- Either the end of a needed job must see the rows of this function, or this function must see the end. To ensure this, the function
+    -- locks the rows that change before an end. It skips rows that other transactions have locked, and the dependents are checked again
+    -- later.
     waits := array(select id from holdfast.waiting where id = any(needed) order by id for update skip locked);
     stopped := array(select id from holdfast.job_stopped where id = any(needed) order by id for update skip locked);
     claims := array(select fence from holdfast.claim where claim.ids && needed order by fence for update skip locked);
@@ -2610,7 +2613,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     judged as materialized (
       select
         pair.*,
-        -- A job that is not found ended so long ago that its retention time is over.
+        -- If a job is not found, it ended so long ago that its retention time has passed.
         coalesce(holdfast.job_blocks_dependent(found.state, pair.if_failed), false) as is_blocked,
         coalesce(found.state in ('cancelled', 'buried') and pair.if_failed is null, false) as is_failed,
         case found.state
@@ -2646,7 +2649,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
         order by at
       );
       perform holdfast.job_cancel_dependents(failed, reasons);
-      -- Their dependents are in this call too, and did not yet have a dependency when they were cancelled.
+      -- The dependents of the failed jobs may also be in this call. They had no row in dependency yet when the failed jobs were cancelled.
       unsure := array(
         (
           select unnest(unsure)
@@ -2673,7 +2676,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     select coalesce(jsonb_object_agg(job, counted.unmet), '{}')
     into unmet_of
     from (select job, count(*) as unmet from certain group by job) as counted;
-    -- Not a join, which would read the whole table or compare all pairs.
+    -- Does not use a join, because a join would read the whole table or compare all pairs.
     update holdfast.waiting
     set stage = 'jobs',
         unmet = (unmet_of->>id::text)::integer
@@ -2832,7 +2835,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     select greatest(1, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
     from (
-      -- At most one day, because an integer of milliseconds overflows after 24 days.
+      -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
       (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
       union all
       (select run_at from holdfast.waiting where stage = 'time' and run_at < (select clock_timestamp() + interval '1 s') order by run_at limit 1)

@@ -11,7 +11,8 @@ from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text)
 select holdfast.job_record_queue($1::bigint, $2, $3)
 
 -- name: register_worker
--- Registers a worker. The first commit that records an outcome flushes this row. A crash before that commit ends the epoch anyway.
+-- Registers a worker. The first commit that records an outcome flushes this row. A crash before that commit also ends the epoch, so the
+-- loss of the row is harmless.
 insert into holdfast.worker (session, number, instance, queues, kinds)
 values ($1, $2, $3, $4::text::bigint[], $5::text[])
 on conflict (session, number) do update
@@ -67,7 +68,7 @@ select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_end($1::text::json, $2::text::bigint[])
 
 -- name: mark_started
--- Marks that suspects are about to run. Returns those that this worker still owns.
+-- Records that suspect jobs are about to run. Returns the ids of the suspect jobs that this worker still owns.
 insert into holdfast.job_note as n (id, fence, started)
 select s.id, s.fence, true
 from unnest($1::text::bigint[], $2::text::bigint[]) as s (id, fence)
@@ -77,8 +78,8 @@ set started = true
 returning n.id
 
 -- name: check_running
--- Returns the running jobs that the worker still owns, and the reasons why they must stop. Also notifies idle instances that a worker has
--- jobs, because that worker could die.
+-- Returns the running jobs that the worker still owns, and the reasons why they must stop. Also notifies idle instances that this worker
+-- has jobs, so that they detect its death.
 with told as materialized (
   select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $3)
 )
@@ -127,7 +128,7 @@ select array_to_string(array(select nextval('holdfast.job_number') from generate
 from checked
 
 -- name: last_id
--- Returns an upper limit of all job ids.
+-- Returns an upper limit for all job ids.
 select last_value from holdfast.job_number
 
 -- name: states
@@ -206,7 +207,7 @@ select
 from holdfast.job_maintain($1::integer)
 
 -- name: crashed
--- Of the jobs ($1), those that were buried because their workers died.
+-- Returns those of the given jobs ($1) that were buried because their workers died.
 select job_stopped.id, job_stopped.kind, queue.name as queue, job_stopped.crashes
 from unnest($1::text::bigint[]) as requested (id)
 join holdfast.job_stopped on job_stopped.id = requested.id
@@ -314,9 +315,9 @@ where answer is not null
 select holdfast.job_retry($1::bigint) as is_retried
 
 -- name: redrive
--- Runs up to $2 buried jobs of a queue again. Links can still delay these jobs. Jobs whose unique key belongs to another job are skipped.
--- The statement waits for row locks. Relies on job_stopped_state. The first call returns its start time, and later calls pass it: jobs
--- that are buried after this time are skipped, because a job that fails immediately would otherwise be redriven forever.
+-- Makes up to $2 buried jobs of a queue run again. Their links can still delay these jobs. Skips jobs whose unique key belongs to another
+-- job. Waits for row locks. The first call returns its start time, which later calls pass as $3. Jobs that were buried after this time are
+-- skipped; otherwise, a job that fails immediately would be redriven forever. Relies on job_stopped_state.
 with candidate as materialized (
   select id, ended_at, queue, kind, links
   from holdfast.job_stopped

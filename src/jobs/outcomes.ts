@@ -65,7 +65,7 @@ export function outcomeOf(run: Run, value: unknown): Outcome {
   }
 }
 
-/** Decides the outcome of an attempt that has failed or was stopped, also if its handler was not called. */
+/** Decides the outcome of an attempt that has failed or was stopped, even if its handler was not called. */
 export function failureOf(run: Run, error: unknown): Outcome {
   const { job, stopReason } = run
   if (run.isLost) return lost

@@ -37,7 +37,7 @@ comment on table holdfast.job is
   'counts. Partitions are dropped when all their jobs have ended and their retention time is over. The function job_find tells the state '
   'of a job.';
 comment on column holdfast.job.id is 'ID of the job. It never changes.';
-comment on column holdfast.job.entry is 'Number of the entry. The first entry of a job has the number of the job.';
+comment on column holdfast.job.entry is 'Number of the entry. The number of a job''s first entry is the job''s ID.';
 comment on column holdfast.job.xid is
   'Transaction that made the entry. Claims find an entry through the time at which this transaction became visible (see frontier).';
 comment on column holdfast.job.era is
@@ -93,7 +93,7 @@ create table holdfast.job_skipped (
   has_key boolean not null
 );
 comment on table holdfast.job_skipped is
-  'Ready entries that a claim has passed: the worker does not know their kind, or a transaction was using their unique key. A later claim '
+  'Ready entries that a claim has skipped: the worker does not know their kind, or a transaction was using their unique key. A later claim '
   'takes them from here.';
 comment on column holdfast.job_skipped.entry is 'Number of the entry in job.';
 comment on column holdfast.job_skipped.priority is 'Priority of the job. See job.';
@@ -225,7 +225,7 @@ create table holdfast.job_note (
   log text[],
   primary key (id, fence)
 );
-comment on table holdfast.job_note is 'What was noted about a running job. Most jobs have no row here.';
+comment on table holdfast.job_note is 'Notes about a running job. Most jobs have no row in this table.';
 comment on column holdfast.job_note.fence is 'Fencing token of the claim.';
 comment on column holdfast.job_note.started is
   'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is charged to the job only if this column '
@@ -343,5 +343,5 @@ comment on table holdfast.dependency is
   'Dependencies between jobs. A row is deleted when the needed job has ended, unless that job failed and the dependent is waiting for its '
   'retry.';
 comment on column holdfast.dependency.needs is 'ID of the job that must end first.';
-comment on column holdfast.dependency.job is 'ID of the waiting job, which is in the stage jobs of the table waiting.';
+comment on column holdfast.dependency.job is 'ID of the waiting job, whose row in the table waiting has the stage jobs.';
 create index dependency_job on holdfast.dependency (job);

@@ -49,7 +49,7 @@ export class JobStore {
   readonly sql: Record<StatementName, Statement>
   readonly transactionStatements: TransactionStatements
   readonly #options: JobStoreOptions
-  /** Whether the database's default isolation level is higher than read committed. Found out by the first claim. */
+  /** Whether the database's default isolation level is higher than read committed. The first claim determines this. */
   #isHigherIsolation = false
 
   constructor(options: JobStoreOptions) {

@@ -45,7 +45,7 @@ const rules = {
   existing: oneOf('keep', 'replace', 'debounce'),
 }
 
-/** Rule that validates the option `unique`, which is a key, a function that returns keys, or an object. */
+/** Rule that validates the `unique` option, which is a key, a function that returns keys, or an object. */
 export const uniqueRule = {
   expected: 'a key, or an object that contains a key',
   read: (given: unknown) => (['string', 'function', 'object'].includes(typeof given) ? given : undefined),
@@ -60,7 +60,7 @@ interface NewUniqueJob {
 }
 
 /**
- * Validates the option `unique`. Returns a function that returns the key for an input and the option as JSON. With
+ * Validates the `unique` option. Returns a function that returns the key for an input and the option as JSON. With
  * `many`, the key must be a function, because a constant key would be the same for all jobs.
  */
 export function readUnique(

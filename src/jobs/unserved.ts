@@ -10,7 +10,7 @@ interface Pair {
   readonly kind: string
   /** Time of the next check. Undefined if no check is planned. */
   checkAt: number | undefined
-  /** Time until which enqueueing plans no further check. */
+  /** Enqueueing plans no further check before this time. */
   quietUntil: number
   /** Whether the last check found jobs that no worker claims. The next check then decides. */
   isSuspected: boolean
@@ -79,7 +79,7 @@ export class UnservedCheck {
     return pair
   }
 
-  /** Sets the timer, unless it fires earlier anyway. */
+  /** Sets the timer, unless the current timer already fires by that time. */
   #plan(at: number): void {
     if (this.#isClosed || at >= this.#timerAt) return
     this.#timerAt = at
@@ -104,7 +104,7 @@ export class UnservedCheck {
     try {
       rows = await this.#store.run<UnservedRow>('unserved', [arrayLiteral(keys), due.map(({ kind }) => kind)])
     } catch {
-      // Checks again later. The failure itself is visible elsewhere, because workers and enqueueing use the same database.
+      // Checks again later. This check need not report the error, because workers and enqueueing report errors of the same database.
       for (const pair of due) pair.checkAt = performance.now() + checkAfterMs
       return
     }

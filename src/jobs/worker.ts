@@ -24,7 +24,10 @@ const thoroughEveryMs = 250
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
-/** Shortest pause of a worker that has found no jobs. A worker that is woken up earlier counts as busy. */
+/**
+ * Shortest pause of a worker that has found no jobs. If a worker is woken up before this pause has passed, it counts as
+ * busy.
+ */
 const minRestMs = 20
 const closeWithinMs = 30_000
 const maxPauseMs = 5_000
@@ -91,7 +94,7 @@ export class Worker {
       attempts: this.#attempts,
       endings: this.#endings,
       concurrency: options.concurrency,
-      // Uses the smallest batch size, so that the worker does not claim more jobs than fit into its slots.
+      // Uses the smallest batch size of all its definitions, so that the worker does not claim more jobs than fit into its slots.
       batchSize: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
     })
     this.#working = this.#work()

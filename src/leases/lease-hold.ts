@@ -14,7 +14,8 @@ export interface LeaseHoldWatcher {
  */
 export class LeaseHold extends TrustDeadline {
   /**
-   * Handles that depend on this hold. The set has several handles if the same token acquired the lease several times.
+   * Handles that depend on this hold. There are several handles if the lease was acquired several times with the same
+   * token.
    */
   readonly watchers = new Set<LeaseHoldWatcher>()
   renewalDueAt = 0

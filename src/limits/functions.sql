@@ -176,7 +176,7 @@ create or replace function holdfast.limit_decide(
     has_room boolean;
     oldest timestamptz;
   begin
-    -- The commit need not be flushed, because a crash empties the unlogged tables anyway.
+    -- The commit need not be flushed, because a crash empties the unlogged tables in any case.
     perform set_config('synchronous_commit', 'off', true);
 
     -- Fast path: a single statement decides all entities that have no waiters and enough room for all their requests.

@@ -34,7 +34,7 @@ import { Waitlist } from './waitlist.js'
 export interface LimitOptions {
   /** Maximum total weight of the permits in use at the same time. Each request is decided with its own `max`. */
   max: number
-  /** Part of the limit that this permit uses. Default 1. */
+  /** Number of units of the limit that this permit uses. Default 1. */
   weight?: number | undefined
   /** Maximum time to wait in the FIFO queue. Default 0 (no waiting). */
   wait?: Duration | undefined

@@ -15,7 +15,7 @@ import type { PermitRequest } from './permit-batcher.js'
  */
 export class Permit extends Handle {
   readonly name: string
-  /** Part of the limit that the permit uses. */
+  /** Number of units of the limit that the permit uses. */
   readonly weight: number
   /** Fencing token, larger than the fencing token of every earlier permit of the name. */
   readonly fence: number

@@ -32,7 +32,7 @@ comment on table holdfast.permit is
 comment on column holdfast.permit.token is 'Random token of the request.';
 comment on column holdfast.permit.session is 'Epoch number of the instance that made the request.';
 comment on column holdfast.permit.instance is 'Instance that made the request.';
-comment on column holdfast.permit.weight is 'Part of the limit that the permit uses. 0 marks a request that was cancelled before it arrived.';
+comment on column holdfast.permit.weight is 'Number of units of the limit that the permit uses. 0 marks a request that was cancelled before it arrived.';
 comment on column holdfast.permit.max is 'Maximum of the limit, as given in the request.';
 comment on column holdfast.permit.wait_order is 'Position in the queue. Null for a request that did not wait.';
 comment on column holdfast.permit.fence is 'Fencing token of the grant. Null while the request is waiting.';

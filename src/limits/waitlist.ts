@@ -36,7 +36,7 @@ export class Waitlist {
 
   /**
    * Yields the waiting requests whose enclosing handlers hold other names. All other waiting requests are visible in
-   * the table `permit`.
+   * the `permit` table.
    */
   *#waitsThatHold(): Iterable<PermitWait> {
     for (const wait of this.#waits.values()) if (wait.isQueued && wait.request.holding.length > 0) yield wait

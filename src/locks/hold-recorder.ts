@@ -8,7 +8,7 @@ export type HoldRecorderStatements = Record<'record_holds' | 'delete_holds', Sta
 const everyMs = 1_000
 const longHoldMs = 3_000
 
-/** Records holds that last longer than 3 s in the table `hold`, for display. Shorter holds cause no statement. */
+/** Records holds that last longer than 3 s in the `hold` table, for display. Shorter holds cause no statement. */
 export class HoldRecorder {
   readonly #recorded = new Set<Hold>()
   readonly #poller = new Poller({

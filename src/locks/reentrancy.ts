@@ -20,8 +20,8 @@ export class LockFlowHold implements FlowHold {
 }
 
 /**
- * Returns true if the request comes from a nested reader of the name. Throws an error if the request would wait for the
- * lock that its own handler holds.
+ * Returns true if the calling handler already holds the name in shared mode and requests it again in shared mode.
+ * Throws an error if the request would wait for a lock that its own handler holds.
  */
 export function isReentrant(key: Key, mode: LockMode, locks: object): boolean {
   for (const held of holdsOfFlow()) {

@@ -38,7 +38,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
     text: `another live instance has the name "${toLine(wanted, 80)}", so this instance has the name "${toLine(name, 80)}"`,
   }),
   'lock.lost': ({ names, heldMs, reason }) => {
-    // The event `election.lost` reports the same loss.
+    // The `election.lost` event reports the same loss.
     if (names.some((name) => name.startsWith('election/'))) return undefined
     return lost('lock', quotedList('lock', names), heldMs, reason)
   },

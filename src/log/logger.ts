@@ -21,7 +21,7 @@ type WriteFields = (fields: object, line: string) => unknown
 /** Writes one line. Never throws. */
 export type WriteLine = (level: LogLevel, line: string, fields: object) => void
 
-/** Rule of the option `log`. */
+/** Rule of the `log` option. */
 export const logOption: OptionRule<Logger | false> = {
   expected: 'false, or a logger with the functions warn and error',
   hint: 'For example: log: console, or log: pino(). The default is one line to stderr for each warning and error.',
@@ -45,7 +45,7 @@ export function writeToStderr(line: string): void {
   }
 }
 
-/** Handles the event `error`, which Node.js emits after it has passed the error to the callback of the write. */
+/** Handles the `error` event, which Node.js emits after it has passed the error to the callback of the write. */
 function ignoreErrors(): void {
   if (isIgnoringErrors) return
   isIgnoringErrors = true

@@ -34,7 +34,7 @@ interface WaitNode {
   readonly holds: ReadonlySet<string>
 }
 
-/** Minimum age of each wait in a possible cycle. Younger waits often end without intervention. */
+/** Minimum age of each wait in a possible cycle. More recent waits often end without intervention. */
 const minWaitMs = 2_000
 
 export function findCycles(names: readonly ContendedName[]): Cycle[] {
@@ -66,7 +66,10 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
     }),
   )
 
-  /** A cycle through a limit with several holders is never certain, because any holder may release a permit. */
+  /**
+   * A cycle through a limit with several holders is never a confirmed deadlock, because any holder may release a
+   * permit.
+   */
   function isInTheWay(id: string, participant: string): boolean {
     const name = byId.get(id)
     if (!name) return false

@@ -1,7 +1,7 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
 import type { ObservedLock } from './locks.js'
 
-/** A wait that an instance recorded in the table `wait`. */
+/** A wait that an instance recorded in the `wait` table. */
 export interface RecordedWaitRow {
   instance: string
   instance_name: string | null

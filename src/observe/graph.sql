@@ -1,5 +1,5 @@
 -- Read-only statements about holders and waiters that PostgreSQL's lock table does not contain. The wait graph combines these statements
--- and the statement `locks` into one query. Each statement returns at most $1 names, with at most $2 holders and $2 waiters per name.
+-- and the `locks` statement into one query. Each statement returns at most $1 names, with at most $2 holders and $2 waiters per name.
 -- Counts are bounded.
 
 -- name: waits
@@ -284,8 +284,8 @@ left join holdfast.instance_name as instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: has_blocked_waits
--- Returns whether any call or job is waiting, except election candidates. Costs much less than reading the graph. Relies on permit_queue
--- and waiting_lane.
+-- Returns whether any call or job is waiting, except election candidates. Costs much less than reading the whole graph. Relies on
+-- permit_queue and waiting_lane.
 with
 -- include: advisory
 blocked as materialized (

@@ -11,7 +11,7 @@ export interface WaitGraph {
   readonly participants: readonly Participant[]
   /** Names with waiting participants. */
   readonly names: readonly ContendedName[]
-  /** Cycles. Certain cycles come first. */
+  /** Cycles of waits. Confirmed deadlocks come before possible deadlocks. */
   readonly cycles: readonly Cycle[]
   /** The graph as trees. A root blocks other participants and is not waiting itself. */
   readonly roots: readonly Blocker[]

@@ -51,8 +51,8 @@ cross join lateral (
       sum(coalesce(minutes.waited, 0))::integer as waited
     from generate_series(date_trunc('hour', from_at, 'UTC'), clock_timestamp(), '1 hour') as past (at)
     join holdfast.sample on sample.hour = past.at and sample.key = chosen.key
-    -- The number of minutes from the first column to the hour. With `offset 0`, PostgreSQL computes this number once per hour instead of
-    -- once per minute.
+    -- Computes the number of minutes from the first column to the hour. With `offset 0`, PostgreSQL computes this number once per hour
+    -- instead of once per minute.
     cross join lateral (select (extract(epoch from sample.hour - from_at) / 60)::integer as first offset 0) as hourly
     cross join unnest(sample.held, sample.waited) with ordinality as minutes (held, waited, minute)
     where (minutes.held > 0 or minutes.waited > 0)
@@ -220,7 +220,7 @@ looked as materialized (
     ) as h
     where sampled_page.parent = 'holdfast.job_stopped'::regclass
   ) as every
-  -- One in as many as of the done jobs.
+  -- Keeps the same fraction of stopped jobs as of done jobs.
   where place % (select weight from step) = 0
 ),
 chosen as materialized (

@@ -45,7 +45,7 @@ export interface HoldTimelineRow extends NamedKey {
   readonly waited: readonly number[]
 }
 
-/** Reason why a term ended. The comment on the column `term.why` explains each reason. */
+/** Reason why a term ended. The comment on the `term.why` column explains each reason. */
 export type TermEnding =
   | 'released'
   | 'release-requested'

@@ -50,8 +50,8 @@ ready as materialized (
   ) as looked
   group by key
 ),
--- For each level with many ready jobs, probes 200 job numbers behind the first ready job. The share of the numbers that belong to the level
--- is the share of its jobs.
+-- For each level with many ready jobs, probes 200 numbers between the first ready entry and the last assigned number. The fraction of these
+-- numbers that belong to the level is used as an estimate for the whole range.
 estimated as materialized (
   select first_ready.queue, sum(span.numbers * probed.hits / 200)::bigint as jobs
   from ready

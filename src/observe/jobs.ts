@@ -46,7 +46,7 @@ export interface ObservedQueue extends QueueName {
   readonly running: number
   /** Number of jobs that are ready to run, exact up to 10,000. 10,001 means that there are more. */
   readonly ready: number
-  /** Estimated number of ready jobs, from a sample of the job numbers. Null if `ready` is exact. */
+  /** Estimated number of ready jobs, based on a sample of job IDs. Null if `ready` is exact. */
   readonly estimated: number | null
   /** Time at which the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestAt: Date | null

@@ -81,7 +81,7 @@ order by waiting desc nulls last, in_use / max desc nulls last, full_at desc nul
 limit $4::integer
 
 -- name: has_more_limits
--- Returns whether a table has more rows than the statement `limits` scans ($1).
+-- Returns whether a table has more rows than the `limits` statement scans ($1).
 select (select count(*) from (select from holdfast.limit_state limit $1::integer + 1) as rows) > $1::integer
   or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as rows) > $1::integer as more
 

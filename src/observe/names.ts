@@ -100,7 +100,7 @@ export interface NamesOverview {
   readonly leases: readonly OverviewLease[]
 }
 
-/** Document that the statement `fleet` returns. */
+/** Document that the `fleet` statement returns. */
 export interface NamesDocument extends NamesCounts {
   now: number
   lockRows: OverviewLock[] | null

@@ -2,7 +2,7 @@
 
 -- name: fleet
 -- Returns the instances, the names that are held or waited for, and the leases in a namespace ($1, or null for all), at most $2 rows of
--- each. Lists only names that contain a text ($3, or null for all). Uses the same sources as the statement `locks`, but does not call
+-- each. Lists only names that contain a text ($3, or null for all). Uses the same sources as the `locks` statement, but does not call
 -- pg_blocking_pids, which would lock the whole lock table for each waiting session. Relies on lease_expires_at.
 with
 -- include: advisory

@@ -123,8 +123,8 @@ export interface OverviewQueue extends QueueName {
   /** Number of ready jobs, exact up to 1,000. `readyIs` shows what larger numbers mean. */
   readonly ready: number
   /**
-   * `counted`: `ready` is exact. `estimated`: `ready` is estimated from a sample of the job numbers. `at least`: `ready` is 1,001,
-   * because no estimate exists.
+   * `counted`: `ready` is exact. `estimated`: `ready` is estimated from a sample of job IDs. `at least`: `ready` is
+   * 1,001, because no estimate exists.
    */
   readonly readyIs: 'counted' | 'estimated' | 'at least'
   /** Number of running jobs. */

@@ -254,8 +254,8 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- Each of the latest ended jobs has exactly one end: it is either done, once, or it is stopped. And it neither waits nor is it ready or
--- running. Relies on job_end_bucket, job_stopped_id, job_id and waiting_pkey.
+-- Each of the latest ended jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Relies
+-- on job_end_bucket, job_stopped_id, job_id and waiting_pkey.
 with
 -- include: running_job
 latest as materialized (
@@ -284,7 +284,7 @@ ended as materialized (
 twice as materialized (
   select id from ended
   union all
-  -- An end that is older than the latest ones.
+  -- A second end that is older than the ends read above.
   select id
   from latest
   where id not in (select id from stopped)

@@ -42,7 +42,7 @@ const promises = {
   no_leaks: { number: 3, text: 'No name is held by an instance that has been silent for too long', unit: 'holds' },
   no_job_lost: { number: 4, text: 'No job is lost if a process dies', unit: 'jobs' },
   one_end: { number: 5, text: 'The end of a job is recorded exactly once', unit: 'ended jobs' },
-  one_run: { number: 6, text: 'Each tick has one run, or one recorded reason for having no run', unit: 'ticks' },
+  one_run: { number: 6, text: 'Each tick has one run, or one recorded reason why it did not run', unit: 'ticks' },
   one_answer: { number: 7, text: 'Each delivery has at most one answer', unit: 'deliveries' },
   permits_kept: { number: 8, text: 'The permits of a limit never exceed its maximum', unit: 'limits' },
 } as const
@@ -87,8 +87,8 @@ export class Proof {
         seen.set(`${name} ${fact}`, since)
         return now - since >= withinMs
       })
-      // The statement lists only some facts. If all listed facts have lasted long enough, the facts that are not listed
-      // count as lasting, too.
+      // The statement lists only some facts. If all listed facts have lasted long enough, the facts that are not listed also count as
+      // lasting.
       const violations = lasting.length === listed.length ? wrong : lasting.length
       return {
         ...promises[name],

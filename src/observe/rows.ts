@@ -33,7 +33,7 @@ export function readRow<Row extends object>(raw: RawRow<Row>, ...dates: readonly
 }
 
 /**
- * Runs a statement that returns one JSON document in the column `answer`. Returns undefined if the statement returns no
+ * Runs a statement that returns one JSON document in the `answer` column. Returns undefined if the statement returns no
  * row.
  */
 export async function readDocument<Document>(

@@ -85,7 +85,7 @@ export interface TickTimelineSpan {
   readonly steps: number
 }
 
-/** Document that the statement `tick_timeline` returns. */
+/** Document that the `tick_timeline` statement returns. */
 export interface TickTimelineDocument {
   readonly nowMs: number
   readonly runs: readonly RunsRow[]

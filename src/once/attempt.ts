@@ -48,7 +48,10 @@ export abstract class Attempt {
     return this.#transaction.tx
   }
 
-  /** Aborts the function's signal. Keeps the first reason, except that a loss replaces any earlier reason. */
+  /**
+   * Aborts the function's signal. Only the first reason is kept. However, if the attempt is lost later, `lose` replaces
+   * that reason.
+   */
   stop(reason: HoldfastError): void {
     if (this.#reason) return
     this.#reason = reason

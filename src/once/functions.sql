@@ -28,7 +28,7 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
       from asked
       join holdfast.delivery on delivery.namespace = for_namespace
         and delivery.key = asked.key
-        -- Repeats the join condition, because otherwise the planner may scan the whole namespace.
+        -- Repeats the join condition; otherwise, the planner may scan the whole namespace.
         and delivery.key = any(array(select asked.key from asked))
       where case delivery.state
         when 'in-flight' then holdfast.is_present(delivery.session)

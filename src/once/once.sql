@@ -45,8 +45,8 @@ select key
 from mine
 
 -- name: release
--- Frees keys whose runs have failed, or whose claims received no response. The commit is not flushed, because a crash frees these keys
--- anyway.
+-- Frees keys whose runs have failed, or whose claims received no response. The commit is not flushed, because a crash also frees these
+-- keys.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),

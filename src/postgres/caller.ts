@@ -12,7 +12,7 @@ import { sqlstate, sqlstateOf } from './sqlstate.js'
  */
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
 
-/** A node-postgres client. A pool also has the method `query`, but only a pool has `totalCount`. */
+/** A node-postgres client. A pool also has the `query` method, but only a pool has `totalCount`. */
 export type CallerClient = PgClient & { readonly totalCount?: never }
 
 /** The `sql` object inside a transaction, or from `sql.reserve`. Only the `sql` object outside a transaction has `begin`. */
@@ -119,8 +119,8 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
         await tx.query('release savepoint holdfast')
         return result
       } catch (error) {
-        // After the rollback, the savepoint still exists, and the next savepoint would be nested inside it. So the savepoint is released,
-        // too. The two statements are separate queries, because not every library can send two statements at once.
+        // After the rollback, the savepoint still exists, and the next savepoint would be nested inside it. Therefore the savepoint is also
+        // released. The two statements are separate queries, because not every library can send two statements at once.
         await tx
           .query('rollback to savepoint holdfast')
           .then(() => tx.query('release savepoint holdfast'))
@@ -136,7 +136,7 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
  * the savepoint.
  */
 function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
-  // In postgres.js, only transactions have the method `savepoint`.
+  // In postgres.js, only transactions have the `savepoint` method.
   const tx = withSavepoints(postgresJsExecutor(sql), () => sql.savepoint !== undefined)
   if (!sql.savepoint) return tx
   return {

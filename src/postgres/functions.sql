@@ -1,4 +1,4 @@
--- Functions that all modules use: name keys, internal lock classes, fences, server generations, and presence.
+-- Functions that all modules share. They handle name keys, internal lock classes, fences, server generations, and presence.
 
 create or replace function holdfast.lock_key(namespace text, name text) returns bigint
   language sql immutable strict parallel safe

@@ -78,8 +78,9 @@ interface HealthOptions {
 }
 
 /**
- * Determines an instance's health from its presence, the problems in its parts, and one small query. The health check never writes.
- * Instead, `WriteMonitor` observes the results of the writes that the instance sends anyway.
+ * Determines an instance's health from its presence, the problems in its parts, and one small query. The health check
+ * never writes. Instead, `WriteMonitor` observes the results of the writes that the instance sends during its normal
+ * operation.
  */
 export class HealthCheck {
   readonly #options: HealthOptions

@@ -35,7 +35,7 @@ export function checkInstanceName(given: unknown): string {
 /** Name of this instance: the name that the program wants, and the name that the database has confirmed. */
 export class InstanceName {
   readonly host = hostname()
-  /** Name from the option `name`, or `<host>/<pid>`. */
+  /** Name from the `name` option, or `<host>/<pid>`. */
   readonly wanted: string
   readonly isGiven: boolean
   readonly #events: Events

@@ -52,14 +52,14 @@ export class NameRegistry {
     return known !== undefined && performance.now() - known.atMs < rememberMs
   }
 
-  /** Returns the values for the statement `register`. */
+  /** Returns the values for the `register` statement. */
   registerValues(keys: readonly Key[]): unknown[] {
     // The keys are sorted, so that two instances that register the same keys cannot deadlock.
     const sorted = [...keys].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
     return [sorted.map(({ key }) => key), sorted.map(({ namespace }) => namespace), sorted.map(({ label }) => label)]
   }
 
-  /** Processes the rows that the statement `register` returned. Returns the collisions, by key. */
+  /** Processes the rows that the `register` statement returned. Returns the collisions, by key. */
   recordRegistered(keys: readonly Key[], rows: readonly string[][]): Map<string, KeyCollisionError> {
     const registered = new Map(rows.map(([key, namespace, label]) => [key!, { namespace: namespace!, label: label! }]))
     const collisions = new Map<string, KeyCollisionError>()

@@ -116,7 +116,7 @@ export function fromPgPool(
   }
 
   /**
-   * Runs `work` in a transaction. The function `statement` that `work` receives runs statements on the transaction's connection, each
+   * Runs `work` in a transaction. The `statement` function that `work` receives runs statements on the transaction's connection, each
    * within `withinMs` if it is given.
    */
   async function inTransaction<T>(

@@ -79,7 +79,7 @@ interface ErrorEmitter {
   off(event: 'error', listener: () => void): unknown
 }
 
-/** Ignores an error that the failing statement reports anyway. */
+/** Error listener that does nothing. If the error affects a statement, the statement reports it. */
 export const ignore = () => {}
 
 function destroySocket(client: pg.Client): void {

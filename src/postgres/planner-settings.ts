@@ -115,7 +115,8 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     functions: ['job_claim', 'job_done'],
   },
   {
-    // Thousands of ids, or one. Tables are read by lateral subqueries, which are nested loops in any case.
+    // A call can look up thousands of ids or a single id. Lateral subqueries read the tables, and PostgreSQL always runs them as nested
+    // loops.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash'],
     functions: ['job_find'],
   },

@@ -1,9 +1,10 @@
 import type { HoldfastError } from '../base/index.js'
 
 /**
- * Presence proves to the fleet that an instance is alive. Rows that an instance holds (permits, deliveries in flight, memberships) contain
- * the number of its current epoch. These rows become free once `holdfast.is_present(number)` is false. So the rows of a killed process
- * become free immediately, and rows need no renewal of their own.
+ * Presence proves to the fleet that an instance is alive. Rows that an instance holds (permits, deliveries in flight,
+ * memberships) contain the number of its current epoch. These rows become free once `holdfast.is_present(number)` is
+ * false. Therefore the rows of a killed process become free immediately, and the rows do not have to be renewed
+ * individually.
  *
  * There are two kinds of presence:
  *

@@ -39,7 +39,7 @@ const onInstall = 'select holdfast.job_roll_partitions(7);'
 
 export interface RoomFunctions {
   readonly room: string
-  /** Hash of the text for the schema `holdfast`. */
+  /** Hash of the text for the `holdfast` schema. */
   readonly hash: string
   readonly sql: string
 }

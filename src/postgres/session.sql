@@ -53,7 +53,7 @@ select pg_backend_pid()
 select pg_backend_pid(), holdfast.generation_began()
 
 -- name: end_old_session
--- Ends the session of an earlier epoch. Another process may have reused the process id, so the application_name is checked, too.
+-- Ends the session of an earlier epoch. Another process may have reused the process id, so the statement also checks the application_name.
 select pg_terminate_backend(pid)
 from pg_stat_activity
 where pid = $1

@@ -84,7 +84,7 @@ export class Session extends TrustDeadline {
   #lastSentAt: number
   #lastHeartbeatAt: number
   #isHeartbeatInFlight = false
-  /** The oid of the sequence `fence`. 0 until `claimNumber`. */
+  /** The oid of the `fence` sequence. 0 until `claimNumber`. */
   #fenceSequence = '0'
   /** Start of the server generation, as text from the server. Undefined until `claimNumber`. */
   #generationBegan: string | null | undefined
@@ -177,7 +177,7 @@ export class Session extends TrustDeadline {
   }
 
   /**
-   * Runs a statement that may grant a name, with the oid of the sequence `fence` as its last parameter. A restored dump replaces this
+   * Runs a statement that may grant a name, with the oid of the `fence` sequence as its last parameter. A restored dump replaces this
    * sequence with one that has the same name but a smaller value. Because the oid differs, the statement fails and the session is lost.
    * Without this check, the statement would return a smaller fence.
    */
@@ -210,7 +210,7 @@ export class Session extends TrustDeadline {
     }
   }
 
-  /** Ends the session of an earlier epoch, which could otherwise remain on the server until its expiry. */
+  /** Ends the session of an earlier epoch. Otherwise, the server could keep that session until it expires. */
   async endOldSession(backendPid: number): Promise<void> {
     await this.run(this.#options.statements.end_old_session, [backendPid, this.#options.applicationName])
   }
@@ -219,7 +219,7 @@ export class Session extends TrustDeadline {
     if (!this.trusted) return
     this.end()
     clearTimeout(this.#heartbeatTimer)
-    // An unresponsive connection would never finish closing.
+    // If the connection is unresponsive, `end` never resolves, so the timer cuts the connection.
     const cut = setTimeout(() => this.#cut(), this.#trustMs)
     await this.#client.end().catch(() => {})
     clearTimeout(cut)
@@ -252,7 +252,7 @@ export class Session extends TrustDeadline {
     this.#heartbeatTimer = setTimeout(
       () => {
         const now = performance.now()
-        // Any statement extends the deadline, but only a heartbeat checks the generation. Therefore a busy session sends heartbeats, too.
+        // Any statement extends the deadline, but only a heartbeat checks the generation. Therefore a busy session also sends heartbeats.
         const isSilent = now - this.#lastSentAt >= this.#heartbeatEveryMs && this.#inFlight === 0
         const mustCheckGeneration = this.number > 0 && now - this.#lastHeartbeatAt >= this.#heartbeatEveryMs
         if ((isSilent || mustCheckGeneration) && !this.#isHeartbeatInFlight) this.#sendHeartbeat()

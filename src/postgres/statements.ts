@@ -22,7 +22,7 @@ export function statementByText(text: string): Statement | undefined {
 /**
  * Loads the statements of a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below this line describes the
  * statement and the index that the statement relies on. The line `-- name: acquire prepared` marks a hot statement that calls a function, so
- * that each connection parses and plans the statement only once. The plan of a statement that reads tables itself would become outdated. The files are written for the schema `holdfast` (or `writtenFor`). For a different
+ * that each connection parses and plans the statement only once. The plan of a statement that reads tables itself would become outdated. The files are written for the `holdfast` schema (or `writtenFor`). For a different
  * schema, this function replaces the name. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in
  * `parts.sql` of the same folder.
  */

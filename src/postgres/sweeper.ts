@@ -13,7 +13,7 @@ const resweepMs = 250
  */
 export class Sweeper {
   readonly #options: SweeperOptions
-  /** The first sweep is due at a random time within the interval, so that short-lived processes sweep, too. */
+  /** The first sweep is due at a random time within the interval, so that short-lived processes also sweep. */
   #dueAt: number
 
   constructor(options: SweeperOptions) {

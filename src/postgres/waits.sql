@@ -24,7 +24,7 @@ where instance = $1
 
 -- name: find_cycle
 -- Searches for a cycle of waits through one wait record. Each row of the result is one call in the cycle, the youngest call first. Records
--- of instances without a session are ignored. Waits for permits are ignored, too, because any of several holders may release a permit.
+-- of instances without a session are ignored. Waits for permits are also ignored, because any of several holders may release a permit.
 with recursive living as materialized (
   select wait.*
   from holdfast.wait

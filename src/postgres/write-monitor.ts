@@ -10,9 +10,9 @@ const rememberMs = 60_000
 const maxRemembered = 100
 
 /**
- * Determines whether writes are failing, from the outcomes of the statements that the instance sends anyway. A failed statement counts as
- * failing until the same statement succeeds, or for a minute after it was last sent. Reads need no special case, because they do not fail
- * for lack of space.
+ * Determines whether writes are failing, from the outcomes of the statements that the instance sends during its normal
+ * operation. A failed statement counts as failing until the same statement succeeds, or for a minute after it was last
+ * sent. Reads need no special case, because they do not fail for lack of space.
  */
 export class WriteMonitor {
   readonly #failing = new Map<string, { readonly at: number; readonly message: string }>()

@@ -1,7 +1,7 @@
 import type { HoldfastError } from '../base/index.js'
 import { sqlstateOf } from '../postgres/index.js'
 
-/** Reason why a term ended. The comment on the column `term.why` explains each reason. */
+/** Reason why a term ended. The comment on the `term.why` column explains each reason. */
 export type EndReason =
   | 'released'
   | 'release-requested'

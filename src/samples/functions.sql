@@ -77,7 +77,8 @@ create or replace function holdfast.term_end(key bigint, fence bigint)
       order by term.fence
       limit 1;
     end if;
-    -- Finds the last minute in which the name was held. If the name was held for only part of that minute, uses the earliest possible end.
+    -- Finds the last minute in which the name was held. If the name was held for only part of that minute, assumes that the hold ended as
+    -- early as possible in that minute.
     select hour + make_interval(mins => minute::integer - 1, secs => least(tenths, 600) / 10.0) into seen_at
     from generate_series(
       date_trunc('hour', clock_timestamp(), 'UTC'),

@@ -25,7 +25,7 @@ interface SamplesOptions {
 const minPauseMs = 1_000
 /** Spreads the writes of the instances over the minute. */
 const spreadMs = 50_000
-/** Average number of writes between sweeps. The actual number is random, so that short-lived processes sweep too. */
+/** Average number of writes between sweeps. The actual number is random, so that short-lived processes also sweep. */
 const writesPerSweep = 60
 const keepDays = 14
 const keepTerms = 50_000

@@ -103,7 +103,7 @@ export interface ScheduleDefinition {
   readonly rule: TickRule
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** Maximum number of missed ticks that run late. Used only if `missed` is `all`. */
+  /** Maximum number of missed ticks to run late. Applies only if `missed` is `all`. */
   readonly maxLate: number
   readonly reruns: boolean
   readonly timeoutMs: number | undefined

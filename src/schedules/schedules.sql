@@ -76,7 +76,7 @@ select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as a
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
 -- name: find
--- Returns the schedule to which the name key $1 refers. If $1 is null, returns all schedules in the namespace $2.
+-- Returns the schedule to which the key $1 of a name refers. If $1 is null, returns all schedules in the namespace $2.
 select
   s.key::text as key,
   s.name,

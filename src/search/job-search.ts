@@ -27,7 +27,7 @@ export interface JobSearch {
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
   readonly lanes: readonly string[]
-  /** States to match, which are all states if the search does not name a state. */
+  /** States to match. All states if the search does not name a state. */
   readonly states: readonly JobState[]
   /** Subset of `states` that matches only jobs with a failed attempt. */
   readonly onlyFailed: readonly JobState[]

@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors.js'
 
-/** Term of a search. `queue:mail` has a keyword and a value, whereas `17` has only a value. */
+/** Search term. `queue:mail` has a keyword and a value, and `17` has only a value. */
 interface SearchTerm {
   /** Text before the first colon. Null if there is no colon. */
   readonly word: string | null

@@ -253,7 +253,7 @@ export class EachCall {
           releases.push(heldName.release())
         }
       }
-      // Other instances are working on this round too, so they have probably completed more resources in the meantime.
+      // Other instances are also working on this round, so they have probably completed more resources in the meantime.
       if (done.size > 0) this.#mustRefresh = true
       if (done.size < granted.length) {
         this.#wasIdle = false

@@ -1,7 +1,7 @@
 -- name: read_done
 -- Returns the time of the read, and the resources that are done for a call that began at $6 (in seconds since 1970; null means now). In a
--- named round, every recorded resource is done. In an unnamed round, a resource is done if its work began less than $5 ms before the call,
--- or ended after the call began. Relies on share_done_pkey.
+-- named round, every resource that has a row is done. In an unnamed round, a resource is done if its work began less than $5 ms before the
+-- call, or ended after the call began. Relies on share_done_pkey.
 with clock as materialized (
   select clock_timestamp() as now
 ),

@@ -163,7 +163,7 @@ function callsOf({ waits }: ContendedName): number {
 /** Returns the roles of nodes (by their id) and of edges (by the ids of both ends). */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
-  // `cycles` lists certain deadlocks first. In reverse order, certain deadlocks overwrite possible deadlocks.
+  // `cycles` lists confirmed deadlocks first. In reverse order, confirmed deadlocks overwrite possible deadlocks.
   for (const { isCertain, sides } of [...cycles].reverse()) {
     const role = isCertain ? 'certain' : 'possible'
     for (const { participant, holds, waitsFor } of sides) {

@@ -22,7 +22,9 @@ const batchSize = 1_000
 const maxJobs = 200_000
 const warmUps = 3
 
-/** Returns the measurements in their order. The last one runs the jobs that the previous one enqueued. */
+/**
+ * Returns the measurements in the order in which they run. The last one runs the jobs that the previous one enqueued.
+ */
 export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [

@@ -101,7 +101,10 @@ function stackPanels(view: View, which: Iterable<number>, room: number, columns:
   return shown.flatMap((panel, place) => panelLines(view, panel, rows[place]! + 1, columns))
 }
 
-/** Divides rows: the minimum for each panel, more for the focused panel, then the rest. Undefined: too few rows. */
+/**
+ * Divides the rows among the panels: first the minimum for each panel, then more rows for the focused panel, then the
+ * rest for the other panels. Returns undefined if there are too few rows.
+ */
 function divideRows(rows: number, wanted: readonly number[], focused: number): number[] | undefined {
   if (rows < 0) return undefined
   let left = rows

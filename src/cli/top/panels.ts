@@ -194,7 +194,7 @@ const queues = definePanel<OverviewQueue>({
     },
   ],
   details: (row, schema) => [
-    ['ready', readyText(row) + (row.readyIs === 'estimated' ? ', estimated from a sample of job numbers' : '')],
+    ['ready', readyText(row) + (row.readyIs === 'estimated' ? ', estimated from a sample of job IDs' : '')],
     ['state', stateOfQueue(row) || 'active'],
     ['more', row.name === null ? commandLine('queue ls', { schema }) : jobsCommand(row.name, row.namespace, schema)],
   ],

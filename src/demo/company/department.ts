@@ -11,7 +11,10 @@ export interface DepartmentContext {
   serve(path: string, handler: (request: Request) => Promise<Response>): void
   /** Runs a function repeatedly, after pauses of roughly `pauseMs`, until this instance closes. */
   repeat(pauseMs: number, run: () => Promise<unknown>): void
-  /** Runs a piece of work, such as `invoice 42`, and reports its start and end. The reports are used only for the demo's output. */
+  /**
+   * Runs a work item, such as `invoice 42`, and reports its start and end. The reports are used only for the demo's
+   * output.
+   */
   record<T>(kind: string, subject: unknown, run: () => Promise<T>): Promise<T>
 }
 

@@ -144,7 +144,7 @@ function factsOf(job: Job): (Fact | false)[] {
     job.claimedAt !== null && ['Claimed', <TimeAndAge key="claimed" at={job.claimedAt} />],
     job.endedAt !== null && ['Ended', <TimeAndAge key="ended" at={job.endedAt} />],
     failed > 0 && ['Failed', failed === 1 ? 'once' : `${failed} times`],
-    crashes > 0 && ['Crashed', `${crashes} of at most ${maxCrashes} times (the worker died during the attempt)`],
+    crashes > 0 && ['Crashed', `${crashes} of at most ${maxCrashes} times, because the worker died`],
     progress !== null && ['Progress', formatNumber(progress)],
     lane !== null && ['Lane', <Name key="lane" text={lane} copy />],
     uniqueKey !== null && ['Unique key', <Name key="unique" text={uniqueKey} copy />],
@@ -199,7 +199,7 @@ function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { reado
               {link(id)}
             </>
           ))}
-          .{waitsFor.ahead > 0 && ` The job is behind ${before}.`}
+          .{waitsFor.ahead > 0 && ` The job is behind ${before} in the lane.`}
         </>
       )
     case 'rate':

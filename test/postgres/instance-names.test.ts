@@ -12,7 +12,7 @@ const namesIn = async (url: string) =>
 
 /** Makes an instance present, which without an anchor is only necessary for some calls. */
 async function present(instance: Holdfast): Promise<Holdfast> {
-  await instance.limits.acquire(`of ${instance.id}`, { max: 1 })
+  await instance.limits.acquire(`of ${instance.id}`, { max: 1, wait: '20s' })
   return instance
 }
 

@@ -165,6 +165,8 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
     error: { message: 'not now (SQLSTATE P0001)' },
   })
   await sql(url, 'drop trigger refuse on holdfast.instance')
+  // Otherwise, one of these instances could take over the job and emit the event.
+  await Promise.all([absent.close(), refusing.close()])
   // A worker dies while it runs a job that must not crash.
   const dying = gate()
   const fragile = defineJob('fragile', { queue: 'q', maxCrashes: 1, run: () => dying.opened })

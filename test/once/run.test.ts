@@ -254,7 +254,7 @@ test.each<[string, unknown, string]>([
   ['a function', () => 1, 'got a function'],
   ['a function inside', { deep: [() => 1] }, 'got a function at answer.deep[0]'],
   ['a symbol', Symbol('s'), 'got Symbol(s) (symbol)'],
-  ['a share of NaN', { share: Number.NaN }, 'got NaN (number) at answer.share'],
+  ['a number that is no number', { share: Number.NaN }, 'got NaN (number) at answer.share'],
 ])('%s is refused as a result before anything is committed', async (name, value, message) => {
   const { once } = await open({ url: fresh.url })
   const key = `no answer: ${name}`

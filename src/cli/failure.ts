@@ -40,7 +40,7 @@ export async function reportError(error: unknown, asJson: boolean): Promise<numb
   return exitCode.failed
 }
 
-/** Prints text for people to stderr. Escapes control characters, because the text may contain user-defined names. */
+/** Prints human-readable text to stderr. Escapes control characters, because the text may contain user-defined names. */
 export function printMessage(message: string): void {
   process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }

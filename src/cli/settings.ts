@@ -12,7 +12,7 @@ interface OptionValue {
   readonly source: string
 }
 
-/** Reads and checks options by name and type, so that all errors look alike and commands choose their exit codes. */
+/** Reads and checks options by name and type, so that the error messages of all commands are consistent. Each command chooses its exit code. */
 export class Settings {
   readonly #command: Command
 

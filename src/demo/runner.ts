@@ -238,7 +238,7 @@ export class DemoRunner {
       `${count('account', 'contract', 'mail', 'call')} steps for new customers`,
       `${count('books')} entries in the books`,
     ]
-    this.#report('work', `Since the last proof: ${parts.join('; ')}.`)
+    this.#report('work', `Since the last check: ${parts.join('; ')}.`)
     this.#doneByKind = new Map()
   }
 

@@ -103,7 +103,7 @@ export class DataDirectory {
     for (const path of this.removable) await rm(path, { recursive: true, force: true, maxRetries: 5 })
   }
 
-  /** Writes a file that the server's user owns, because a backup reads all files in the directory. */
+  /** Writes a file and makes the server's user its owner. A backup runs as this user and reads all files in the directory. */
   async #write(path: string, text: string): Promise<void> {
     await writeFile(path, text, { mode: 0o600 })
     if (this.#user) await chown(path, this.#user.uid, this.#user.gid)

@@ -67,7 +67,7 @@ export class EmbeddedServer implements AsyncDisposable {
     this.#watchdog = new Watchdog(this.#data)
   }
 
-  /** URL of the database `postgres`, as superuser. Each data directory has its own random password. */
+  /** URL that connects to the `postgres` database as the superuser. Each data directory has its own random password. */
   get url(): string {
     return this.#urlOf('postgres')
   }

@@ -98,7 +98,7 @@ export interface OverviewSchedule extends ScheduleName {
   readonly nextInMs: number | null
   /** Number of current runs. */
   readonly running: number
-  /** Ended run with the latest tick. */
+  /** Finished run with the latest tick. */
   readonly last: LastRun | null
 }
 

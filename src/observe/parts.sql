@@ -155,7 +155,8 @@ ready_stretch as materialized (
     select * from holdfast.job where job.id = skipped.id and job.entry = skipped.entry offset 0
   ) as entered
 
--- part: recent_history The jobs that ended last. Ends are appended in the order in which they happen, so no index is needed to read the
+-- part: recent_history
+-- The jobs that ended last. Ends are appended in the order in which they happen, so no index is needed to read the
 -- last pages. Reads the last $1 pages of today's stopped jobs. From job_end, reads the last pages until they contain 5,000 done jobs or the
 -- ends of a whole minute, but at most $1 pages. All ends since counted_from have been read.
 today as materialized (

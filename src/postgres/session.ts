@@ -73,7 +73,7 @@ export class Session extends TrustDeadline {
   readonly serverVersion: number
   /** Capacity of the server's lock table, for all sessions. */
   readonly lockBudget: number
-  /** Session number on which the session holds a lock. 0 until `claimNumber`. */
+  /** Session number on which the session holds a lock. 0 until `claimNumber` is called. */
   number = 0
   refusedSettings: Record<string, RefusedSetting> = {}
 

@@ -3,9 +3,9 @@ import { createServer } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import express from 'express'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { deliveryOf, idempotent, webhooks } from '../../src/http/index.js'
-import { UsageError } from '../../src/index.js'
+import { Holdfast, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -50,10 +50,22 @@ const json = { 'content-type': 'application/json' }
 
 describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => {
   const mismatched: string[] = []
+  /** Instances that the tests of the framework share. Each service of a test has its own instance, like services in different processes. */
+  const instances: Holdfast[] = []
+  let used = 0
+  beforeEach(() => {
+    used = 0
+  })
+  afterAll(() => Promise.all(instances.map((instance) => instance.close())))
+
   const start = async (service: Service) => {
-    const holdfast = await open({ url: fresh.url, namespace: name })
-    holdfast.on('once.mismatched', ({ key }) => mismatched.push(key))
-    return framework(holdfast.once, service)
+    const place = used++
+    if (instances[place] === undefined) {
+      const opened = await Holdfast.open({ url: fresh.url, namespace: name, log: false })
+      opened.on('once.mismatched', ({ key }) => mismatched.push(key))
+      instances[place] = opened
+    }
+    return framework(instances[place].once, service)
   }
 
   describe('webhooks', () => {

@@ -1,11 +1,11 @@
 // Clusters of an installed PostgreSQL with all programs: pg_dump, pg_restore and pg_upgrade. The embedded PostgreSQL has only the server.
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { onTestFinished } from 'vitest'
+import { afterAll, expect, onTestFinished } from 'vitest'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
 
 const binDir = process.env.HOLDFAST_TEST_PG_BIN || '/usr/lib/postgresql/15/bin'
@@ -28,11 +28,36 @@ export function temporaryDirectory(): string {
   return directory
 }
 
+/** Stopped clusters that initdb has made. Each has its own system identifier. */
+const initialised: string[] = []
+afterAll(async () => {
+  for (const path of initialised.splice(0)) await rm(join(path, '..'), { recursive: true, force: true })
+})
+
+/** Numbers of clusters that each running test has started. A test that starts several gets different system identifiers. */
+const startedByTest = new Map<string, number>()
+
+/** Copies a cluster that initdb has made, because initdb takes longer than most tests. Each system identifier is used once per test. */
+async function copyCluster(dataDir: string): Promise<void> {
+  const test = expect.getState().currentTestName!
+  const place = startedByTest.get(test) ?? 0
+  startedByTest.set(test, place + 1)
+  if (initialised[place] === undefined) {
+    const path = join(mkdtempSync(join(tmpdir(), 'holdfast-initialised-')), 'data')
+    chmodSync(join(path, '..'), 0o755)
+    const server = await startEmbedded({ binDir, dataDir: path, settings: { fsync: 'off' } })
+    await server.stop()
+    initialised[place] = path
+  }
+  execFileSync('cp', ['-a', '--reflink=auto', `${initialised[place]}/.`, dataDir])
+}
+
 /** Starts a new cluster with its own system identifier, or the cluster in `dataDir`. Stopped when the test has finished. */
 export async function startCluster(
   options: { dataDir?: string; settings?: Record<string, string> } = {},
 ): Promise<EmbeddedServer> {
-  const { dataDir, settings } = options
+  const { dataDir = join(temporaryDirectory(), 'data'), settings } = options
+  if (!existsSync(dataDir)) await copyCluster(dataDir)
   const server = await startEmbedded({ binDir, dataDir, settings: { fsync: 'off', ...settings } })
   onTestFinished(() => server.stop('immediate'))
   return server

@@ -21,7 +21,7 @@ export async function freshDatabase(): Promise<FreshDatabase> {
     const deadline = Date.now() + maxCloneMs
     for (;;) {
       try {
-        await client.query(`create database ${name} template ${inject('templateName')}`)
+        await client.query(`create database ${name} ${inject('cloneClause')}`)
         return
       } catch (error) {
         if ((error as pg.DatabaseError).code !== objectInUse || Date.now() > deadline) throw error

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, inject, test } from 'vitest'
+import { type Pooler, startPooler } from '../../faults/pooler.ts'
 import {
   type CallerTransaction,
   defineJob,
@@ -8,7 +9,7 @@ import {
   UsageError,
 } from '../../src/index.js'
 import { executorOf, sqlstateOf } from '../../src/postgres/index.js'
-import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { waysOf } from '../setup/variants.js'
@@ -20,12 +21,21 @@ const sendEmail = defineJob('send-email', { run: (_: { to: string }) => {} })
 
 const ways = withoutPgBouncer ? ['direct'] : ['through PgBouncer', 'direct']
 
+/** All tests share one PgBouncer, because it takes longer to start than most of the tests. */
+let pooler: Promise<Pooler> | undefined
+afterAll(async () => (await pooler)?.stop())
+
+function throughPooler(url: string): Promise<string> {
+  pooler ??= startPooler(inject('adminUrl'), { mode: 'transaction' })
+  return pooler.then(({ through }) => through(url))
+}
+
 describe.each(waysOf(ways))('transactions %s', (way) => {
   describe.each(Object.entries(stacks))('%s', (_, openStack) => {
     async function createFixture() {
       const url = await databaseUrl()
       const holdfast: Holdfast = await open({ url })
-      const pooled = way === 'direct' ? url : (await startPooler({ mode: 'transaction' })).through(url)
+      const pooled = way === 'direct' ? url : await throughPooler(url)
       const stack = await openStack(pooled)
       return {
         url,

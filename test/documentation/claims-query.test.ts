@@ -8,7 +8,7 @@ import { sql, sqlSession, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 import { root } from './lines.js'
 
-const section = "## How a worker's claim is vouched for"
+const section = '## How presence protects a claim'
 
 function queryOfGuide(): string {
   const [, text] = readFileSync(join(root, 'docs/guides/jobs.md'), 'utf8').split(section)

@@ -15,9 +15,18 @@ export function errorBody(error: unknown): ErrorBody {
 export function toJson(data: unknown): string {
   const json = JSON.stringify(data ?? null, (_, value) => (typeof value === 'string' ? truncate(value) : value))
   if (json.length <= maxJsonLength) return json
-  const message = `Expected the data of this view to have at most ${maxJsonLength} characters, got ${json.length}`
-  const hint = 'Select a namespace, or use the command line.'
-  throw new HoldfastError(message, { code: 'TOO_LARGE', retryable: false, hint })
+  throw new ViewTooLargeError(json.length)
+}
+
+/** Thrown if the data of a dashboard view is too large. The dashboard shows the error in place of the view. */
+export class ViewTooLargeError extends HoldfastError {
+  constructor(length: number) {
+    super(`Expected the data of this view to have at most ${maxJsonLength} characters, got ${length}`, {
+      code: 'TOO_LARGE',
+      retryable: false,
+      hint: 'Select a namespace, or use the command line.',
+    })
+  }
 }
 
 function truncate(text: string): string {

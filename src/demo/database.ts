@@ -13,6 +13,17 @@ export interface DemoDatabase extends AsyncDisposable {
   readonly description: string
 }
 
+/** Thrown by `holdfast demo` if another demo is already running in the database. */
+export class DemoRunningError extends HoldfastError {
+  constructor() {
+    super('Another demo is already running in this database', {
+      code: 'DEMO_RUNS',
+      retryable: true,
+      hint: 'Wait until the other demo has ended, or choose another database. Without --url, the demo starts its own server.',
+    })
+  }
+}
+
 type DatabaseUrls = { readonly url: string; readonly directUrl: string | undefined } | undefined
 
 /**
@@ -69,11 +80,7 @@ async function openOnServer(
       hashedKey(schema, 'demo').key,
     ])
     if (!rows[0].is_ours) {
-      throw new HoldfastError('Another demo is already running in this database', {
-        code: 'DEMO_RUNS',
-        retryable: true,
-        hint: 'Wait until the other demo has ended, or choose another database. Without --url, the demo starts its own server.',
-      })
+      throw new DemoRunningError()
     }
     await drop(lockClient)
     await createTables(url, tables)

@@ -22,7 +22,7 @@ export class LeaseTimeoutError extends HoldfastError {
   }
 }
 
-/** Cause of a `LeaseLostError` if the holder's lease no longer exists in the database. */
+/** Cause of a `LeaseLostError`: the holder's lease no longer exists in the database. */
 export class LeaseNotHeldError extends HoldfastError {
   constructor() {
     super('the lease has expired, or another process has expired or released it', {

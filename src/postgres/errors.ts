@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError, type HoldfastErrorCode, UsageError } from '../base/index.js'
 
-/** A PostgreSQL error for which there is no more specific class. */
+/** Thrown if PostgreSQL reports an error for which there is no more specific class. The field `sqlstate` contains the SQLSTATE. */
 export class DatabaseError extends HoldfastError {
   readonly sqlstate: string
 
@@ -14,7 +14,10 @@ export class DatabaseError extends HoldfastError {
   }
 }
 
-/** The database cannot be reached, or the connection broke. A statement in flight may or may not have been executed. */
+/**
+ * Thrown if the database cannot be reached, if the connection broke, or if the server did not respond in time. A statement in flight may or
+ * may not have been executed.
+ */
 export class DatabaseUnreachableError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super(message, {
@@ -26,7 +29,7 @@ export class DatabaseUnreachableError extends HoldfastError {
   }
 }
 
-/** The server, the role or the database has reached its connection limit (53300). */
+/** Thrown if the server, the role or the database has reached its connection limit (53300). */
 export class TooManyConnectionsError extends HoldfastError {
   constructor(cause: unknown) {
     super(`The server accepts no more connections: ${(cause as Error).message}`, {
@@ -38,7 +41,7 @@ export class TooManyConnectionsError extends HoldfastError {
   }
 }
 
-/** The role lacks a privilege (42501). */
+/** Thrown if the database role lacks a privilege (42501). */
 export class PermissionError extends HoldfastError {
   constructor(cause: unknown) {
     super(`The role lacks a privilege: ${(cause as Error).message}`, {
@@ -61,7 +64,7 @@ export type ReadOnlyReason =
 const standbyHint = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is complete.'
 
 /**
- * The database accepts no writes (25006). `reason` is `standby` if the server is a standby, and `setting` if default_transaction_read_only
+ * Thrown if the database accepts no writes (25006). `reason` is `standby` if the server is a standby, and `setting` if default_transaction_read_only
  * is on. `reason` is undefined if Holdfast could not determine the cause.
  *
  * @example
@@ -103,7 +106,7 @@ export interface ConnectionTarget {
 }
 
 /**
- * PostgreSQL refused the login. `sqlstate` shows the reason: a wrong or missing password (28P01), a role that does not exist or has no
+ * Thrown if PostgreSQL refused the login. `sqlstate` shows the reason: a wrong or missing password (28P01), a role that does not exist or has no
  * entry in pg_hba.conf (28000), or a database that does not exist (3D000).
  *
  * @example
@@ -137,7 +140,7 @@ function targetHint(place: ConnectionTarget | undefined): string {
   return `The connection was to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
 }
 
-/** The server's lock table, which all databases share, is full (53200). */
+/** Thrown if the server's lock table, which all databases share, is full (53200). */
 export class LockTableFullError extends HoldfastError {
   /** Capacity of the lock table, for all kinds of locks. Undefined if the capacity is unknown. */
   readonly budget: number | undefined
@@ -157,8 +160,8 @@ export class LockTableFullError extends HoldfastError {
 }
 
 /**
- * Several calls were waiting for each other's locks (a deadlock). PostgreSQL (40P01) or Holdfast resolved the deadlock by failing this
- * call.
+ * Thrown if several calls were waiting for each other's locks (a deadlock). PostgreSQL (40P01) or Holdfast resolved the deadlock by failing
+ * this call.
  */
 export class DeadlockError extends HoldfastError {
   /** The waits in the cycle, one line for each wait. */
@@ -175,7 +178,7 @@ export class DeadlockError extends HoldfastError {
   }
 }
 
-/** A larger fencing token was already used for the name, so another holder has taken over. */
+/** Thrown if a larger fencing token was already used for the name, because another holder has taken over. */
 export class StaleFenceError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super(message, {
@@ -194,7 +197,10 @@ export interface BlockingSession {
   readonly for_ms: number
 }
 
-/** A migration could not acquire its table locks in time, because it gives way to other transactions. The migration changed nothing. */
+/**
+ * Thrown if a migration could not acquire its table locks in time, because it gives way to other transactions. The migration changed
+ * nothing.
+ */
 export class MigrationBlockedError extends HoldfastError {
   /** Version of the migration. */
   readonly version: number
@@ -224,7 +230,7 @@ export class MigrationBlockedError extends HoldfastError {
   }
 }
 
-/** PostgreSQL rejected a step of a migration. The whole migration was rolled back. */
+/** Thrown if PostgreSQL rejected a step of a migration. The whole migration was rolled back. */
 export class MigrationFailedError extends HoldfastError {
   /** Version of the migration. */
   readonly version: number
@@ -240,7 +246,7 @@ export class MigrationFailedError extends HoldfastError {
   }
 }
 
-/** This version of Holdfast cannot work with the schema in the database. */
+/** Thrown if this version of Holdfast cannot work with the schema in the database. */
 export class SchemaVersionError extends HoldfastError {
   readonly found: number
   readonly expected: number
@@ -313,7 +319,7 @@ const unavailableReasons: Record<UnavailableReason, { message: string; hint: str
   },
 }
 
-/** Session locks do not work on this server. */
+/** Thrown if session locks do not work on this server or through this connection. */
 export class SessionLocksUnavailableError extends HoldfastError {
   readonly reason: UnavailableReason
 
@@ -327,5 +333,5 @@ export class SessionLocksUnavailableError extends HoldfastError {
   }
 }
 
-/** The PostgreSQL server is older than the oldest version that Holdfast supports. */
+/** Thrown if the PostgreSQL server is older than the oldest version that Holdfast supports. */
 export class UnsupportedServerError extends UsageError {}

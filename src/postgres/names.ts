@@ -2,8 +2,8 @@ import { HoldfastError, type Key } from '../base/index.js'
 import { loadStatements, type Statement } from './statements.js'
 
 /**
- * Two different names have the same key. With hashed names, a collision is likely only after about four billion names. With numbered keys
- * or pairs, a collision is a mistake in the program.
+ * Thrown if two different names have the same key. With hashed names, a collision is likely only after about four billion names. With
+ * numbered keys or pairs, a collision is a mistake in the program.
  */
 export class KeyCollisionError extends HoldfastError {
   readonly key: string

@@ -44,7 +44,8 @@ async function load(file: string): Promise<Record<string, unknown>> {
   }
 }
 
-class TypeScriptError extends HoldfastError {
+/** Thrown if `holdfast work` cannot import a TypeScript file, because this version of Node.js does not support TypeScript files. */
+export class TypeScriptError extends HoldfastError {
   constructor(file: string) {
     super(`${file} cannot be imported: Node.js ${process.version} does not support TypeScript files`, {
       code: 'IMPORT_FAILED',
@@ -54,7 +55,8 @@ class TypeScriptError extends HoldfastError {
   }
 }
 
-class ImportError extends HoldfastError {
+/** Thrown if `holdfast work` cannot import a file, because the import threw an error. */
+export class ImportError extends HoldfastError {
   constructor(file: string, cause: unknown) {
     const { stack = errorLine(cause) } = toRecordedError(cause)
     // The stack frames after this point show only how Node.js imported the file.

@@ -56,6 +56,14 @@ export default defineConfig({
   // Files that are served as they are.
   ignoreDeadLinks: [/\.(sql|sh)$/],
   markdown: {
+    // The same anchors as on GitHub, which keeps the underscores of error codes.
+    anchor: {
+      slugify: (heading) =>
+        heading
+          .toLowerCase()
+          .replaceAll(/[^\p{L}\p{N}_\s-]/gu, '')
+          .replaceAll(/\s/g, '-'),
+    },
     config(md) {
       const open = md.renderer.rules.link_open!
       md.renderer.rules.link_open = (tokens, at, options, env, self) => {

@@ -19,7 +19,7 @@ const order = ['holdfast', 'locks', 'leases', 'elections', 'limits', 'once', 'sh
 
 const common = ['base', 'cron', 'postgres', 'observe', 'doctor']
 /** Returns the page of a declaration of the main entry, by the declaration's room. */
-const pageOf = (room: string) => (common.includes(room) || room.endsWith('.d.ts') ? 'holdfast' : room)
+export const pageOf = (room: string) => (common.includes(room) || room.endsWith('.d.ts') ? 'holdfast' : room)
 
 const positionOf = (page: string) => (order.includes(page) ? order.indexOf(page) : order.length)
 
@@ -138,6 +138,8 @@ function index(pages: [string, Page][]) {
 
 <!-- Written by npm run reference from the declarations. -->
 
+The [error reference](../errors.md) lists the errors by their codes.
+
 | page | import from | exports (without errors) |
 |---|---|---|
 ${rows.join('\n')}
@@ -227,7 +229,7 @@ function signature(item: Item, members: Item[]) {
 }
 
 /** Returns the prose and the examples of a comment. */
-function readComment(comment = '') {
+export function readComment(comment = '') {
   const lines = comment
     .replace(/^\/\*\*/, '')
     .replace(/\*\/\s*$/, '')

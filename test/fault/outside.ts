@@ -95,8 +95,8 @@ export class Outside {
     )
     this.accepts(Number(last!.fence), 'the last of many grants')
     this.#largestId = Number(last!.id)
-    // The statement above skips numbers faster than any fleet draws them. The floor follows the clock and catches up in about three seconds: two seconds for
-    // the numbers, and one for the distance by which a sequence may be ahead after a quick restart.
+    // The statement above skips numbers faster than any fleet draws them. The floor follows the clock and catches up in about three seconds: two
+    // seconds for the numbers, and one for the distance by which a sequence may be ahead after a quick restart.
     await until('the clock has passed the numbers drawn', async () => (await floor()) > before + many + 2 ** 20)
   }
 }

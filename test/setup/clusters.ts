@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, expect, onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
 
 const binDir = process.env.HOLDFAST_TEST_PG_BIN || '/usr/lib/postgresql/15/bin'
@@ -28,31 +28,27 @@ export function temporaryDirectory(): string {
   return directory
 }
 
-/** Stopped clusters that initdb has made. Each has its own system identifier. */
-const initialised: string[] = []
-afterAll(async () => {
-  for (const path of initialised.splice(0)) await rm(join(path, '..'), { recursive: true, force: true })
-})
+/** Stopped clusters with different system identifiers. They are removed with the temporary directory of the test run. */
+const initialized: string[] = []
 
-/** Numbers of clusters that each running test has started. A test that starts several gets different system identifiers. */
+/** Number of new clusters by test. */
 const startedByTest = new Map<string, number>()
 
-/** Copies a cluster that initdb has made, because initdb takes longer than most tests. Each system identifier is used once per test. */
+/** Copies a stopped cluster, which uses less CPU time than initdb. Each cluster of a test has a different system identifier. */
 async function copyCluster(dataDir: string): Promise<void> {
   const test = expect.getState().currentTestName!
   const place = startedByTest.get(test) ?? 0
   startedByTest.set(test, place + 1)
-  if (initialised[place] === undefined) {
-    const path = join(mkdtempSync(join(tmpdir(), 'holdfast-initialised-')), 'data')
+  if (initialized[place] === undefined) {
+    const path = join(mkdtempSync(join(tmpdir(), 'holdfast-initialized-')), 'data')
     chmodSync(join(path, '..'), 0o755)
-    const server = await startEmbedded({ binDir, dataDir: path, settings: { fsync: 'off' } })
-    await server.stop()
-    initialised[place] = path
+    await (await startEmbedded({ binDir, dataDir: path, settings: { fsync: 'off' } })).stop()
+    initialized[place] = path
   }
-  execFileSync('cp', ['-a', '--reflink=auto', `${initialised[place]}/.`, dataDir])
+  execFileSync('cp', ['-a', '--reflink=auto', `${initialized[place]}/.`, dataDir])
 }
 
-/** Starts a new cluster with its own system identifier, or the cluster in `dataDir`. Stopped when the test has finished. */
+/** Starts the cluster in `dataDir`, or a new cluster if there is none. Stopped when the test has finished. */
 export async function startCluster(
   options: { dataDir?: string; settings?: Record<string, string> } = {},
 ): Promise<EmbeddedServer> {

@@ -122,8 +122,8 @@ async function weakenPassword(url: string): Promise<void> {
 }
 
 /**
- * Copies files, and not pages through the WAL, which is the default since PostgreSQL 15. The copy takes half the time, and includes the cache file
- * that the first session in a database otherwise has to build. PostgreSQL 14 always copies files.
+ * Copies files, and not pages through the WAL, which is the default since PostgreSQL 15. To create and drop a database then takes the server about
+ * 40 % less CPU time. PostgreSQL 14 always copies files.
  */
 async function cloneClauseFor(adminUrl: string): Promise<string> {
   return `template ${templateName}${(await versionOf(adminUrl)) >= 15 ? ' strategy file_copy' : ''}`

@@ -21,7 +21,7 @@ const sendEmail = defineJob('send-email', { run: (_: { to: string }) => {} })
 
 const ways = withoutPgBouncer ? ['direct'] : ['through PgBouncer', 'direct']
 
-/** All tests share one PgBouncer, because it takes longer to start than most of the tests. */
+/** All tests share one PgBouncer. Each test has its own database, so PgBouncer never shares a session between tests. */
 let pooler: Promise<Pooler> | undefined
 afterAll(async () => (await pooler)?.stop())
 

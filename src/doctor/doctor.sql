@@ -349,41 +349,14 @@ group by pid, usename, application_name, client_addr, state_change, backend_star
 order by state_change
 
 -- name: unserved_jobs
--- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker is claiming. Reads at most 1,000 jobs per
--- queue and priority, and 10,000 jobs per queue whose kind was unknown to a worker.
-with requested as materialized (
-  select key from unnest($1::text::bigint[]) as r (key)
-),
-looked as materialized (
-  select found.*
-  from holdfast.job_levels() as level
-  join requested on requested.key = level.queue
-  cross join lateral (
-    select entry, queue, kind, coalesce(enqueued_at, entered_at) as enqueued_at
-    from holdfast.job_ready
-    where job_ready.queue = level.queue
-      and job_ready.priority = level.priority
-    limit 1000
-  ) as found
-  union
-  select found.*
-  from requested
-  cross join lateral (
-    select job.entry, job.queue, job.kind, coalesce(enqueued_at, entered_at)
-    from holdfast.job_skipped
-    join holdfast.job on job.id = job_skipped.id and job.entry = job_skipped.entry
-    where job_skipped.queue = requested.key
-      and not exists (select from holdfast.job_removed where job_removed.entry = job.entry)
-    limit 10000
-  ) as found
-),
-late as materialized (
+-- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker is claiming (see job_ready_sample).
+with late as materialized (
   select
     queue,
     kind,
     count(*)::integer as jobs,
     max(extract(epoch from clock_timestamp() - enqueued_at) * 1000)::float8 as for_ms
-  from looked
+  from holdfast.job_ready_sample($1::text::bigint[])
   where enqueued_at < clock_timestamp() - make_interval(secs => $2::float8 / 1000)
   group by queue, kind
 )

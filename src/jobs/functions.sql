@@ -297,6 +297,36 @@ create or replace function holdfast.job_active_workers() returns setof holdfast.
   $$;
 comment on function holdfast.job_active_workers() is 'Returns the workers that are claiming jobs: live workers that are not closing.';
 
+create or replace function holdfast.job_ready_sample(queues bigint[])
+  returns table (queue bigint, entry bigint, kind text, enqueued_at timestamptz)
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select found.*
+    from holdfast.job_levels() as level
+    cross join lateral (
+      select job_ready.queue, entry, kind, coalesce(enqueued_at, entered_at)
+      from holdfast.job_ready
+      where job_ready.queue = level.queue
+        and job_ready.priority = level.priority
+      limit 1000
+    ) as found
+    where level.queue = any(queues)
+    union
+    select found.*
+    from unnest(queues) as requested (queue)
+    cross join lateral (
+      select job.queue, job.entry, job.kind, coalesce(enqueued_at, entered_at)
+      from holdfast.job_skipped
+      join holdfast.job on job.id = job_skipped.id and job.entry = job_skipped.entry
+      where job_skipped.queue = requested.queue
+        and not exists (select from holdfast.job_removed where job_removed.entry = job.entry)
+      limit 10000
+    ) as found
+  $$;
+comment on function holdfast.job_ready_sample(bigint[]) is
+  'Returns ready jobs of the queues: at most 1,000 per queue and priority, and 10,000 per queue whose kind was unknown to a worker.';
+
 create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
   language sql
   set search_path = pg_catalog, pg_temp

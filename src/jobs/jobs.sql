@@ -159,45 +159,20 @@ from asked, members, holdfast.job_find(members.ids) as f
 order by f.id
 
 -- name: unserved
--- Pairs of a queue ($1) and a kind ($2) that no worker claims, with the number of their ready jobs. Skips paused queues. Reads at most 1,000
--- jobs per queue and priority, and 10,000 jobs per queue whose kind was unknown to a worker, like the doctor's unserved_jobs.
+-- Pairs of a queue ($1) and a kind ($2) that no worker claims, with the number of their ready jobs (see job_ready_sample). Skips paused
+-- queues.
 with unserved as materialized (
   select found.*
   from holdfast.job_unserved($1::text::bigint[], $2::text[]) as found
   where not exists (select from holdfast.queue where queue.key = found.queue and queue.paused_at is not null)
-),
-requested as materialized (
-  select distinct queue from unserved
-),
-looked as materialized (
-  select found.*
-  from holdfast.job_levels() as level
-  join requested on requested.queue = level.queue
-  cross join lateral (
-    select entry, queue, kind, coalesce(enqueued_at, entered_at) as enqueued_at
-    from holdfast.job_ready
-    where job_ready.queue = level.queue
-      and job_ready.priority = level.priority
-    limit 1000
-  ) as found
-  union
-  select found.*
-  from requested
-  cross join lateral (
-    select job.entry, job.queue, job.kind, coalesce(enqueued_at, entered_at)
-    from holdfast.job_skipped
-    join holdfast.job on job.id = job_skipped.id and job.entry = job_skipped.entry
-    where job_skipped.queue = requested.queue
-      and not exists (select from holdfast.job_removed where job_removed.entry = job.entry)
-    limit 10000
-  ) as found
 )
 select
   unserved.queue::text as queue, unserved.kind, unserved.unserved,
-  count(looked.entry)::integer as jobs,
-  coalesce(max(extract(epoch from clock_timestamp() - looked.enqueued_at) * 1000), 0)::float8 as for_ms
+  count(ready.entry)::integer as jobs,
+  coalesce(max(extract(epoch from clock_timestamp() - ready.enqueued_at) * 1000), 0)::float8 as for_ms
 from unserved
-left join looked on looked.queue = unserved.queue and looked.kind = unserved.kind
+left join holdfast.job_ready_sample(array(select distinct queue from unserved)) as ready
+  on ready.queue = unserved.queue and ready.kind = unserved.kind
 group by unserved.queue, unserved.kind, unserved.unserved
 
 -- name: maintain prepared

@@ -1,5 +1,5 @@
 import { type EventName, formatDuration, type HoldfastEvents, isRetryable, memberOf } from '../base/index.js'
-import { errorText, nameText, quotedList, toLine } from './line.js'
+import { errorText, nameText, quotedList } from './line.js'
 import type { LogLevel } from './logger.js'
 
 /** Line for an event. */
@@ -35,7 +35,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
   'instance.name-taken': ({ wanted, name }) => ({
     level: 'warn',
     topic: 'name taken',
-    text: `another live instance has the name "${toLine(wanted, 80)}", so this instance has the name "${toLine(name, 80)}"`,
+    text: `another live instance has the ${quotedList('name', [wanted])}, so this instance has the ${quotedList('name', [name])}`,
   }),
   'lock.lost': ({ names, heldMs, reason }) => {
     // The `election.lost` event reports the same loss.
@@ -97,7 +97,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
     return {
       level: 'warn',
       topic: `job ${nameText(kind)} unserved`,
-      text: `${who} job kind "${toLine(kind, 80)}" in ${quotedList('queue', [queue])}: ${waiting}, for up to ${formatDuration(Math.round(forMs / 1_000) * 1_000)}`,
+      text: `${who} ${quotedList('job kind', [kind])} in ${quotedList('queue', [queue])}: ${waiting}, for up to ${formatDuration(Math.round(forMs / 1_000) * 1_000)}`,
     }
   },
   'worker.failed': ({ queues, error }) =>

@@ -1,3 +1,4 @@
+import { nameWithProcess } from '../postgres/index.js'
 import type { ObservedLock } from './locks.js'
 
 /** ID and name of an instance, as in the rows of an observer. */
@@ -30,8 +31,7 @@ export function participantLabel(
 export function instanceDetails(one: InstanceOwner): string {
   const { instance, instanceName, host, osPid } = one
   if (instanceName === null) return `instance ${instance}`
-  const isInName = host === null || instanceName.startsWith(`${host}/${osPid}`)
-  return `${instanceName}${isInName ? '' : ` (process ${osPid} on ${host})`}, instance ${instance}`
+  return `${nameWithProcess(instanceName, host, osPid)}, instance ${instance}`
 }
 
 /** Returns the name, or the key if no name is registered for the key. */

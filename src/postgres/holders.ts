@@ -1,5 +1,6 @@
 import { Batcher, resultWithin } from '../base/index.js'
 import type { Database } from './database.js'
+import { nameWithProcess } from './instance-name.js'
 import { loadStatements } from './statements.js'
 
 /** Holder of a name, for error messages. */
@@ -90,7 +91,5 @@ function holderOf({ instance, name, host, os_pid, application, pid, held_ms }: H
     return { name: application || undefined, text, heldMs }
   }
   if (name === null) return { name: undefined, text: `instance ${instance}`, heldMs }
-  // The default name contains the process.
-  const isInName = host === null || name.startsWith(`${host}/${os_pid}`)
-  return { name, text: isInName ? name : `${name} (process ${os_pid} on ${host})`, heldMs }
+  return { name, text: nameWithProcess(name, host, os_pid), heldMs }
 }

@@ -76,6 +76,12 @@ export class InstanceName {
   }
 }
 
+/** Returns the name with the process, such as `worker-3 (process 4242 on web-1)`. The default name contains the process. */
+export function nameWithProcess(name: string, host: string | null, osPid: number | null): string {
+  const isInName = host === null || name.startsWith(`${host}/${osPid}`)
+  return isInName ? name : `${name} (process ${osPid} on ${host})`
+}
+
 /** Some systems accept any character in the name of a host. */
 function printable(host: string): string {
   return host.replace(/[^!"$-~]/g, '-').slice(0, maxLength) || 'unknown-host'

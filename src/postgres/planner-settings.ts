@@ -38,7 +38,15 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
   },
   {
     traits: ['not compiled'],
-    functions: ['limit_sweep', 'job_levels', 'job_lost', 'job_re_enter', 'lane_faults', 'schedule_unaccounted'],
+    functions: [
+      'limit_sweep',
+      'job_levels',
+      'job_ready_sample',
+      'job_lost',
+      'job_re_enter',
+      'lane_faults',
+      'schedule_unaccounted',
+    ],
   },
   {
     traits: ['not compiled', 'one plan'],

@@ -50,6 +50,7 @@ async function runEverything(holdfast: Holdfast, suffix: string) {
     return run?.kind === 'run' && run.state === 'done'
   })
   const lock = await holdfast.locks.acquire(`lock ${suffix}`)
+  // The end of a term of less than a second is not recorded.
   await new Promise((resolve) => setTimeout(resolve, 1_100))
   await lock.release()
   await worker.close()

@@ -76,6 +76,9 @@ const settings = {
   shared_preload_libraries: 'pg_stat_statements',
   // Large enough that the statements of other tests do not evict those of a test.
   'pg_stat_statements.max': '50000',
+  // A session whose client falls silent while it logs in takes no part in the barrier that `drop database` waits for. By default, each drop of
+  // another test would wait for a minute.
+  authentication_timeout: '5s',
   // No data is needed after the run, and tests of crashes kill processes and never the operating system.
   fsync: 'off',
   full_page_writes: 'off',

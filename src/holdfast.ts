@@ -40,7 +40,7 @@ export interface DoctorOptions {
 }
 
 /** Maximum time that `close` spends on recording the last statistics and wait records. */
-const lastWritesMs = 2_000
+const lastWritesMs = 1_000
 
 /**
  * A Holdfast instance, which makes this process a member of the fleet.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { LockLostError } from '../../src/index.js'
+import { defineJob, LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { expiryMs, openDatabase, openInstance, openProxy } from './fixture.js'
@@ -86,6 +86,8 @@ test('close does not wait for a silent network for longer than two expiries', as
   const own = await b.locks.acquire('y')
   const waiting = b.locks.acquire('x').catch((error) => error)
   await witness.seesWaiter()
+  // Its connection is now idle in the pool. It never reports its end.
+  await b.jobs.enqueue(defineJob('work', { run: () => {} }), null)
   proxy.silence('to-server', 'to-client')
   await within(2 * expiryMs, 'Closing', b.close())
   expect(own.held).toBe(false)

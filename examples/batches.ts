@@ -1,5 +1,5 @@
-// Documents are indexed ten at a time, because the search engine takes lists. One of them is refused: it alone fails, and is tried
-// again; the others of its batch are done.
+// A batch handler indexes up to ten documents per call, because the search engine accepts lists. The engine rejects one document. Only the job of
+// this document fails and runs again. The other jobs of the batch are done.
 import { type BatchJob, defineJob, Holdfast } from 'holdfast'
 import { withDatabase } from './database.ts'
 
@@ -10,7 +10,7 @@ const index = defineJob('index-documents', {
   run: async (jobs: readonly BatchJob<{ document: number }>[]) => {
     sizes.push(jobs.length)
     return jobs.map(({ input, attempt }) =>
-      input.document === 13 && attempt === 1 ? new Error('the engine is busy with this one') : { version: attempt },
+      input.document === 13 && attempt === 1 ? new Error('the engine is busy') : { version: attempt },
     )
   },
 })
@@ -22,12 +22,12 @@ await withDatabase(async (url) => {
   holdfast.jobs.work([index])
   const versions = await Promise.all(jobs.map((job) => holdfast.jobs.result(job)))
   console.log(`largest batch: ${Math.max(...sizes)}`)
-  console.log(`done by the first attempt: ${versions.filter((result) => result.version === 1).length}`)
-  console.log(`document 13 by attempt ${versions[13]?.version}`)
+  console.log(`done in the first attempt: ${versions.filter((result) => result.version === 1).length}`)
+  console.log(`document 13 was done in attempt ${versions[13]?.version}`)
   await holdfast.close()
 })
 
 // prints:
 // largest batch: 10
-// done by the first attempt: 39
-// document 13 by attempt 2
+// done in the first attempt: 39
+// document 13 was done in attempt 2

@@ -1,6 +1,6 @@
-// Buildings get a sequence number within their city, in batches, oldest first. Several processes run the task at once, as
-// instances with the same schedule do; one city is in the hands of one process at a time. So there are no duplicates and
-// no gaps, although the assignment itself knows nothing of the others. At the next trigger only what is new is numbered.
+// Numbers the buildings of each city, in batches, the oldest buildings first. Several processes run this task at the same time, like instances that
+// have the same schedule. Only one process at a time works on a city. The numbers therefore have no duplicates and no gaps, although the code that
+// assigns them does not check for other processes. The next trigger numbers only new buildings.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +17,7 @@ async function assignSequences(url: string, trigger = '') {
   const pool = new pg.Pool({ connectionString: url, max: 2 })
   const cities = await pool.query<{ city: string }>('select distinct city from buildings where occurrence is null')
   const names = cities.rows.map(({ city }) => city)
-  // Whoever comes late to this trigger finds the city done; what others are at work on waits for the next trigger.
+  // Skips the cities that another process has finished in this round, and the cities that another process is working on.
   await holdfast.shares.each('occurrence', names, (city, { signal }) => numberBatches(pool, city, signal), {
     round: trigger,
     waitForOthers: false,
@@ -26,7 +26,7 @@ async function assignSequences(url: string, trigger = '') {
   await holdfast.close()
 }
 
-// Reads the last number, then writes the next ones: two at once would write the same.
+// Reads the last number, then writes the next numbers. Two processes at the same time would write the same numbers.
 async function numberBatches(pool: pg.Pool, city: string, signal: AbortSignal) {
   for (;;) {
     signal.throwIfAborted()
@@ -61,7 +61,7 @@ async function manage(url: string) {
       written_by int
     )`)
   for (const trigger of ['12:00', '13:00']) {
-    // Many were registered in the same instant, so that their time alone puts them in no order.
+    // 200 buildings have the same registration time, so this time alone does not define their order.
     await client.query(`
       insert into buildings (city, building, registered)
       select 'city ' || i % 25, 'building ' || i, timestamptz '2021-02-01' + i / 200 * interval '1 minute'

@@ -1,4 +1,4 @@
-// When a rule ticks, and what becomes of it when clocks change, by the command line. No database is needed.
+// Prints the next ticks of cron rules, also around daylight saving changes, with the command line. Needs no database.
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 

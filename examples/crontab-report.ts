@@ -1,6 +1,6 @@
-// A report from the crontab of three hosts, in any language: `holdfast lock run --tick RULE NAME -- COMMAND`. The clock of the
-// first host is quick: it comes before the tick, and waits for it. The others are slow: they come when the report is made
-// already, and leave at once. The clock that counts is that of the database.
+// Three hosts have the same crontab line, `holdfast lock run --tick RULE NAME -- COMMAND`, which can run a report in any language. The clock of the
+// first host is fast: its command starts before the tick and waits for the tick. The clocks of the other hosts are slow: their commands start after
+// the report has run, and end immediately. Only the clock of the database determines the tick.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -14,10 +14,10 @@ await withDatabase(async (url) => {
   await client.connect()
   const { rows } = await client.query("select date_trunc('second', now()) + interval '3 seconds' as night")
   const night: Date = rows[0].night
-  // A night of our own choice; in earnest '0 3 * * *'.
+  // A tick in three seconds, so that the example is short. In production, the rule is for example '0 3 * * *'.
   const rule = `${night.getUTCSeconds()} ${night.getUTCMinutes()} ${night.getUTCHours()} * * *`
 
-  /** What cron does on a host; its crontab has this line. */
+  /** Runs the crontab line, as cron does on a host. */
   async function trigger() {
     const command = ['sh', '-c', 'echo "$HOLDFAST_TICK"']
     const line = ['lock', 'run', '--tick', rule, '--quiet', 'nightly-report', '--', ...command]
@@ -29,13 +29,13 @@ await withDatabase(async (url) => {
   const quick = await trigger()
   const { rows: after } = await client.query('select now() >= $1 as waited', [night])
   console.log(
-    `the quick host waited for the night: ${after[0].waited}, and made its report: ${quick === night.toISOString()}`,
+    `the host with the fast clock waited for the tick: ${after[0].waited}, and ran the report: ${quick === night.toISOString()}`,
   )
   const late = await Promise.all([trigger(), trigger()])
-  console.log(`late hosts that made another: ${late.filter((report) => report !== '').length}`)
+  console.log(`hosts with slow clocks that ran the report again: ${late.filter((report) => report !== '').length}`)
   await client.end()
 })
 
 // prints:
-// the quick host waited for the night: true, and made its report: true
-// late hosts that made another: 0
+// the host with the fast clock waited for the tick: true, and ran the report: true
+// hosts with slow clocks that ran the report again: 0

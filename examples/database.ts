@@ -1,4 +1,4 @@
-// Where the examples find PostgreSQL: DATABASE_URL, or one of their own.
+// Provides the database of an example: the database in DATABASE_URL, or a new embedded server.
 import { startEmbedded } from 'holdfast/embedded'
 
 export async function withDatabase(work: (url: string) => Promise<void>) {

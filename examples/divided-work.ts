@@ -1,5 +1,5 @@
-// Workers divide resources among themselves, and nobody tells them how: each takes what no other has. More of them are
-// more hands: just start them. One of them is killed in the middle of its work, and the others take over what it left.
+// Workers divide resources among themselves without a coordinator. Each worker takes resources that no other worker has. To add capacity, start more
+// workers. One worker is killed in the middle of a resource, and another worker takes over this resource.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -15,14 +15,14 @@ else await withDatabase(manage)
 async function work(url: string, round = '', fate = '') {
   const holdfast = await Holdfast.open({ url })
   const pool = new pg.Pool({ connectionString: url, max: 1 })
-  // All begin together, however long it takes each of them to start.
+  // All workers begin at the same time, even if some need longer to start.
   process.send?.('ready')
   await once(process, 'message')
   await holdfast.shares.each(
     'backup',
     databases,
     async (database) => {
-      await pool.query('insert into began values ($1, $2)', [round, database])
+      await pool.query('insert into started values ($1, $2)', [round, database])
       if (fate === 'dies') await hangInTheMiddle()
       await new Promise((resolve) => setTimeout(resolve, 50))
       await pool.query('insert into backed_up values ($1, $2, $3)', [round, database, process.pid])
@@ -41,27 +41,27 @@ function hangInTheMiddle() {
 async function manage(url: string) {
   const client = new pg.Client(url)
   await client.connect()
-  await client.query('create table began (round text, database text)')
+  await client.query('create table started (round text, database text)')
   await client.query('create table backed_up (round text, database text, worker int)')
 
   for (const count of [1, 4]) {
-    const workers = await start(url, `${count} at work`, count)
+    const workers = await start(url, `workers: ${count}`, count)
     await goAndEnd(workers)
-    console.log(`${count} at work:`, await result(client, `${count} at work`))
+    console.log(`workers: ${count}`, await result(client, `workers: ${count}`))
   }
 
-  const victim = await startOne(url, 'one dies', 'dies')
-  const others = await start(url, 'one dies', 2)
+  const victim = await startOne(url, 'one worker killed', 'dies')
+  const others = await start(url, 'one worker killed', 2)
   victim.send('go')
   await once(victim, 'message')
   const ended = goAndEnd(others)
   victim.kill('SIGKILL')
   await ended
   const { rows } = await client.query(
-    "select count(*)::int as twice from began where round = 'one dies' group by database having count(*) > 1",
+    "select count(*)::int as twice from started where round = 'one worker killed' group by database having count(*) > 1",
   )
-  console.log('one dies:', await result(client, 'one dies'))
-  console.log(`begun by one and done by another: ${rows.length}`)
+  console.log('one worker killed:', await result(client, 'one worker killed'))
+  console.log(`started by one worker and finished by another: ${rows.length}`)
   await client.end()
 }
 
@@ -94,7 +94,7 @@ async function result(client: pg.Client, round: string) {
 }
 
 // prints:
-// 1 at work: { backed_up: 40, databases: 40, divided: false }
-// 4 at work: { backed_up: 40, databases: 40, divided: true }
-// one dies: { backed_up: 40, databases: 40, divided: true }
-// begun by one and done by another: 1
+// workers: 1 { backed_up: 40, databases: 40, divided: false }
+// workers: 4 { backed_up: 40, databases: 40, divided: true }
+// one worker killed: { backed_up: 40, databases: 40, divided: true }
+// started by one worker and finished by another: 1

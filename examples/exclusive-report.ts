@@ -1,7 +1,7 @@
-// A scheduled report in several processes, without a scheduler between them: each is triggered at the same moment, and one
-// of them runs it. First by hand: the hold keeps the name taken after a quick run, so that nobody runs it again for the same
-// trigger; a random delay before competing spreads the work; and whoever has lost the lease stops at once. Then as a schedule,
-// which remembers its ticks: no hold to be chosen, and no clocks to be synchronized.
+// Runs a scheduled report in several processes without a central scheduler. All processes are triggered at the same time, and exactly one runs the
+// report. The first part uses leases. The minimum hold keeps the name leased after a short run, so that no other process runs the report for the same
+// trigger. A random delay before the acquire distributes the work. A process that has lost its lease stops immediately. The last part uses a schedule,
+// which records its ticks. A schedule needs no minimum hold and no synchronized clocks.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,7 @@ interface Trigger {
   spread?: Duration
 }
 
-/** What a worker is asked to do: the name of a task, and what it is given. */
+/** Message to a worker: the name of a task and its arguments. */
 type Task =
   | ({ task: 'trigger' } & Trigger)
   | { task: 'inParts'; name: string; busyMs: number }
@@ -26,18 +26,18 @@ type Task =
   | { task: 'takeOver'; name: string }
 
 async function work(url: string) {
-  // Leases ask for no session of their own: a transaction pooler may stand between.
+  // Leases need no session, so they also work through a pooler in transaction mode.
   const holdfast = await Holdfast.open({ url, anchor: 'none' })
   const tasks: { [Name in Task['task']]: (given: Extract<Task, { task: Name }>) => Promise<unknown> } = {
-    /** What cron would call on every machine. */
+    /** Runs on every machine when its cron triggers. */
     async trigger({ name, spread, hold: minHold }) {
       const lease = await holdfast.leases.tryAcquire(name, { ttl: '10s', minHold, spread })
-      if (lease === null) return 'left it to another'
+      if (lease === null) return 'left the report to another process'
       await lease.release()
       return 'ran it'
     },
 
-    /** A report in parts, of which the first keeps the process busy for longer than its lease lasts. */
+    /** Runs a report in two parts. The first part blocks the event loop until the lease has expired. */
     async inParts({ name, busyMs }) {
       const lease = await holdfast.leases.acquire(name, { ttl: '1s' })
       process.send?.({ started: lease.fence })
@@ -53,10 +53,10 @@ async function work(url: string) {
       }
     },
 
-    /** Takes part until so many ticks have run somewhere, and answers with those that ran here. */
+    /** Adds the schedule, and waits until `ticks` ticks have run in the fleet. Returns the ticks that ran in this process. */
     async schedule({ name, ticks }) {
       const ran: number[] = []
-      // In earnest { cron: '0 3 * * *' }.
+      // In production, the rule is for example { cron: '0 3 * * *' }.
       holdfast.schedules.add(name, { every: '1s', spread: '100ms' }, ({ tick }) => ran.push(tick.getTime()))
       for (;;) {
         const runs = await holdfast.schedules.runs(name)
@@ -95,8 +95,10 @@ async function manage(url: string) {
     return answers.filter((answer) => answer === 'ran it').length
   }
 
-  console.log(`triggered in 4 processes: ${await triggerAll('report', { hold: '1h' })} ran it`)
-  console.log(`a late trigger within the hold: ${await triggerAll('report', { hold: '1h' })} ran it`)
+  console.log(`triggered 4 processes: ${await triggerAll('report', { hold: '1h' })} ran the report`)
+  console.log(
+    `triggered 4 processes again during the minimum hold: ${await triggerAll('report', { hold: '1h' })} ran the report`,
+  )
 
   const winners = new Set()
   for (let day = 0; day < 8; day++) {
@@ -106,29 +108,31 @@ async function manage(url: string) {
     )
     winners.add(answers.indexOf('ran it'))
   }
-  console.log(`in 8 days with a random delay more than one process had a turn: ${winners.size > 1}`)
+  console.log(`in 8 days with a random delay, more than one process ran the report: ${winners.size > 1}`)
 
   const [slow, other] = [workers[0]!, workers[1]!]
   const started = once(slow, 'message')
   const ending = ask(slow, { task: 'inParts', name: 'long-report', busyMs: 3_000 })
   const [{ started: fence }] = await started
   const later = await ask(other, { task: 'takeOver', name: 'long-report' })
-  console.log(`another took over, with a larger fence: ${later > fence}`)
-  console.log(`the one that had been busy for too long stopped with ${await ending}`)
+  console.log(`another process took over, with a larger fence: ${later > fence}`)
+  console.log(`the process that was busy for too long stopped with ${await ending}`)
 
   const takePart = (some: ChildProcess[], ticks: number) =>
     Promise.all(some.map((worker) => ask(worker, { task: 'schedule', name: 'scheduled-report', ticks })))
   const punctual = await takePart([slow, other], 2)
   const late = await takePart(workers.slice(2), 4)
   const ran = [...punctual, ...late].flat()
-  console.log(`as a schedule each tick ran once, also when others came later: ${new Set(ran).size === ran.length}`)
+  console.log(
+    `with a schedule, each tick ran once, also after more processes joined: ${new Set(ran).size === ran.length}`,
+  )
   for (const worker of workers) worker.disconnect()
 }
 
 // prints:
-// triggered in 4 processes: 1 ran it
-// a late trigger within the hold: 0 ran it
-// in 8 days with a random delay more than one process had a turn: true
-// another took over, with a larger fence: true
-// the one that had been busy for too long stopped with LEASE_LOST
-// as a schedule each tick ran once, also when others came later: true
+// triggered 4 processes: 1 ran the report
+// triggered 4 processes again during the minimum hold: 0 ran the report
+// in 8 days with a random delay, more than one process ran the report: true
+// another process took over, with a larger fence: true
+// the process that was busy for too long stopped with LEASE_LOST
+// with a schedule, each tick ran once, also after more processes joined: true

@@ -1,5 +1,6 @@
-// A primary and its standby. Somebody holds a lock; the primary dies, and the standby, which never heard of that lock, is promoted.
-// There another gets the lock, with a larger fence, and writes. The first one's write comes late, and is refused.
+// Fails over from a primary to its standby. An instance holds a lock on the primary. The primary stops, and the standby, which has no record of this
+// lock, is promoted. A second instance acquires the lock on the new primary, with a larger fence, and writes. The late write of the first instance is
+// rejected.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +10,7 @@ import { type EmbeddedServer, startEmbedded } from 'holdfast/embedded'
 import pg from 'pg'
 
 const directory = mkdtempSync(join(tmpdir(), 'holdfast-failover-'))
-chmodSync(directory, 0o755) // Run by root, the servers run as somebody else, who must be able to come there.
+chmodSync(directory, 0o755) // If this program runs as root, the servers run as another user, who needs access.
 const servers: EmbeddedServer[] = []
 try {
   const { primary, standby } = await startBoth()
@@ -18,12 +19,12 @@ try {
   const told = new Promise((resolve) => early.signal.addEventListener('abort', () => resolve(early.signal.reason.code)))
 
   await primary.stop('immediate')
-  console.log(`the primary is dead, and the first holder is told: ${await told}`)
+  console.log(`the primary stopped, and the first holder was notified: ${await told}`)
   await query(standby.url, 'select pg_promote()')
 
   const second = await Holdfast.open({ url: standby.url })
   const later = await second.locks.acquire('report')
-  console.log(`on the new primary the later fence is larger: ${later.fence > early.fence}`)
+  console.log(`the later fence, from the new primary, is larger: ${later.fence > early.fence}`)
   await write(standby.url, later.keys[0]!, later.fence, 'second')
   await write(standby.url, early.keys[0]!, early.fence, 'first')
   await Promise.all([first.close(), second.close()])
@@ -32,14 +33,14 @@ try {
   rmSync(directory, { recursive: true, force: true })
 }
 
-// What a program does that does not look at its signal: it only sends the fence along.
+// Writes as a program that ignores the signal of its lock, and only passes the fence to the database.
 async function write(url: string, key: string, fence: number, who: string) {
   const answer = await query(
     url,
     `begin; select holdfast.guard_key(${key}, ${fence}); insert into report values ('${who}'); commit`,
   ).then(
     () => 'written',
-    (error) => `refused (${error.code})`,
+    (error) => `rejected (${error.code})`,
   )
   console.log(`${who}: ${answer}`)
 }
@@ -54,7 +55,7 @@ async function query(url: string, text: string) {
   }
 }
 
-/** The standby begins as a copy of the running primary, as pg_basebackup would make it, and follows it from then on. */
+/** Starts a primary, copies its data directory as pg_basebackup does, and starts a standby from the copy. */
 async function startBoth() {
   const settings = { fsync: 'off' }
   const primary = await startEmbedded({ settings })
@@ -84,7 +85,7 @@ async function startBoth() {
 }
 
 // prints:
-// the primary is dead, and the first holder is told: LOCK_LOST
-// on the new primary the later fence is larger: true
+// the primary stopped, and the first holder was notified: LOCK_LOST
+// the later fence, from the new primary, is larger: true
 // second: written
-// first: refused (HF001)
+// first: rejected (HF001)

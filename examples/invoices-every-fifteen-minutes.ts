@@ -1,5 +1,5 @@
-// Every fifteen minutes the orders that have come in get their invoices: one of five processes finds them and enqueues a job for
-// each, in one transaction, and all five write invoices. Here the tick is asked for, three times; by itself it comes at :00,
+// Writes the invoices of new orders every 15 minutes. At each tick, one of five processes finds the new orders and enqueues one job per order, in one
+// transaction. All five processes write invoices. The example triggers three ticks with `schedules.run`. Without this call, the schedule ticks at :00,
 // :15, :30 and :45.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,7 +22,7 @@ const url = process.argv[2]
 if (url) await work(url)
 else await withDatabase(manage)
 
-/** One process of the fleet. */
+/** Runs one process of the fleet. */
 async function work(url: string) {
   const holdfast = await Holdfast.open({ url })
   holdfast.schedules.add('invoices', { every: '15m' }, async ({ tx }) => {
@@ -53,11 +53,11 @@ async function manage(url: string) {
     while ((await count('select count(distinct order_id)::integer from invoice')) < orders) await pause(20)
     const [run] = await holdfast.schedules.runs('invoices', { limit: 1 })
     console.log(
-      `a run is ${run?.kind === 'run' && run.state}: ${orders} orders, ${await count('select count(*) from invoice')} invoices`,
+      `the run is ${run?.kind === 'run' && run.state}: ${orders} orders, ${await count('select count(*) from invoice')} invoices`,
     )
   }
   const writers = await count('select count(distinct written_by)::integer from invoice')
-  console.log(`several processes wrote them: ${writers > 1}`)
+  console.log(`several processes wrote invoices: ${writers > 1}`)
 
   const exits = fleet.map((child) => once(child, 'exit'))
   for (const child of fleet) child.disconnect()
@@ -71,7 +71,7 @@ function pause(ms: number) {
 }
 
 // prints:
-// a run is done: 100 orders, 100 invoices
-// a run is done: 200 orders, 200 invoices
-// a run is done: 300 orders, 300 invoices
-// several processes wrote them: true
+// the run is done: 100 orders, 100 invoices
+// the run is done: 200 orders, 200 invoices
+// the run is done: 300 orders, 300 invoices
+// several processes wrote invoices: true

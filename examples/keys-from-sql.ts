@@ -1,4 +1,5 @@
-// A name, a pair and a number of a key space, each held by plain SQL, as a script in another language would.
+// Locks a name, a pair of numbers and a number of a key space with plain SQL, as a script in another language can do. Holdfast then finds these locks
+// busy.
 import { Holdfast, type Lock } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from './database.ts'
@@ -27,13 +28,13 @@ await withDatabase(async (url) => {
 })
 
 async function tell(what: string, trying: Promise<Lock | null>) {
-  console.log(`${what}: ${(await trying) ? 'free, taken' : 'busy'}`)
+  console.log(`${what}: ${(await trying) ? 'acquired' : 'busy'}`)
 }
 
 // prints:
 // nightly-report in billing: busy
-// nightly-report in shipping: free, taken
+// nightly-report in shipping: acquired
 // pair 7/42: busy
-// pair 7/43: free, taken
+// pair 7/43: acquired
 // step 3: busy
-// step 4: free, taken
+// step 4: acquired

@@ -1,5 +1,5 @@
-// Three processes work on a queue. One of them is killed while it has jobs: the others run them, and every job's effect is
-// there once. The jobs were enqueued in the transaction that wrote what they are about.
+// Three worker processes share a queue. One process is killed while it runs jobs. The other processes run these jobs, and each job has exactly one
+// effect. The jobs are enqueued in the same transaction that writes the orders.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -9,9 +9,9 @@ import { withDatabase } from './database.ts'
 
 const invoice = defineJob('invoice', {
   run: async ({ order }: { order: number }, { tx, attempt, signal }) => {
-    // Commits together with the end of the job, or not at all.
+    // Commits together with the end of the job.
     await tx.query('insert into invoice (order_id) values ($1)', [order])
-    // The first attempt at this one does not come to an end.
+    // The first attempt of this job does not end.
     if (order === 42 && attempt === 1) {
       process.send?.({ holds: order })
       await once(signal, 'abort')
@@ -24,7 +24,7 @@ const [url] = process.argv.slice(2)
 if (url) await work(url)
 else await withDatabase(shop)
 
-/** One process of the fleet. */
+/** Runs one process of the fleet. */
 async function work(url: string) {
   const holdfast = await Holdfast.open({ url, namespace: 'examples' })
   holdfast.jobs.work([invoice], { concurrency: 5 })
@@ -53,12 +53,12 @@ async function shop(url: string) {
   const workers = Array.from({ length: 3 }, () => fork(fileURLToPath(import.meta.url), [url]))
   const holder = await Promise.race(workers.map((worker) => once(worker, 'message').then(() => worker)))
   holder.kill('SIGKILL')
-  console.log('a worker was killed while it had jobs')
+  console.log('a worker was killed while it was running jobs')
 
   const results = await Promise.all(jobs.map((job) => holdfast.jobs.result(job)))
-  console.log(`order 42 has its invoice after attempt ${results[42]?.attempt}`)
+  console.log(`order 42 got its invoice in attempt ${results[42]?.attempt}`)
   const { rows } = await client.query('select count(*), count(distinct order_id) as orders from invoice')
-  console.log(`invoices: ${rows[0].count}, of ${rows[0].orders} orders`)
+  console.log(`invoices: ${rows[0].count}, for ${rows[0].orders} orders`)
 
   const others = workers.filter((worker) => worker !== holder)
   const exits = others.map((worker) => once(worker, 'exit'))
@@ -76,6 +76,6 @@ async function count(client: pg.Client, table: string) {
 // prints:
 // rolled back: 0 jobs
 // committed: 200 jobs
-// a worker was killed while it had jobs
-// order 42 has its invoice after attempt 2
-// invoices: 200, of 200 orders
+// a worker was killed while it was running jobs
+// order 42 got its invoice in attempt 2
+// invoices: 200, for 200 orders

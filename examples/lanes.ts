@@ -1,5 +1,5 @@
-// Work on one shop must not run twice at once, and goes on in the order in which it came. So each shop is a lane: of its jobs
-// one runs at a time, in all processes together, while those of other shops go on beside it.
+// The jobs of one shop must run one at a time, in the order in which they were enqueued. Each shop therefore has its own lane. In the whole fleet, one
+// job of a lane runs at a time, while jobs of other lanes run in parallel.
 import { defineJob, Holdfast } from 'holdfast'
 import { withDatabase } from './database.ts'
 
@@ -33,13 +33,13 @@ await withDatabase(async (url) => {
   holdfast.jobs.work([syncShop], { concurrency: 10 })
   for (const job of jobs) await holdfast.jobs.result(job)
   for (const shop of shops) {
-    console.log(`${shop}: parts ${begun[shop].join(' ')}, at once at most ${most[shop]}`)
+    console.log(`${shop}: parts ${begun[shop].join(' ')}, at most ${most[shop]} at the same time`)
   }
-  console.log(`both together: ${most.together}`)
+  console.log(`both shops: at most ${most.together} at the same time`)
   await holdfast.close()
 })
 
 // prints:
-// books: parts 1 2 3 4 5, at once at most 1
-// music: parts 1 2 3 4 5, at once at most 1
-// both together: 2
+// books: parts 1 2 3 4 5, at most 1 at the same time
+// music: parts 1 2 3 4 5, at most 1 at the same time
+// both shops: at most 2 at the same time

@@ -1,5 +1,5 @@
-// An administrator ends the session of a holder that believes it is in the middle of its work. Another instance takes
-// over and writes; then the first one's late write comes, and is refused.
+// An administrator ends the session of a lock holder that is still working. Another instance acquires the lock and writes. The late write of the first
+// holder is then rejected.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from './database.ts'
@@ -14,7 +14,7 @@ await withDatabase(async (url) => {
   const early = await first.locks.acquire('report')
   const told = new Promise((resolve) => early.signal.addEventListener('abort', () => resolve(early.signal.reason.code)))
   await client.query('select pg_terminate_backend(backend_pid) from holdfast.instance where id = $1', [first.id])
-  console.log(`the first holder is told: ${await told}`)
+  console.log(`the first holder was notified: ${await told}`)
 
   const later = await second.locks.acquire('report')
   console.log(`the later fence is larger: ${later.fence > early.fence}`)
@@ -26,7 +26,7 @@ await withDatabase(async (url) => {
   await second.close()
 })
 
-// What a program does that does not look at its signal: it only sends the fence along.
+// Writes as a program that ignores the signal of its lock, and only passes the fence to the database.
 async function write(client: pg.Client, key: string, fence: number, who: string) {
   await client.query('begin')
   try {
@@ -36,12 +36,12 @@ async function write(client: pg.Client, key: string, fence: number, who: string)
     console.log(`${who}: written`)
   } catch (error) {
     await client.query('rollback')
-    console.log(`${who}: refused (${(error as pg.DatabaseError).code})`)
+    console.log(`${who}: rejected (${(error as pg.DatabaseError).code})`)
   }
 }
 
 // prints:
-// the first holder is told: LOCK_LOST
+// the first holder was notified: LOCK_LOST
 // the later fence is larger: true
 // second: written
-// first: refused (HF001)
+// first: rejected (HF001)

@@ -1,5 +1,5 @@
-// Three processes campaign for one election. The leader counts; it is killed, like by the kernel that needs memory, and
-// another one counts on. Every number carries the term of the leader that wrote it.
+// Three processes campaign in one election. The leader counts. When the leader is killed, another process becomes the leader and continues to count.
+// Each number is stored with the term of the leader that wrote it.
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Holdfast } from 'holdfast'
@@ -17,7 +17,7 @@ async function stand(url: string) {
   holdfast.elections.campaign('counter', async ({ signal, term, guard }) => {
     while (!signal.aborted) {
       await client.query('begin')
-      await guard(client) // refuses the write of a leader of the past
+      await guard(client) // rejects the write of an earlier leader
       await client.query('insert into counted (number, term) select count(*) + 1, $1 from counted', [term])
       await client.query('commit')
     }
@@ -36,15 +36,14 @@ async function manage(url: string) {
     const child = fork(fileURLToPath(import.meta.url), [url])
     child.once('message', (id: string) => candidates.set(id, child))
   }
-  // Whoever follows sees each leader, and when there is none.
+  // The watch yields each new leader, and null while there is no leader.
   let killedAt = 0
   let kills = 0
   let lastTerm = 0
   for await (const leader of observer.elections.watch('counter')) {
     if (leader === null || !candidates.has(leader.instance) || leader.term === lastTerm) continue
-    if (kills > 0)
-      console.log(`killed: the next one leads in ${performance.now() - killedAt < 2_000 ? 'no time' : 'vain'}`)
-    console.log(`term ${kills + 1} is a later term: ${leader.term > lastTerm}`)
+    if (kills > 0) console.log(`the next leader started within two seconds: ${performance.now() - killedAt < 2_000}`)
+    console.log(`term number ${kills + 1} is larger than the previous term: ${leader.term > lastTerm}`)
     lastTerm = leader.term
     await hasCounted(client, leader.term)
     if (++kills === 3) break
@@ -73,9 +72,9 @@ async function hasCounted(client: pg.Client, term: number) {
 }
 
 // prints:
-// term 1 is a later term: true
-// killed: the next one leads in no time
-// term 2 is a later term: true
-// killed: the next one leads in no time
-// term 3 is a later term: true
+// term number 1 is larger than the previous term: true
+// the next leader started within two seconds: true
+// term number 2 is larger than the previous term: true
+// the next leader started within two seconds: true
+// term number 3 is larger than the previous term: true
 // { terms: 3, without_gaps: true, in_order: true }

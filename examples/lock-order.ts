@@ -1,6 +1,6 @@
-// Two instances take two names in opposite orders, one inside the other. PostgreSQL cannot see this deadlock, because
-// what is held and what is waited for are on different sessions; Holdfast finds and names it. Asked for in one call,
-// the same two names never deadlock.
+// Two instances acquire two names in opposite orders. Each acquires its second name while it holds its first name, so the instances deadlock.
+// PostgreSQL cannot detect this deadlock, because each instance holds and waits on different sessions. Holdfast detects and reports the deadlock. If
+// one call acquires both names, a deadlock is not possible.
 import { DeadlockError, Holdfast } from 'holdfast'
 import { withDatabase } from './database.ts'
 
@@ -37,7 +37,7 @@ await withDatabase(async (url) => {
   const many = Array.from({ length: 100 }, (_, turn) =>
     turn % 2 ? together(one, 'account:1', 'account:2') : together(two, 'account:2', 'account:1'),
   )
-  console.log(`a hundred times in one call: ${(await Promise.all(many)).length} done`)
+  console.log(`100 calls with both names: ${(await Promise.all(many)).length} done`)
 
   await one.close()
   await two.close()
@@ -46,4 +46,4 @@ await withDatabase(async (url) => {
 // prints:
 // nested in opposite orders: 1 deadlock, 1 done
 // names in the report: account:1, account:2
-// a hundred times in one call: 100 done
+// 100 calls with both names: 100 done

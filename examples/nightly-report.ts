@@ -1,6 +1,6 @@
-// Five processes have one nightly report. The night comes; one of them makes the report, and is killed in the middle of it,
-// like by a deployment that was in a hurry. Another makes it again. In the end there is one report: what a run writes by tx
-// commits together with its end, once.
+// Five processes have the same schedule of a nightly report. At the tick, one process starts the report and is killed before it finishes. Another
+// process runs the report again. In the end, there is exactly one report, because the writes of a run through `tx` commit together with the end of the
+// run.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,7 @@ async function takePart(url: string) {
   const holdfast = await Holdfast.open({ url })
   process.send?.('ready')
   const [night] = await once(process, 'message')
-  // A night of our own choice; in earnest { cron: '0 3 * * *', timezone: 'Europe/London' }.
+  // A tick in three seconds. In production, the rule is for example { cron: '0 3 * * *', timezone: 'Europe/London' }.
   holdfast.schedules.add('nightly-report', { at: new Date(night) }, async ({ tick, tx, attempt, signal }) => {
     await tx.query('insert into report (night, attempt) values ($1, $2)', [tick, attempt])
     process.send?.('at work')
@@ -44,10 +44,10 @@ async function manage(url: string) {
   const run = await theEnd(observer)
   for (const child of children) child.kill('SIGKILL')
 
-  console.log(`the report was begun ${atWork} times, and it is ${run.state} in attempt ${run.attempt}`)
-  console.log(`for the night itself: ${run.tick.toISOString() === night}`)
+  console.log(`the report was started ${atWork} times, and it is ${run.state} in attempt ${run.attempt}`)
+  console.log(`the tick is the planned time: ${run.tick.toISOString() === night}`)
   const reports = await client.query('select night, attempt from report')
-  console.log(`reports: ${reports.rows.length}, of attempt ${reports.rows[0].attempt}`)
+  console.log(`reports: ${reports.rows.length}, from attempt ${reports.rows[0].attempt}`)
   await observer.close()
   await client.end()
 }
@@ -61,6 +61,6 @@ async function theEnd(observer: Holdfast) {
 }
 
 // prints:
-// the report was begun 2 times, and it is done in attempt 2
-// for the night itself: true
-// reports: 1, of attempt 2
+// the report was started 2 times, and it is done in attempt 2
+// the tick is the planned time: true
+// reports: 1, from attempt 2

@@ -1,5 +1,5 @@
-// Three servers of an API, each a process. A user may have one export at a time: whoever asks for a second, on whichever
-// server, is told so at once. When the server that exports is killed, the next export can begin within moments.
+// Three server processes of one API. Each user may have one export at a time. A request for a second export, on any server, is rejected immediately.
+// If the server that runs an export is killed, the user's next export can start soon afterwards.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -21,9 +21,13 @@ await withDatabase(async (url) => {
   console.log('alice, first server:', await ask(first, 'alice', 'finish'))
   console.log('alice, second server:', await ask(second, 'alice'))
 
-  // Ten times at once, wherever the balancer sends it.
+  // Ten requests at the same time, distributed over the servers as by a load balancer.
   const burst = await Promise.all(Array.from({ length: 10 }, (_, i) => ask(servers[i % 3]!, 'carol')))
-  console.log('carol, ten at once:', burst.filter((answer) => answer.startsWith('202')).length, 'started')
+  console.log(
+    'carol, ten requests at the same time:',
+    burst.filter((answer) => answer.startsWith('202')).length,
+    'started',
+  )
 
   second.kill('SIGKILL')
   await once(second, 'exit')
@@ -31,7 +35,7 @@ await withDatabase(async (url) => {
 
   const holdfast = await Holdfast.open({ url })
   const { inUse, holders } = await holdfast.limits.usage('export:alice')
-  console.log(`in use for alice: ${inUse}, by the third server: ${holders[0]?.pid === third.pid}`)
+  console.log(`permits in use for alice: ${inUse}, held by the third server: ${holders[0]?.pid === third.pid}`)
   await holdfast.close()
   for (const server of [first, third]) {
     server.send({ close: true })
@@ -64,6 +68,6 @@ function ask(server: ChildProcess, user: string, what: Action = 'export') {
 // bob, second server: 202 export started
 // alice, first server: 200 export finished
 // alice, second server: 202 export started
-// carol, ten at once: 1 started
+// carol, ten requests at the same time: 1 started
 // alice, after the second server was killed: 202 export started
-// in use for alice: 1, by the third server: true
+// permits in use for alice: 1, held by the third server: true

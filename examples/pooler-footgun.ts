@@ -1,6 +1,6 @@
-// The footgun: behind a pooler in transaction mode, two programs hold the same session lock at once, and what one of them locked stays
-// locked when it has gone. Holdfast finds out when it opens, and says what to do; with a direct address for its one session, it works.
-// Needs PgBouncer (apt install pgbouncer, brew install pgbouncer); without it, this says so and ends.
+// Shows that session locks fail behind a pooler in transaction mode: two programs hold the same lock at the same time, and the lock remains after both
+// programs have disconnected. Holdfast detects this in `open`, and its error contains the remedy. With a direct URL for its one session, Holdfast works.
+// The example needs PgBouncer (apt install pgbouncer, brew install pgbouncer). Without PgBouncer, it prints a message and ends.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,31 +18,33 @@ async function show(url: string, pooled: string) {
   await Promise.all([one.connect(), other.connect()])
   const lock = async (client: pg.Client) =>
     (await client.query('select pg_try_advisory_lock(42) as is_mine')).rows[0].is_mine
-  console.log(`by hand: the first has the lock: ${await lock(one)}, and so has the second: ${await lock(other)}`)
+  console.log(
+    `plain SQL: the first client got the lock: ${await lock(one)}, the second client also got it: ${await lock(other)}`,
+  )
   await Promise.all([one.end(), other.end()])
   const direct = new pg.Client(url)
   await direct.connect()
-  console.log(`both are gone, and a third gets it: ${await lock(direct)}`)
+  console.log(`after both clients disconnected, a third client got the lock: ${await lock(direct)}`)
   await direct.end()
 
   const refused = await Holdfast.open({ url: pooled }).catch((error) => error)
-  console.log(`Holdfast: ${refused.code}, because of a ${refused.reason}`)
+  console.log(`Holdfast: ${refused.code} (${refused.reason})`)
 
   const first = await Holdfast.open({ url: pooled, directUrl: url })
   const second = await Holdfast.open({ url: pooled, directUrl: url })
   const held = await first.locks.tryAcquire('report')
   console.log(
-    `with directUrl: the first has it: ${held !== null}, the second: ${(await second.locks.tryAcquire('report')) !== null}`,
+    `with directUrl: the first instance got the lock: ${held !== null}, the second: ${(await second.locks.tryAcquire('report')) !== null}`,
   )
   await Promise.all([first.close(), second.close()])
 
   const without = await Holdfast.open({ url: pooled, anchor: 'none' })
   const lease = await without.leases.tryAcquire('report')
-  console.log(`without any session, a lease: ${lease !== null}`)
+  console.log(`without a session, Holdfast got a lease: ${lease !== null}`)
   await without.close()
 }
 
-/** A PgBouncer with one backend, which all clients share. */
+/** Starts PgBouncer with one server connection, which all clients share. */
 async function withPooler(program: string, url: string, work: (pooled: string) => Promise<void>) {
   const { hostname, port, username, password, pathname } = new URL(url)
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-example-'))
@@ -61,7 +63,7 @@ pool_mode = transaction
 default_pool_size = 1
 `,
   )
-  // It refuses to run as root, just as PostgreSQL does.
+  // PgBouncer refuses to run as root, as PostgreSQL does.
   const isRoot = process.getuid?.() === 0
   const [uid, gid] = ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' })))
   if (isRoot) execFileSync('chown', ['-R', `${uid}:${gid}`, directory])
@@ -88,12 +90,12 @@ async function answers(url: string) {
     if (isThere) return
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
-  throw new Error('PgBouncer does not answer')
+  throw new Error('PgBouncer does not accept connections')
 }
 
 // prints:
-// by hand: the first has the lock: true, and so has the second: true
-// both are gone, and a third gets it: false
-// Holdfast: SESSION_LOCKS_UNAVAILABLE, because of a transaction-pooler
-// with directUrl: the first has it: true, the second: false
-// without any session, a lease: true
+// plain SQL: the first client got the lock: true, the second client also got it: true
+// after both clients disconnected, a third client got the lock: false
+// Holdfast: SESSION_LOCKS_UNAVAILABLE (transaction-pooler)
+// with directUrl: the first instance got the lock: true, the second: false
+// without a session, Holdfast got a lease: true

@@ -1,4 +1,4 @@
-// All of session and transaction, shared and exclusive, wait and try, on one name.
+// Uses all variants of locks on one name: session or transaction locks, shared or exclusive locks, with or without waiting.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from './database.ts'
@@ -11,12 +11,12 @@ await withDatabase(async (url) => {
 
   const reader = await here.locks.acquire('prices', { mode: 'shared' })
   const another = await there.locks.tryAcquire('prices', { mode: 'shared' })
-  console.log(`a second reader: ${another ? 'welcome' : 'busy'}`)
-  console.log(`a writer that tries: ${(await there.locks.tryAcquire('prices')) ? 'welcome' : 'busy'}`)
+  console.log(`a second reader: ${another ? 'acquired' : 'busy'}`)
+  console.log(`a writer that tries: ${(await there.locks.tryAcquire('prices')) ? 'acquired' : 'busy'}`)
 
   await client.query('begin')
   const tried = await here.locks.tryInTransaction(client, 'prices')
-  console.log(`a writing transaction that tries: ${tried ? 'welcome' : 'busy'}`)
+  console.log(`a writing transaction that tries: ${tried ? 'acquired' : 'busy'}`)
   const late = await here.locks.inTransaction(client, 'prices', { wait: '50ms' }).catch((error) => error.code)
   console.log(`a writing transaction that waits 50 ms: ${late}`)
 
@@ -24,12 +24,12 @@ await withDatabase(async (url) => {
   await reader.release()
   await another?.release()
   await waiting
-  console.log('a writing transaction that waits, after the readers left: welcome')
+  console.log('a writing transaction that waits, after the readers left: acquired')
 
   const next = there.locks.acquire('prices', { wait: '10s' })
   await client.query('commit')
   await (await next).release()
-  console.log('a writer that waits, after the commit: welcome')
+  console.log('a writer that waits, after the commit: acquired')
 
   await client.end()
   await here.close()
@@ -37,9 +37,9 @@ await withDatabase(async (url) => {
 })
 
 // prints:
-// a second reader: welcome
+// a second reader: acquired
 // a writer that tries: busy
 // a writing transaction that tries: busy
 // a writing transaction that waits 50 ms: LOCK_TIMEOUT
-// a writing transaction that waits, after the readers left: welcome
-// a writer that waits, after the commit: welcome
+// a writing transaction that waits, after the readers left: acquired
+// a writer that waits, after the commit: acquired

@@ -1,5 +1,5 @@
-// Stripe webhooks with real signatures, in Express: verify the raw body first, then handle each event once. The events are signed
-// here as Stripe signs them, so that no account is needed.
+// Receives Stripe webhooks with real signatures in Express: verifies the raw body first, and then handles each event once. The example signs the
+// events itself, as Stripe does, so it needs no Stripe account.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
@@ -27,7 +27,7 @@ await withDatabase(async (url) => {
   }
   const events = webhooks(holdfast.once, {
     key: (request) => `stripe:${request.body.id}`,
-    // Stripe may change the number of pending webhooks between two tries.
+    // Stripe may change the number of pending webhooks between two deliveries of the same event.
     fingerprint: ({ body: { pending_webhooks, ...event } }) => JSON.stringify(event),
   })
   const app = express()
@@ -48,13 +48,13 @@ await withDatabase(async (url) => {
     const text = response.status === 422 ? ((await response.json()) as { title: string }).title : await response.text()
     console.log(`${what}: ${response.status} ${text}${isReplayed ? ', replayed' : ''}`)
   }
-  holdfast.on('once.mismatched', ({ key }) => console.log(`two contents under ${key}`))
+  holdfast.on('once.mismatched', ({ key }) => console.log(`two payloads for the key ${key}`))
   const invoice = (id: string) => ({ object: { id } })
   await deliver('first', { id: 'evt_1', data: invoice('in_1'), pending_webhooks: 2 })
-  await deliver('again', { id: 'evt_1', data: invoice('in_1'), pending_webhooks: 1 })
+  await deliver('repeated', { id: 'evt_1', data: invoice('in_1'), pending_webhooks: 1 })
   await deliver('another event', { id: 'evt_2', data: invoice('in_2'), pending_webhooks: 2 })
   await deliver('forged', { id: 'evt_3', data: invoice('in_3') }, 'whsec_guessed')
-  await deliver('another content', { id: 'evt_1', data: invoice('in_4') })
+  await deliver('same id, other payload', { id: 'evt_1', data: invoice('in_4') })
   const { rows } = await pool.query('select invoice from payment order by invoice')
   console.log(`payments: ${rows.map((row) => row.invoice).join(' ')}`)
 
@@ -66,9 +66,9 @@ await withDatabase(async (url) => {
 
 // prints:
 // first: 200 {"received":"evt_1"}
-// again: 200 {"received":"evt_1"}, replayed
+// repeated: 200 {"received":"evt_1"}, replayed
 // another event: 200 {"received":"evt_2"}
 // forged: 400 The signature is not valid
-// two contents under stripe:evt_1
-// another content: 422 A different event has the same key
+// two payloads for the key stripe:evt_1
+// same id, other payload: 422 A different event has the same key
 // payments: in_1 in_2

@@ -1,17 +1,17 @@
-// How a program tests its jobs, with the kit of holdfast/testing: what was enqueued, what becomes of it, and that it is tried again
-// in ten minutes, without waiting for them. Any runner will do; here plain assertions do.
+// Tests jobs with holdfast/testing: checks the enqueued jobs, their results, and a retry after ten minutes, without a wait of ten minutes. The
+// functions work with any test runner. This example uses plain assertions.
 import assert from 'node:assert/strict'
 import { defineJob, Holdfast } from 'holdfast'
 import { drain, emptyQueues, enqueued, passTime } from 'holdfast/testing'
 import { withDatabase } from './database.ts'
 
-// What is tested.
+// The program under test.
 const outbox: string[] = []
 const welcome = defineJob('welcome', { run: ({ to }: { to: string }) => outbox.push(to) })
 const remind = defineJob('remind', {
   retry: { attempts: 2, backoff: '10m' },
   run: (_: { to: string }, { attempt }) => {
-    if (attempt === 1) throw new Error('the mail server is away')
+    if (attempt === 1) throw new Error('the mail server is down')
     return 'reminded'
   },
 })
@@ -26,28 +26,28 @@ await withDatabase(async (url) => {
   await signUp(holdfast, 'ada@example.com')
   const kinds = (await enqueued(holdfast)).map(({ kind }) => kind)
   assert.deepEqual(kinds, ['welcome', 'remind'])
-  console.log('who signs up is welcomed, and will be reminded')
+  console.log('a sign-up enqueues a welcome and a reminder')
 
   await drain(holdfast, [welcome, remind])
   assert.deepEqual(outbox, ['ada@example.com'])
-  console.log('the welcome goes out at once, the reminder does not')
+  console.log('the welcome runs immediately, the reminder does not')
 
   await passTime(holdfast, '1d')
   const [failed] = await drain(holdfast, [remind])
-  assert.equal(failed?.failures[0]?.message, 'the mail server is away')
+  assert.equal(failed?.failures[0]?.message, 'the mail server is down')
   await passTime(holdfast, '10m')
   const [reminded] = await drain(holdfast, [remind])
   assert.equal(reminded?.result, 'reminded')
-  console.log('the reminder is tried again')
+  console.log('the reminder succeeds in its second attempt')
 
   await emptyQueues(holdfast)
   assert.deepEqual(await enqueued(holdfast), [])
-  console.log('nothing is left for the next test')
+  console.log('the queues are empty for the next test')
   await holdfast.close()
 })
 
 // prints:
-// who signs up is welcomed, and will be reminded
-// the welcome goes out at once, the reminder does not
-// the reminder is tried again
-// nothing is left for the next test
+// a sign-up enqueues a welcome and a reminder
+// the welcome runs immediately, the reminder does not
+// the reminder succeeds in its second attempt
+// the queues are empty for the next test

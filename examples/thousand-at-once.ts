@@ -1,5 +1,5 @@
-// Four processes want one name 250 times each, all at once. Whoever has it adds one to a number in a file, in the
-// clumsiest way: read, wait a moment, write. One lost update would show.
+// Four processes acquire one lock 250 times each, all at the same time. The holder adds one to a number in a file: it reads the number, waits a moment,
+// and writes the number. If two processes held the lock at the same time, the sum would be too small.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'

@@ -1,5 +1,5 @@
-// Two processes bill the same customer at the same time: one job. A draft is saved when nobody has typed for a moment, with what was
-// typed last. And a mail goes out once within an hour, however often it is asked for.
+// Shows three kinds of unique jobs. Two processes bill the same customer at the same time, which creates one job. A draft is saved after a pause in
+// typing, with the latest text. A mail is sent at most once per hour, even if it is enqueued more often.
 import { defineJob, Holdfast } from 'holdfast'
 import { withDatabase } from './database.ts'
 
@@ -16,12 +16,14 @@ await withDatabase(async (url) => {
     holdfast.jobs.enqueue(bill, { customer: 42 }, { unique: 'customer:42' }),
     other.jobs.enqueue(bill, { customer: 42 }, { unique: 'customer:42' }),
   ])
-  console.log(`enqueued: ${[one, another].filter(({ isNew }) => isNew).length}, the same job: ${one.id === another.id}`)
+  console.log(
+    `new jobs: ${[one, another].filter(({ isNew }) => isNew).length}, both calls returned the same job: ${one.id === another.id}`,
+  )
 
   holdfast.jobs.work([bill, saveDraft, remind])
   await holdfast.jobs.result(one)
   const later = await holdfast.jobs.enqueue(bill, { customer: 42 }, { unique: 'customer:42' })
-  console.log(`after it has ended there may be another: ${later.isNew}`)
+  console.log(`a new job after the first job ended: ${later.isNew}`)
 
   const unique = { key: 'draft:7', until: 'started', existing: 'debounce' } as const
   const save = (text: string) => holdfast.jobs.enqueue(saveDraft, { text }, { delay: '300ms', unique })
@@ -35,14 +37,14 @@ await withDatabase(async (url) => {
   const first = await holdfast.jobs.enqueue(remind, null, mail)
   await holdfast.jobs.result(first)
   const second = await holdfast.jobs.enqueue(remind, null, mail)
-  console.log(`reminded again within the hour: ${second.isNew}`)
+  console.log(`a new job within the hour: ${second.isNew}`)
 
   await other.close()
   await holdfast.close()
 })
 
 // prints:
-// enqueued: 1, the same job: true
-// after it has ended there may be another: true
+// new jobs: 1, both calls returned the same job: true
+// a new job after the first job ended: true
 // saved: [ 'Hello' ]
-// reminded again within the hour: false
+// a new job within the hour: false

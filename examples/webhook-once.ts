@@ -1,5 +1,5 @@
-// A payment provider delivers each event several times, to three processes at once. Each payment is booked once. Who comes
-// while an event is being handled hears 202; who comes later gets the first response again.
+// A payment provider delivers an event several times, to three processes at the same time. The payment is booked once. Duplicates that arrive while the
+// event is being handled receive status 202. Later duplicates receive the first response again.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -14,7 +14,7 @@ const [url] = process.argv.slice(2)
 if (url) await receive(url)
 else await withDatabase(deliver)
 
-/** One process of the application. The handler takes a while: it waits for the word of the one who started it. */
+/** Runs one process of the application. The handler waits for a message from the parent process. */
 async function receive(url: string) {
   const holdfast = await Holdfast.open({ url, namespace: 'examples' })
   const events = webhooks(holdfast.once, { key: (request) => `psp:${request.headers['x-event-id']}` })
@@ -34,7 +34,7 @@ async function receive(url: string) {
   process.send?.({ address: `http://127.0.0.1:${(server.address() as AddressInfo).port}` })
 }
 
-/** The provider. */
+/** Acts as the payment provider. */
 async function deliver(url: string) {
   const client = new pg.Client(url)
   await client.connect()
@@ -43,16 +43,16 @@ async function deliver(url: string) {
   const addresses = await Promise.all(workers.map((worker) => once(worker, 'message').then(([{ address }]) => address)))
   const post = (address: string) => fetch(address, { method: 'POST', headers: { 'x-event-id': 'evt_1' } })
 
-  // One of the three begins to handle it.
+  // One of the three processes starts to handle the event.
   const handling = Promise.race(workers.map((worker) => once(worker, 'message').then(() => worker)))
   const first = addresses.map(post)
   const handler = await handling
   const duplicates = await Promise.all([...addresses, ...addresses].map(post))
-  console.log(`while it is handled: ${duplicates.map(({ status }) => status).join(' ')}`)
+  console.log(`while the event is being handled: ${duplicates.map(({ status }) => status).join(' ')}`)
 
   handler.send('go on')
   const statuses = (await Promise.all(first)).map(({ status }) => status)
-  console.log(`of the first three: ${statuses.filter((status) => status === 201).length} handled it`)
+  console.log(`requests that handled the event: ${statuses.filter((status) => status === 201).length}`)
 
   for (const address of addresses) {
     const response = await post(address)
@@ -69,8 +69,8 @@ async function deliver(url: string) {
 }
 
 // prints:
-// while it is handled: 202 202 202 202 202 202
-// of the first three: 1 handled it
+// while the event is being handled: 202 202 202 202 202 202
+// requests that handled the event: 1
 // later: 201 {"booked":"evt_1"}, replayed
 // later: 201 {"booked":"evt_1"}, replayed
 // later: 201 {"booked":"evt_1"}, replayed

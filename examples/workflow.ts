@@ -1,5 +1,5 @@
-// Three pages are fetched, an index is made of them when all are there, and somebody is told in the end, whatever came of it. All of
-// it is enqueued at once, or nothing. Then the same, with a page that cannot be fetched.
+// A workflow fetches three pages. When all pages are fetched, it makes an index. At the end, it sends a notification, even if a job failed. One call
+// enqueues all jobs of the workflow or none of them. The second workflow contains a page that cannot be fetched.
 import { defineJob, Holdfast, NonRetryableError } from 'holdfast'
 import { withDatabase } from './database.ts'
 
@@ -31,8 +31,8 @@ await withDatabase(async (url) => {
       const index = workflow.add(makeIndex, null, { after: pages })
       workflow.add(notify, null, { after: [index], ifFailed: 'run' })
     })
-    const [index, told] = jobs.slice(-2)
-    console.log('told:', await holdfast.jobs.result(told!.id))
+    const [index, notified] = jobs.slice(-2)
+    console.log('notified:', await holdfast.jobs.result(notified!.id))
     const found = await holdfast.jobs.find(index!.id)
     console.log('index:', found?.result ?? found?.state)
     const workflow = await holdfast.jobs.workflow(id)
@@ -42,9 +42,9 @@ await withDatabase(async (url) => {
 })
 
 // prints:
-// told: [ 'make-index is done' ]
+// notified: [ 'make-index is done' ]
 // index: [ 'home: 4', 'about: 5', 'contact: 7' ]
 // { isOver: true, done: 5 }
-// told: [ 'make-index is cancelled' ]
+// notified: [ 'make-index is cancelled' ]
 // index: cancelled
 // { isOver: true, done: 3 }

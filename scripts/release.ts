@@ -26,20 +26,20 @@ const at = will.findIndex((number, place) => number !== was?.[place])
 const isNext = at >= 0 && will[at] === (was?.[at] ?? 0) + 1 && will.slice(at + 1).every((number) => number === 0)
 if (!isNext)
   refuse(
-    `Expected the version after ${manifest.version}, with the first number that changes one higher and zeros behind it, got ${version}`,
+    `Expected a version that increases one number of ${manifest.version} by one and sets the numbers after it to zero, got ${version}`,
   )
-if (git('status', '--porcelain') !== '') refuse('Something is not committed: git status')
-if (git('rev-parse', '--abbrev-ref', 'HEAD') !== 'main') refuse('Releases are made from main')
-if (git('tag', '--list', `v${version}`) !== '') refuse(`There is a tag v${version} already`)
-if (unreleased.trim() === '') refuse('The changelog has nothing below "## Unreleased": what would be in it?')
-if (!manifest.repository) refuse('package.json has no repository: without it npm cannot tell where a package was built')
+if (git('status', '--porcelain') !== '') refuse('The working tree has uncommitted changes: git status')
+if (git('rev-parse', '--abbrev-ref', 'HEAD') !== 'main') refuse('Expected the branch main')
+if (git('tag', '--list', `v${version}`) !== '') refuse(`The tag v${version} already exists`)
+if (unreleased.trim() === '') refuse('The changelog has no entries below "## Unreleased"')
+if (!manifest.repository) refuse('package.json has no repository, which npm needs to prove where the package was built')
 
 execFileSync('npm', ['test'], { stdio: 'inherit' })
 
 const today = new Date().toISOString().slice(0, 10)
 writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n## ${version}, ${today}\n`))
 for (const file of ['package.json', 'package-lock.json']) {
-  // package-lock.json has the version of the package twice, before the versions of all dependencies.
+  // package-lock.json contains the package's own version twice, before the versions of all dependencies.
   const limit = file === 'package.json' ? 1 : 2
   let count = 0
   const text = read(file).replaceAll(`"version": "${manifest.version}"`, (found) =>
@@ -49,4 +49,4 @@ for (const file of ['package.json', 'package-lock.json']) {
 }
 git('commit', '--all', '--message', `Release ${version}`)
 git('tag', '--annotate', `v${version}`, '--message', `Holdfast ${version}\n\n${unreleased.trim()}`)
-console.log(`Made v${version}. To publish it: git push --follow-tags`)
+console.log(`Created v${version}. To publish it, run: git push --follow-tags`)

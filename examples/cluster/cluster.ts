@@ -1,5 +1,5 @@
-// A Patroni cluster on this machine: etcd, three nodes of PostgreSQL, and HAProxy, which sends everybody to the node that leads.
-// Whatever comes to a node, or goes from it to etcd, goes by wires, which can be cut.
+// Runs a Patroni cluster on this machine: etcd, three PostgreSQL nodes, and HAProxy, which forwards all connections to the leader. All connections to a
+// node, and from a node to etcd, pass through wires, which can be cut.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
@@ -22,10 +22,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { Wire } from './wire.ts'
 
-/** A leader that is gone is replaced `ttl` after it last renewed its key, which it does every `loop_wait`. All in seconds. */
+/** In seconds. The leader renews its key every `loop_wait`. A failed leader is replaced `ttl` after its last renewal. */
 const timing = { ttl: 20, loop_wait: 2, retry_timeout: 5 }
 
-/** They are there when `missing` is empty. */
+/** Paths of the installed programs. A path is undefined if the program is missing. */
 const [postgres] = versionsOfPostgres()
 const programs = {
   'etcd-server': find('etcd'),
@@ -36,10 +36,10 @@ const programs = {
 
 const pgbouncer = find('pgbouncer')
 
-/** The packages of Debian that have to be installed first. */
+/** Debian packages that are required but not installed. */
 export const missing = Object.entries(programs).flatMap(([name, path]) => (path === undefined ? [name] : []))
 
-/** Answers when there is a leader and two standbys stream from it. */
+/** Starts a cluster. Resolves when there is a leader with two streaming standbys. */
 export async function startCluster() {
   const cluster = new Cluster()
   try {
@@ -53,7 +53,7 @@ export async function startCluster() {
 
 interface Node {
   readonly name: string
-  /** Its directory. */
+  /** Directory of the node. */
   readonly place: string
   readonly postgres: number
   readonly rest: number
@@ -62,16 +62,16 @@ interface Node {
   patroni: ChildProcess | undefined
 }
 
-/** As Patroni shows it. */
+/** A member, as Patroni reports it. */
 interface Member {
   readonly name: string
   readonly role: string
 }
 
 class Cluster {
-  /** Where programs find the database, by HAProxy. */
+  /** URL of the database through HAProxy. */
   url!: string
-  /** The same by PgBouncer before it, in transaction mode. Undefined where it is not installed. */
+  /** URL of the database through PgBouncer in transaction mode and HAProxy. Undefined if PgBouncer is not installed. */
   pooledUrl: string | undefined
   #superuserUrl!: string
   #nodes: Node[] = []
@@ -87,7 +87,7 @@ class Cluster {
     const found = await freePorts(10)
     const [etcdPort, peerPort, proxyPort, poolerPort] = found.splice(0, 4) as [number, number, number, number]
     const password = randomBytes(12).toString('hex')
-    chmodSync(this.#directory, 0o755) // Run by root, the nodes run as somebody else, who must be able to come there.
+    chmodSync(this.#directory, 0o755) // If this program runs as root, the nodes run as another user, who needs access.
     const [etcdUrl, peerUrl] = [etcdPort, peerPort].map((port) => `http://127.0.0.1:${port}`)
     this.#run('etcd', programs['etcd-server']!, [
       `--data-dir=${join(this.#place('etcd'), 'data')}`,
@@ -111,7 +111,7 @@ class Cluster {
       }),
     )
     for (const node of this.#nodes) {
-      // What is JSON is YAML.
+      // Every JSON document is also a YAML document.
       writeFileSync(join(node.place, 'patroni.yml'), JSON.stringify(patroniConfig(node), null, 2))
       this.#startNode(node)
     }
@@ -133,15 +133,15 @@ class Cluster {
     this.#run('pgbouncer', pgbouncer, [join(place, 'pgbouncer.ini')])
     this.pooledUrl = this.url.replace(`:${proxyPort}/`, `:${poolerPort}/`)
     const answers = () => this.#query('select', this.pooledUrl).catch(() => false)
-    await this.#until('an answer by way of PgBouncer', answers, 30_000)
+    await this.#until('a connection through PgBouncer', answers, 30_000)
   }
 
-  /** The name of the node that holds the leader's key, as the others see it. */
+  /** Returns the name of the node that holds the leader key, according to the nodes that can be reached. */
   async leader() {
     return (await this.#members()).find(({ role }) => role === 'leader')?.name
   }
 
-  /** Somebody else is to lead, as before maintenance. Answers with the name of the one that led, as the other faults do. */
+  /** Requests another leader, as an administrator does before maintenance. Returns the name of the old leader, as the other faults do. */
   async switchover() {
     const node = await this.#leading()
     const response = await fetch(`http://127.0.0.1:${node.rest}/switchover`, {
@@ -152,33 +152,33 @@ class Cluster {
     return node.name
   }
 
-  /** All programs of the leading node die at once. */
+  /** Kills all programs of the leader at the same time. */
   async kill() {
     const node = await this.#leading()
-    // First the one that would start the other again.
+    // Patroni first, because it would restart PostgreSQL.
     node.patroni?.kill('SIGKILL')
     const pid = Number(readFileSync(join(node.place, 'data/postmaster.pid'), 'utf8').split('\n')[0])
-    process.kill(pid, 'SIGKILL') // Its backends see that it is gone, and end.
+    process.kill(pid, 'SIGKILL') // The backends notice the end of this process and exit.
     return node.name
   }
 
-  /** The leading node lives on, and nobody hears of it any more, nor it of anybody. */
+  /** Cuts all connections of the leader, which continues to run. */
   async cutOff() {
     const node = await this.#leading()
     for (const wire of Object.values(node.wires)) wire.cut()
     return node.name
   }
 
-  /** The name of the node that leads instead of that one, once there is one. */
+  /** Waits for a leader other than `former`. Returns its name. */
   async successorOf(former: string) {
     const next = async () => {
       const name = await this.leader()
       return name !== former ? name : undefined
     }
-    return this.#until(`another leader than ${former}`, next, 60_000)
+    return this.#until(`a leader other than ${former}`, next, 60_000)
   }
 
-  /** Whatever was killed or cut off takes part again. */
+  /** Restarts killed nodes and reconnects all nodes. */
   async heal() {
     for (const node of this.#nodes) {
       for (const wire of Object.values(node.wires)) wire.mend()
@@ -187,7 +187,7 @@ class Cluster {
     await this.whole()
   }
 
-  /** A leader, and two standbys that stream from it, one of them synchronously. */
+  /** Waits for a leader with two streaming standbys, one of them synchronous. */
   async whole() {
     const isWhole = async () => {
       const roles = (await this.#members()).map(({ role }) => role).sort()
@@ -196,17 +196,17 @@ class Cluster {
       )
       return roles.join() === 'leader,replica,sync_standby' && row.streaming === '2'
     }
-    await this.#until('a leader and two standbys that stream from it', () => isWhole().catch(() => false), 120_000)
+    await this.#until('a leader with two streaming standbys', () => isWhole().catch(() => false), 120_000)
   }
 
-  /** Nothing of it is left. Happens by itself when this process ends, however it ends. */
+  /** Stops all programs and removes the directory. The watchdog also does this when this process ends for any reason. */
   async stop() {
     for (const { wires } of this.#nodes) for (const wire of Object.values(wires)) wire.close()
     this.#watchdog.stdin.end()
     if (this.#watchdog.exitCode === null) await once(this.#watchdog, 'exit')
   }
 
-  /** As those see it who can be heard. */
+  /** Returns the members, according to the first node that responds. */
   async #members(): Promise<Member[]> {
     const answers = this.#nodes.map(async ({ wires }) => {
       const response = await fetch(`http://127.0.0.1:${wires.rest.port}/cluster`, {
@@ -226,7 +226,7 @@ class Cluster {
     node.patroni = this.#run(node.name, programs.patroni!, [join(node.place, 'patroni.yml')])
   }
 
-  /** A directory of that program's own, which nobody else may enter. */
+  /** Creates a private directory for a program. */
   #place(name: string) {
     const path = join(this.#directory, name)
     mkdirSync(path, { mode: 0o700 })
@@ -236,7 +236,7 @@ class Cluster {
 
   #run(name: string, program: string, words: string[]) {
     const log = openSync(this.#log(name), 'a')
-    // In a group of its own: Ctrl-C is for whoever started all this.
+    // Each program has its own process group, so that Ctrl-C does not reach it.
     const started = spawn(program, words, {
       ...this.#user,
       cwd: '/',
@@ -268,7 +268,7 @@ class Cluster {
       connectionTimeoutMillis: 3_000,
       query_timeout: 10_000,
     })
-    client.on('error', () => {}) // The statement that fails says it.
+    client.on('error', () => {}) // The failed statement reports the error.
     try {
       await client.connect()
       return (await client.query(text)).rows
@@ -283,7 +283,7 @@ class Cluster {
       const found = await fact()
       if (found) return found
       if (performance.now() > deadline)
-        throw new Error(`Not within ${withinMs / 1_000} s: ${what}.\n${this.#lastWords()}`)
+        throw new Error(`Waited ${withinMs / 1_000} s without success for ${what}.\n${this.#lastWords()}`)
       await pause(100)
     }
   }
@@ -296,13 +296,13 @@ class Cluster {
   }
 }
 
-/** Takes the directory. Reads which programs run, a line each time that changes, until whoever started them is gone. */
+/** Shell script of the watchdog. Reads the ids of the running programs, one line per change, until this process ends. Then stops the programs. */
 const watchdogScript = `
 while read -r line; do pids=$line; done
 kill -s KILL $pids 2>/dev/null
 for data in "$1"/*/data; do
   pid=$(head -n 1 "$data/postmaster.pid" 2>/dev/null) || continue
-  # A file that was left behind may name somebody else by now.
+  # The process id in an old file may belong to another program by now.
   while [ "$(readlink /proc/$pid/cwd)" = "$data" ]; do kill -s QUIT $pid; sleep 0.1; done
 done
 rm -rf -- "$1"
@@ -313,7 +313,7 @@ function patroniConfig({ name, place, postgres, rest, password, wires }: Node) {
     scope: 'holdfast',
     name,
     restapi: { listen: `127.0.0.1:${rest}`, connect_address: `127.0.0.1:${wires.rest.port}` },
-    // As proxies: otherwise Patroni asks etcd where it is, and goes there past the wire.
+    // Without use_proxies, Patroni reads the address of etcd from etcd and bypasses the wire.
     etcd3: { hosts: [`127.0.0.1:${wires.etcd.port}`], use_proxies: true },
     bootstrap: {
       dcs: {
@@ -384,14 +384,14 @@ server_login_retry = 1
 `
 }
 
-/** PostgreSQL refuses to run as root. */
+/** Returns an ordinary user if this process runs as root, because PostgreSQL refuses to run as root. */
 function ordinaryUser() {
   if (process.getuid?.() !== 0) return
   const [uid, gid] = ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, 'nobody'])))
   return { uid: uid!, gid: gid! }
 }
 
-/** Not those that the system would offer: outgoing connections get theirs from there, and could take them before us. */
+/** Finds ports outside the range for outgoing connections, because an outgoing connection could take such a port first. */
 async function freePorts(count: number) {
   const found = new Set<number>()
   while (found.size < count) {
@@ -412,7 +412,7 @@ function find(program: string) {
   return directories.map((directory) => join(directory, program)).find(existsSync)
 }
 
-/** Those that Debian has installed, the newest first. */
+/** Returns the PostgreSQL versions that are installed as Debian packages, the newest first. */
 function versionsOfPostgres() {
   const root = '/usr/lib/postgresql'
   const versions = existsSync(root) ? readdirSync(root) : []

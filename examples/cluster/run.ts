@@ -1,4 +1,4 @@
-// The company of `holdfast demo` on a Patroni cluster, while the cluster's leader is switched, killed and cut off.
+// Runs `holdfast demo` on a Patroni cluster. Meanwhile, the cluster's leader is switched over, killed and cut off.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -8,12 +8,12 @@ import { missing, startCluster } from './cluster.ts'
 const holdfast = fileURLToPath(new URL('./cli/bin.js', import.meta.resolve('holdfast')))
 const restMs = 20_000
 
-if (missing.length > 0) fail(`This needs packages that are not installed: apt-get install ${missing.join(' ')}`)
-// Ctrl-C reaches the demo, too: it closes in good order, and then so do we.
+if (missing.length > 0) fail(`Required packages are not installed. Run: apt-get install ${missing.join(' ')}`)
+// Ctrl-C also reaches the demo. The demo closes first, and then this program closes.
 const over = new AbortController()
 process.on('SIGINT', () => over.abort())
 
-tell('starts: etcd, three nodes of PostgreSQL by Patroni, HAProxy')
+tell('starting etcd, three PostgreSQL nodes with Patroni, and HAProxy')
 const cluster = await startCluster().catch(({ message }: Error) => fail(message))
 try {
   if (!over.signal.aborted) await show()
@@ -25,7 +25,7 @@ try {
 }
 
 async function show() {
-  tell(`is whole, and ${await cluster.leader()} leads: ${cluster.url}`)
+  tell(`complete, leader is ${await cluster.leader()}: ${cluster.url}`)
   const words = ['demo', '--url', cluster.url, '--seconds', '600']
   const demo = spawn(process.execPath, [holdfast, ...words], { stdio: 'inherit' })
   const ended = once(demo, 'exit')
@@ -44,8 +44,8 @@ async function show() {
 async function faults() {
   const rest = () => pause(restMs, undefined, { signal: over.signal })
   for (const [fault, told] of [
-    ['switchover', 'is asked to hand over'],
-    ['kill', 'is killed, PostgreSQL and Patroni'],
+    ['switchover', 'is being switched over'],
+    ['kill', 'is killed, with PostgreSQL and Patroni'],
     ['cutOff', 'is cut off'],
   ] as const) {
     await rest()
@@ -53,10 +53,10 @@ async function faults() {
     tell(`${await cluster.leader()} ${told}`)
     const former = await cluster[fault]()
     const next = await cluster.successorOf(former)
-    tell(`${next} leads, ${((performance.now() - began) / 1_000).toFixed(1)} s later`)
+    tell(`${next} is the leader, after ${((performance.now() - began) / 1_000).toFixed(1)} s`)
     await rest()
     await cluster.heal()
-    tell(`is whole again: ${former} follows ${next}`)
+    tell(`complete again, ${former} follows ${next}`)
   }
   await rest()
 }

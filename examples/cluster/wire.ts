@@ -1,4 +1,4 @@
-// A wire between two programs of one machine, that can be cut as a network is.
+// Simulates a network connection between two programs on one machine. The connection can be cut.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
@@ -8,8 +8,8 @@ interface Pair {
 }
 
 /**
- * While it is cut nothing arrives, not even the news that the other side is gone, and neither side is told: connections stay open, and new
- * ones come about that nobody answers. When it is mended, what was sent meanwhile arrives late, as TCP would send it again.
+ * Forwards connections to a port. While the wire is cut, no data arrives, not even the notification that the other side has closed a connection. Open
+ * connections stay open. New connections are accepted but receive no response. After `mend`, the data arrives late, as if TCP sent it again.
  */
 export class Wire {
   #pairs = new Set<Pair>()
@@ -17,7 +17,7 @@ export class Wire {
   #server: Server
   #toPort: number
 
-  /** Answers with the wire to what listens, or will listen, on that port. */
+  /** Opens a wire to a port on which a program listens, now or later. */
   static async to(port: number) {
     const wire = new Wire(port)
     await once(wire.#server, 'listening')
@@ -29,7 +29,7 @@ export class Wire {
     this.#server = createServer({ allowHalfOpen: true }, (near) => this.#accept(near)).listen(0, '127.0.0.1')
   }
 
-  /** Where its near end is. */
+  /** Port on which the wire listens. */
   get port() {
     return (this.#server.address() as AddressInfo).port
   }
@@ -75,7 +75,7 @@ export class Wire {
   }
 
   #watch(socket: Socket, pair: Pair) {
-    socket.on('error', () => {}) // `close` follows.
+    socket.on('error', () => {}) // The event `close` follows.
     socket.on('close', () => {
       if (!this.#isCut) this.#end(pair)
     })

@@ -1,4 +1,4 @@
-// One server of the API: it answers what its parent asks, as it would answer requests.
+// One server of the API. To keep the example short, the requests are messages from the parent process instead of HTTP requests.
 import { type Duration, Holdfast, LimitReachedError, type Permit } from 'holdfast'
 
 const holdfast = await Holdfast.open({ url: process.argv[2] })
@@ -6,7 +6,7 @@ const exporting = new Map<string, Permit>()
 
 async function start(user: string, wait: Duration) {
   try {
-    // The request ends before the export does; so the permit is kept, and given back when the export is finished.
+    // The request ends before the export. The server therefore keeps the permit and releases it when the export is finished.
     exporting.set(user, await holdfast.limits.acquire(`export:${user}`, { max: 1, wait }))
     return '202 export started'
   } catch (error) {

@@ -1,4 +1,4 @@
-// Express. The instance is opened before the server listens, and closed when the last request has been answered.
+// Express: opens the instance before the server listens, and closes it after the response to the last request.
 import type { AddressInfo } from 'node:net'
 import express, { type NextFunction, type Request, type Response } from 'express'
 import { Holdfast, LimitReachedError, LockTimeoutError } from 'holdfast'
@@ -42,7 +42,7 @@ app.post('/webhooks/payments', events.express(), async (request, response) => {
   response.json({ received: true })
 })
 
-// Behind the routes, because Express takes the first that fits.
+// After the routes, because Express calls an error handler only for the routes before it.
 app.use((error: unknown, _request: Request, response: Response, next: NextFunction) => {
   if (error instanceof LockTimeoutError) return response.status(409).json({ busy: error.lock })
   if (error instanceof LimitReachedError)
@@ -55,10 +55,10 @@ const server = app.listen(process.env.PORT ?? 3000, () =>
 )
 
 process.once('SIGTERM', async () => {
-  const answered = new Promise((closed) => server.close(closed)) // no new requests
-  await holdfast.drain({ within: '20s' }) // jobs, ticks and what requests hold come to their end
-  await board.close() // ends its open pages, which would keep the server open
-  server.closeIdleConnections() // kept alive between requests, they would keep it for seconds
+  const answered = new Promise((closed) => server.close(closed)) // stops accepting requests
+  await holdfast.drain({ within: '20s' }) // waits for jobs, ticks, and what requests hold
+  await board.close() // closes the open pages, which would keep the server open
+  server.closeIdleConnections() // idle keep-alive connections would keep the server open for seconds
   await answered
   await holdfast.close()
   await pool.end()

@@ -1,4 +1,4 @@
-// Fastify. Its own hooks end everything in order: `preClose` before requests in flight are awaited, `onClose` after.
+// Fastify: its hooks close everything in order. `preClose` runs before Fastify waits for requests in flight, and `onClose` runs afterwards.
 import Fastify from 'fastify'
 import { Holdfast, LimitReachedError, LockTimeoutError } from 'holdfast'
 import { dashboard } from 'holdfast/dashboard'
@@ -39,7 +39,7 @@ app.post<{ Body: { user: string } }>('/exports', ({ body: { user } }) =>
   holdfast.limits.with(`export:${user}`, { max: 1 }, () => exportOrders(pool, user)),
 )
 
-// A scope of its own: the plugin protects all routes beside it.
+// This scope contains only the webhook, because the plugin protects all routes of its scope.
 app.register(async (scope) => {
   scope.register(events.fastify())
   scope.post<{ Body: { order: number } }>('/webhooks/payments', async (request) => {
@@ -55,8 +55,8 @@ app.setErrorHandler((error, _request, reply) => {
 })
 
 app.addHook('preClose', async () => {
-  await holdfast.drain({ within: '20s' }) // jobs, ticks and what requests hold come to their end
-  await board.close() // ends its open pages, which would keep the server open
+  await holdfast.drain({ within: '20s' }) // waits for jobs, ticks, and what requests hold
+  await board.close() // closes the open pages, which would keep the server open
 })
 app.addHook('onClose', async () => {
   await holdfast.close()

@@ -1,4 +1,4 @@
-// Hono, on Node.js: what is web standard in it goes by Request and Response, and its server is one of `node:http`.
+// Hono on Node.js: its handlers use the web standard Request and Response, and its server is a server of `node:http`.
 import { serve } from '@hono/node-server'
 import { Holdfast, LimitReachedError, LockTimeoutError } from 'holdfast'
 import { dashboard } from 'holdfast/dashboard'
@@ -52,10 +52,10 @@ const server = serve({ fetch: app.fetch, port: Number(process.env.PORT ?? 3000) 
 )
 
 process.once('SIGTERM', async () => {
-  const answered = new Promise((closed) => server.close(closed)) // no new requests
-  await holdfast.drain({ within: '20s' }) // jobs, ticks and what requests hold come to their end
-  await board.close() // ends its open pages, which would keep the server open
-  if ('closeIdleConnections' in server) server.closeIdleConnections() // kept alive between requests, they would keep it for seconds
+  const answered = new Promise((closed) => server.close(closed)) // stops accepting requests
+  await holdfast.drain({ within: '20s' }) // waits for jobs, ticks, and what requests hold
+  await board.close() // closes the open pages, which would keep the server open
+  if ('closeIdleConnections' in server) server.closeIdleConnections() // idle keep-alive connections would keep the server open for seconds
   await answered
   await holdfast.close()
   await pool.end()

@@ -1,5 +1,6 @@
-// Functions that come and go: opened by the first invocation, used again by those that find it warm, frozen in between, never closed.
-// DATABASE_URL leads through a pooler in transaction mode, because there are many of them; so there is no session to hold a lock.
+// Serverless functions. The first invocation opens the instance, and later invocations in the same process use it again. The platform freezes the
+// process between invocations and never closes the instance. DATABASE_URL points to a pooler in transaction mode, because there are many processes.
+// Session locks are therefore not available.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, LeaseTimeoutError, LimitReachedError } from 'holdfast'
 import { deliveryOf, webhooks } from 'holdfast/http'
@@ -8,7 +9,7 @@ import { exportOrders, makeReport, markPaid, type Order, placeOrder, type Shop, 
 
 let warm: Promise<Shop> | undefined
 
-/** For whoever comes first; when it fails, the next invocation tries again. */
+/** Opens the instance at the first call. After a failure, the next invocation tries again. */
 function shop() {
   warm ??= open().catch((error) => {
     warm = undefined
@@ -17,9 +18,9 @@ function shop() {
   return warm
 }
 
-/** The schema is brought up to date by whoever deploys (`holdfast migrate`), and not while somebody waits for an answer. */
+/** Does not migrate the schema, because a request would wait for the migration. Run `holdfast migrate` during the deployment. */
 async function open() {
-  // Few connections for each, and none that is kept for long.
+  // Few connections per process, which are closed soon after use.
   const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 2, idleTimeoutMillis: 5_000 })
   const holdfast = await Holdfast.open({ pool, namespace: 'shop', anchor: 'none', migrate: false })
   return { pool, holdfast }
@@ -30,7 +31,7 @@ const routes: Record<string, (request: Request, detail: string) => Promise<Respo
     return Response.json(await placeOrder(await shop(), (await request.json()) as Order), { status: 201 })
   },
 
-  // A lease in the place of a lock: one that a killed function had is free again after its ttl.
+  // Uses a lease instead of a lock. The lease of a killed function becomes free after its ttl.
   async reports(_request: Request, day: string) {
     const { pool, holdfast } = await shop()
     return holdfast.leases.with(`report:${day}`, { ttl: '15s', wait: 0 }, async () =>
@@ -57,7 +58,7 @@ const routes: Record<string, (request: Request, detail: string) => Promise<Respo
 }
 
 async function answer(request: Request) {
-  // What happened while this lay frozen is noticed first: connections that are gone, or too old to be trusted.
+  // After a freeze, this pause gives the process time to notice closed and outdated connections before it handles the request.
   await sleep(1)
   const [, name = '', detail = ''] = new URL(request.url).pathname.split('/')
   const route = routes[name]
@@ -73,10 +74,10 @@ async function answer(request: Request) {
   }
 }
 
-/** Vercel, and whatever else speaks Request and Response. */
+/** For Vercel, and for other platforms that use Request and Response. */
 export default { fetch: answer }
 
-/** What is read of it, in version 2.0 of its format. */
+/** The fields of the event that this example reads, in payload format 2.0. */
 interface HttpEvent {
   rawPath: string
   rawQueryString: string
@@ -86,7 +87,7 @@ interface HttpEvent {
   requestContext: { domainName: string; http: { method: string } }
 }
 
-/** AWS Lambda, behind a function URL or an HTTP API. */
+/** For AWS Lambda, behind a function URL or an HTTP API. */
 export async function handler(event: HttpEvent) {
   const { rawPath, rawQueryString, headers, body, isBase64Encoded, requestContext } = event
   const request = new Request(`https://${requestContext.domainName}${rawPath}?${rawQueryString}`, {
@@ -103,8 +104,8 @@ export async function handler(event: HttpEvent) {
 }
 
 /**
- * The platform's cron, once a minute: works on what was enqueued, and ends in good order before the platform would end it. With an
- * instance of its own, because draining is for good.
+ * Called by the platform's cron once a minute. Runs enqueued jobs, and stops gracefully before the platform's time limit. Opens its own instance,
+ * because a drained instance cannot be used again.
  */
 export async function work({ seconds = 45 } = {}) {
   const { pool, holdfast } = await open()

@@ -1,4 +1,4 @@
--- The tables of the recipes, which your own migrations would make.
+-- Tables of the recipes. In your program, your own migrations create such tables.
 create table customer_order (
   id int generated always as identity primary key,
   customer text not null,

@@ -1,10 +1,10 @@
-// What all recipes have in common, and would be code of yours: what a shop does, and who may see its dashboard.
+// Code that all recipes share: the operations of the shop, and the authorization of the dashboard. Your program has its own code for this.
 import { timingSafeEqual } from 'node:crypto'
 import { defineJob, type Holdfast, type Transaction } from 'holdfast'
 import type { Visitor } from 'holdfast/dashboard'
 import type pg from 'pg'
 
-/** Its row commits together with the end of the job: one invoice for each order, whatever dies. */
+/** Writes an invoice. The row commits together with the end of the job, so each order has exactly one invoice, even after a crash. */
 export const sendInvoice = defineJob('send-invoice', {
   run: async ({ order }: { order: number }, { tx }) => {
     await tx.query('insert into invoice (order_id) values ($1)', [order])
@@ -21,7 +21,7 @@ export interface Order {
   total: number
 }
 
-/** The order and its job are there together, or neither is. */
+/** Writes the order and enqueues its job in one transaction. */
 export async function placeOrder({ pool, holdfast }: Shop, { customer, total }: Order) {
   const client = await pool.connect()
   try {
@@ -57,7 +57,7 @@ export async function exportOrders(pool: pg.Pool, user: string) {
   return rows
 }
 
-/** Who comes to the dashboard. In earnest this looks into your sessions; without a token nobody may come. */
+/** Returns the visitor of the dashboard, or null without a valid token. In production, check the sessions of your program instead. */
 export function operatorOf(request: Request): Visitor | null {
   const expected = Buffer.from(`Bearer ${process.env.OPERATOR_TOKEN}`)
   const given = Buffer.from(request.headers.get('authorization') ?? '')

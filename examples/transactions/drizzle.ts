@@ -1,4 +1,4 @@
-// Drizzle: what `db.transaction` hands to your function. The same over postgres.js.
+// Drizzle: `tx` is the transaction that `db.transaction` passes to your function. Drizzle on postgres.js works in the same way.
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import pg from 'pg'
@@ -17,13 +17,13 @@ await story(({ url, holdfast, till, sendInvoice }) => {
     db.transaction(async (tx) => {
       await holdfast.locks.inTransaction(tx, `customer:${customer}`, { wait: '100ms' }) // until this transaction ends
       const [order] = await tx.insert(orders).values({ customer }).returning()
-      await holdfast.jobs.enqueue(sendInvoice, { order: order!.id }, { tx }) // with the order, or not at all
-      await till.guard(tx) // nothing of it, if somebody else may have the till
+      await holdfast.jobs.enqueue(sendInvoice, { order: order!.id }, { tx }) // commits with the order
+      await till.guard(tx) // rejects the transaction if another holder may have the till
     })
   return { placeOrder, close: () => pool.end() }
 })
 
 // prints:
-// while another has the customer: refused (LOCK_TIMEOUT); orders: 0, jobs: 0
-// when the customer is free: placed; orders: 1, jobs: 1
-// when another has the till: refused (LOCK_LOST); orders: 1, jobs: 1
+// while another process has locked the customer: rejected (LOCK_TIMEOUT); orders: 0, jobs: 0
+// after the customer is unlocked: placed; orders: 1, jobs: 1
+// while another process holds the till: rejected (LOCK_LOST); orders: 1, jobs: 1

@@ -1,4 +1,4 @@
-// node-postgres: the client on which `begin` was run.
+// node-postgres: the transaction is the client that ran `begin`.
 import pg from 'pg'
 import { story } from './story.ts'
 
@@ -11,8 +11,8 @@ await story(({ url, holdfast, till, sendInvoice }) => {
       await client.query('begin')
       await holdfast.locks.inTransaction(client, `customer:${customer}`, { wait: '100ms' }) // until this transaction ends
       const { rows } = await client.query('insert into customer_order (customer) values ($1) returning id', [customer])
-      await holdfast.jobs.enqueue(sendInvoice, { order: rows[0].id }, { tx: client }) // with the order, or not at all
-      await till.guard(client) // nothing of it, if somebody else may have the till
+      await holdfast.jobs.enqueue(sendInvoice, { order: rows[0].id }, { tx: client }) // commits with the order
+      await till.guard(client) // rejects the transaction if another holder may have the till
       await client.query('commit')
     } catch (error) {
       await client.query('rollback')
@@ -25,6 +25,6 @@ await story(({ url, holdfast, till, sendInvoice }) => {
 })
 
 // prints:
-// while another has the customer: refused (LOCK_TIMEOUT); orders: 0, jobs: 0
-// when the customer is free: placed; orders: 1, jobs: 1
-// when another has the till: refused (LOCK_LOST); orders: 1, jobs: 1
+// while another process has locked the customer: rejected (LOCK_TIMEOUT); orders: 0, jobs: 0
+// after the customer is unlocked: placed; orders: 1, jobs: 1
+// while another process holds the till: rejected (LOCK_LOST); orders: 1, jobs: 1

@@ -1,4 +1,4 @@
-// Prisma, with `@prisma/adapter-pg`: what `prisma.$transaction` hands to your function.
+// Prisma with `@prisma/adapter-pg`: `tx` is the client that `prisma.$transaction` passes to your function.
 import { PrismaPg } from '@prisma/adapter-pg'
 import { PrismaClient } from './prisma/client.ts'
 import { story } from './story.ts'
@@ -10,13 +10,13 @@ await story(({ url, holdfast, till, sendInvoice }) => {
     prisma.$transaction(async (tx) => {
       await holdfast.locks.inTransaction(tx, `customer:${customer}`, { wait: '100ms' }) // until this transaction ends
       const order = await tx.customer_order.create({ data: { customer } })
-      await holdfast.jobs.enqueue(sendInvoice, { order: order.id }, { tx }) // with the order, or not at all
-      await till.guard(tx) // nothing of it, if somebody else may have the till
+      await holdfast.jobs.enqueue(sendInvoice, { order: order.id }, { tx }) // commits with the order
+      await till.guard(tx) // rejects the transaction if another holder may have the till
     })
   return { placeOrder, close: () => prisma.$disconnect() }
 })
 
 // prints:
-// while another has the customer: refused (LOCK_TIMEOUT); orders: 0, jobs: 0
-// when the customer is free: placed; orders: 1, jobs: 1
-// when another has the till: refused (LOCK_LOST); orders: 1, jobs: 1
+// while another process has locked the customer: rejected (LOCK_TIMEOUT); orders: 0, jobs: 0
+// after the customer is unlocked: placed; orders: 1, jobs: 1
+// while another process holds the till: rejected (LOCK_LOST); orders: 1, jobs: 1

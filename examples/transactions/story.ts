@@ -1,5 +1,5 @@
-// What each of these examples tells. An order is placed in a transaction of the library: the name of its customer is locked in it, its
-// job is enqueued in it, and it is guarded by the lock of the till, which this process held before anybody ordered.
+// The scenario of all transaction examples. An order is placed in a transaction of the library. In this transaction, the example locks the name of the
+// customer, enqueues a job, and guards its writes with the lock of the till. This process has acquired the lock of the till before the first order.
 import { defineJob, Holdfast, type Lock } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from '../database.ts'
@@ -18,7 +18,7 @@ interface Shop {
   close(): Promise<void>
 }
 
-/** `open` answers with how the library places an order, and how it closes. */
+/** Runs the scenario. `open` returns functions that place an order with the library and close the library. */
 export async function story(open: (given: Given) => Shop | Promise<Shop>) {
   await withDatabase(async (url) => {
     const client = new pg.Client(url)
@@ -34,7 +34,7 @@ export async function story(open: (given: Given) => Shop | Promise<Shop>) {
     const tell = async (when: string) => {
       const outcome = await placeOrder('ada').then(
         () => 'placed',
-        (error) => `refused (${error.code})`,
+        (error) => `rejected (${error.code})`,
       )
       const { rows } = await client.query(
         'select (select count(*) from customer_order) as orders, (select count(*) from holdfast.job_live) as jobs',
@@ -42,14 +42,14 @@ export async function story(open: (given: Given) => Shop | Promise<Shop>) {
       console.log(`${when}: ${outcome}; orders: ${rows[0].orders}, jobs: ${rows[0].jobs}`)
     }
 
-    await other.locks.with('customer:ada', () => tell('while another has the customer'))
-    await tell('when the customer is free')
+    await other.locks.with('customer:ada', () => tell('while another process has locked the customer'))
+    await tell('after the customer is unlocked')
 
-    // An administrator ends the session that the till was locked on, and another process takes over.
+    // An administrator ends the session that holds the lock of the till, and another instance acquires the lock.
     const told = new Promise((resolve) => till.signal.addEventListener('abort', resolve))
     await client.query('select pg_terminate_backend(backend_pid) from holdfast.instance where id = $1', [holdfast.id])
     await told
-    await other.locks.with('till', () => tell('when another has the till'))
+    await other.locks.with('till', () => tell('while another process holds the till'))
 
     await close()
     await other.close()

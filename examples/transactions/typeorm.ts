@@ -1,4 +1,4 @@
-// TypeORM: the manager that `dataSource.transaction` hands to your function, or a query runner after `startTransaction`.
+// TypeORM: `tx` is the manager that `dataSource.transaction` passes to your function. A query runner after `startTransaction` also works.
 import { DataSource, EntitySchema } from 'typeorm'
 import { story } from './story.ts'
 
@@ -14,13 +14,13 @@ await story(async ({ url, holdfast, till, sendInvoice }) => {
     source.transaction(async (tx) => {
       await holdfast.locks.inTransaction(tx, `customer:${customer}`, { wait: '100ms' }) // until this transaction ends
       const order = await tx.save(Order, { customer })
-      await holdfast.jobs.enqueue(sendInvoice, { order: order.id }, { tx }) // with the order, or not at all
-      await till.guard(tx) // nothing of it, if somebody else may have the till
+      await holdfast.jobs.enqueue(sendInvoice, { order: order.id }, { tx }) // commits with the order
+      await till.guard(tx) // rejects the transaction if another holder may have the till
     })
   return { placeOrder, close: () => source.destroy() }
 })
 
 // prints:
-// while another has the customer: refused (LOCK_TIMEOUT); orders: 0, jobs: 0
-// when the customer is free: placed; orders: 1, jobs: 1
-// when another has the till: refused (LOCK_LOST); orders: 1, jobs: 1
+// while another process has locked the customer: rejected (LOCK_TIMEOUT); orders: 0, jobs: 0
+// after the customer is unlocked: placed; orders: 1, jobs: 1
+// while another process holds the till: rejected (LOCK_LOST); orders: 1, jobs: 1

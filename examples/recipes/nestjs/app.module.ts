@@ -30,7 +30,7 @@ export class AppModule implements NestModule, BeforeApplicationShutdown {
     consumer.apply(this.board.node).forRoutes('admin/holdfast')
   }
 
-  /** Ends its open pages, which would keep the server open. */
+  /** Closes the open pages, which would keep the server open. */
   async beforeApplicationShutdown() {
     await this.board.close()
   }

@@ -2,7 +2,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common'
 import type { Response } from 'express'
 import { LimitReachedError, LockTimeoutError } from 'holdfast'
 
-/** What a route answers when what it needs is taken. */
+/** Responds with an error status if a lock or a limit is busy. */
 @Catch(LockTimeoutError, LimitReachedError)
 export class BusyFilter implements ExceptionFilter {
   catch(error: LockTimeoutError | LimitReachedError, host: ArgumentsHost) {

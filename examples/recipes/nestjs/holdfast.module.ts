@@ -1,4 +1,4 @@
-// The instance as a provider, for the whole application: whoever needs it has `constructor(private readonly holdfast: Holdfast)`.
+// Provides the instance to the whole application. A class receives it with `constructor(private readonly holdfast: Holdfast)`.
 import { type BeforeApplicationShutdown, Global, Module, type OnApplicationShutdown } from '@nestjs/common'
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
@@ -24,12 +24,12 @@ export class HoldfastModule implements BeforeApplicationShutdown, OnApplicationS
     private readonly pool: pg.Pool,
   ) {}
 
-  /** While requests are still answered: jobs, ticks and what requests hold come to their end. */
+  /** Waits for jobs, ticks, and what requests hold. Nest still handles requests at this time. */
   async beforeApplicationShutdown() {
     await this.holdfast.drain({ within: '20s' })
   }
 
-  /** Nest has answered its last request. */
+  /** Runs after the response to the last request. */
   async onApplicationShutdown() {
     await this.holdfast.close()
     await this.pool.end()

@@ -10,7 +10,7 @@ export class ShopService implements OnApplicationBootstrap {
     private readonly pool: pg.Pool,
   ) {}
 
-  /** The worker and the schedule, beside the routes. In a process of its own this is `NestFactory.createApplicationContext`. */
+  /** Runs the worker and the schedule next to the routes. For a separate process, use `NestFactory.createApplicationContext`. */
   onApplicationBootstrap() {
     this.holdfast.jobs.work([sendInvoice], { concurrency: 10 })
     this.holdfast.schedules.add('nightly-report', { cron: '0 3 * * *', timezone: 'Europe/London' }, ({ tick }) =>

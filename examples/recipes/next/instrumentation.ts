@@ -1,8 +1,8 @@
-// Next calls this once, when the server starts: the worker and the schedule begin then, and not with the first request.
+// Next calls this function once, when the server starts. The worker and the schedule therefore start before the first request.
 export async function register() {
   if (process.env.NEXT_RUNTIME !== 'nodejs') return
   const { shop, shutDown } = await import('./lib/shop')
   await shop()
-  // Run Next with NEXT_MANUAL_SIG_HANDLE=true, set where the process is started: it would end the process before this is done.
+  // Start Next with NEXT_MANUAL_SIG_HANDLE=true in its environment. Otherwise, Next ends the process before `shutDown` has finished.
   process.once('SIGTERM', () => void shutDown().then(() => process.exit()))
 }

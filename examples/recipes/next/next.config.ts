@@ -1,2 +1,2 @@
-// Holdfast reads files of its own (SQL, the pages of the dashboard), so it must not be bundled.
+// Holdfast reads files from its package (SQL and the dashboard), so it must not be bundled.
 export default { serverExternalPackages: ['holdfast'] }

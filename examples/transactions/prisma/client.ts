@@ -1,4 +1,4 @@
-// What `prisma generate` (7.10) makes of schema.prisma, kept so that the example runs without it. Yours is in `generated/`.
+// Output of `prisma generate` (7.10) for schema.prisma, so that the example runs without this command. In your program, it is in `generated/`.
 import { readFileSync } from 'node:fs'
 import { getPrismaClient, type SqlDriverAdapterFactory } from '@prisma/client/runtime/client'
 
@@ -35,7 +35,7 @@ const generated = {
     getRuntime: () => import(`${compiler}.mjs`),
     async getQueryCompilerWasmModule() {
       const { wasm } = await import(`${compiler}.wasm-base64.mjs`)
-      // Node's types have no WebAssembly.
+      // The types of Node.js do not contain WebAssembly.
       const { WebAssembly } = globalThis as unknown as { WebAssembly: { Module: new (bytes: Uint8Array) => object } }
       return new WebAssembly.Module(Buffer.from(wasm, 'base64'))
     },

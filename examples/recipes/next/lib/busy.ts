@@ -1,6 +1,6 @@
 import { LimitReachedError, LockTimeoutError } from 'holdfast'
 
-/** What a route answers when what it needs is taken. */
+/** Responds with an error status if a lock or a limit is busy. */
 export function busy(error: unknown): Response {
   if (error instanceof LockTimeoutError) return Response.json({ busy: error.lock }, { status: 409 })
   if (error instanceof LimitReachedError) {

@@ -1,5 +1,5 @@
-// One instance for the process. Next loads a module more than once: for instrumentation and for routes apart, at each hot reload, and
-// in `next build`. So the instance is kept where all of them find it, and nothing is opened just because a module was loaded.
+// Keeps one instance per process. Next loads a module several times: separately for instrumentation and for routes, at each hot reload, and in
+// `next build`. The instance is therefore stored in `globalThis`, and loading this module does not open it.
 import { Holdfast } from 'holdfast'
 import { type Dashboard, dashboard } from 'holdfast/dashboard'
 import pg from 'pg'
@@ -13,7 +13,7 @@ interface Shop {
 
 const kept = globalThis as { shop?: Promise<Shop> | undefined }
 
-/** Opened for whoever comes first. */
+/** Opens the instance at the first call. */
 export function shop(): Promise<Shop> {
   kept.shop ??= open().catch((error) => {
     kept.shop = undefined // the next request tries again
@@ -34,8 +34,8 @@ async function open(): Promise<Shop> {
 
 export async function shutDown(): Promise<void> {
   const { pool, holdfast, board } = await shop()
-  await holdfast.drain({ within: '20s' }) // jobs, ticks and what requests hold come to their end
-  await board.close() // ends its open pages
+  await holdfast.drain({ within: '20s' }) // waits for jobs, ticks, and what requests hold
+  await board.close() // closes the open pages
   await holdfast.close()
   await pool.end()
 }

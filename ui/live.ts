@@ -13,7 +13,7 @@ export interface LiveView<Data> {
   readonly at: string | undefined
   /** Error that prevents updates. Undefined if there is none. */
   readonly failure: ErrorBody | undefined
-  /** Time at which the failure started, according to the database clock. */
+  /** Time when the failure started, according to the database clock. */
   readonly failedAt: string | undefined
   /** Whether the data may be out of date. */
   readonly stale: boolean
@@ -153,7 +153,7 @@ async function onStreamEnd(): Promise<void> {
   const failure = error ?? (failures > 0 ? noStream : undefined)
   const since = connection.state === 'lost' ? connection.since : performance.now()
   if (failure) setConnection({ state: 'lost', since, failure })
-  // `open` may have started another stream while the request was running.
+  // Does nothing more if `open` has started another stream while the request was running.
   if (source) return
   const waitMs = retryMs[Math.min(failures, retryMs.length - 1)]!
   failures += 1

@@ -69,6 +69,6 @@ addEventListener('pagehide', () => {
   try {
     localStorage.setItem(storageKey, JSON.stringify([...marks]))
   } catch {
-    // The browser does not allow this page to store data.
+    // Ignores the error: the browser does not allow this page to store data.
   }
 })

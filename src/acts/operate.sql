@@ -32,7 +32,7 @@ where key = $1::bigint
 returning name
 
 -- name: forget_delivery
--- Deletes a delivery so that its key can run again, unless the delivery is still running. Relies on the index delivery_pkey.
+-- Deletes a delivery so that its key can run again, unless the delivery is still running. Uses the index delivery_pkey.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2
@@ -58,7 +58,7 @@ from holder
 
 -- name: expire_lease
 -- Expires a lease or a minimum hold. The statement clears the token, so the holder's later renewals, releases and guarded writes fail.
--- Notifies the holder and the waiters. Relies on the index lease_pkey.
+-- Notifies the holder and the waiters. Uses the index lease_pkey.
 with found as materialized (
   select key, has_waiters
   from holdfast.lease

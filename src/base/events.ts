@@ -276,10 +276,10 @@ export class Events {
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         const returned: unknown = listener(event)
-        // If an asynchronous listener rejects, the process must not exit.
+        // Ignores the rejection of an asynchronous listener, because an unhandled rejection would end the process.
         if (isThenable(returned)) awaitValue(returned).catch(() => {})
       } catch {
-        // A failing listener must not affect the work.
+        // Ignores the error, because a failing listener must not affect the work.
       }
     }
   }

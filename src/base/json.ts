@@ -67,7 +67,7 @@ function findInObject(value: object, parts: { left: number }, depth: number): Un
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON !== 'function') return findInside(value, parts, depth)
   if (types.isDate(value)) {
-    // JSON.stringify would write null for an invalid date.
+    // Rejects an invalid date, because JSON.stringify would write null.
     if (Number.isNaN(value.getTime())) return { got: 'an invalid Date', path: '' }
     if (toJSON === Date.prototype.toJSON) return undefined
   }
@@ -94,7 +94,7 @@ function findInside(value: object, parts: { left: number }, depth: number): Unse
     }
     return undefined
   }
-  // JSON.stringify would write each byte as a separate property.
+  // Rejects binary data, because JSON.stringify would write each byte as a separate property.
   if (ArrayBuffer.isView(value)) return { got: describe(value), path: '' }
   const keys = Object.keys(value)
   if (!isPlain(value) && (keys.length === 0 || hasHiddenData(value))) return { got: describe(value), path: '' }

@@ -18,7 +18,7 @@ export interface Spans {
   'once run': { readonly key: string; readonly fence: number }
   /** One run of a schedule. */
   'schedule run': { readonly name: string; readonly tick: Date; readonly attempt: number; readonly fence: number }
-  /** Enqueueing of one or more jobs in a queue. */
+  /** One call that enqueues one or more jobs in a queue. */
   'job send': { readonly queue: string; readonly kind: string; readonly count: number }
   /** One attempt to run a job or a batch of jobs. */
   'job process': {

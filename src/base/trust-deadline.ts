@@ -11,7 +11,7 @@ const blockedMs = 250
  *     client   sends ────────── deadline passes ──┐ (listeners are notified)
  *     server        └─ executes ──────────────────┼──── expiry: the server may grant it to another client
  *
- * The client measures from the time at which it *sent* the last statement that received a response. The server measures from the later
+ * The client measures from the time when it *sent* the last statement that received a response. The server measures from the later
  * execution of that statement. The server's period is also longer by a margin, which the subclass subtracts. The two clocks are never
  * compared; only their rates must agree within the margin.
  *

@@ -73,7 +73,7 @@ export async function withMembers<T>(
 
 /** Opens an instance that holds no locks and therefore needs no anchor. */
 async function openMember(pool: pg.Pool, schema: string, namespace: string | undefined): Promise<Holdfast> {
-  // This import is here because most commands do not need all modules.
+  // Imported here and not at the top, because most commands do not need all modules.
   const { Holdfast } = await import('../index.js')
   return Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false, log: false })
 }

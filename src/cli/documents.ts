@@ -267,7 +267,7 @@ export interface LimitRate {
    * @pattern ^-?[0-9]+$
    */
   readonly key: string
-  /** Time at which the full burst will be available again. */
+  /** Time when the full burst will be available again. */
   readonly refilledAt: Date
   /** Milliseconds until `refilledAt`. */
   readonly refilledInMs: number

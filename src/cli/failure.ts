@@ -28,7 +28,7 @@ export function conditionNotMet(message: string): never {
 export async function reportError(error: unknown, asJson: boolean): Promise<number> {
   if (error instanceof Exit) return error.code
   if (error instanceof CommanderError) return reportUsageError(error, asJson)
-  // This import is here because `--help` returns earlier and must be fast.
+  // Imported here and not at the top, because `--help` returns earlier and must be fast.
   const { errorLine, HoldfastError, toRecordedError } = await import('../base/index.js')
   if (error instanceof HoldfastError) {
     const { code, message, hint, retryable } = error

@@ -154,8 +154,8 @@ export function ruleFromText(text: string): TickRule {
 }
 
 /**
- * Returns a readable description of a rule, such as `0 3 * * * Europe/London`, `every 15m` or `at 2030-01-31T18:00:00.000Z`. Null stands
- * for a rule that a newer version of Holdfast wrote and this version cannot parse.
+ * Returns a readable description of a rule, such as `0 3 * * * Europe/London`, `every 15m` or `at 2030-01-31T18:00:00.000Z`. Null is
+ * a rule that a newer version of Holdfast wrote and this version cannot parse.
  *
  * @example
  * describeRule({ every: 900_000 }) // every 15m

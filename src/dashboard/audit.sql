@@ -3,7 +3,7 @@
 -- name: begin
 -- Records an act before it runs ($1 visitor, $2 act, $3 subject, $4 parameters, $5 consequence, $6 reason). Deletes up to 1,000 entries
 -- older than 90 days. Logical replication copies the entries but not their sequence, so this statement first advances the sequence past the
--- copied entries. Only roles that may write to the audit may advance the sequence. Relies on audit_at.
+-- copied entries. Only roles that may write to the audit may advance the sequence. Uses the index audit_at.
 with caught_up as materialized (
   select holdfast.catch_up_sequences()
 ),
@@ -23,7 +23,7 @@ from caught_up
 returning id::text as id
 
 -- name: latest
--- Returns the latest $1 entries. Relies on audit_at.
+-- Returns the latest $1 entries. Uses the index audit_at.
 select
   id::text as id,
   (extract(epoch from at) * 1000)::float8 as at_ms,
@@ -40,7 +40,7 @@ order by at desc
 limit $1
 
 -- name: end
--- Records the outcome ($2) or the error ($3) of an act. Relies on audit_pkey.
+-- Records the outcome ($2) or the error ($3) of an act. Uses the index audit_pkey.
 update holdfast.audit
 set outcome = $2,
     error = $3,

@@ -26,7 +26,7 @@ const pingTimeoutMs = 2_000
 const memberIdleMs = 60_000
 /** Maximum number of open fleet members. The dashboard exceeds this number only while all members are in use. */
 const maxMembers = 5
-/** Time for which a measured clock offset is valid. Clocks drift by less than 1 ms in this time. */
+/** Period during which a measured clock offset is valid. Clocks drift by less than 1 ms in this time. */
 const offsetTtlMs = 60_000
 
 interface Member {

@@ -44,7 +44,7 @@ export class Handler {
     try {
       if (api) refuseCrossSite(request)
       const visitor = await authenticate(request, from, this.#settings.auth)
-      // close() may have run while auth was pending.
+      // Checks again, because close() may have run while auth was pending.
       if (this.#isClosed) throw new ClosedError('The dashboard')
       if (api) return await this.#handleApi(request, url, (api[1] ?? api[2])!, decodeName(api[3]), visitor)
       requireMethod(request, 'GET', 'HEAD')

@@ -41,7 +41,7 @@ usage as (
   union all
   select 'mails to ' || domain, 2, began_at, ended_at, written_by from step where step = 'mail'
 ),
--- If one export or mail ends at the same time as another export or mail begins, the end is counted first.
+-- If one export or mail ends at the same time as another one begins, counts the end first, because the two do not overlap.
 changes as (
   select *, sum(change) over (partition by place order by at, change rows unbounded preceding) as in_use
   from (

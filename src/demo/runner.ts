@@ -137,7 +137,7 @@ export class DemoRunner {
       await pause(proofEveryMs, stop)
       if (stop.aborted) break
       this.#reportWork()
-      // The user's server may be temporarily unavailable.
+      // Reports an error and continues, because the user's server may be temporarily unavailable.
       await this.#reportProof(false).catch((error) => this.#reportTrouble(error))
     }
     await faults
@@ -151,7 +151,7 @@ export class DemoRunner {
   }
 
   #onOpen(member: Member, port: number): void {
-    // The instance may have been killed before its message arrived.
+    // Ignores the message of an instance that was killed before the message arrived.
     if (member.state !== 'opening') return
     member.state = 'open'
     member.port = port
@@ -279,7 +279,7 @@ export class DemoRunner {
   }
 
   #report(event: DemoEventKind, text: string, details: Omit<DemoEvent, 'event' | 'text'> = {}): void {
-    // Takeovers between closing instances are not worth reporting.
+    // Omits takeovers between closing instances, because they are expected.
     if (this.#isClosing && !['proof', 'violation', 'died', 'ended'].includes(event)) return
     this.#options.reporter.report({ event, text, ...details })
   }

@@ -138,7 +138,7 @@ export function refusedSettingFindings(
     const isMissing = got === null
     return finding({
       id: 'settings-refused',
-      // An older server version may lack the setting.
+      // A missing setting is usually only a note, because older server versions do not have all settings.
       severity: name === 'idle_session_timeout' ? 'wrong' : isMissing ? 'note' : 'risky',
       subject: instance === null ? name : `${name} of ${instance}`,
       text: isMissing

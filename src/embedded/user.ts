@@ -23,7 +23,7 @@ export async function chooseUser(dataDir: string | undefined): Promise<ServerUse
       const [uid, gid] = await Promise.all(['-u', '-g'].map((flag) => run('id', [flag, name])))
       return { name, uid: Number(uid!.stdout), gid: Number(gid!.stdout) }
     } catch {
-      // The system has no such user.
+      // Tries the next name, because the system has no user with this name.
     }
   }
   throw new EmbeddedError(

@@ -32,7 +32,7 @@ export interface IdempotentOptions<Given = AnyRequest> {
   methods?: readonly string[] | undefined
   /** Maximum time that a duplicate waits for the response to the first request. Default 0. */
   wait?: Duration | undefined
-  /** Time for which a response is kept. Tell your clients about this time in your documentation. Default `7d`. */
+  /** Retention time of a response. State this time in the documentation of your API. Default `7d`. */
   retain?: Duration | undefined
   /** URL of your documentation of the header, used as the `type` of problem responses. */
   docs?: string | undefined

@@ -118,7 +118,7 @@ export class Claims {
       }
       return { state, fence: Number(fence), isEmpty: jobs === null, parse, isDrained }
     } catch (error) {
-      // The claim may have succeeded, or may still succeed.
+      // Remembers the token, because the claim may have succeeded, or may still succeed.
       this.#unanswered.set(token, performance.now())
       throw error
     }

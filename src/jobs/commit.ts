@@ -35,7 +35,7 @@ export async function commitOutcome(
     await transaction.commit(record)
     followUps.add(followUpNumbers)
   } catch (error) {
-    // The commit may have succeeded although its response was lost.
+    // Looks for follow-ups in the database, because the commit may have succeeded although its response was lost.
     followUps.recheck()
     throw error
   }

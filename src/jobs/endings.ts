@@ -107,7 +107,7 @@ export class Endings {
       this.#isScheduled = false
       this.#running = this.#recordAll().finally(() => {
         this.#running = undefined
-        // Another outcome may have been added after the loop's last check.
+        // Checks again, because another outcome may have been added after the loop's last check.
         if (this.#unrecorded > 0 && !this.#givingUp.aborted) this.#schedule()
       })
     })

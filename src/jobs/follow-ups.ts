@@ -64,7 +64,7 @@ export class FollowUps {
   #start(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
-      // More work may have been added after the loop's last check.
+      // Checks again, because more work may have been added after the loop's last check.
       if (this.#hasMore && !this.#closing.signal.aborted) this.#start()
     })
   }

@@ -179,7 +179,7 @@ create or replace function holdfast.job_find(ids bigint[])
       join entered on entered.id = one.id
     ),
     over as materialized (
-      -- The newest end of each job. If an end did not finish the job, that end is older than the job's next entry.
+      -- Keeps the newest end of each job. An end that did not finish the job (a retry, for example) is older than the job's next entry.
       select distinct on (ended.id) ended.* from ended order by ended.id, ended.is_done desc, ended.ended_at desc
     ),
     claims as materialized (
@@ -386,7 +386,7 @@ create or replace function holdfast.job_announce_waiting() returns void
     from (select session from holdfast.worker where sleeping order by random() limit 1) as chosen
   $$;
 comment on function holdfast.job_announce_waiting() is
-  'Tells an idle worker that there are new jobs in the table waiting, whose times its maintenance must look up. Sends no notification if all '
+  'Notifies an idle worker of new jobs in the table waiting, so that its maintenance reads their start times. Sends no notification if all '
   'workers are busy, because busy workers run maintenance often.';
 
 create or replace function holdfast.job_record_queue(key bigint, namespace text, name text) returns void
@@ -461,7 +461,7 @@ create or replace function holdfast.job_era() returns integer
     end if;
     -- Does not use advance_fence(), which would keep its row locked until the user's transaction ends.
     floor := holdfast.largest_job_number();
-    -- In a new installation, ids start at 1.
+    -- Moves the sequence only if it may repeat ids, because the ids of a new installation start at 1.
     if floor > (select last_value - (not is_called)::integer from holdfast.job_number)
       or not exists (select from holdfast.server_generation where generation = 0)
     then
@@ -483,7 +483,8 @@ create or replace function holdfast.job_enqueue(heads json, inputs json, is_alon
     kinds_of_heads record;
     this_era constant integer := holdfast.job_era();
   begin
-    -- Most heads have none of these options. Comparing the text costs less than reading the JSON.
+    -- A head contains the options that several jobs share. Most heads have none of the options below. A search in the text costs less than
+    -- parsing the JSON.
     if heads::text ~ '"(delay_ms|run_at|links|unique)"\s*:' then
       select
         coalesce(bool_or("unique" is not null), false) as are_unique,
@@ -580,7 +581,7 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
   end
   $$;
 comment on function holdfast.job_enqueue_waiting(json, json, boolean) is
-  'Enqueues jobs of which some may not run yet. See job_enqueue.';
+  'Enqueues jobs, some of which may not run yet. See job_enqueue.';
 
 create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
   language plpgsql
@@ -643,7 +644,7 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
     if early is not null then
       free := holdfast.job_wait_for_dependencies(early);
       if free <> '{}' then
-        -- All jobs that they depend on have ended.
+        -- These jobs no longer wait for other jobs, so job_admit can take them to their next stage.
         admitted := admitted + holdfast.job_admit(free);
       end if;
     end if;
@@ -654,7 +655,8 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.job_admit(bigint[]) is
-  'Moves due jobs with links forward, as far as their links allow. Returns the number of jobs that became ready.';
+  'Moves due jobs with links to their next stage: to their dependencies, to their lanes, or to the table job. Returns the number of jobs '
+  'that became ready.';
 
 create or replace function holdfast.job_free_keys(linked jsonb) returns void
   language plpgsql
@@ -849,7 +851,7 @@ create or replace function holdfast.job_enqueue_unique(
           values (one.queue, one.kind, one.key, number, one.until, one.expires_at)
           on conflict on constraint unique_job_pkey do nothing;
           is_new := found;
-          -- Another transaction inserted the key first.
+          -- If another transaction has inserted the key first, the loop reads the key again.
           continue when not is_new;
         elsif held.is_over or held.until <> 'window' and not held.waits and not held.runs then
           -- The window has expired, or the job was deleted by hand.
@@ -1065,7 +1067,7 @@ create or replace function holdfast.job_text(
 ) returns text
   language sql stable
   as $$
-    -- The short form covers most jobs. The long form costs as much as the claim itself.
+    -- The short form is enough for most jobs, which have only default values. Building the long form costs as much as the claim itself.
     select case
       when priority operator(pg_catalog.=) 0 and failed is null and crashes is null and max_crashes is null and links is null
       then pg_catalog.concat('[', id, ',', kind, ',', payload, ']')
@@ -1226,13 +1228,13 @@ create or replace function holdfast.job_claim(
       into current
       from holdfast.noticed_server as noticed;
       exit when current.is_over;
-      -- Begins a generation if necessary.
+      -- grace_is_over() begins a generation if necessary.
       if not holdfast.grace_is_over() then
         return next;
         return;
       end if;
     end loop;
-    -- The value is null if the generation could not begin.
+    -- is_over is null if the generation could not begin.
     if current.is_over is not true then
       return next;
       return;
@@ -1409,7 +1411,7 @@ create or replace function holdfast.job_claim(
             f.upto := pg_current_snapshot();
             is_newest := true;
           elsif pg_snapshot_xmax(f.upto) < pg_snapshot_xmax(everything) then
-            -- This era has ended. All its unread entries form its last window.
+            -- The era of this level has ended, so no more entries are added to it. All its unread entries form its last window.
             f.base := f.upto;
             f.upto := everything;
             has_changed := true;
@@ -1470,7 +1472,7 @@ create or replace function holdfast.job_claim(
           array_agg(id) filter (where is_plain and is_large) as large_ids,
           array_agg(entry) filter (where is_plain and is_large) as large_entries,
           array_agg(entered_at) filter (where is_plain and is_large) as large_times,
-          -- The other jobs need more columns than their text.
+          -- job_claim_others processes the other jobs. It needs more columns than their text.
           jsonb_agg(jsonb_build_object(
             'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
             'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links) end
@@ -1622,7 +1624,7 @@ create or replace function holdfast.job_done(
     ended bigint[];
     owner integer;
   begin
-    -- Most claims of a queue that is not busy contain one job.
+    -- Fast path for a claim with one job. Most claims of a queue that is not busy contain one job.
     if cardinality(ids) = 1 and emptied = fences then
       with gone as (
         delete from holdfast.claim
@@ -1887,7 +1889,7 @@ create or replace function holdfast.job_take_over(session integer, out ids bigin
   begin
     ids := '{}';
     moved := 0;
-    -- A claim of this epoch is still running. The next maintenance run takes the epoch over.
+    -- Returns, because a claim of this epoch is still running. The next maintenance run takes the epoch over.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
       return;
     end if;
@@ -1914,7 +1916,7 @@ create or replace function holdfast.job_take_over(session integer, out ids bigin
   end
   $$;
 comment on function holdfast.job_take_over(integer) is
-  'Returns the jobs of a dead epoch to their queues, up to 100 claims per call. Charges a crash to each job that may have run, '
+  'Returns the jobs of a dead epoch to their queues, up to 100 claims per call. Counts a crash for each job that may have run, '
   'and buries jobs with too many crashes.';
 
 create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
@@ -1936,7 +1938,7 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
         continue when seen.state is distinct from 'waiting';
         delete from holdfast.waiting where id = job_id;
       else
-        -- A transaction that is replacing this job has locked its key.
+        -- Waits for a transaction that is replacing this job, because such a transaction has locked the job's key.
         if seen.links ? 'unique' then
           perform
           from holdfast.unique_job
@@ -1984,8 +1986,8 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
   end
   $$;
 comment on function holdfast.job_cancel(bigint, text) is
-  'Ends a waiting or ready job (cancelled), or requests that a running job stops (told). Returns null if the job does not exist. follow_ups '
-  'are for job_run_follow_ups.';
+  'Ends a waiting or ready job (cancelled), or requests that a running job stops (answer: told). Returns null if the job does not exist. '
+  'follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_run_again(ids bigint[]) returns integer
   language plpgsql
@@ -2032,7 +2034,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
     free bigint[];
     linked bigint[];
   begin
-    -- Another instance is running maintenance.
+    -- Returns, because another instance is running maintenance.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0) then
       return;
     end if;
@@ -2043,7 +2045,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       select job_maintain.moved + t.moved, job_maintain.taken_over || t.ids into moved, taken_over from holdfast.job_take_over(dead) as t;
     end loop;
     with due as materialized (
-      -- A trace is not a link that can delay a job.
+      -- Ignores the trace id in links, because a trace id cannot delay a job.
       select id, coalesce(links - 'trace' <> '{}', false) as is_linked
       from holdfast.waiting
       where stage = 'time'
@@ -2532,7 +2534,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
             when every is null or c.more = 0 then free_at
             else greatest(free_at, now) + make_interval(secs => c.more * every / 1e6)
           end,
-          -- The lane is in use again. lane_fill computes the next check.
+          -- Cancels the scheduled check, because the lane is in use again. lane_fill computes the time of the next check.
           due_at = null,
           cursors = array(
             select coalesce(p.cursors, c.cursors[array_position(c.ranks, (p.at - 6)::smallint)])
@@ -2690,7 +2692,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
         select unnest(failed)
       );
     end if;
-    -- These jobs are checked again soon.
+    -- The states of some dependencies are not known yet, so these jobs are checked again soon.
     update holdfast.waiting
     set run_at = clock_timestamp() + interval '20 ms'
     where id = any(unsure);

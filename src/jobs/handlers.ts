@@ -10,8 +10,8 @@ import type { Run } from './run.js'
 export const stopMs = 5_000
 
 /**
- * Validates the input, calls the handler and returns the outcome of the attempt. Never throws or rejects, whatever the
- * handler throws or returns. Creates no promise for a synchronous handler, because a promise would account for most of
+ * Validates the input, calls the handler and returns the outcome of the attempt. Never throws or rejects, even if the
+ * handler throws or returns an invalid value. Creates no promise for a synchronous handler, because a promise would account for most of
  * the cost of a small job.
  */
 export function runJob(run: Run, context: JobsContext): Outcome | Promise<Outcome> {

@@ -292,7 +292,7 @@ select holdfast.job_retry($1::bigint) as is_retried
 -- name: redrive
 -- Makes up to $2 buried jobs of a queue run again. Their links can still delay these jobs. Skips jobs whose unique key belongs to another
 -- job. Waits for row locks. The first call returns its start time, which later calls pass as $3. Jobs that were buried after this time are
--- skipped; otherwise, a job that fails immediately would be redriven forever. Relies on job_stopped_state.
+-- skipped; otherwise, a job that fails immediately would be redriven forever. Uses the index job_stopped_state.
 with candidate as materialized (
   select id, ended_at, queue, kind, links
   from holdfast.job_stopped

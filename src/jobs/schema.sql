@@ -39,11 +39,11 @@ comment on table holdfast.job is
 comment on column holdfast.job.id is 'ID of the job. It never changes.';
 comment on column holdfast.job.entry is 'Number of the entry. The number of a job''s first entry is the job''s ID.';
 comment on column holdfast.job.xid is
-  'Transaction that made the entry. Claims find an entry through the time at which this transaction became visible (see frontier).';
+  'Transaction that made the entry. Claims find an entry through the time when this transaction became visible (see frontier).';
 comment on column holdfast.job.era is
   'Number of the cluster whose transaction ids the entry uses. A new era begins when the tables are restored into another cluster.';
 comment on column holdfast.job.priority is 'Priority from -5 to 5. Larger numbers run first.';
-comment on column holdfast.job.enqueued_at is 'Time at which the job was enqueued. Null if this is its first entry.';
+comment on column holdfast.job.enqueued_at is 'Time when the job was enqueued. Null if this is its first entry.';
 comment on column holdfast.job.failed is 'Number of failed attempts before this entry. Null means 0.';
 comment on column holdfast.job.crashes is 'Number of workers that died while they held the job, before this entry. Null means 0.';
 comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried. Null means 3.';
@@ -73,8 +73,8 @@ create table holdfast.frontier (
   primary key (queue, priority, number)
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.frontier is
-  'How far each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number counts. The '
-  'primary key turns two claims of the same jobs into an error.';
+  'How far each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number is current. '
+  'The primary key turns two claims of the same jobs into an error.';
 comment on column holdfast.frontier.priority is 'Priority of the level. See job.';
 comment on column holdfast.frontier.era is 'Era whose entries are being read. Earlier eras have been read completely.';
 comment on column holdfast.frontier.base is 'Entries of transactions that this snapshot sees have been read.';
@@ -140,7 +140,7 @@ comment on column holdfast.waiting.lane is 'Key of the lane in which the job is 
 comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers leave the lane first.';
 comment on column holdfast.waiting.seq is 'Position in the lane among jobs of the same priority.';
 comment on column holdfast.waiting.unmet is 'Number of jobs that must end first, in the stage jobs.';
--- For operators who inspect one queue.
+-- Finds the waiting jobs of one queue, for operators who inspect the queue.
 create index waiting_queue on holdfast.waiting (queue, run_at);
 create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
 create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
@@ -228,7 +228,7 @@ create table holdfast.job_note (
 comment on table holdfast.job_note is 'Notes about a running job. Most jobs have no row in this table.';
 comment on column holdfast.job_note.fence is 'Fencing token of the claim.';
 comment on column holdfast.job_note.started is
-  'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is charged to the job only if this column '
+  'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is counted for the job only if this column '
   'is set.';
 comment on column holdfast.job_note.cancelled is 'Reason of the cancellation. Null if the job was not cancelled.';
 comment on column holdfast.job_note.progress is 'Progress that the handler reported.';
@@ -260,7 +260,7 @@ create table holdfast.claim (
   linked jsonb,
   claimed_at timestamptz not null default clock_timestamp()
 );
--- Compression would cost more than the write.
+-- Stores the ids uncompressed, because compression would cost more than writing them.
 alter table holdfast.claim alter column ids set storage external;
 comment on table holdfast.claim is
   'Claims: the jobs that one statement claimed. A job is running if a claim contains its id and job_end contains no end of this claim for '
@@ -317,7 +317,7 @@ comment on column holdfast.lane.active is
   'Number of the lane''s jobs in the table job, plus the number of jobs that have left that table and whose follow-up has not run yet.';
 comment on column holdfast.lane.cursors is
   'For each priority, highest first: a seq below which no job is waiting in the lane. Null if no job with this priority is waiting.';
-comment on column holdfast.lane.free_at is 'Time at which the rate limit will have recovered completely.';
+comment on column holdfast.lane.free_at is 'Time when the rate limit will have recovered completely.';
 comment on column holdfast.lane.due_at is 'Time of the next check, unless a job enters or leaves the lane earlier.';
 create index lane_due_at on holdfast.lane (due_at) where due_at is not null;
 

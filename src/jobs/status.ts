@@ -31,13 +31,13 @@ export interface JobStatus {
   readonly input: unknown
   /** Priority. Larger numbers run first. */
   readonly priority: number
-  /** Time at which the job was enqueued. */
+  /** Time when the job was enqueued. */
   readonly enqueuedAt: Date
-  /** Earliest time at which a waiting job may run. */
+  /** Earliest time when a waiting job may run. */
   readonly runAt: Date | undefined
   /** Time when the running attempt was claimed. */
   readonly claimedAt: Date | undefined
-  /** Time at which the job ended. */
+  /** Time when the job ended. */
   readonly endedAt: Date | undefined
   /** ID of the instance that is running the job, or that ran the last attempt of an ended job. */
   readonly instance: string | undefined

@@ -25,7 +25,7 @@ export interface UniqueOptions<Key = string> {
    */
   until?: 'started' | 'ended' | undefined
   /**
-   * Time for which the key is reserved, even if the job ends earlier. A cancellation frees the key. Use either `for` or
+   * Time that the key stays reserved, even if the job ends earlier. A cancellation frees the key. Use either `for` or
    * `until`.
    */
   for?: Duration | undefined

@@ -90,7 +90,7 @@ export class UnservedCheck {
   async #checkDue(): Promise<void> {
     this.#timerAt = Number.POSITIVE_INFINITY
     const planned = [...this.#pairs.values()].flatMap((kinds) => [...kinds.values()])
-    // Timers may fire up to a millisecond early.
+    // Adds 1 ms, because timers may fire up to 1 ms early.
     const now = performance.now() + 1
     const due = planned.filter(({ checkAt }) => checkAt !== undefined && checkAt <= now)
     if (due.length > 0) await this.#check(due)

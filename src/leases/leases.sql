@@ -6,7 +6,7 @@ select grace_over, granted_fence as fence, is_fresh as fresh, free_in_ms, lease_
 from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5, $6)
 
 -- name: mark_waited_for
--- Requests a notification for the release of each given name. Locks rows in key order. Relies on lease_pkey.
+-- Requests a notification for the release of each given name. Locks rows in key order. Uses the index lease_pkey.
 with rows as materialized (
   select key
   from holdfast.lease
@@ -49,7 +49,7 @@ select released_key as key, released_token as token
 from holdfast.release_leases($1::bigint[], $2::text[], $3::bigint[], $4)
 
 -- name: sweep
--- Deletes up to $1 rows whose names have been free for an hour. Relies on lease_expires_at.
+-- Deletes up to $1 rows whose names have been free for an hour. Uses the index lease_expires_at.
 with removed as (
   delete from holdfast.lease
   where key in (

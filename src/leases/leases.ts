@@ -46,7 +46,7 @@ export interface LeaseOptions {
    * up to this time. At least 1 s. Default 30 s.
    */
   ttl?: Duration | undefined
-  /** Minimum time for which the name stays taken after the grant, even if the lease is released earlier. Default 0. */
+  /** Minimum time that the name stays taken after the grant, even if the lease is released earlier. Default 0. */
   minHold?: Duration | undefined
   /** Maximum time to wait for the name. Default: no limit for `acquire` and `with`, 0 for `tryAcquire`. */
   wait?: Duration | undefined

@@ -16,7 +16,7 @@ comment on table holdfast.lease is
 comment on column holdfast.lease.token is 'Random token that is required to renew or release the lease. Empty after a release.';
 comment on column holdfast.lease.ttl_ms is 'Time in milliseconds until the lease expires if it is not renewed.';
 comment on column holdfast.lease.min_hold_ms is 'Minimum time in milliseconds for which the name stays taken after the grant, even after a release.';
-comment on column holdfast.lease.expires_at is 'Time at which the lease expires and the name becomes free.';
+comment on column holdfast.lease.expires_at is 'Time when the lease expires and the name becomes free.';
 comment on column holdfast.lease.has_waiters is 'Whether a waiting call must be notified of the release.';
 comment on column holdfast.lease.has_co_holders is
   'Whether another instance acquired the lease with the same token. A release then notifies all holders.';

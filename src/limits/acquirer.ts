@@ -22,7 +22,7 @@ export interface PermitAcquirerOptions {
   readonly track: <T>(promise: Promise<T>) => Promise<T>
 }
 
-/** Maximum time for which a request without `wait` waits until this instance is present. */
+/** Maximum time that a request without `wait` waits until this instance is present. */
 const maxPresenceWaitMs = 2_000
 /**
  * Maximum time, after `wait` has passed, for the response to a statement in progress or to the statement that leaves

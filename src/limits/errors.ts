@@ -15,7 +15,7 @@ export class LimitReachedError extends HoldfastError {
   readonly inUse: number
   /** Number of requests that were waiting before this request. */
   readonly waiting: number
-  /** Time at which the oldest permit in use was granted, on the database's clock. */
+  /** Time when the oldest permit in use was granted, on the database's clock. */
   readonly since: Date | undefined
   readonly waitedMs: number
   /** Name of the instance that holds the oldest permit. Undefined if the name is not known. */

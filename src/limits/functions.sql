@@ -480,7 +480,7 @@ create or replace function holdfast.limit_check_waits(channel text, requests jso
   end
   $$;
 comment on function holdfast.limit_check_waits(text, jsonb) is
-  'Reports which waits were granted. Only reads, unless a holder or waiter has died or there is room: then it serves the queue first.';
+  'Reports which waits were granted. Only reads, unless a holder or waiter has died or there is room. In these cases, grants permits to the queue first.';
 
 create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean)
   returns table (ordinal integer, verdict text, after_ns bigint, remaining bigint)

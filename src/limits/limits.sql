@@ -1,5 +1,5 @@
 -- name: decide_permits
--- Decides a batch of permit requests in one transaction: attempts, waits and releases. Relies on limit_state_pkey, permit_pkey and
+-- Decides a batch of permit requests in one transaction: attempts, waits and releases. Uses the indexes limit_state_pkey, permit_pkey and
 -- permit_queue.
 select ordinal, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
 from holdfast.limit_decide(
@@ -14,7 +14,7 @@ select ordinal, verdict, fence
 from holdfast.limit_check_waits($1, $2::text::jsonb)
 
 -- name: decide_rates
--- Decides a batch of rate requests. Relies on rate_pkey.
+-- Decides a batch of rate requests. Uses the index rate_pkey.
 select ordinal, verdict, after_ns, remaining
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 

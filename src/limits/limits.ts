@@ -353,7 +353,7 @@ export class Limits {
 
   async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const giveUp = combineSignals(this.#calls.closing, signal)
-    // Node timers may fire 1 ms early.
+    // Adds 1 ms, because timers of Node.js may fire up to 1 ms early.
     await pause(ms + 1, giveUp.signal)
     giveUp.forget()
     giveUp.signal.throwIfAborted()

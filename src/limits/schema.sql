@@ -28,7 +28,7 @@ create unlogged table holdfast.permit (
   primary key (key, token)
 ) with (fillfactor = 80);
 comment on table holdfast.permit is
-  'Granted permits and waiting requests. A row is void when its epoch is no longer present. Unlogged, because a crash ends all epochs.';
+  'Granted permits and waiting requests. A row is not valid when its epoch is no longer present. Unlogged, because a crash ends all epochs.';
 comment on column holdfast.permit.token is 'Random token of the request.';
 comment on column holdfast.permit.session is 'Epoch number of the instance that made the request.';
 comment on column holdfast.permit.instance is 'Instance that made the request.';
@@ -49,4 +49,4 @@ comment on table holdfast.rate is
   'State of each rate limit. A row whose full_at has passed is equivalent to no row, and is swept.';
 comment on column holdfast.rate.key is 'Key of the name rate/<name>.';
 comment on column holdfast.rate.full_at is
-  'Time at which all spent units are available again, in nanoseconds since 1970 on this database''s clock.';
+  'Time when all spent units are available again, in nanoseconds since 1970 on this database''s clock.';

@@ -92,7 +92,7 @@ export class Waitlist {
       // If the request was not in the queue before the check, it may not have reached the database yet.
       else if (verdict === 'gone' && isQueued) wait.settle('gone')
     } catch {
-      // The next poll repeats the check.
+      // Ignores the error, because the next poll repeats the check.
     } finally {
       wait.isBeingChecked = false
     }

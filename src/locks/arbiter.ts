@@ -258,7 +258,7 @@ export class Arbiter {
       }
       hold.joinableUntil = performance.now() + joinFreelyMs
     }
-    // The queue and the hold may have changed during the check.
+    // Compares again, because the queue and the hold may have changed during the check for waiting writers.
     if (state.hold === hold && state.queue[0] === head) head.settle(hold)
     return true
   }

@@ -32,7 +32,7 @@ select
     array(
       select case
         when granted and key <> all(leased.keys) then nextval($5::regclass)
-        -- The name is leased, so the lock is released again.
+        -- Releases the lock again, because the name is leased.
         when granted and shared then nullif(pg_advisory_unlock_shared(key)::integer, 1)
         when granted then nullif(pg_advisory_unlock(key)::integer, 1)
       end
@@ -114,7 +114,7 @@ delete from holdfast.hold
 where (session, key) in (select session, key from unnest($1::integer[], $2::bigint[]) as h (session, key))
 
 -- name: labels
--- Returns the names that belong to the keys. Relies on name_pkey.
+-- Returns the names that belong to the keys. Uses the index name_pkey.
 select key, label
 from holdfast.name
 where key = any($1::bigint[])

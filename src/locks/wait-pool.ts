@@ -129,11 +129,11 @@ export class WaitConnection {
     try {
       const [row] = await this.batcher.session.runGrant(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
       if (row![0] !== null) return Number(row![0])
-      // The name is leased, and leases have no server-side queue.
+      // Pauses, because the name is leased and leases have no server-side queue.
       await pause(Math.min(backoffMs(2, 25, 250), maxWaitMs))
       return undefined
     } catch (error) {
-      // Releasing a lock that is not held is harmless.
+      // The failed statement may have acquired the lock. Releasing a lock that is not held is harmless.
       if (this.batcher.session.trusted) await this.batcher.release(key, mode)
       const noGrant = [sqlstate.lockNotAvailable, sqlstate.queryCanceled] as (string | undefined)[]
       if (noGrant.includes(sqlstateOf(error))) return undefined
@@ -146,7 +146,7 @@ export class WaitConnection {
   /** Cancels the current wait, unless its slice ends within 50 ms. */
   cancel(): void {
     if (this.#sliceEndsAt - performance.now() < 50) return
-    // A second cancellation could interrupt the statement that follows the wait.
+    // Prevents a second cancellation, which could interrupt the statement that follows the wait.
     this.#sliceEndsAt = 0
     const { anchor, statements } = this.pool
     anchor.session?.run(statements.cancel, [this.batcher.session.backendPid]).catch(() => {})

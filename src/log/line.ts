@@ -36,7 +36,7 @@ export function nameText(name: string): string {
   return /^[\w./:@-]+$/.test(text) ? text : JSON.stringify(text)
 }
 
-/** `queue "mail"`, `queues "mail" and 2 more`. */
+/** Formats a list of names, such as `queue "mail"` or `queues "mail" and 2 more`. */
 export function quotedList(thing: string, names: readonly string[]): string {
   const [first = '', ...others] = names
   const quoted = `"${toLine(first, maxName)}"`

@@ -38,7 +38,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
     text: `another live instance has the ${quotedList('name', [wanted])}, so this instance has the ${quotedList('name', [name])}`,
   }),
   'lock.lost': ({ names, heldMs, reason }) => {
-    // The `election.lost` event reports the same loss.
+    // No line, because the `election.lost` event reports the same loss.
     if (names.some((name) => name.startsWith('election/'))) return undefined
     return lost('lock', quotedList('lock', names), heldMs, reason)
   },

@@ -41,7 +41,7 @@ export function writeToStderr(line: string): void {
       if (error) ignoreErrors()
     })
   } catch {
-    // The stream has been destroyed.
+    // `write` throws if the stream has been destroyed. The line is lost.
   }
 }
 
@@ -66,7 +66,7 @@ export function writeToLogger(logger: Logger): WriteLine {
       const returned = hasFields
         ? (logger as unknown as Record<LogLevel, WriteFields>)[call](withFields, line)
         : logger[call]!(line)
-      // If an asynchronous logger rejects, the process must not exit.
+      // Ignores the rejection of an asynchronous logger, because an unhandled rejection would end the process.
       if (isThenable(returned)) awaitValue(returned).catch(() => {})
     }
     try {
@@ -76,7 +76,7 @@ export function writeToLogger(logger: Logger): WriteLine {
         // The error may have a property that throws when the logger reads the property.
         if (hasFields && 'err' in fields) write({ ...fields, err: toRecordedError(fields.err) })
       } catch {
-        // A failing logger must not affect the work.
+        // Ignores the error, because a failing logger must not affect the work.
       }
     }
   }

@@ -22,7 +22,7 @@ export interface CycleSide {
   readonly holds: string
   /** ID of the name that the participant waits for. */
   readonly waitsFor: string
-  /** Time for which the participant has been waiting, in milliseconds. */
+  /** Duration of the participant's wait so far, in milliseconds. */
   readonly forMs: number | null
 }
 

@@ -3,7 +3,7 @@
 -- name: deliveries
 -- Returns at most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the $4 latest deliveries, the
 -- latest first. With a key prefix ($5), scans the first $4 keys of each namespace in key order instead. isCut is true if the scan stopped
--- early. The limit is a subquery, so that the planner chooses the index. Relies on delivery_expires_at and delivery_pkey.
+-- early. The limit is a subquery, so that the planner chooses the index. Uses the indexes delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
@@ -72,7 +72,7 @@ order by
   case when $5::text is null then coalesce(delivery.finished_at, delivery.started_at) end desc, delivery.namespace, delivery.key
 
 -- name: delivery
--- Returns one delivery. Omits an answer of more than $3 bytes, and truncates the body to $3 bytes. Relies on delivery_pkey.
+-- Returns one delivery. Omits an answer of more than $3 bytes, and truncates the body to $3 bytes. Uses the index delivery_pkey.
 select
   delivery.key,
   delivery.namespace,

@@ -34,9 +34,9 @@ export interface ObservedDelivery {
   readonly fence: number
   /** Start of the run. */
   readonly startedAt: Date
-  /** Time at which the answer was recorded. */
+  /** Time when the answer was recorded. */
   readonly finishedAt: Date | null
-  /** Time at which the key expires. After this time, the key counts as new. */
+  /** Time when the key expires. After this time, the key counts as new. */
   readonly expiresAt: Date
   /** Milliseconds since the delivery finished, or since it started if it is still running, by the database clock. */
   readonly forMs: number

@@ -102,8 +102,8 @@ select json_build_object(
 ) as answer
 
 -- name: instance
--- Returns the names, jobs, ticks and deliveries of one instance ($1 is the instance ID), at most $2 of each. Relies on lease_expires_at,
--- name_pkey, job_pkey and tick_active.
+-- Returns the names, jobs, ticks and deliveries of one instance ($1 is the instance ID), at most $2 of each. Uses the indexes
+-- lease_expires_at, name_pkey, job_pkey and tick_active.
 with
 -- include: running_job
 -- include: advisory

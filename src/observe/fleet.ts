@@ -76,14 +76,14 @@ export interface FleetInstance extends InstanceIdentity {
       }
     >
   >
-  /** Time at which the instance opened. */
+  /** Time when the instance opened. */
   readonly openedAt: Date
   /** Milliseconds since the instance opened, by the database clock. */
   readonly forMs: number
-  /** Time of the last reconnection. If the instance has never reconnected, the time at which it opened. */
+  /** Time of the last reconnection. If the instance has never reconnected, the time when it opened. */
   readonly epochSince: Date
   /**
-   * Time at which the server last received anything from the instance. Null if the observer's role may not see this
+   * Time when the server last received anything from the instance. Null if the observer's role may not see this
    * time, or if the session has ended.
    */
   readonly lastSeenAt: Date | null

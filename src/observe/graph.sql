@@ -30,7 +30,7 @@ where wait.valid_until > clock_timestamp()
 order by wait.since, wait.instance, wait.request
 
 -- name: leased
--- Returns the leases and minimum holds of the names that calls are waiting for as locks or leases. Relies on lease_pkey.
+-- Returns the leases and minimum holds of the names that calls are waiting for as locks or leases. Uses the index lease_pkey.
 with
 -- include: advisory
 contended as materialized (
@@ -54,7 +54,8 @@ left join holdfast.instance_name as instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
 
 -- name: limits
--- Returns the permits and the queue of each limit that calls are waiting for. Relies on permit_queue (one step per limit) and permit_pkey.
+-- Returns the permits and the queue of each limit that calls are waiting for. Uses the indexes permit_queue (one step per limit) and
+-- permit_pkey.
 with recursive entity as (
   (select key from holdfast.permit where fence is null order by key limit 1)
   union all
@@ -114,7 +115,7 @@ order by placed.key, holds desc, placed.place
 
 -- name: lanes
 -- Returns the jobs that occupy the slots of each lane with parked jobs, and the parked jobs in queue order. If slots are free, the parked
--- jobs are waiting because of the lane's rate. Relies on waiting_lane, lane_pkey and job_lane.
+-- jobs are waiting because of the lane's rate. Uses the indexes waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
   (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)
   union all
@@ -211,7 +212,7 @@ order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
 -- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job does not block dependants that
--- are about to be released or cancelled. Relies on dependency_pkey and waiting_pkey.
+-- are about to be released or cancelled. Uses the indexes dependency_pkey and waiting_pkey.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all
@@ -284,7 +285,7 @@ left join holdfast.instance_name as instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: has_blocked_waits
--- Returns whether any call or job is waiting, except election candidates. Costs much less than reading the whole graph. Relies on
+-- Returns whether any call or job is waiting, except election candidates. Costs much less than reading the whole graph. Uses the indexes
 -- permit_queue and waiting_lane.
 with
 -- include: advisory

@@ -2,7 +2,8 @@
 
 -- name: timeline
 -- Returns how long names were held and waited for in the last $3 hours, in columns of $5 minutes. Returns at most $4 names in a namespace
--- ($1, or null for all) whose label contains a text ($2, or null), the longest waits first. Omits empty columns. Relies on sample_pkey.
+-- ($1, or null for all) whose label contains a text ($2, or null), the longest waits first. Omits empty columns. Uses the index
+-- sample_pkey.
 with span as materialized (
   select
     until_at - make_interval(mins => columns * $5::integer) as from_at,
@@ -63,7 +64,7 @@ cross join lateral (
 order by chosen.waited desc, chosen.held desc, chosen.label, chosen.key
 
 -- name: terms
--- Returns the latest $2 terms of a key ($1). If a term has no recorded end, term_end computes its end. Relies on term_pkey.
+-- Returns the latest $2 terms of a key ($1). If a term has no recorded end, term_end computes its end. Uses the index term_pkey.
 select
   term.fence::float8 as fence,
   term.kind,
@@ -91,7 +92,7 @@ select holdfast.lock_key($1, $2)::text as key
 -- a namespace ($3, or null) with a name ($4, or null), the queues with the most ended jobs first. Ends are appended in the order in which
 -- they happen, so a binary search over the pages of a partition finds the start without an index. Then the statement reads every n-th page,
 -- at most $6 pages in total, of these pages at most 5,000 rows, and of these rows at most 20,000 jobs. A row may be slightly out of order,
--- because it can reuse the space of a redriven job. Relies on job_id.
+-- because it can reuse the space of a redriven job. Uses the index job_id.
 with recursive span as materialized (
   select clock_timestamp() as now, clock_timestamp() - make_interval(secs => $1::float8 * 3600) as from_at
 ),

@@ -73,7 +73,7 @@ export interface ObservedTerm {
   readonly host: string | null
   readonly osPid: number | null
   readonly beganAt: Date
-  /** Time at which the term ended. Null while the term lasts. */
+  /** Time when the term ended. Null while the term lasts. */
   readonly endedAt: Date | null
   /**
    * Latest possible end of the term. Set only if no instance observed the end. In that case, the term ended between

@@ -3,7 +3,7 @@
 -- name: queues
 -- Returns at most $2 used queues (null for all) in a namespace ($1, or null for all) with a name ($4, or null for all). Returns for each
 -- queue: the number of jobs by state (counted up to $3), an estimate of the ready jobs if there are more, and the reasons why the next
--- waiting jobs are waiting. Relies on job_order, job_skipped_queue, waiting_queue and job_stopped_state.
+-- waiting jobs are waiting. Uses the indexes job_order, job_skipped_queue, waiting_queue and job_stopped_state.
 with
 -- include: used_queue
 -- include: running_job
@@ -136,7 +136,7 @@ select json_build_object(
 -- name: rates
 -- Returns the number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of ended jobs (see
 -- recent_history) and the $2 entries and waiting jobs with the largest IDs. The counted period starts at the latest of these times: one
--- minute ago, the start of the ended jobs that were read, and the oldest entry that was read. Relies on job_id and waiting_pkey.
+-- minute ago, the start of the ended jobs that were read, and the oldest entry that was read. Uses the indexes job_id and waiting_pkey.
 with
 -- include: recent_history
 latest as materialized (
@@ -192,7 +192,7 @@ select json_build_object(
 -- ($6), states that match only after a failed attempt ($7), wait reasons ($8, or null) and input values ($9: pairs of a path and a text).
 -- Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and ended jobs from newest to oldest. Without an
 -- index, the search scans at most $11 rows of each state and $12 done jobs. If isCut is true, the scan stopped early. The limits are
--- subqueries, so that the planner chooses the index. Relies on job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey,
+-- subqueries, so that the planner chooses the index. Uses the indexes job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey,
 -- job_stopped_state and job_end_bucket.
 with
 -- include: used_queue
@@ -472,7 +472,7 @@ select json_build_object(
 
 -- name: job
 -- Returns one job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs of the same workflow,
--- the dependencies and the dependants. Relies on job_workflow, waiting_workflow, job_stopped_workflow and dependency_job.
+-- the dependencies and the dependants. Uses the indexes job_workflow, waiting_workflow, job_stopped_workflow and dependency_job.
 with found as materialized (
   select f.*, waiting.stage
   from holdfast.job_find(array[$1::bigint]) as f

@@ -48,7 +48,7 @@ export interface ObservedQueue extends QueueName {
   readonly ready: number
   /** Estimated number of ready jobs, based on a sample of job IDs. Null if `ready` is exact. */
   readonly estimated: number | null
-  /** Time at which the ready job that runs next was enqueued. Null if no job is ready. */
+  /** Time when the ready job that runs next was enqueued. Null if no job is ready. */
   readonly oldestAt: Date | null
   /** Number of waiting jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly waiting: number
@@ -130,13 +130,13 @@ export interface ObservedJob {
   readonly failure: string | null
   /** Name of the error in `failure`. */
   readonly failureName: string | null
-  /** Time at which the job was enqueued. */
+  /** Time when the job was enqueued. */
   readonly enqueuedAt: Date
-  /** Earliest time at which the waiting job may run. */
+  /** Earliest time when the waiting job may run. */
   readonly runAt: Date | null
   /** Start of the running attempt. */
   readonly claimedAt: Date | null
-  /** Time at which the job ended. */
+  /** Time when the job ended. */
   readonly endedAt: Date | null
   /**
    * Milliseconds since the job ended, since the claim (for a running job), or since the job was enqueued (for all other

@@ -86,7 +86,7 @@ select (select count(*) from (select from holdfast.limit_state limit $1::integer
   or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as rows) > $1::integer as more
 
 -- name: permits
--- Returns at most $2 held permits of a limit ($1), at most $2 waiting calls in queue order, and the total number of each. Relies on
+-- Returns at most $2 held permits of a limit ($1), at most $2 waiting calls in queue order, and the total number of each. Uses the index
 -- permit_pkey.
 with permits as materialized (
   select *
@@ -128,7 +128,7 @@ where place <= $2::integer
 order by fence is null, place
 
 -- name: rate
--- Returns the time at which the full burst of a rate limit ($1) will be available again. Relies on rate_pkey.
+-- Returns the time when the full burst of a rate limit ($1) will be available again. Uses the index rate_pkey.
 select
   full_at::float8 / 1000000 as "refilledAt",
   greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "refilledInMs"

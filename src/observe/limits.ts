@@ -53,7 +53,7 @@ export interface ObservedLimit {
   readonly since: Date | null
   /** Milliseconds since the oldest hold or wait started, by the database clock. */
   readonly forMs: number | null
-  /** Time at which the full burst will be available again. Null for permits. */
+  /** Time when the full burst will be available again. Null for permits. */
   readonly refilledAt: Date | null
   /** Milliseconds until the full burst is available again. Null for permits. */
   readonly refilledInMs: number | null

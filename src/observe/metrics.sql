@@ -2,7 +2,7 @@
 
 -- name: schedules
 -- Returns at most $2 schedules in a namespace ($1). For each schedule, returns by how much the next tick is overdue, and the latest tick
--- whose run succeeded. Extra runs do not count. Relies on schedule_named, tick_done and tick_active.
+-- whose run succeeded. Extra runs do not count. Uses the indexes schedule_named, tick_done and tick_active.
 select
   name,
   paused_at is not null as paused,

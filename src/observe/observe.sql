@@ -118,7 +118,7 @@ order by name.label is null, name.namespace, name.label, key, granted desc, sinc
 
 -- name: leases
 -- Returns the lease on the name with a key ($1), the leases in a namespace ($2), or all leases (null). A row is authoritative until it
--- expires by the database clock. A lease without a token was released, and its minimum hold still blocks the name. Relies on
+-- expires by the database clock. A lease without a token was released, and its minimum hold still blocks the name. Uses the index
 -- lease_expires_at.
 select
   lease.key::text as key,
@@ -147,7 +147,7 @@ order by name.label is null, name.namespace, name.label, key
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: name_of
--- Returns the registered name of a key ($1). Relies on name_pkey.
+-- Returns the registered name of a key ($1). Uses the index name_pkey.
 select namespace, label
 from holdfast.name
 where key = $1::bigint

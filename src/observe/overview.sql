@@ -3,7 +3,7 @@
 -- name: fleet
 -- Returns the instances, the names that are held or waited for, and the leases in a namespace ($1, or null for all), at most $2 rows of
 -- each. Lists only names that contain a text ($3, or null for all). Uses the same sources as the `locks` statement, but does not call
--- pg_blocking_pids, which would lock the whole lock table for each waiting session. Relies on lease_expires_at.
+-- pg_blocking_pids, which would lock the whole lock table for each waiting session. Uses the index lease_expires_at.
 with
 -- include: advisory
 activity as materialized (
@@ -204,8 +204,8 @@ select json_build_object(
 
 -- name: recent
 -- Returns the number of jobs that ended in the last minute, and the failures of the last hour, in a namespace ($2, or null for all) and in
--- at most $3 queues. Ended jobs are counted for up to a minute, see recent_history. Relies on job_id, job_stopped_state, tick_pkey, gap_pkey
--- and lease_expires_at.
+-- at most $3 queues. Ended jobs are counted for up to a minute, see recent_history. Uses the indexes job_id, job_stopped_state, tick_pkey,
+-- gap_pkey and lease_expires_at.
 with
 -- include: recent_history
 since as materialized (

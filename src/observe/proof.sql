@@ -8,7 +8,7 @@ select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 -- name: one_holder
 -- A name is held by one session, by several sessions in shared mode, or by a lease, but never as a lock and by a lease at the same time.
 -- Each of the latest ended terms ended before the next term began. Ignores terms that were taken away from their holder, because the holder
--- notices the loss late. Relies on lease_pkey, term_ended_at and term_pkey.
+-- notices the loss late. Uses the indexes lease_pkey, term_ended_at and term_pkey.
 with
 -- include: advisory
 held as materialized (
@@ -71,7 +71,8 @@ select
 
 -- name: fences_grow
 -- The holder of a name has the largest fencing token that was used for a guarded write, and no fencing token exceeds the value of the
--- sequence. Among the latest ended terms, a later term has a larger fencing token. Relies on fence_guard_pkey, term_ended_at and term_pkey.
+-- sequence. Among the latest ended terms, a later term has a larger fencing token. Uses the indexes fence_guard_pkey, term_ended_at and
+-- term_pkey.
 with
 -- include: advisory
 drawn as materialized (
@@ -133,8 +134,8 @@ select
   ) as facts
 
 -- name: no_leaks
--- No instance that has been silent for too long holds a lock, a lease or a permit that calls are waiting for. Relies on permit_queue and
--- permit_pkey.
+-- No instance that has been silent for too long holds a lock, a lease or a permit that calls are waiting for. Uses the indexes permit_queue
+-- and permit_pkey.
 with
 -- include: advisory
 ours as materialized (
@@ -191,8 +192,8 @@ select
   (select json_agg(format('%s: %s', what, why)) from (select * from wrong order by what, why limit 20) as first) as facts
 
 -- name: no_job_lost
--- Claimed jobs belong to live workers, due jobs become ready, and a job's dependencies exist. Relies on waiting_run_at, dependency_pkey and
--- the indexes of job_find.
+-- Claimed jobs belong to live workers, due jobs become ready, and a job's dependencies exist. Uses the indexes waiting_run_at,
+-- dependency_pkey and the indexes of job_find.
 with presence as materialized (
   select session, holdfast.is_present(session) as present
   from (select session from holdfast.claim union select session from holdfast.worker) as sessions
@@ -254,8 +255,8 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- Each of the latest ended jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Relies
--- on job_end_bucket, job_stopped_id, job_id and waiting_pkey.
+-- Each of the latest ended jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Uses
+-- the indexes job_end_bucket, job_stopped_id, job_id and waiting_pkey.
 with
 -- include: running_job
 latest as materialized (
@@ -284,7 +285,7 @@ ended as materialized (
 twice as materialized (
   select id from ended
   union all
-  -- A second end that is older than the ends read above.
+  -- Finds a second end that is older than the ends that were read above.
   select id
   from latest
   where id not in (select id from stopped)
@@ -324,7 +325,7 @@ select
 
 -- name: one_run
 -- Each of a schedule's latest ticks has exactly one run, or exactly one recorded reason for having no run. Live instances have taken over
--- the runs of dead instances. Relies on tick_pkey, tick_active and gap_pkey.
+-- the runs of dead instances. Uses the indexes tick_pkey, tick_active and gap_pkey.
 with planned as materialized (
   select key, namespace, name, next_at, paused_at from holdfast.schedule order by key limit 500
 ),
@@ -390,7 +391,7 @@ select
 
 -- name: one_answer
 -- Each key exists exactly once. A finished delivery has an answer, and a running delivery has none. Checks the deliveries that expire last.
--- Relies on delivery_expires_at.
+-- Uses the index delivery_expires_at.
 with latest as materialized (
   select namespace, key, state, started_at, finished_at from holdfast.delivery order by expires_at desc limit 5000
 ),

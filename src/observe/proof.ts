@@ -3,7 +3,7 @@ import { CombinedQuery } from './combined-query.js'
 
 /** A Holdfast invariant and the result of its check. */
 export interface Invariant {
-  /** Number of the invariant in the design document. */
+  /** Number of the invariant, which identifies it. */
   readonly number: number
   /** The guarantee, such as `A name has at most one holder`. */
   readonly text: string
@@ -65,7 +65,7 @@ export class Proof {
   readonly #reader: Reader
   readonly #statements: Record<InvariantName | 'clock', Statement>
   readonly #query: CombinedQuery<ProofRows>
-  /** Maps each fact to the time at which it was found first. A check removes the facts that it no longer finds. */
+  /** Maps each fact to the time when it was found first. A check removes the facts that it no longer finds. */
   #firstSeen = new Map<string, number>()
 
   constructor(reader: Reader, schema: string) {

@@ -3,7 +3,7 @@
 -- name: schedules
 -- Returns the schedules in a namespace ($1, or null for all) whose name contains a text ($2, or null) or equals a name ($5, or null).
 -- Returns their total number, and at most $3 schedules after skipping $4 schedules. Orders the schedules by name or, with $6, by the next
--- tick, with paused schedules last. Relies on schedule_named, schedule_member_pkey, tick_pkey and tick_active.
+-- tick, with paused schedules last. Uses the indexes schedule_named, schedule_member_pkey, tick_pkey and tick_active.
 with found as materialized (
   select
     *,
@@ -88,7 +88,7 @@ select json_build_object(
 
 -- name: schedule
 -- Returns the schedule with a namespace ($1) and a name ($2): its rule, its members, its earlier rules, and its latest $3 runs and gaps.
--- Relies on schedule_named, tick_pkey and gap_pkey.
+-- Uses the indexes schedule_named, tick_pkey and gap_pkey.
 select json_build_object(
   'key', key::text,
   'nowMs', extract(epoch from clock_timestamp()) * 1000,
@@ -182,7 +182,7 @@ where namespace = $1
 
 -- name: run
 -- Returns the error and the log of one run. The parameters are the schedule's namespace ($1) and name ($2), the tick ($3), and whether the
--- run is an extra run ($4). Relies on schedule_named and tick_pkey.
+-- run is an extra run ($4). Uses the indexes schedule_named and tick_pkey.
 select json_build_object(
   'error', error,
   'log', (

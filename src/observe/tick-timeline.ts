@@ -55,7 +55,7 @@ export interface TickTimelineCell {
   /** Largest number of attempts that a run needed. */
   readonly attempt: number
   readonly startedAt: Date | null
-  /** Time at which the last run ended. Null while a run is still in progress. */
+  /** Time when the last run ended. Null while a run is still in progress. */
   readonly endedAt: Date | null
 }
 

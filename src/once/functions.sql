@@ -9,7 +9,8 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
     -- transaction lock of each free key and never waits for a lock. A caller's transaction holds the lock until it ends, and waiting for
     -- its uncommitted row would block the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and
     -- no key is granted before the grace period ends. The state "retry" means that another claim committed after this statement's snapshot.
-    -- Relies on delivery_pkey. The query is in a function so that PostgreSQL caches its plan, because planning takes longer than execution.
+    -- Uses the index delivery_pkey. The query is in a function so that PostgreSQL caches its plan, because planning takes longer than
+    -- execution.
     return query
     with unflushed as materialized (
       select case when is_own_transaction then set_config('synchronous_commit', 'off', true) end as commits

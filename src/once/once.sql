@@ -9,7 +9,7 @@ from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 -- name: finish
 -- Records each answer only if its row still has the run's token. Returns the keys of the recorded answers, including answers that were
 -- recorded before. The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose an answer that a
--- caller has received. A body ($3) is allowed only for a single answer. Relies on delivery_pkey.
+-- caller has received. A body ($3) is allowed only for a single answer. Uses the index delivery_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -112,8 +112,8 @@ where namespace = $1
 returning case state when 'in-flight' then false else expires_at > clock_timestamp() end as answered
 
 -- name: sweep
--- Removes a batch of expired rows and skips locked rows. Relies on delivery_expires_at. Uses now(), because PostgreSQL cannot use an index
--- with clock_timestamp().
+-- Removes a batch of expired rows and skips locked rows. Uses the index delivery_expires_at. Uses now(), because PostgreSQL cannot use an
+-- index with clock_timestamp().
 with expired as materialized (
   select namespace, key
   from holdfast.delivery

@@ -28,7 +28,7 @@ import { OnceStore } from './store.js'
 export interface OnceInTransactionOptions {
   /** Maximum time that a duplicate waits for the answer of the run in flight. Default 0 (no waiting). */
   wait?: Duration | undefined
-  /** Time for which the recorded answer is kept. At least 1 s. Default `7d`. */
+  /** Retention time of the recorded answer. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
   /**
    * Fingerprint that identifies the payload, for example a hash. If the same key is used with a different fingerprint,

@@ -22,7 +22,7 @@ export type Work<T> = (delivery: Delivery) => Promise<T> | T
 
 export interface ParsedOptions {
   readonly key: string
-  /** Time at which the wait ends, on the monotonic clock. */
+  /** Time when the wait ends, on the monotonic clock. */
   readonly until: number
   readonly retainMs: number
   readonly fingerprint: string | null

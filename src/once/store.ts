@@ -92,7 +92,7 @@ export class OnceStore {
     return this.#claims.add(claim)
   }
 
-  /** Claims in the caller's transaction. */
+  /** Claims keys in the caller's transaction. */
   async claimIn(tx: Executor, claim: Claim): Promise<ClaimResult> {
     const [row] = await tx.query<ClaimRow>(this.sql.claim.text, this.#claimValues([claim], false))
     return claimResultOf(row!)

@@ -31,7 +31,7 @@ import { loadStatements } from './statements.js'
  * - **lost**: everything that is held on the session is reported as lost, exactly once. Then the new epoch ends the old session. If the new
  *   epoch cannot end the old session, the server ends it at its expiry.
  * - **reconnecting**: repeats with backoff until the instance closes. After a restart, crash or failover, the new epoch begins only when
- *   no instance can still rely on an earlier lock; see `#waitForGrace`.
+ *   no instance can still rely on an earlier lock. See `#waitForGrace`.
  */
 export interface AnchorOptions {
   readonly database: Database

@@ -10,7 +10,7 @@ comment on table holdfast.migration is 'Migrations that were applied to this sch
 comment on column holdfast.migration.version is 'Schema version, from 1 without gaps.';
 comment on column holdfast.migration.name is 'Name of the migration file. The first migration is called baseline.';
 comment on column holdfast.migration.works_from is 'Oldest schema version whose code still works after this migration.';
-comment on column holdfast.migration.applied_at is 'Time at which the migration was applied.';
+comment on column holdfast.migration.applied_at is 'Time when the migration was applied.';
 
 create table if not exists holdfast.applied_functions (
   room text primary key,
@@ -24,4 +24,4 @@ comment on column holdfast.applied_functions.room is 'Module (source directory) 
 comment on column holdfast.applied_functions.hash is 'SHA-256 hash of the SQL text that was applied.';
 comment on column holdfast.applied_functions.revision is
   'Revision of the functions of all modules. Each release that changes a function raises it.';
-comment on column holdfast.applied_functions.applied_at is 'Time at which the functions were applied.';
+comment on column holdfast.applied_functions.applied_at is 'Time when the functions were applied.';

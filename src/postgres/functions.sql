@@ -113,7 +113,7 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   end
   $$;
 comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
-  'Moves a sequence beyond the floor if the sequence is below the floor. Returns whether the sequence was below the floor. With always_ahead, moves the sequence ahead in any case.';
+  'Moves a sequence beyond the floor if the sequence is below the floor. Returns whether the sequence was below the floor. With always_ahead, always moves the sequence ahead.';
 
 create or replace function holdfast.postgres_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable
@@ -331,9 +331,9 @@ create or replace view holdfast.noticed_server as
     and fence_floor <= (select last_value from holdfast.fence)
     and exists (select from holdfast.crash_witness);
 comment on view holdfast.noticed_server is
-  'The row of server_generation. Empty after a restart, a crash, a failover or a restore until advance_fence() has noticed it. A standby cannot read this view, because it cannot read unlogged tables.';
+  'The row of server_generation. Empty after a restart, a crash, a failover or a restore until advance_fence() has detected it. A standby cannot read this view, because it cannot read unlogged tables.';
 comment on column holdfast.noticed_server.era is 'Number of the cluster. See server_generation.';
-comment on column holdfast.noticed_server.began_at is 'Time at which the generation was detected.';
+comment on column holdfast.noticed_server.began_at is 'Time when the generation was detected.';
 
 create or replace function holdfast.noticed_generation() returns integer
   language plpgsql
@@ -349,7 +349,7 @@ create or replace function holdfast.noticed_generation() returns integer
   end
   $$;
 comment on function holdfast.noticed_generation() is
-  'Returns the server''s generation (see server_generation). Null after a restart, a crash, a failover or a restore until advance_fence() has noticed it. Until then the sequences may be behind.';
+  'Returns the server''s generation (see server_generation). Null after a restart, a crash, a failover or a restore until advance_fence() has detected it. Until then the sequences may be behind.';
 
 create or replace function holdfast.generation_began() returns text
   language plpgsql
@@ -362,7 +362,7 @@ create or replace function holdfast.generation_began() returns text
   end
   $$;
 comment on function holdfast.generation_began() is
-  'Returns the time at which the generation was noticed. Null until then. It changes during a session only if the tables were restored.';
+  'Returns the time when the generation was detected. Null until then. It changes during a session only if the tables were restored.';
 
 create or replace function holdfast.generation() returns integer
   language plpgsql
@@ -406,7 +406,7 @@ create or replace function holdfast.grace_is_over() returns boolean
   end
   $$;
 comment on function holdfast.grace_is_over() is
-  'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on locks that no longer exist. Call this function before any grant, and draw the fence afterwards.';
+  'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on locks that no longer exist. Call this function before any grant, and take the fence from the sequence afterwards.';
 
 -- This function prevents a race: a reader takes its snapshot. Then the holder renews its row and receives the response. Then the reader
 -- reads the clock and considers the old row expired. To exclude this order, call expiry_clock() in a separate statement before the

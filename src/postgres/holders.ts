@@ -26,7 +26,7 @@ interface HolderRow {
 
 /** Maximum time that a lookup delays an error. */
 const maxDelayMs = 300
-/** Time for which a result is used again, so that many failing calls do not burden the database. */
+/** Period during which a result is used again, so that many failing calls do not burden the database. */
 const reuseMs = 1_000
 const maxCached = 1_000
 

@@ -51,7 +51,7 @@ export interface Epoch {
 }
 
 /**
- * Returns the time for which the client relies on its presence, given the expiry on the server. The margin covers late timers and clocks
+ * Returns how long the client relies on its presence, given the expiry on the server. The margin covers late timers and clocks
  * that run at slightly different rates.
  */
 export function trustedFor(expiryMs: number): number {

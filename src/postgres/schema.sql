@@ -36,7 +36,7 @@ comment on column holdfast.server_generation.fence_floor is
   'Last value of the sequence fence when this row was written. If the sequence is below it, the sequence was set back or not copied.';
 comment on column holdfast.server_generation.era is
   'Number of the cluster: increases when the tables are found in another cluster or database, where the transaction ids of their rows mean nothing.';
-comment on column holdfast.server_generation.began_at is 'Time at which the generation was detected.';
+comment on column holdfast.server_generation.began_at is 'Time when the generation was detected.';
 insert into holdfast.server_generation (system_identifier, timeline) values (0, 0);
 
 create unlogged table holdfast.crash_witness (
@@ -113,7 +113,7 @@ comment on column holdfast.instance_name.name is 'Last name of the instance.';
 comment on column holdfast.instance_name.os_pid is 'Process id on the machine.';
 comment on column holdfast.instance_name.sessions is 'Session numbers of the latest 1,000 epochs of the instance, oldest first.';
 comment on column holdfast.instance_name.gone_at is
-  'Time at which a sweep found no row in the table instance. Null while the instance has a row there.';
+  'Time when a sweep found no row in the table instance. Null while the instance has a row there.';
 -- A row is inserted only when an instance opens, so a pending list would slow down each search and save nothing.
 create index instance_name_sessions on holdfast.instance_name using gin (sessions) with (fastupdate = off);
 create index instance_name_gone_at on holdfast.instance_name (gone_at);

@@ -185,7 +185,7 @@ export class Session extends TrustDeadline {
     try {
       return await this.run(statement, [...values, this.#fenceSequence])
     } catch (error) {
-      // "could not open relation with OID …"
+      // PostgreSQL reports "could not open relation with OID …" as an internal error.
       if (sqlstateOf(error) !== sqlstate.internalError) throw error
       this.lose(new DatabaseUnreachableError(restoredMessage, error))
       throw this.loss ?? error

@@ -44,7 +44,7 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
   end
   $$;
 comment on function holdfast.sample_names(bigint[], integer[], integer[], float8) is
-  'Adds one instance''s samples to the minute that was age_ms ago. A sample is the time for which a name was held and waited for, in tenths of a second, at most 32767 each. Ignores new names beyond 1000 per hour, and beyond 2000 for names with waits.';
+  'Adds one instance''s samples to the minute that was age_ms ago. A sample is the time that a name was held and waited for, in tenths of a second, at most 32767 each. Ignores new names beyond 1000 per hour, and beyond 2000 for names with waits.';
 
 create or replace function holdfast.term_end(key bigint, fence bigint)
   returns table (end_at timestamptz, end_by timestamptz, reason text)

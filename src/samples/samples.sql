@@ -1,7 +1,7 @@
 -- name: write
 -- Adds this instance's samples and records its terms. $1 is the instance, $2 to $5 are the arguments of sample_names, and $6 contains the
 -- terms, with the ages of their starts and ends in ms. $7 is the name of the instance. The commit is not flushed, because nothing depends on the last moments before a
--- crash. Returns the database's clock in ms. Relies on sample_pkey, term_pkey.
+-- crash. Returns the database's clock in ms. Uses the indexes sample_pkey and term_pkey.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
@@ -45,8 +45,8 @@ from unflushed
 
 -- name: sweep
 -- Records the end of each term whose instance is gone. Removes samples after two days and terms after $1 days. Also removes terms beyond
--- the latest $2 in total and the latest $3 per name. Each part processes a bounded number of rows. Relies on sample_pkey, term_instance,
--- term_ended_at, lease_pkey and term_pkey.
+-- the latest $2 in total and the latest $3 per name. Each part processes a bounded number of rows. Uses the indexes sample_pkey,
+-- term_instance, term_ended_at, lease_pkey and term_pkey.
 with old_samples as (
   delete from holdfast.sample
   where (hour, key) in (

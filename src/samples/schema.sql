@@ -13,7 +13,7 @@ create table holdfast.sample (
   autovacuum_vacuum_cost_delay = 0
 );
 comment on table holdfast.sample is
-  'Time for which each name was held and waited for, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
+  'Time that each name was held and waited for, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
 comment on column holdfast.sample.hour is 'Start of the hour (UTC).';
 comment on column holdfast.sample.held_total is 'Sum of the values in the column held.';
 comment on column holdfast.sample.waited_total is 'Sum of the values in the column waited.';
@@ -52,7 +52,7 @@ comment on column holdfast.term.instance_name is
 comment on column holdfast.term.host is 'Host of the instance. Stored here, because the row of an ended instance is removed.';
 comment on column holdfast.term.os_pid is 'Process ID of the instance on its host.';
 comment on column holdfast.term.began_at is 'Time of the grant.';
-comment on column holdfast.term.ended_at is 'End of the term. Null while the term lasts, or until its end is detected. If why is gone: the last time at which the name was known to be held.';
+comment on column holdfast.term.ended_at is 'End of the term. Null while the term lasts, or until its end is detected. If why is gone: the last time when the name was known to be held.';
 comment on column holdfast.term.gone_by is 'If why is gone: the latest possible end of the term. The exact end is between ended_at and gone_by.';
 comment on column holdfast.term.why is
   'released: the holder released it. release-requested: an operator requested the release. drained, closed: the instance was drained or closed. stepped-down: the leader was asked to step down. replaced: a preferred candidate replaced the leader. not-eligible: the leader was no longer eligible. session-ended: an operator ended the session. revoked: an operator expired the lease, or another process released it by its token. expired: the lease was not renewed. restarted: the server restarted. lost: the instance could not reach the database in time. gone: the instance ended without recording a reason.';

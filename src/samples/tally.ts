@@ -8,7 +8,7 @@ export interface Term {
   readonly mode: 'exclusive' | 'shared'
   readonly isLeadership: boolean
   readonly beganAt: number
-  /** Number of handles. Readers in one process share a grant, and so do holders of the same lease token. */
+  /** Number of handles. Readers in one process share a grant. Holders of the same lease token also share a grant. */
   handles: number
   /** Whether the term has been written to the database. */
   isRecorded: boolean
@@ -110,7 +110,7 @@ export class Tally {
   }
 
   termEnded(key: string, fence: number, why: EndReason, at: number): void {
-    // The name was not counted at the start of the term.
+    // Ignores the end of a term whose name was not counted at the start of the term.
     if (!this.#names.has(key)) return
     const counted = this.#count(key, at)!
     const index = counted.open.findIndex((term) => term.fence === fence)

@@ -33,7 +33,7 @@ interface Entry {
   /** Key of the schedule to which the name refers. Undefined until the schedule is declared in this epoch. */
   key: string | undefined
   state: ScheduleState | undefined
-  /** Time at which to claim the next tick, on the monotonic clock. */
+  /** Time when to claim the next tick, on the monotonic clock. */
   wakeAt: number
   /** Calls that are waiting until the schedule is declared for the first time. */
   readonly readiness: Readiness

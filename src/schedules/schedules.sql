@@ -5,7 +5,7 @@
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
 
 -- name: declare
--- Declares an instance's schedules; see schedule_declare.
+-- Declares an instance's schedules. See schedule_declare.
 select holdfast.schedule_declare($1::integer, $2, $3::text::json)::text as answer
 
 -- name: withdraw
@@ -15,15 +15,15 @@ where instance = $1
   and schedule = any($2::text::bigint[])
 
 -- name: poll
--- Runs a member's poll; see schedule_poll.
+-- Runs a member's poll. See schedule_poll.
 select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
 
 -- name: claim
--- Settles due ticks and starts runs; see schedule_claim.
+-- Settles due ticks and starts runs. See schedule_claim.
 select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 
 -- name: end
--- Records the results of runs; see schedule_record_ends.
+-- Records the results of runs. See schedule_record_ends.
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
@@ -57,7 +57,7 @@ on conflict (schedule, at, extra) do update
 set lines = (known.lines || excluded.lines)[greatest(1, cardinality(known.lines) + cardinality(excluded.lines) - 99):]
 
 -- name: change
--- Changes the rule of a schedule, or resumes a schedule; see schedule_change.
+-- Changes the rule of a schedule, or resumes a schedule. See schedule_change.
 select holdfast.schedule_change($1::text::json) as answer
 
 -- name: pause
@@ -68,11 +68,11 @@ where key = holdfast.schedule_resolve($1::bigint)
 returning pg_notify(holdfast.notification_channel(), 'schedule-changed ' || key)
 
 -- name: run
--- Requests a run independently of the rule; see schedule_request_run.
+-- Requests a run independently of the rule. See schedule_request_run.
 select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as at
 
 -- name: sweep
--- Removes old ticks, gaps and rules; see schedule_sweep.
+-- Removes old ticks, gaps and rules. See schedule_sweep.
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
 -- name: find

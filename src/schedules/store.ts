@@ -85,7 +85,7 @@ export class ScheduleStore {
     return retryOnConflict(() => this.database.query<Row>(this.#sql[name].text, values, this.expiryMs))
   }
 
-  /** Runs a statement that reads many rows; see `Database.read`. */
+  /** Runs a statement that reads many rows. See `Database.read`. */
   read<Row>(name: 'find' | 'runs', values: readonly unknown[]): Promise<Row[]> {
     return retryOnConflict(() => this.database.read<Row>(this.#sql[name].text, values, this.expiryMs))
   }

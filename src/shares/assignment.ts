@@ -223,7 +223,7 @@ export class Assignment {
   }
 
   #onGranted(resource: string, heldName: HeldName): void {
-    // The distribution may have changed during the request.
+    // Checks again, because the distribution may have changed during the request.
     if (!this.#assigned.has(resource) || this.#tasks.has(resource) || this.#closing.signal.aborted) {
       void heldName
         .release()

@@ -88,7 +88,7 @@ export class EachCall {
   async run(): Promise<EachResult> {
     while (this.#open.size > 0 && !this.#hasEnded) {
       await Promise.all(Array.from({ length: this.#settings.concurrency }, () => this.#worker()))
-      // Resources whose locks were lost are open again.
+      // Afterwards, resources whose locks were lost are open again, and the loop continues.
       await Promise.all(this.#recording)
     }
     await Promise.all(this.#ready.splice(0).map(({ owned }) => owned.end()))

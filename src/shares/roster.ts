@@ -151,7 +151,7 @@ export class Roster {
     for (const [share, membership] of this.#memberships) {
       const present = members.get(share) ?? []
       if (present.includes(presence.instanceId)) membership.assignment.divide(present)
-      // A server crash empties the table.
+      // The row of this instance can be missing after a server crash, which empties the table. The next poll joins again.
       else if (shares.includes(share)) membership.joinedAs = undefined
     }
   }

@@ -8,7 +8,7 @@ create unlogged table holdfast.share_member (
 comment on table holdfast.share_member is 'Instances that divide the resources of a share among themselves (shares.assign).';
 comment on column holdfast.share_member.share is 'Name of the share.';
 comment on column holdfast.share_member.instance is 'Instance that is a member.';
-comment on column holdfast.share_member.session is 'Session number of the member''s epoch. The row is void if the session is not present.';
+comment on column holdfast.share_member.session is 'Session number of the member''s epoch. The row is not valid if the session is not present.';
 
 create table holdfast.share_done (
   namespace text not null,

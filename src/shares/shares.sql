@@ -1,7 +1,7 @@
 -- name: read_done
 -- Returns the time of the read, and the resources that are done for a call that began at $6 (in seconds since 1970; null means now). In a
 -- named round, every resource that has a row is done. In an unnamed round, a resource is done if its work began less than $5 ms before the
--- call, or ended after the call began. Relies on share_done_pkey.
+-- call, or ended after the call began. Uses the index share_done_pkey.
 with clock as materialized (
   select clock_timestamp() as now
 ),
@@ -29,7 +29,7 @@ from clock
 -- name: record_done
 -- Records each processed resource if its holder's session is still present and no later holder has recorded the resource. Returns the
 -- fences of the recorded resources. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so
--- that two instances cannot deadlock. Relies on share_done_pkey.
+-- that two instances cannot deadlock. Uses the index share_done_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -58,7 +58,7 @@ where known.fence <= excluded.fence
 returning fence::text
 
 -- name: sweep_done
--- Removes a batch of old rows. Relies on share_done_done_at.
+-- Removes a batch of old rows. Uses the index share_done_done_at.
 with removed as (
   delete from holdfast.share_done
   where (namespace, share, round, resource) in (
@@ -120,7 +120,7 @@ select pg_notify($1, 'resource-released ' || key)
 from unnest($2::text[]) as k (key)
 
 -- name: read_members
--- Returns the present members of shares. Checks each session once. Relies on share_member_pkey.
+-- Returns the present members of shares. Checks each session once. Uses the index share_member_pkey.
 with members as materialized (
   select share, instance, session
   from holdfast.share_member

@@ -203,7 +203,7 @@ select
   ) as linked
 
 -- name: release_links
--- Releases the links of removed jobs; see job_release_links.
+-- Releases the links of removed jobs. See job_release_links.
 select holdfast.job_release_links($1::text::jsonb)
 
 -- name: resume

@@ -9,7 +9,7 @@ import { boxHeight, type DrawnEdge, type DrawnNode, drawWaits, type Point } from
 
 interface WaitGraphProps {
   readonly waits: WaitGraphData
-  /** Time at which the data was read, according to the database clock. */
+  /** Time when the data was read, according to the database clock. */
   readonly at: string | undefined
   /** ID of the selected participant or name. */
   readonly selected: string | undefined

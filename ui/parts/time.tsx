@@ -47,7 +47,7 @@ export function Elapsed({ at }: { readonly at: Timestamp }) {
   )
 }
 
-/** Shows a duration. If `from` is the time at which the duration was measured, the shown duration grows. */
+/** Shows a duration. If `from` is the time when the duration was measured, the shown duration grows. */
 export function Age({ ms, from }: { readonly ms: number | null | undefined; readonly from?: string | undefined }) {
   if (ms === null || ms === undefined) return <None />
   if (from === undefined) return <span>{formatDuration(ms)}</span>

@@ -43,7 +43,7 @@ async function untilDrained(
     // An instance that closes cleanly deletes its own row. Other instances delete the row of a dead instance.
     if (!found) return latest.alive ? 'drained' : 'gone'
     if (found.alive) aliveAt = now
-    // While an instance is reconnecting, it is briefly not considered alive.
+    // Waits for one expiry, because an instance is briefly not considered alive while it is reconnecting.
     else if (now - aliveAt > found.expiryMs) return 'gone'
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {

@@ -31,11 +31,11 @@ export function addLock(program: CliCommand): void {
     .envOption('--shared', 'hold the name in shared mode, together with other shared holders')
     .envOption('--lease', 'hold the name as a lease, which works through a transaction pooler')
     .envOption('--ttl <duration>', 'time after which the lease expires unless it is renewed (default: 30s)')
-    .envOption('--min-hold <duration>', 'minimum time for which the lease blocks the name')
+    .envOption('--min-hold <duration>', 'minimum time that the lease blocks the name')
     .envOption(
       '--tick <rule>',
       'run once for each tick of a cron expression or an interval; waits only with --wait',
-      // The name HOLDFAST_TICK is already used for the variable that the command receives.
+      // The variable has another name than the option, because the command receives the tick in HOLDFAST_TICK.
       'HOLDFAST_TICK_RULE',
     )
     .envOption('--timezone <zone>', 'time zone of the cron expression in --tick (default: UTC)')

@@ -80,7 +80,7 @@ async function run(settings: Settings, name: string, command: readonly string[])
       expiry: options.expiryMs,
       // A lease needs no session, so it works behind any pooler.
       anchor: options.lease ? 'none' : 'required',
-      // This command reports a lost name itself.
+      // No log, because this command reports a lost name itself.
       log: false,
     })
     const opened = await orAborted(signals.giveUp, opening)

@@ -4,7 +4,7 @@ import type { HoldfastError, Lease, Lock } from '../../index.js'
 import type { Child } from '../child.js'
 import { printMessage } from '../failure.js'
 
-/** Exit codes besides those of the command. The last three mean the same as in env(1), nice(1) and timeout(1). */
+/** Exit codes in addition to those of the command. The last three mean the same as in env(1), nice(1) and timeout(1). */
 export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
 
 export interface CommandRun {

@@ -62,7 +62,7 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
     isReading = true
     try {
       const overview = await read()
-      // The user has pressed p during the read.
+      // The user paused the refresh with the key p during the read.
       if (view.isPaused) return
       goneSince = undefined
       view = { ...view, overview, outage: undefined }

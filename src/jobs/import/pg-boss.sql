@@ -52,7 +52,7 @@ where coalesce(bytes_before, 0) < 4000000
 order by created_on, id
 
 -- name: remove
--- Removes the imported jobs ($1: their ids and kinds). Relies on the primary key of the partitions, (name, id).
+-- Removes the imported jobs ($1: their ids and kinds). Uses the primary key of the partitions, (name, id).
 delete from pgboss.job
 using json_to_recordset($1::text::json) as taken (id uuid, kind text)
 where job.name = taken.kind

@@ -98,7 +98,7 @@ function section(code: string, entry: ErrorEntry) {
     `- **Retryable**: ${retryableText(entry)}.`,
     `- **Thrown by**: ${thrownBy}.`,
     ...examples.flatMap(({ message, hint }) => [
-      `- **Message**, for example: \`${message.replaceAll(/\s*\n\s*/g, ' ')}\``,
+      `- **Message**, for example: \`${message.replaceAll(/\s*\n\s*/g, ' ')}\`.`,
       `- **Hint**: ${hint ?? 'none.'}`,
     ]),
     `- **What to do**: ${remedy}`,

@@ -332,7 +332,7 @@ export class Worker {
     })
   }
 
-  /** Returns the number of jobs. */
+  /** Passes the jobs of a claim to the attempts. Returns the number of claimed jobs. */
   #accept(epoch: Epoch, { fence, parse }: ClaimResult): number {
     const rows = parse()
     const claim: Claim = { epoch, fence, unended: rows.length }

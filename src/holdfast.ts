@@ -275,7 +275,7 @@ export class Holdfast {
   #onNotification(payload: string): void {
     const [message, key, detail] = payload.split(' ')
     if (!key) return
-    if (message === 'lock-release-requested') this.locks.onReleaseRequested(key)
+    if (message === 'lock-release-requested' && detail === this.id) this.locks.onReleaseRequested(key)
     else if (message === 'lease-released') this.leases.onReleased(key)
     else if (message === 'lease-expired') this.leases.onExpired(key)
     else if (message === 'permit-granted' && detail) this.limits.onGranted(key, detail)

@@ -22,7 +22,8 @@ export const names = {
     },
     async run({ observer, operator }, of) {
       const { name, ours, refusal } = await holdersOf(observer, of)
-      if (ours.length > 0) await operator.requestRelease(of.key)
+      const instances = new Set(ours.map(({ instance }) => instance!))
+      if (instances.size > 0) await operator.requestRelease(of.key, [...instances])
       const text = joinSentences(ours.length > 0 && `Asked ${labelsOf(ours)} to release "${name}".`, refusal)
       return { done: ours.length > 0, text, result: { asked: ours } }
     },

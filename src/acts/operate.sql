@@ -1,8 +1,10 @@
 -- Operator actions on resources that instances hold.
 
 -- name: request_release
--- Asks the holders of a key to release that key. Instances listen on the channel that is named after the schema.
-select pg_notify($1, 'lock-release-requested ' || $2)
+-- Asks the instances ($3) that hold a key to release that key. Instances listen on the channel that is named after the schema. An instance
+-- that acquires the key just after the release must not take the request for its own.
+select pg_notify($1, 'lock-release-requested ' || $2 || ' ' || holder)
+from unnest($3::text[]) as holder
 
 -- name: request_drain
 -- Asks an instance to drain. $3 is the time in milliseconds that running work has to finish, or null for the default. The notification

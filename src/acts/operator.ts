@@ -38,9 +38,9 @@ export class Operator {
     this.#sql = loadStatements(new URL('./operate.sql', import.meta.url), schema)
   }
 
-  /** Asks the holders to release the key. The signal of each holder's handle aborts with a `ReleaseRequestedError`. */
-  async requestRelease(key: string): Promise<void> {
-    await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
+  /** Asks the instances to release the key. The signal of each holder's handle aborts with a `ReleaseRequestedError`. */
+  async requestRelease(key: string, holders: readonly string[]): Promise<void> {
+    await this.#executor.query(this.#sql.request_release.text, [this.#schema, key, holders])
   }
 
   /** Expires a lease or a minimum hold, so that guarded writes fail. Returns false if the key was not leased. */

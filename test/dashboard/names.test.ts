@@ -51,11 +51,11 @@ test('names are shown with holders and waiters, and are searched, released, expi
   expect(await preview('release-name', { key: keyOf('Report:night') })).toMatchObject({
     subject: 'lock Report:night',
     dangerous: false,
-    text: expect.stringContaining(`/${process.pid} to release the lock`),
+    text: expect.stringContaining(`${a!.name} to release the lock`),
   })
   expect(await act('release-name', { key: keyOf('Report:night') })).toEqual({
     done: true,
-    text: expect.stringContaining(`/${process.pid} to release "Report:night".`),
+    text: expect.stringContaining(`${a!.name} to release "Report:night".`),
   })
   await until('the holder has received the request', () => mild.signal.aborted)
   await mild.release()
@@ -116,7 +116,7 @@ test('limits are shown with holders and waiters, and are reset', async () => {
   expect(await preview('reset-limit', params)).toMatchObject({
     dangerous: true,
     text: expect.stringContaining('Revokes 1 permit of "export:42"'),
-    facts: [[expect.stringContaining(`/${process.pid}`), expect.stringContaining('weight 2 of 2')]],
+    facts: [[expect.stringContaining(a!.name), expect.stringContaining('weight 2 of 2')]],
   })
   expect(await act('reset-limit', params)).toEqual({ done: true, text: 'Revoked 1 permit of "export:42".' })
   await until('the holder has lost the permit', () => permit.signal.aborted)

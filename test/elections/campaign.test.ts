@@ -198,16 +198,17 @@ test('a late write of a former leader is refused', async () => {
   await caught(UsageError, first.terms[0]!.guard(client))
 })
 
-test('a leader steps down after a release request of an operator', async () => {
+test('only the leader steps down after a release request, although the request also reaches the next leader', async () => {
   const candidates = (await fleet(2)).map((holdfast) => campaign(holdfast, 'released'))
   const first = await leading(candidates)
   const key = first.holdfast.locks.key('election/released')
   // After the request, the former leader pauses. Only a candidate that already waits benefits from this pause.
   await until('the other candidate waits', () => hasWaiters(key))
-  await sql(fresh.url, "select pg_notify('holdfast', 'lock-release-requested ' || $1)", [key])
+  await sql(fresh.url, `select pg_notify('holdfast', $1)`, [`lock-release-requested ${key} ${first.holdfast.id}`])
   await until('the leader receives the request', () => first.terms[0]!.signal.aborted)
   expect(first.terms[0]!.signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
   await until('the other candidate leads', async () => (await leading(candidates)) !== first)
+  expect(candidates.flatMap(({ terms }) => terms)).toHaveLength(2)
 })
 
 test('close waits for a leader function that does not end at most for the expiry', async () => {

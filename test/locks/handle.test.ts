@@ -246,13 +246,17 @@ describe('nested requests inside locks.with', () => {
   })
 })
 
+/** Sends the notification of an operator's request, which names the instance that holds the lock. */
+const requestRelease = (key: string, instance: string) =>
+  sql(fresh.url, `select pg_notify('holdfast', $1)`, [`lock-release-requested ${key} ${instance}`])
+
 describe('a release request of an operator', () => {
   test('a release request aborts the signal and does not release the lock', async () => {
-    const { locks } = await open({ url: fresh.url })
+    const { locks, id } = await open({ url: fresh.url })
     const lock = await locks.acquire('wanted')
     const other = await locks.acquire('not wanted')
     const { signal } = lock
-    await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
+    await requestRelease(lock.keys[0]!, id)
     await aborted(signal)
     expect(signal.reason).toBeInstanceOf(ReleaseRequestedError)
     expect(signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED', lock: 'wanted' })
@@ -264,9 +268,9 @@ describe('a release request of an operator', () => {
   })
 
   test('locks.with returns the result of a handler that ends after a release request', async () => {
-    const { locks } = await open({ url: fresh.url })
+    const { locks, id } = await open({ url: fresh.url })
     const result = await locks.with('finishing', async (lock) => {
-      await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
+      await requestRelease(lock.keys[0]!, id)
       await aborted(lock.signal)
       return 'finished'
     })
@@ -274,19 +278,21 @@ describe('a release request of an operator', () => {
   })
 
   test('invalid notifications do not abort the signal', async () => {
-    const { locks } = await open({ url: fresh.url })
+    const { locks, id } = await open({ url: fresh.url })
     await using lock = await locks.acquire('undisturbed')
     for (const payload of [
       '',
       'lock-release-requested',
       'lock-release-requested abc',
       'nonsense 1 2 3',
-      `lock-release-requested ${lock.keys[0]}x`,
+      `lock-release-requested ${lock.keys[0]}`,
+      `lock-release-requested ${lock.keys[0]}x ${id}`,
+      `lock-release-requested ${lock.keys[0]} another-instance`,
     ]) {
       await sql(fresh.url, `select pg_notify('holdfast', $1)`, [payload])
     }
     await using marker = await locks.acquire('marker')
-    await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [marker.keys[0]])
+    await requestRelease(marker.keys[0]!, id)
     await aborted(marker.signal)
     expect(lock.signal.aborted).toBe(false)
   })

@@ -132,7 +132,7 @@ describe('a reconnect', () => {
 
     await using lock = await instance.locks.acquire('after the reconnect', { wait: '10s' })
     const { signal } = lock
-    await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
+    await sql(fresh.url, `select pg_notify('holdfast', $1)`, [`lock-release-requested ${lock.keys[0]} ${instance.id}`])
     await until('the notification has arrived', () => signal.aborted)
     expect(signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
   })

@@ -93,7 +93,7 @@ test('samples contain the held and waited times of names across minutes, and the
   const next = await granted
   const longestMs = performance.now() - askedAt
   await released!.release()
-  await operator.requestRelease(requested!.keys[0]!)
+  await operator.requestRelease(requested!.keys[0]!, [b.id])
   await until('the holder has received the request', () => requested!.signal.aborted)
   await requested!.release()
   await pair.release()

@@ -432,7 +432,7 @@ test(`an instance survives hostile notifications, which any role may send (HOLDF
     await client.query('select pg_notify($1, $2)', ['holdfast', word])
   }
   // PostgreSQL delivers notifications in order, so the instance has received all of them when it receives this one.
-  await client.query('select pg_notify($1, $2)', ['holdfast', `lock-release-requested ${key(lock)}`])
+  await client.query('select pg_notify($1, $2)', ['holdfast', `lock-release-requested ${key(lock)} ${holdfast.id}`])
   await until('the holder receives the release request', () => lock.signal.aborted)
   expect([lock.held, lease.held, permit.held, holdfast.draining.aborted]).toEqual([true, true, true, false])
   expect(lease.signal.aborted).toBe(false)

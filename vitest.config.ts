@@ -1,9 +1,11 @@
 import { defineConfig } from 'vitest/config'
+import LongFirst from './test/setup/long-first.ts'
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: 'test/setup/server.ts',
+    sequence: { sequencer: LongFirst },
     reporters: ['default', './test/setup/reporter.ts'],
     pool: 'forks',
     // Files that follow each other share a process and its modules: a quarter of all the work would be to load them anew.

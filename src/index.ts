@@ -79,7 +79,6 @@ export type {
 } from './schedules/index.js'
 export {
   defineSchedule,
-  RunDrainingError,
   RunLostError,
   RunReplacedError,
   RunTimeoutError,
@@ -133,7 +132,6 @@ export type {
   WorkOptions,
 } from './jobs/index.js'
 export {
-  DrainingError,
   defineJob,
   InvalidInputError,
   implement,
@@ -176,7 +174,7 @@ export type {
   TemporalDuration,
   TemporalInstant,
 } from './base/index.js'
-export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'
+export { ClosedError, DrainingError, HoldfastError, UsageError } from './base/index.js'
 export type {
   BlockingSession,
   CallerClient,

@@ -14,7 +14,6 @@ import {
   DrainingError,
   FingerprintMismatchError,
   type HoldfastError,
-  InstanceDrainingError,
   InvalidInputError,
   JobCancelledError,
   JobFailedError,
@@ -41,7 +40,6 @@ import {
   ResourceMovedError,
   ResourcesFailedError,
   ResultTimeoutError,
-  RunDrainingError,
   RunLostError,
   RunReplacedError,
   RunTimeoutError,
@@ -129,11 +127,16 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Run one demo per database. Without `--url`, the demo starts its own server.',
   },
   DRAINING: {
-    examples: [new DrainingError()],
+    examples: [
+      new DrainingError('instance'),
+      new DrainingError('worker'),
+      new DrainingError('schedule', 'nightly-report'),
+    ],
     thrownBy:
-      'The `signal` of a job handler aborts with this error while its worker closes (`Worker.close`, `holdfast.drain`)',
+      'Calls that start new work on a draining instance, for example `jobs.work`, `schedules.add`, `elections.campaign` and `shares.assign`. The signal `holdfast.draining` aborts with this error. If the time limit of a drain passes, the signals of the remaining jobs, runs and handles abort with it. The same happens to the jobs of a worker and to the runs of a schedule if the time limit of their `close` passes',
     remedy:
-      'Stop the work and throw the reason of the signal. Another worker runs the job. If this happens at each deployment, increase the time limit of `close` or `drain`.',
+      'Stop the work, release what you hold, and throw the reason of the signal. Another instance runs the job or the tick again. Start new work on another instance. If jobs are interrupted at each deployment, increase the time limit of `close` or `drain`.',
+    retryable: 'yes if `part` is `worker` or `schedule`, no if it is `instance`',
   },
   EMBEDDED_COPY_NOT_OURS: {
     examples: [
@@ -254,12 +257,6 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: '`holdfast work FILE…`',
     remedy: 'Fix the error in the file. The message contains the stack trace of the import.',
-  },
-  INSTANCE_DRAINING: {
-    examples: [new InstanceDrainingError()],
-    thrownBy:
-      'The signal `holdfast.draining` aborts with this error. Calls that start new work on a draining instance throw the error, for example `elections.campaign` and `shares.assign`. If `holdfast.drain` times out, the signals of the handles that are still held abort with the error',
-    remedy: 'Stop the work and release what you hold. Start new work on another instance.',
   },
   INVALID_INPUT: {
     examples: [new InvalidInputError('send-email', [{ path: 'to', message: 'expected a string' }])],
@@ -467,11 +464,6 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new ResultTimeoutError(7, 10_000)],
     thrownBy: '`jobs.result`',
     remedy: 'Call `jobs.result` again, or increase `wait`. The job continues. `jobs.find` shows the state of the job.',
-  },
-  RUN_DRAINING: {
-    examples: [new RunDrainingError('nightly-report')],
-    thrownBy: 'The `signal` of a schedule run aborts with this error while the schedule or the instance closes',
-    remedy: 'Stop the work and throw the reason of the signal. Another instance runs the tick again.',
   },
   RUN_LOST: {
     examples: [

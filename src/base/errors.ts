@@ -33,7 +33,6 @@ export type HoldfastErrorCode =
   | 'EMBEDDED_UNSUPPORTED'
   | 'FINGERPRINT_MISMATCH'
   | 'IMPORT_FAILED'
-  | 'INSTANCE_DRAINING'
   | 'INVALID_INPUT'
   | 'JOB_CANCELLED'
   | 'JOB_FAILED'
@@ -62,7 +61,6 @@ export type HoldfastErrorCode =
   | 'RESOURCES_FAILED'
   | 'RESOURCE_MOVED'
   | 'RESULT_TIMEOUT'
-  | 'RUN_DRAINING'
   | 'RUN_LOST'
   | 'RUN_REPLACED'
   | 'RUN_TIMEOUT'
@@ -116,17 +114,28 @@ export class UsageError extends HoldfastError {
   }
 }
 
+const drainingHints = {
+  instance: 'Release what you hold and start no new work on this instance. Other instances take over.',
+  schedule: 'Stop the work and throw an error. Another instance then runs the tick again.',
+  worker: 'Stop the work and throw an error. Another worker then runs the job, and this attempt is not counted.',
+}
+
 /**
- * Thrown while the instance is draining, because a draining instance starts no new work. If draining times out, the signal of every handle
- * that is still held aborts with this error.
+ * Thrown while the instance is draining, because a draining instance starts no new work. If the time limit of a drain or of a `close` passes,
+ * the signals of the remaining work abort with this error: the handles that are still held, the jobs of the worker, or the runs of the schedule.
  */
-export class InstanceDrainingError extends HoldfastError {
-  constructor() {
-    super('This instance is draining', {
-      code: 'INSTANCE_DRAINING',
-      retryable: false,
-      hint: 'Release what you hold and start no new work on this instance. Other instances take over.',
+export class DrainingError extends HoldfastError {
+  /** Part that is draining: the whole instance, a job worker, or a schedule. */
+  readonly part: 'instance' | 'worker' | 'schedule'
+
+  constructor(part: DrainingError['part'], name?: string) {
+    super(`This ${part} is draining${name === undefined ? '' : `: "${name}"`}`, {
+      code: 'DRAINING',
+      // Another worker or instance repeats interrupted work. The same instance never starts new work again.
+      retryable: part !== 'instance',
+      hint: drainingHints[part],
     })
+    this.part = part
   }
 }
 

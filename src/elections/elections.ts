@@ -2,9 +2,9 @@ import {
   abortSignal,
   Calls,
   callback,
+  DrainingError,
   describe,
   flag,
-  InstanceDrainingError,
   readOptions,
   resultWithin,
   UsageError,
@@ -129,7 +129,7 @@ export class Elections {
    * changes.
    */
   async drain(): Promise<void> {
-    this.#draining.abort(new InstanceDrainingError())
+    this.#draining.abort(new DrainingError('instance'))
     await Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))
   }
 

@@ -50,20 +50,6 @@ export class JobLostError extends HoldfastError {
   }
 }
 
-/**
- * Abort reason of the handler's signal if the worker is closing and the time limit has passed. The job is returned to
- * its queue.
- */
-export class DrainingError extends HoldfastError {
-  constructor() {
-    super('The worker is closing', {
-      code: 'DRAINING',
-      retryable: true,
-      hint: 'Stop the work and throw an error. Another worker then runs the job, and this attempt is not counted.',
-    })
-  }
-}
-
 /** Error that a handler throws to fail the attempt and bury the job without further attempts. */
 export class NonRetryableError extends HoldfastError {
   constructor(message: string, options: { cause?: unknown } = {}) {

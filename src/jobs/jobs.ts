@@ -3,11 +3,11 @@ import {
   backoffMs,
   Calls,
   checkName,
+  DrainingError,
   type Duration,
   describe,
   duration,
   hasEnded,
-  InstanceDrainingError,
   maxTimerMs,
   pause,
   readOptions,
@@ -402,7 +402,7 @@ export class Jobs {
 
   /** @internal Closes the workers. Enqueueing continues. */
   async drain(withinMs: number): Promise<void> {
-    this.#draining.abort(new InstanceDrainingError())
+    this.#draining.abort(new DrainingError('instance'))
     await Promise.all([...this.#workers].map((worker) => worker.close({ within: withinMs })))
   }
 

@@ -1,8 +1,7 @@
-import { backoffMs, isInstance, messageOf } from '../base/index.js'
+import { backoffMs, DrainingError, isInstance, messageOf } from '../base/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { Ending } from './endings.js'
 import {
-  DrainingError,
   InvalidInputError,
   JobCancelledError,
   JobTimeoutError,

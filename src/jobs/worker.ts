@@ -1,11 +1,20 @@
-import { backoffMs, closeOptionRules, type Duration, isInstance, pause, Readiness, readOptions } from '../base/index.js'
+import {
+  backoffMs,
+  closeOptionRules,
+  DrainingError,
+  type Duration,
+  isInstance,
+  pause,
+  Readiness,
+  readOptions,
+} from '../base/index.js'
 import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVersionError } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
 import { type Claim, type ClaimedJob, type ClaimResult, type Claims, toClaimedJob } from './claims.js'
 import type { JobsContext } from './context.js'
 import type { ImplementedJob } from './definition.js'
 import { Endings } from './endings.js'
-import { DrainingError, JobCancelledError } from './errors.js'
+import { JobCancelledError } from './errors.js'
 import { stopMs } from './handlers.js'
 import { Pace } from './pace.js'
 import type { JobStore } from './store.js'
@@ -172,7 +181,7 @@ export class Worker {
   }
 
   async #close(withinMs: number): Promise<void> {
-    this.#draining.abort(new DrainingError())
+    this.#draining.abort(new DrainingError('worker'))
     this.#readiness.close()
     this.#attempts.drain()
     this.wake()

@@ -1,4 +1,4 @@
-import { type Events, InstanceDrainingError, pause, resultWithin } from '../base/index.js'
+import { DrainingError, type Events, pause, resultWithin } from '../base/index.js'
 import type { Presence } from './presence.js'
 
 /**
@@ -71,7 +71,7 @@ export class Draining {
 
   async #drain(withinMs: number): Promise<void> {
     const until = performance.now() + withinMs
-    this.#controller.abort(new InstanceDrainingError())
+    this.#controller.abort(new DrainingError('instance'))
     this.#events.emitter('instance.drain-started')?.({ withinMs })
     const reporting = this.#presence.reportDrain('draining')
     const working = Promise.all(this.#activeRooms.map((room) => room.drain(withinMs)))
@@ -93,15 +93,12 @@ export class Draining {
 export async function waitForRelease<T>(
   held: readonly T[],
   withinMs: number,
-  {
-    isHeld,
-    requestRelease,
-  }: { isHeld: (one: T) => boolean; requestRelease: (one: T, reason: InstanceDrainingError) => void },
+  { isHeld, requestRelease }: { isHeld: (one: T) => boolean; requestRelease: (one: T, reason: DrainingError) => void },
 ): Promise<void> {
   const until = performance.now() + withinMs
   // The function polls, because a release emits no event.
   while (held.some(isHeld) && performance.now() < until) await pause(pollMs)
-  const reason = new InstanceDrainingError()
+  const reason = new DrainingError('instance')
   for (const one of held) if (isHeld(one)) requestRelease(one, reason)
   while (held.some(isHeld)) await pause(pollMs)
 }

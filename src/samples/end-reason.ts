@@ -22,7 +22,7 @@ const steppedDownReasons: Record<string, EndReason> = { preferred: 'replaced', '
 export function reasonForRelease(reason: Error | undefined, isClosing: boolean): EndReason {
   const { code, reason: cause } = (reason ?? {}) as Partial<HoldfastError> & { reason?: string }
   if (code === 'RELEASE_REQUESTED') return 'release-requested'
-  if (code === 'INSTANCE_DRAINING') return 'drained'
+  if (code === 'DRAINING') return 'drained'
   if (code === 'STEPPED_DOWN' && cause !== 'closing') return steppedDownReasons[cause ?? ''] ?? 'stepped-down'
   if (code === undefined) return 'released'
   // A campaign or a handle can also be closed while the instance stays open.

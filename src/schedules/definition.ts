@@ -35,7 +35,7 @@ export interface ScheduleRun {
   readonly lastSuccess: Date | undefined
   /**
    * Aborts when the run should stop. The reason is a `RunLostError`, `RunTimeoutError`, `RunReplacedError` or
-   * `RunDrainingError`.
+   * `DrainingError`.
    */
   readonly signal: AbortSignal
   /** Transaction that commits exactly once, together with the run's result. The first query begins the transaction. */

@@ -56,21 +56,6 @@ export class RunReplacedError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal if the schedule is closing in this instance and the time limit has passed. */
-export class RunDrainingError extends HoldfastError {
-  /** Name of the schedule. */
-  readonly schedule: string
-
-  constructor(schedule: string) {
-    super(`The schedule "${schedule}" is closing in this instance`, {
-      code: 'RUN_DRAINING',
-      retryable: true,
-      hint: 'Stop the work and throw an error. Another instance will run the tick again.',
-    })
-    this.schedule = schedule
-  }
-}
-
 /** Thrown if no instance has ever added a schedule with this name. */
 export class UnknownScheduleError extends HoldfastError {
   /** Requested name. */

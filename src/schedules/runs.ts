@@ -1,5 +1,6 @@
 import {
   Batcher,
+  DrainingError,
   type Events,
   isInstance,
   type RecordedError,
@@ -11,7 +12,7 @@ import {
 import type { RunTransaction } from '../once/index.js'
 import type { Epoch } from '../postgres/index.js'
 import type { Definition } from './definition.js'
-import { RunDrainingError, RunLostError, RunReplacedError, RunTimeoutError } from './errors.js'
+import { RunLostError, RunReplacedError, RunTimeoutError } from './errors.js'
 import { Run, type RunContext } from './run.js'
 import type { ScheduleStore, StartedRun } from './store.js'
 
@@ -110,7 +111,7 @@ export class Runs {
     const all = Promise.all(runs.map((run) => run.over))
     await resultWithin(withinMs, all)
     const left = () => runs.filter((run) => this.#running.get(run.fence) === run)
-    for (const run of left()) run.stop(new RunDrainingError(run.name))
+    for (const run of left()) run.stop(new DrainingError('schedule', run.name))
     await resultWithin(stopMs, all)
     for (const run of left()) this.#giveUp(run)
     await resultWithin(this.#store.expiryMs, all)
@@ -179,7 +180,7 @@ export class Runs {
     if (!run.decide()) return
     if (run.isLost) return this.#emitEnded(run, 'lost')
     const { stopReason } = run
-    if (stopReason instanceof RunDrainingError) {
+    if (stopReason instanceof DrainingError) {
       this.#emitEnded(run, 'returned')
       return this.#record({ run, state: 'returned' })
     }

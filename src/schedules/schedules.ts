@@ -2,9 +2,9 @@ import {
   Calls,
   checkName,
   closeOptionRules,
+  DrainingError,
   type Duration,
   type Events,
-  InstanceDrainingError,
   orAborted,
   readOptions,
   resultWithin,
@@ -64,7 +64,7 @@ export interface Schedule extends AsyncDisposable {
   ready(): Promise<void>
   /**
    * Stops claiming ticks in this instance, and resolves when the schedule's runs in this instance have ended. If a run
-   * takes longer than `within` (default `30s`), its signal aborts with a `RunDrainingError`, and another instance runs
+   * takes longer than `within` (default `30s`), its signal aborts with a `DrainingError`, and another instance runs
    * its tick again.
    */
   close(options?: { within?: Duration | undefined }): Promise<void>
@@ -296,7 +296,7 @@ export class Schedules {
 
   /** @internal Closes all schedules in this instance. */
   async drain(withinMs: number): Promise<void> {
-    this.#draining.abort(new InstanceDrainingError())
+    this.#draining.abort(new DrainingError('instance'))
     const definitions = [...this.#definitions.values()]
     await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }

@@ -1,10 +1,10 @@
 import {
   Calls,
   combineSignals,
+  DrainingError,
   type Duration,
   type Events,
   hashedKey,
-  InstanceDrainingError,
   type Instant,
   resultWithin,
   UsageError,
@@ -190,7 +190,7 @@ export class Shares {
 
   /** @internal Closes all assignments immediately. Rounds may end within `withinMs`. */
   async drain(withinMs: number): Promise<void> {
-    const reason = new InstanceDrainingError()
+    const reason = new DrainingError('instance')
     this.#draining.abort(reason)
     const left = Promise.all(this.#roster.assignments.map((assignment) => assignment.close()))
     const rounds = Promise.allSettled([...this.#rounds])

@@ -1,7 +1,7 @@
 // Tests draining: one of two instances gives up its work, and the other instance takes it over without a loss.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Operator } from '../../src/acts/index.js'
-import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/index.js'
+import { DrainingError, defineJob, type Holdfast, type HoldfastOptions } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { campaign, leading } from '../elections/fixture.js'
@@ -81,7 +81,8 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('drain with
 
     const draining = leaving.drain({ within: '20s' })
     expect(leaving.draining.aborted).toBe(true)
-    expect(leaving.draining.reason).toBeInstanceOf(InstanceDrainingError)
+    expect(leaving.draining.reason).toBeInstanceOf(DrainingError)
+    expect(leaving.draining.reason).toMatchObject({ part: 'instance', retryable: false })
     await leading([second])
     await until('the other instance owns all resources', () => theirs.owned.length === 4)
     const next = await leaving.jobs.enqueue(job, 'after')
@@ -95,7 +96,7 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('drain with
       () => leaving.elections.campaign('another', () => {}),
       () => leaving.shares.assign('another', [], () => {}),
     ]) {
-      expect(start).toThrow(InstanceDrainingError)
+      expect(start).toThrow(DrainingError)
     }
 
     ends.open()
@@ -118,9 +119,9 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('drain with
   test('drain aborts work that exceeds its deadline, returns jobs to their queues and requests the release of holds', async () => {
     const [leaving, staying] = await pair(options)
     const ends = gate()
-    const codes: unknown[] = []
+    const parts: unknown[] = []
     const untilAborted = async ({ signal }: { signal: AbortSignal }) => {
-      codes.push(((await aborted(signal)) as { code: string }).code)
+      parts.push(((await aborted(signal)) as DrainingError).part)
       throw signal.reason
     }
     const job = defineJob('endless', {
@@ -144,13 +145,13 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('drain with
 
     expect(await leaving.drain({ within: 100 })).toBe(false)
     const handles = [lease, permit, ...(lock ? [lock] : [])]
-    for (const { signal } of handles) expect(await aborted(signal)).toBeInstanceOf(InstanceDrainingError)
+    for (const { signal } of handles) expect(await aborted(signal)).toBeInstanceOf(DrainingError)
     // The holders receive the request and still hold.
     expect(handles.map(({ held }) => held)).toEqual(handles.map(() => true))
     expect(await stateOf(leaving)).toBe('draining')
     await Promise.all(handles.map((handle) => handle.release()))
     expect(await round).toBeInstanceOf(Error)
-    expect(codes.sort()).toEqual(['DRAINING', 'INSTANCE_DRAINING'])
+    expect(parts.sort()).toEqual(['instance', 'worker'])
     ran = staying
     work(staying, [job])
     await until(

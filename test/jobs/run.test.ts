@@ -498,6 +498,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     opening.open()
     await closing
     expect(reasons[0]).toBeInstanceOf(DrainingError)
+    expect(reasons[0]).toMatchObject({ code: 'DRAINING', part: 'worker', retryable: true })
     const states = await Promise.all(jobs.map(async ({ id }) => (await holdfast.jobs.find(id))!))
     expect(states.map(({ state }) => state)).toEqual(['done', 'ready', 'ready', 'ready'])
     // A returned job does not count as an attempt.

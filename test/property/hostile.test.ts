@@ -349,7 +349,7 @@ test('a job outcome cannot be forged, and its reason may be any text', async () 
   const kinds = {
     forged: () => forged,
     'with zero bytes': () => JobOutcome.cancel('a\0b\uD800'),
-    'with no text': () => JobOutcome.cancel(new DrainingError() as never),
+    'with no text': () => JobOutcome.cancel(new DrainingError('worker') as never),
   }
   const definitions = Object.entries(kinds).map(([kind, run]) => defineJob(kind, { run, retry: { attempts: 1 } }))
   work(holdfast, definitions)

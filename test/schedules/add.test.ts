@@ -1,9 +1,9 @@
 import postgres from 'postgres'
 import { expect, onTestFinished, test } from 'vitest'
 import {
+  DrainingError,
   defineJob,
   defineSchedule,
-  RunDrainingError,
   RunTimeoutError,
   type ScheduleRun,
   UsageError,
@@ -240,7 +240,8 @@ test('a run that does not end before the deadline of close runs again on another
   add(b, 'handed over', { every: '1h' }, ({ attempt }) => attempts.push(attempt))
   await untilMember(b, 'handed over')
   await schedule.close({ within: 50 })
-  expect(reasons[0]).toBeInstanceOf(RunDrainingError)
+  expect(reasons[0]).toBeInstanceOf(DrainingError)
+  expect(reasons[0]).toMatchObject({ part: 'schedule', message: 'This schedule is draining: "handed over"' })
   const [run] = await untilRuns(b, 'handed over', ['done'])
   expect(run).toMatchObject({ tick, attempt: 2, instance: b.id, error: undefined })
   expect(attempts).toEqual([2])

@@ -37,7 +37,7 @@ export const deliveries = {
   }),
 }
 
-function refusal(key: string, delivery: DeliveryDetails | undefined): string {
+function refusal(key: string, delivery: DeliveryDetails | null): string {
   if (!delivery) return noSuchDelivery(key)
   const { forMs } = delivery
   return `"${key}" has been running for ${formatDuration(forMs)} on ${participantLabel(delivery)}. If you forget the delivery now, it may run twice at the same time. Wait until it has finished, or stop that process.`

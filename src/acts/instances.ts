@@ -48,7 +48,7 @@ export const instances = {
   }),
 }
 
-function goneText(id: string, found: FleetInstance | undefined): string {
+function goneText(id: string, found: FleetInstance | null): string {
   return found ? `Instance ${found.name} is gone.` : noSuchInstance(id)
 }
 

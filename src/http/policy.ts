@@ -39,7 +39,7 @@ const deliveries = new WeakMap<object, Delivery>()
 
 /**
  * Returns the delivery that a protected handler is processing. The delivery contains `tx`, `signal` and `fence`. Writes
- * through `tx` are committed together with the recorded response. Returns undefined if the request is not protected.
+ * through `tx` are committed together with the recorded response. Returns null if the request is not protected.
  * Accepts a `Request`, an Express or Fastify request, or a Hono context.
  *
  * @example
@@ -49,8 +49,8 @@ const deliveries = new WeakMap<object, Delivery>()
  *   response.status(201).json({ created: true })
  * })
  */
-export function deliveryOf(request: object): Delivery | undefined {
-  return deliveries.get(request)
+export function deliveryOf(request: object): Delivery | null {
+  return deliveries.get(request) ?? null
 }
 
 /** Thrown to keep the key free, so that the next attempt runs the handler again. */

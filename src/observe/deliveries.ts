@@ -109,11 +109,12 @@ export class DeliveriesObserver {
     }
   }
 
-  async find(namespace: string, key: string): Promise<DeliveryDetails | undefined> {
+  /** Returns one delivery, or null if the key has no delivery. */
+  async find(namespace: string, key: string): Promise<DeliveryDetails | null> {
     const values = [namespace, key, maxShownBytes]
     type Row = RawRow<Omit<DeliveryDetails, 'body'>> & { readonly body: string | null }
     const [row] = await this.#reader.read<Row>(this.#sql.delivery.text, values)
-    if (!row) return undefined
+    if (!row) return null
     const body = row.body === null ? null : Buffer.from(row.body, 'base64')
     return { ...readRow<Omit<DeliveryDetails, 'body'>>(row, ...dates), body }
   }

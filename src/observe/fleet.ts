@@ -204,9 +204,9 @@ export class FleetObserver {
     return { ...counts, rows: rows.map((row) => readRow<FleetInstance>(row, 'openedAt', 'epochSince', 'lastSeenAt')) }
   }
 
-  /** Returns one instance, or undefined if the id is unknown. */
-  async find(id: string): Promise<FleetInstance | undefined> {
-    return (await this.list({ search: id })).rows.find((instance) => instance.id === id)
+  /** Returns one instance, or null if the id is unknown. */
+  async find(id: string): Promise<FleetInstance | null> {
+    return (await this.list({ search: id })).rows.find((instance) => instance.id === id) ?? null
   }
 
   /**

@@ -287,10 +287,10 @@ export class JobsObserver {
     return { rows: found.slice(0, limit), hasMore, searchedRows: isCut && searchesFurther && !hasMore ? bound : null }
   }
 
-  /** Returns one job, or undefined if it does not exist or its history was deleted. */
-  async find(id: number): Promise<JobDetails | undefined> {
+  /** Returns one job, or null if it does not exist or its history was deleted. */
+  async find(id: number): Promise<JobDetails | null> {
     const { job, others, linked } = await this.#read<JobDocument>('job', [id, maxBytes, maxLinked])
-    return job ? readDetails(job, linked ?? [], others) : undefined
+    return job ? readDetails(job, linked ?? [], others) : null
   }
 
   async #read<Document>(name: 'queues' | 'rates' | 'search' | 'job', values: readonly unknown[]): Promise<Document> {

@@ -167,10 +167,10 @@ export class Observer {
     return row!.has_blocked_waits
   }
 
-  /** Returns the registered name of a key, or undefined if the key is not registered. */
-  async nameOf(key: string): Promise<{ readonly namespace: string; readonly label: string } | undefined> {
+  /** Returns the registered name of a key, or null if the key is not registered. */
+  async nameOf(key: string): Promise<{ readonly namespace: string; readonly label: string } | null> {
     const [row] = await this.#reader.read<{ namespace: string; label: string }>(this.#sql.name_of.text, [key])
-    return row
+    return row ?? null
   }
 
   /** Returns the time of the database clock. */

@@ -650,7 +650,7 @@ describe('invalid input', () => {
     })
   })
 
-  test('deliveryOf returns undefined for a request without webhook or idempotent', () => {
-    expect(deliveryOf(new Request('http://x/'))).toBeUndefined()
+  test('deliveryOf returns null for a request without webhook or idempotent', () => {
+    expect(deliveryOf(new Request('http://x/'))).toBeNull()
   })
 })

@@ -32,7 +32,7 @@ export async function instanceDrain(settings: Settings, word: string): Promise<v
 }
 
 async function untilDrained(
-  find: () => Promise<FleetInstance | undefined>,
+  find: () => Promise<FleetInstance | null>,
   before: FleetInstance,
 ): Promise<'drained' | 'gone'> {
   let latest = before

@@ -144,6 +144,7 @@ export {
   PayloadTooLargeError,
   ResultTimeoutError,
   UniqueKeyBusyError,
+  UnknownQueueError,
   UnknownSourceError,
 } from './jobs/index.js'
 

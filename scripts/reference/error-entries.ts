@@ -49,6 +49,7 @@ import {
   SteppedDownError,
   TooManyConnectionsError,
   UniqueKeyBusyError,
+  UnknownQueueError,
   UnknownScheduleError,
   UnknownSourceError,
   UsageError,
@@ -547,9 +548,14 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     thrownBy: '`jobs.enqueue` and `jobs.enqueueMany` with `unique`',
     remedy: 'Retry after the other transaction has ended. Enqueue unique jobs shortly before the commit.',
   },
+  UNKNOWN_QUEUE: {
+    examples: [new UnknownQueueError('mial', 'default', ['mail']), new UnknownQueueError('reports', 'default', [])],
+    thrownBy: '`jobs.pause`, `jobs.resume`, `jobs.redrive`',
+    remedy: 'Check the name and the namespace. `holdfast queue ls` lists the existing queues.',
+  },
   UNKNOWN_SCHEDULE: {
-    examples: [new UnknownScheduleError('nightly-reprot', 'default')],
-    thrownBy: '`schedules.pause`, `schedules.resume`, `schedules.override`, `schedules.run`, `schedules.runs`',
+    examples: [new UnknownScheduleError('nightly-reprot', 'default', ['nightly-report'])],
+    thrownBy: '`schedules.pause`, `schedules.resume`, `schedules.override`, `schedules.run`',
     remedy: 'Check the name and the namespace. `schedules.list` returns the existing schedules.',
   },
   UNKNOWN_SOURCE: {

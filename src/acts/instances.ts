@@ -1,5 +1,5 @@
-import { formatDuration } from '../base/index.js'
-import type { FleetInstance, InstanceWork } from '../observe/index.js'
+import { didYouMean, formatDuration } from '../base/index.js'
+import type { FleetInstance, InstanceWork, Observer } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
 /** Time that running work has to finish if the drain request does not specify a time. */
@@ -14,7 +14,7 @@ export const instances = {
       const found = await observer.fleet.find(id)
       const work = await observer.fleet.workOf(id)
       const subject = `instance ${found?.name ?? id}`
-      if (!found?.alive || !work) return inapplicable(subject, goneText(id, found))
+      if (!found?.alive || !work) return inapplicable(subject, await goneText(observer, id, found))
       if (found.state !== 'open') return inapplicable(subject, drainingText(found))
       const runs = runsOf(work)
       const text = joinSentences(
@@ -42,18 +42,27 @@ export const instances = {
             ? 'asked'
             : found.state
       const result = { instance: id, name: found?.name ?? null, state }
-      if (!found || (!isRequested && !found.alive)) return { done: false, text: goneText(id, found), result }
+      if (!found || (!isRequested && !found.alive))
+        return { done: false, text: await goneText(observer, id, found), result }
       return { done: true, text: isRequested ? `Asked ${found.name} to drain.` : drainingText(found), result }
     },
   }),
 }
 
-function goneText(id: string, found: FleetInstance | null): string {
-  return found ? `Instance ${found.name} is gone.` : noSuchInstance(id)
+async function goneText(observer: Observer, id: string, found: FleetInstance | null): Promise<string> {
+  return found ? `Instance ${found.name} is gone.` : noSuchInstance(observer, id)
 }
 
-export function noSuchInstance(id: string): string {
-  return `There is no instance ${JSON.stringify(id)}. Run \`holdfast instance ls\` to list all instances.`
+export async function noSuchInstance(observer: Observer, idOrName: string): Promise<string> {
+  const { rows } = await observer.fleet.list()
+  return joinSentences(
+    `There is no instance ${JSON.stringify(idOrName)}.`,
+    didYouMean(
+      idOrName,
+      rows.map(({ name }) => name),
+    ),
+    'Run `holdfast instance ls` to list all instances.',
+  )
 }
 
 function drainingText(found: FleetInstance): string {

@@ -1,8 +1,9 @@
-import { formatDuration } from '../base/index.js'
-import { instanceLabel, limitKeys, type ObservedPermit } from '../observe/index.js'
+import { didYouMean, formatDuration } from '../base/index.js'
+import { instanceLabel, limitKeys, type ObservedPermit, type Observer } from '../observe/index.js'
 import { act, formatCount, inapplicable, joinSentences } from './act.js'
 
 const maxListed = 10
+const maxCandidates = 1_000
 
 export const limits = {
   'reset-limit': act({
@@ -11,7 +12,7 @@ export const limits = {
     async preview({ observer }, { namespace, name }) {
       const subject = `limit ${name}`
       const { holding, waiting, holders, rate } = await observer.limits.find(namespace, name, maxListed)
-      if (holding === 0 && !rate) return inapplicable(subject, unused(name))
+      if (holding === 0 && !rate) return inapplicable(subject, await unused(observer, namespace, name))
       const text = joinSentences(
         holding > 0 &&
           `Revokes ${formatCount(holding, 'permit')} of "${name}". The permits become free immediately${waiting > 0 ? ', and the next waiters receive them' : ''}. Holders are notified immediately, or at their next renewal if they have no anchor. Work that ignores the loss may run at the same time as the work of the next holders.`,
@@ -31,13 +32,21 @@ export const limits = {
         ended.length > 0 && `Revoked ${formatCount(ended.length, 'permit')} of "${name}".`,
         refilled && `Reset the rate limit of "${name}".`,
       )
-      return { done: text !== '', text: text || unused(name), result: { ended, refilled } }
+      return { done: text !== '', text: text || (await unused(observer, namespace, name)), result: { ended, refilled } }
     },
   }),
 }
 
-function unused(name: string): string {
-  return `No permit of "${name}" is held, and its rate limit is unused: there is nothing to reset.`
+/** Reports that a limit is unused. Suggests a similar name, because the name may be mistyped. */
+async function unused(observer: Observer, namespace: string, name: string): Promise<string> {
+  const used = await observer.limits.list({ namespace, limit: maxCandidates })
+  return joinSentences(
+    `No permit of "${name}" is held, and its rate limit is unused: there is nothing to reset.`,
+    didYouMean(
+      name,
+      used.map((limit) => limit.name),
+    ),
+  )
 }
 
 /** Returns the participant of a permit and the details of the permit. */

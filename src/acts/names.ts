@@ -1,11 +1,14 @@
-import { formatDuration } from '../base/index.js'
+import { didYouMean, formatDuration } from '../base/index.js'
 import { instanceDetails, nameLabel, type ObservedLock, type Observer, participantLabel } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 import type { ParsedParams } from './params.js'
 
 const needs = { key: 'key' } as const
-/** `name` is the name that the operator typed. Messages show it if the key has no registered name. */
-const params = { name: 'text' } as const
+/**
+ * `name` is the name that the operator typed, in `namespace`. Messages show it if the key has no registered name, and
+ * suggest a similar name of that namespace.
+ */
+const params = { name: 'text', namespace: 'text' } as const
 
 const loss = 'Work that ignores the loss may continue to run.'
 
@@ -36,7 +39,7 @@ export const names = {
     async preview({ observer }, of) {
       const { name, lease } = await leaseOf(observer, of)
       const subject = `lease ${name}`
-      if (!lease) return inapplicable(subject, notLeased(name))
+      if (!lease) return inapplicable(subject, await notLeased(observer, name, of))
       const { held, fence, expiresInMs } = lease
       const applies = { subject, applies: true, dangerous: true }
       if (!held) {
@@ -51,7 +54,7 @@ export const names = {
     async run({ observer, operator }, of) {
       const { name, lease } = await leaseOf(observer, of)
       const done = lease !== undefined && (await operator.expireLease(of.key))
-      const text = done ? `Expired the lease on "${name}".` : notLeased(name)
+      const text = done ? `Expired the lease on "${name}".` : await notLeased(observer, name, of)
       return { done, text, result: { expired: done ? lease : null } }
     },
   }),
@@ -63,7 +66,7 @@ export const names = {
     async preview({ observer }, of) {
       const { name, holders, ours } = await holdersOf(observer, of)
       const subject = `lock ${name}`
-      if (holders.length === 0) return inapplicable(subject, nothingToBreak(name))
+      if (holders.length === 0) return inapplicable(subject, await nothingToBreak(observer, name, of))
       const all = (await observer.locks()).filter(({ granted }) => granted)
       const sessions = holders.length === 1 ? `session ${holders[0]!.pid}` : formatCount(holders.length, 'session')
       const text = joinSentences(
@@ -80,7 +83,10 @@ export const names = {
       const ended: ObservedLock[] = []
       for (const holder of holders) if (await operator.endSession(holder.pid!, of.key)) ended.push(holder)
       const pids = ended.map(({ pid }) => pid).join(', ')
-      const text = ended.length > 0 ? `Ended session${ended.length > 1 ? 's' : ''} ${pids}.` : nothingToBreak(name)
+      const text =
+        ended.length > 0
+          ? `Ended session${ended.length > 1 ? 's' : ''} ${pids}.`
+          : await nothingToBreak(observer, name, of)
       return { done: ended.length > 0, text, result: { ended } }
     },
   }),
@@ -92,7 +98,8 @@ type NameParams = ParsedParams<typeof needs, typeof params>
  * Finds the sessions that hold the name as a lock. `ours` contains the sessions of Holdfast instances. `refusal`
  * explains why the other sessions cannot be asked to release the lock.
  */
-async function holdersOf(observer: Observer, { key, name: fallbackName }: NameParams) {
+async function holdersOf(observer: Observer, of: NameParams) {
+  const { key, name: fallbackName } = of
   const locks = await observer.locks({ key })
   const holders = locks.filter(({ granted }) => granted)
   const name = locks[0]?.label ?? fallbackName ?? nameLabel({ label: null, key })
@@ -100,7 +107,7 @@ async function holdersOf(observer: Observer, { key, name: fallbackName }: NamePa
   const others = holders.filter(({ instance }) => instance === null)
   const refusal =
     holders.length === 0
-      ? `"${name}" is free: it has no holder.`
+      ? joinSentences(`"${name}" is free: it has no holder.`, await similarName(observer, of))
       : others.length > 0
         ? `Holdfast cannot ask ${labelsOf(others)} to release "${name}", because the lock was acquired without Holdfast. To end the session, break the lock.`
         : ''
@@ -112,12 +119,20 @@ async function leaseOf(observer: Observer, { key, name }: NameParams) {
   return { lease, name: lease?.label ?? name ?? nameLabel({ label: null, key }) }
 }
 
-function notLeased(name: string): string {
-  return `"${name}" is not leased: there is nothing to expire.`
+async function notLeased(observer: Observer, name: string, of: NameParams): Promise<string> {
+  return joinSentences(`"${name}" is not leased: there is nothing to expire.`, await similarName(observer, of))
 }
 
-function nothingToBreak(name: string): string {
-  return `"${name}" is free: there is nothing to break.`
+async function nothingToBreak(observer: Observer, name: string, of: NameParams): Promise<string> {
+  return joinSentences(`"${name}" is free: there is nothing to break.`, await similarName(observer, of))
+}
+
+/** Suggests a held name that is similar to the name that the operator typed. */
+async function similarName(observer: Observer, { name, namespace }: NameParams): Promise<string | undefined> {
+  if (name === undefined || namespace === undefined) return undefined
+  const { locks, leases } = await observer.names({ namespace })
+  const held = [...locks, ...leases].flatMap(({ label }) => (label === null || label === name ? [] : [label]))
+  return didYouMean(name, held)
 }
 
 function labelsOf(holders: readonly ObservedLock[]): string {

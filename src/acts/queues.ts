@@ -1,4 +1,4 @@
-import { formatDuration, suggest } from '../base/index.js'
+import { didYouMean, formatDuration } from '../base/index.js'
 import { maxCounted, type ObservedQueue, type Observer } from '../observe/index.js'
 import { act, formatCount, inapplicable, joinSentences } from './act.js'
 
@@ -10,27 +10,24 @@ export const queues = {
     async preview({ observer }, { namespace, name }) {
       const subject = `queue ${name}`
       const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (queue?.pausedAt) return inapplicable(subject, `"${name}" is already paused.`)
-      const { ready = 0, running = 0 } = queue ?? {}
+      if (!queue) return inapplicable(subject, unknown)
+      if (queue.pausedAt) return inapplicable(subject, `"${name}" is already paused.`)
+      const { ready, running } = queue
       const text = joinSentences(
         `No instance starts jobs of "${name}" until the queue is resumed. ${formatJobs(ready, 'ready')} and all new jobs will wait.`,
         continueText(running),
         'No job is lost.',
-        unknown,
       )
       return { subject, text, applies: true, dangerous: false }
     },
     async run({ observer, asMember }, { namespace, name }) {
       const { queue, unknown } = await queueOf(observer, namespace, name)
+      if (!queue) return { done: false, text: unknown }
       await asMember(namespace, ({ jobs }) => jobs.pause(name))
-      const text = queue?.pausedAt
+      const text = queue.pausedAt
         ? `"${name}" was already paused.`
         : `Paused "${name}". Workers claim none of its jobs until the queue is resumed.`
-      return {
-        done: true,
-        text: joinSentences(text, continueText(queue?.running ?? 0), unknown),
-        result: { paused: name },
-      }
+      return { done: true, text: joinSentences(text, continueText(queue.running)), result: { paused: name } }
     },
   }),
 
@@ -49,7 +46,8 @@ export const queues = {
     },
     async run({ observer, asMember }, { namespace, name }) {
       const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (!queue?.pausedAt) return { done: false, text: unknown ?? notPaused(name), result: { resumed: null } }
+      if (!queue) return { done: false, text: unknown }
+      if (!queue.pausedAt) return { done: false, text: notPaused(name), result: { resumed: null } }
       await asMember(namespace, ({ jobs }) => jobs.resume(name))
       return { done: true, text: `Resumed "${name}".`, result: { resumed: name } }
     },
@@ -77,8 +75,9 @@ export const queues = {
     },
     async run({ observer, asMember, budgetMs = Number.POSITIVE_INFINITY, onProgress }, { namespace, name }) {
       const { queue, unknown } = await queueOf(observer, namespace, name)
+      if (!queue) return { done: false, text: unknown }
       const none = { done: false, result: { redriven: 0 } }
-      if (!queue || queue.buried === 0) return { ...none, text: unknown ?? noneBuried(name) }
+      if (queue.buried === 0) return { ...none, text: noneBuried(name) }
       const until = performance.now() + budgetMs
       let outOfTime = false
       const redriven = await asMember(namespace, async ({ jobs }) => {
@@ -103,20 +102,19 @@ export const queues = {
   }),
 }
 
+type FoundQueue =
+  | { readonly queue: ObservedQueue; readonly unknown?: undefined }
+  | { readonly queue?: undefined; readonly unknown: string }
+
 /**
  * Finds the queue. If no queue has this name, returns a message in `unknown`, which suggests a similar name if there is
  * one.
  */
-async function queueOf(
-  observer: Observer,
-  namespace: string,
-  name: string,
-): Promise<{ readonly queue?: ObservedQueue; readonly unknown?: string }> {
+async function queueOf(observer: Observer, namespace: string, name: string): Promise<FoundQueue> {
   const [queue] = (await observer.jobs.queues({ namespace, queue: name })).rows
   if (queue) return { queue }
   const known = (await observer.jobs.queues({ namespace })).rows.map((queue) => queue.name ?? '')
-  const meant = suggest(name, known)
-  return { unknown: joinSentences(`The queue "${name}" has never been used.`, meant && `Did you mean "${meant}"?`) }
+  return { unknown: joinSentences(`There is no queue "${name}": it has never been used.`, didYouMean(name, known)) }
 }
 
 function notPaused(name: string): string {

@@ -1,4 +1,4 @@
-import { formatDuration, suggest } from '../base/index.js'
+import { didYouMean, formatDuration } from '../base/index.js'
 import { describeRule, ruleFromOptions } from '../cron/index.js'
 import { instanceLabel, type Observer, type ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
@@ -211,6 +211,5 @@ function timeOf(at: Date): string {
 
 export async function noSuchSchedule(observer: Observer, namespace: string, name: string): Promise<string> {
   const known = (await observer.schedules.list({ namespace })).rows.map((schedule) => schedule.name)
-  const meant = suggest(name, known)
-  return joinSentences(`There is no schedule "${name}".`, meant && `Did you mean "${meant}"?`)
+  return joinSentences(`There is no schedule "${name}".`, didYouMean(name, known))
 }

@@ -74,6 +74,7 @@ export type HoldfastErrorCode =
   | 'TOO_LARGE'
   | 'TOO_MANY_CONNECTIONS'
   | 'UNIQUE_KEY_BUSY'
+  | 'UNKNOWN_QUEUE'
   | 'UNKNOWN_SCHEDULE'
   | 'UNKNOWN_SOURCE'
   | 'USAGE'

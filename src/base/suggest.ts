@@ -14,6 +14,12 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
+/** Returns the question about the candidate that is closest to a mistyped name, or undefined if no candidate is similar. */
+export function didYouMean(name: string, candidates: Iterable<string>): string | undefined {
+  const meant = suggest(name, candidates)
+  return meant === undefined ? undefined : `Did you mean "${meant}"?`
+}
+
 /** Returns the edit distance: the number of letters to insert, delete, replace, or swap with the next letter. */
 function editDistance(from: string, to: string): number {
   let beforePrevious: number[] = []

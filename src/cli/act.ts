@@ -36,8 +36,8 @@ export const actOn =
   (name: NamedAct) =>
   (settings: Settings, word: string): Promise<void> => {
     if (name === 'release-name' || name === 'expire-lease' || name === 'break-lock') {
-      const { key, label } = readTarget(settings, word)
-      return runAct(settings, name, { key, name: label })
+      const { key, label, namespace } = readTarget(settings, word)
+      return runAct(settings, name, { key, name: label, namespace: namespace ?? undefined })
     }
     const { namespace } = settings
     if (name === 'forget-delivery') return runAct(settings, name, { namespace, key: checkName(word, 'key') })

@@ -1,4 +1,4 @@
-import { formatDuration, HoldfastError, type RecordedError } from '../base/index.js'
+import { didYouMean, formatDuration, HoldfastError, type RecordedError } from '../base/index.js'
 
 export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
@@ -54,6 +54,22 @@ export class JobLostError extends HoldfastError {
 export class NonRetryableError extends HoldfastError {
   constructor(message: string, options: { cause?: unknown } = {}) {
     super(message, { code: 'NON_RETRYABLE', retryable: false, cause: options.cause })
+  }
+}
+
+/** Thrown by calls that change a queue if no instance has ever used a queue with this name. */
+export class UnknownQueueError extends HoldfastError {
+  /** Requested name. */
+  readonly queue: string
+
+  /** `known` contains the names of existing queues. The hint suggests a similar name. */
+  constructor(queue: string, namespace: string, known: Iterable<string>) {
+    super(`There is no queue "${queue}" in the namespace "${namespace}"`, {
+      code: 'UNKNOWN_QUEUE',
+      retryable: false,
+      hint: didYouMean(queue, known) ?? 'A queue exists as soon as a job is enqueued in it or a worker serves it.',
+    })
+    this.queue = queue
   }
 }
 

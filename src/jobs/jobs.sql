@@ -327,9 +327,20 @@ select
 from buried
 
 -- name: pause
--- Pauses or resumes a queue.
+-- Pauses or resumes a queue. Returns no row if no instance has used the queue: it has neither a name nor jobs. $5 tells that
+-- this instance has used the queue, because its name may not be stored yet.
 insert into holdfast.queue as known (key, namespace, name, paused_at)
-values ($1::bigint, $2, $3, case when $4::boolean then clock_timestamp() end)
+select $1::bigint, $2, $3, case when $4::boolean then clock_timestamp() end
+where $5::boolean
+   or exists (select from holdfast.queue where key = $1::bigint)
+   or exists (select from holdfast.job where queue = $1::bigint)
 on conflict (key) do update
 set paused_at = case when $4::boolean then coalesce(known.paused_at, clock_timestamp()) end
 returning holdfast.job_wake(key, 32)
+
+-- name: known_queues
+-- Whether a queue ($1) has a name or jobs, and names of queues in the namespace ($2), to suggest a similar name.
+select
+  exists (select from holdfast.queue where key = $1::bigint)
+    or exists (select from holdfast.job where queue = $1::bigint) as is_known,
+  array(select name from holdfast.queue where namespace = $2 order by name limit 1000) as names

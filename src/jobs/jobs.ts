@@ -311,7 +311,8 @@ export class Jobs {
   }
 
   /**
-   * Pauses a queue. No worker claims jobs of this queue until the queue is resumed. Running jobs continue.
+   * Pauses a queue. No worker claims jobs of this queue until the queue is resumed. Running jobs continue. Throws an
+   * `UnknownQueueError` if no instance has ever used the queue.
    *
    * @example
    * await holdfast.jobs.pause('mail')
@@ -321,7 +322,7 @@ export class Jobs {
   }
 
   /**
-   * Resumes a paused queue.
+   * Resumes a paused queue. Throws an `UnknownQueueError` if no instance has ever used the queue.
    *
    * @example
    * await holdfast.jobs.resume('mail')
@@ -334,7 +335,7 @@ export class Jobs {
   /**
    * Makes all buried jobs (dead letters) of a queue ready again, with a full number of attempts. Skips jobs whose
    * unique key another job has, and jobs that are buried during the call. Returns the number of jobs that will run
-   * again.
+   * again. Throws an `UnknownQueueError` if no instance has ever used the queue.
    *
    * @example
    * await holdfast.jobs.redrive('mail')
@@ -347,6 +348,7 @@ export class Jobs {
     let all = 0
     for await (const some of this.redriving(queue)) all += some
     if (all > 0) this.#maintenance.runIfStarted(0)
+    else await this.#context.queues.throwIfUnknown(queue)
     return all
   }
 
@@ -354,7 +356,7 @@ export class Jobs {
   async *redriving(queue: string): AsyncGenerator<number, void> {
     let startedAt: number | null = null
     for (;;) {
-      const values: unknown[] = [this.#context.queues.keyOf(queue), 1_000, startedAt]
+      const values: unknown[] = [this.#context.queues.existingKeyOf(queue), 1_000, startedAt]
       const [row] = await this.#store.write<{ jobs: number; started_at: number }>('redrive', values)
       if (row!.jobs === 0) return
       yield row!.jobs
@@ -421,8 +423,12 @@ export class Jobs {
   }
 
   async #pause(queue: string, pauses: boolean): Promise<void> {
-    const values = [this.#context.queues.keyOf(queue), this.#context.namespace, queue, pauses]
-    await this.#calls.write(() => this.#store.run('pause', values))
+    const { queues, namespace } = this.#context
+    const values = [queues.existingKeyOf(queue), namespace, queue, pauses, queues.isUsed(queue)]
+    await this.#calls.write(async () => {
+      const rows = await this.#store.run('pause', values)
+      if (rows.length === 0) await queues.throwIfUnknown(queue)
+    })
   }
 
   #wakeAll(): void {

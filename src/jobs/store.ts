@@ -44,6 +44,7 @@ type StatementName =
   | 'retry'
   | 'redrive'
   | 'pause'
+  | 'known_queues'
 
 export class JobStore {
   readonly sql: Record<StatementName, Statement>

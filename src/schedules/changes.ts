@@ -1,7 +1,6 @@
 import { backoffMs, describe, pause, UsageError } from '../base/index.js'
 import type { TickRule } from '../cron/index.js'
 import type { Definition } from './definition.js'
-import { UnknownScheduleError } from './errors.js'
 import type { Rules } from './rules.js'
 import type { ScheduleRow } from './status.js'
 import type { ScheduleStore } from './store.js'
@@ -41,7 +40,7 @@ export class Changes {
     const { store, namespace, closing, onChanged } = this.#options
     for (let attempt = 0; attempt < maxTries; attempt++) {
       const [row] = await store.read<ScheduleRow>('find', [key, namespace])
-      if (!row) throw new UnknownScheduleError(name, namespace)
+      if (!row) throw await store.unknown(name, namespace)
       const [answer] = await store.run<{ answer: string }>('change', [JSON.stringify(this.#request(row, change))])
       if (answer!.answer === 'changed') {
         onChanged(row.key)

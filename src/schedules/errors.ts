@@ -1,4 +1,4 @@
-import { formatDuration, HoldfastError } from '../base/index.js'
+import { didYouMean, formatDuration, HoldfastError } from '../base/index.js'
 
 /** Abort reason of a run's signal if another instance may run the tick. This run's result is not recorded. */
 export class RunLostError extends HoldfastError {
@@ -61,11 +61,14 @@ export class UnknownScheduleError extends HoldfastError {
   /** Requested name. */
   readonly schedule: string
 
-  constructor(schedule: string, namespace: string) {
+  /** `known` contains the names of existing schedules. The hint suggests a similar name. */
+  constructor(schedule: string, namespace: string, known: Iterable<string>) {
     super(`There is no schedule "${schedule}" in the namespace "${namespace}"`, {
       code: 'UNKNOWN_SCHEDULE',
       retryable: false,
-      hint: 'Add the schedule with schedules.add. To see the existing schedules, call schedules.list().',
+      hint:
+        didYouMean(schedule, known) ??
+        'Add the schedule with schedules.add. To see the existing schedules, call schedules.list().',
     })
     this.schedule = schedule
   }

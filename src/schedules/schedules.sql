@@ -109,6 +109,14 @@ where s.key = holdfast.schedule_resolve($1::bigint)
   or ($1::bigint is null and s.namespace = $2)
 order by s.name
 
+-- name: names
+-- Names of schedules in the namespace $1, to suggest a similar name.
+select name
+from holdfast.schedule
+where namespace = $1
+order by name
+limit 1000
+
 -- name: runs
 -- Returns the runs and gaps of a schedule, latest first.
 select at, state, extra, instance, instance_name, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason

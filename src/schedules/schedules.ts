@@ -26,7 +26,7 @@ import {
   type ScheduleOptions,
   type ScheduleRun,
 } from './definition.js'
-import { UnknownScheduleError } from './errors.js'
+import type { UnknownScheduleError } from './errors.js'
 import { nearestTick, untilMoment } from './nearest.js'
 import { Rules } from './rules.js'
 import { ScheduleLoop } from './schedule-loop.js'
@@ -186,7 +186,7 @@ export class Schedules {
   async pause(name: string): Promise<void> {
     await this.#change('schedules.pause', name, async (key) => {
       const rows = await this.#store.run('pause', [key])
-      if (rows.length === 0) throw this.#unknown(name)
+      if (rows.length === 0) throw await this.#unknown(name)
     })
   }
 
@@ -227,7 +227,7 @@ export class Schedules {
         this.#loop.pollSoon()
         return new Date(row!.at)
       }
-      if ((await this.#find(key)).length === 0) throw this.#unknown(name)
+      if ((await this.#find(key)).length === 0) throw await this.#unknown(name)
       return null
     })
   }
@@ -339,7 +339,7 @@ export class Schedules {
     )
   }
 
-  #unknown(name: string): UnknownScheduleError {
-    return new UnknownScheduleError(name, this.#options.namespace)
+  #unknown(name: string): Promise<UnknownScheduleError> {
+    return this.#store.unknown(name, this.#options.namespace)
   }
 }

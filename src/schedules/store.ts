@@ -1,5 +1,6 @@
 import { type TransactionStatements, transactionStatements } from '../once/index.js'
 import { type Database, type Executor, loadStatements, retryOnConflict, type Statement } from '../postgres/index.js'
+import { UnknownScheduleError } from './errors.js'
 
 export interface ScheduleStoreOptions {
   readonly database: Database
@@ -21,6 +22,7 @@ type StatementName =
   | 'run'
   | 'sweep'
   | 'find'
+  | 'names'
   | 'runs'
 
 /** State of a schedule, as schedule_states returns it. */
@@ -88,6 +90,16 @@ export class ScheduleStore {
   /** Runs a statement that reads many rows. See `Database.read`. */
   read<Row>(name: 'find' | 'runs', values: readonly unknown[]): Promise<Row[]> {
     return retryOnConflict(() => this.database.read<Row>(this.#sql[name].text, values, this.expiryMs))
+  }
+
+  /** Returns the error for the name of a schedule that does not exist. */
+  async unknown(name: string, namespace: string): Promise<UnknownScheduleError> {
+    const rows = await this.run<{ name: string }>('names', [namespace])
+    return new UnknownScheduleError(
+      name,
+      namespace,
+      rows.map((row) => row.name),
+    )
   }
 
   async call<Name extends keyof Responses>(name: Name, values: readonly unknown[]): Promise<Responses[Name]> {

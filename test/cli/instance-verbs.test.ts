@@ -229,6 +229,10 @@ test('instance show and drain accept a name, and list the candidates if several 
   expect(drained).toMatchObject({ status: 0, stderr: 'Asked worker-3 to drain.\n' })
   await within(5_000, 'Draining', billing.drained)
   await billing.close()
+  for (const verb of ['show', 'drain']) {
+    const mistyped = await run(['instance', verb, holder.name.slice(0, -1)], env)
+    expect(mistyped).toMatchObject({ status: 3, stderr: expect.stringContaining(`Did you mean "${holder.name}"?`) })
+  }
   const unknown = await run(['instance', 'show', 'worker-3'], env)
   expect(unknown.status).toBe(3)
   expect(unknown.stderr).toContain('There is no instance "worker-3".')

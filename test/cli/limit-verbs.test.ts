@@ -156,4 +156,11 @@ describe('limit reset', () => {
     expect(stderr).toBe('No permit of "idle" is held, and its rate limit is unused: there is nothing to reset.\n')
     expect(status).toBe(3)
   })
+
+  test('limit reset of an unused limit suggests a used limit with a similar name', async () => {
+    await using _permit = await holder.limits.acquire('export:ann', { max: 1 })
+    const { status, stderr } = await run(['limit', 'reset', 'exprot:ann', '--yes'], env)
+    expect(stderr).toContain('there is nothing to reset. Did you mean "export:ann"?\n')
+    expect(status).toBe(3)
+  })
 })

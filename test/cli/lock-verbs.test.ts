@@ -141,6 +141,20 @@ describe('lock release', () => {
     expect(lock.held).toBe(true)
   })
 
+  test('lock release and lock break of a free name suggest a held name of the same namespace', async () => {
+    await using _lock = await holder.locks.acquire('nightly-report')
+    const meant = 'Did you mean "nightly-report"?'
+    for (const line of [
+      ['release', 'nightly-reprot'],
+      ['break', 'nightly-reprot', '--yes'],
+    ]) {
+      const { status, stderr } = await run(['lock', ...line], env)
+      expect({ status, stderr }).toEqual({ status: 3, stderr: expect.stringContaining(meant) })
+    }
+    const { stderr } = await run(['lock', 'release', 'nightly-reprot', '--namespace', 'other'], env)
+    expect(stderr).toBe('"nightly-reprot" is free: it has no holder.\n')
+  })
+
   test('lock release of a free name, or of a name that only other programs hold, exits with 3', async () => {
     expect(await run(['lock', 'release', 'free'], env)).toEqual({
       status: 3,

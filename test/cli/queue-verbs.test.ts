@@ -112,13 +112,13 @@ describe('queue pause and queue resume', () => {
     })
   })
 
-  test('queue resume and queue pause suggest a similar name for an unused queue', async () => {
+  test('queue pause, resume and redrive refuse an unused queue and suggest a similar name', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
-    const slip = 'The queue "psot" has never been used. Did you mean "post"?\n'
-    expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
-    const { status, stderr } = await run(['queue', 'pause', 'psot'], env)
-    expect(stderr).toBe(`Paused "psot". Workers claim none of its jobs until the queue is resumed. ${slip}`)
-    expect(status).toBe(0)
+    const stderr = 'There is no queue "psot": it has never been used. Did you mean "post"?\n'
+    for (const verb of ['pause', 'resume', 'redrive']) {
+      expect(await run(['queue', verb, 'psot'], env)).toEqual({ status: 3, stdout: '', stderr })
+    }
+    expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: null }])
   })
 })
 

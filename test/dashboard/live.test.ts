@@ -193,7 +193,7 @@ test('a member of the fleet that is in use stays, however many others are needed
   await asMember('used', async ({ id: used, jobs }) => {
     const idle = await id('idle 1')
     for (const namespace of ['idle 2', 'idle 3', 'idle 4', 'idle 5']) await id(namespace)
-    await jobs.pause('mail')
+    await jobs.find(1)
     expect(await id('used')).toBe(used)
     // The unused member whose last use is longest ago was closed.
     expect(await id('idle 1')).not.toBe(idle)

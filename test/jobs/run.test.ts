@@ -404,8 +404,8 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
         ran = true
       },
     })
-    await holdfast.jobs.pause('paused')
     work(holdfast, [job])
+    await holdfast.jobs.pause('paused')
     const { id } = await holdfast.jobs.enqueue(job, null)
     const other = defineJob('other', { run: () => 1 })
     work(holdfast, [other])

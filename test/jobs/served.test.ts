@@ -86,9 +86,9 @@ test('find, the lists and the doctor agree on which jobs no worker claims', asyn
   const define = (kind: string, queue: string) => defineJob(kind, { queue, run: () => {} })
   const [unknown, alone, paused] = [define('unknown', 'mail'), define('alone', 'post'), define('paused', 'still')]
   await work(holdfast, [other]).ready()
-  await jobs.pause('still')
   const ids: number[] = []
   for (const job of [unknown, alone, paused]) ids.push((await jobs.enqueue(job, null)).id)
+  await jobs.pause('still')
   const found = await Promise.all(ids.map(async (id) => (await jobs.find(id))!.waitsFor))
   expect(found).toMatchObject([
     { reason: 'worker', unserved: 'kind' },

@@ -162,7 +162,17 @@ describe('a call right after add, before the schedule is in the database', () =>
   test('run of another name throws UnknownScheduleError', async () => {
     const holdfast = await open({ url: await databaseUrl() })
     add(holdfast, 'new', { cron: '0 3 1 1 *' })
-    await caught(UnknownScheduleError, holdfast.schedules.run('other'))
+    await holdfast.schedules.find('new')
+    const error = await caught(UnknownScheduleError, holdfast.schedules.run('other'))
+    expect(error.hint).toContain('schedules.list()')
+    for (const call of [
+      () => holdfast.schedules.run('nwe'),
+      () => holdfast.schedules.pause('nwe'),
+      () => holdfast.schedules.resume('nwe'),
+      () => holdfast.schedules.override('nwe', null),
+    ]) {
+      expect((await caught(UnknownScheduleError, call())).hint).toBe('Did you mean "new"?')
+    }
   })
 
   test.each(Object.entries(calls))(

@@ -11,11 +11,12 @@ import { findInstance } from './find.js'
 const maxShown = 1_000
 
 export async function instanceShow(settings: Settings, word: string): Promise<void> {
-  const [details, now] = await observe(settings, async (observer) => {
-    return [await readInstance(settings, observer, word), await observer.now()] as const
+  const { details, now, missing } = await observe(settings, async (observer) => {
+    const details = await readInstance(settings, observer, word)
+    return { details, now: await observer.now(), missing: details ? '' : await noSuchInstance(observer, word) }
   })
   if (!printDocument<'instance-show'>(settings, details) && details) printFacts(settings, factsOf(details, now))
-  if (!details) conditionNotMet(noSuchInstance(word))
+  if (!details) conditionNotMet(missing)
 }
 
 async function readInstance(settings: Settings, observer: Observer, word: string) {

@@ -18,10 +18,8 @@ async function assignSequences(url: string, trigger = '') {
   const cities = await pool.query<{ city: string }>('select distinct city from buildings where occurrence is null')
   const names = cities.rows.map(({ city }) => city)
   // Skips the cities that another process has finished in this round, and the cities that another process is working on.
-  await holdfast.shares.each('occurrence', names, (city, { signal }) => numberBatches(pool, city, signal), {
-    round: trigger,
-    waitForOthers: false,
-  })
+  const options = { round: trigger, waitForOthers: false }
+  await holdfast.shares.each('occurrence', names, options, (city, { signal }) => numberBatches(pool, city, signal))
   await pool.end()
   await holdfast.close()
 }

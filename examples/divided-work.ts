@@ -18,17 +18,12 @@ async function work(url: string, round = '', fate = '') {
   // All workers begin at the same time, even if some need longer to start.
   process.send?.('ready')
   await once(process, 'message')
-  await holdfast.shares.each(
-    'backup',
-    databases,
-    async (database) => {
-      await pool.query('insert into started values ($1, $2)', [round, database])
-      if (fate === 'dies') await hangInTheMiddle()
-      await new Promise((resolve) => setTimeout(resolve, 50))
-      await pool.query('insert into backed_up values ($1, $2, $3)', [round, database, process.pid])
-    },
-    { round },
-  )
+  await holdfast.shares.each('backup', databases, { round }, async (database) => {
+    await pool.query('insert into started values ($1, $2)', [round, database])
+    if (fate === 'dies') await hangInTheMiddle()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    await pool.query('insert into backed_up values ($1, $2, $3)', [round, database, process.pid])
+  })
   await pool.end()
   await holdfast.close()
 }

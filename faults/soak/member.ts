@@ -121,7 +121,7 @@ const uses = {
   },
   permits: () => holdfast.limits.with(`export:${lately(1_400)}`, { max: 2, wait: '5s' }, keep),
   rates: () => holdfast.limits.consume(`api:${lately(1_400)}`, { rate: '100/s', burst: 20 }),
-  deliveries: () => holdfast.once.run(`stripe:${lately(17_500)}`, () => ({ paid: true }), { retain: '1d', wait: '5s' }),
+  deliveries: () => holdfast.once.run(`stripe:${lately(17_500)}`, { retain: '1d', wait: '5s' }, () => ({ paid: true })),
   jobs: async () => {
     const { id } = (await enqueueOne(randomBelow(10)))!
     // Waits for the result, so that a busy machine finishes the week later and does not get a growing backlog.
@@ -161,7 +161,7 @@ const timers = Object.entries(uses).map(([what, use]) =>
 timers.push(
   // Every instance takes part in every round.
   steadily('rounds', week.rounds / instances, () =>
-    holdfast.shares.each('cities', places, () => {}, { round: `${lately(week.rounds / instances)}` }),
+    holdfast.shares.each('cities', places, { round: `${lately(week.rounds / instances)}` }, () => {}),
   ),
 )
 if (stays) timers.push(steadily('visits', week.visits, visit))

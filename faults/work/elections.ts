@@ -18,7 +18,7 @@ export function elections(fixture: Fixture): Workload {
           if (random.chance(0.3)) await writeGuarded(fixture, leadership, `election ${name}`, random)
           if (random.chance(0.05)) throw hostile(random).make()
         })
-      const campaign = holdfast.elections.campaign(name, lead, { preferred: random.chance(0.2) })
+      const campaign = holdfast.elections.campaign(name, { preferred: random.chance(0.2) }, lead)
       try {
         // Often longer than a leader with a cut network can lead before its trust ends.
         await sleep(200 + random.below(random.chance(0.5) ? 3_000 : 4 * expiryMs))

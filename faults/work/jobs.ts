@@ -91,16 +91,13 @@ export function jobs({
     }
     const ids: number[] = []
     if (random.chance(0.2)) {
-      const { id } = await holdfast.jobs.enqueueWorkflow(
-        (workflow) => {
-          const add = (name: string, after: string[], dependencies: WorkflowJob[]) =>
-            workflow.add(step, { tag, flow: tag, name, after }, { after: dependencies })
-          const a = add('a', [], [])
-          const [b, c] = [add('b', ['a'], [a]), add('c', ['a'], [a])]
-          add('d', ['b', 'c'], [b, c])
-        },
-        { tx },
-      )
+      const { id } = await holdfast.jobs.enqueueWorkflow({ tx }, (workflow) => {
+        const add = (name: string, after: string[], dependencies: WorkflowJob[]) =>
+          workflow.add(step, { tag, flow: tag, name, after }, { after: dependencies })
+        const a = add('a', [], [])
+        const [b, c] = [add('b', ['a'], [a]), add('c', ['a'], [a])]
+        add('d', ['b', 'c'], [b, c])
+      })
       ids.push(id)
     }
     if (random.chance(0.2)) {

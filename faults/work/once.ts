@@ -24,10 +24,14 @@ export function once({ holdfast, pause, write, userError }: Fixture): Workload {
     return { by }
   }
   const runOnce = async (key: string, body: string, random: Random, wait: number) => {
-    const result = await holdfast.once.run(key, (delivery) => effect(delivery, key, body, random), {
-      wait,
-      fingerprint: body,
-    })
+    const result = await holdfast.once.run(
+      key,
+      {
+        wait,
+        fingerprint: body,
+      },
+      (delivery) => effect(delivery, key, body, random),
+    )
     return result.status === 'in-progress' ? undefined : (result.value as DeliveryResult)
   }
   const postWebhook = async (key: string, body: string, random: Random, wait: number) => {

@@ -11,10 +11,15 @@ export function shares({ holdfast, recordHold, pause, sleep }: Fixture): Workloa
   return {
     async step(random) {
       if (random.chance(0.6)) {
-        await holdfast.shares.each('round', resources, tend('round', random), {
-          window: random.below(500),
-          concurrency: 2,
-        })
+        await holdfast.shares.each(
+          'round',
+          resources,
+          {
+            window: random.below(500),
+            concurrency: 2,
+          },
+          tend('round', random),
+        )
         return
       }
       const assignment = holdfast.shares.assign('tended', resources, tend('tended', random))

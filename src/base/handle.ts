@@ -1,5 +1,4 @@
-import { ClosedError, type HoldfastError, UsageError } from './errors.js'
-import { describe } from './user-values.js'
+import { ClosedError, type HoldfastError } from './errors.js'
 
 /**
  * Base class of everything that can be held: locks, leases, permits and leaderships. `held` reads the clock on each access. Therefore its
@@ -101,12 +100,6 @@ export abstract class Handle {
 
   /** @internal Called once. */
   protected abstract releaseOnServer(): Promise<void>
-}
-
-/** Throws unless the last argument of a `with` is a function. */
-export function checkCallback(where: string, work: unknown): void {
-  if (typeof work === 'function') return
-  throw new UsageError(`Expected the last argument of ${where} to be a function, got ${describe(work)}`)
 }
 
 /**

@@ -3,9 +3,10 @@ import {
   Calls,
   callback,
   DrainingError,
-  describe,
   flag,
+  type OptionsAndWork,
   readOptions,
+  readWork,
   resultWithin,
   UsageError,
   whenAborted,
@@ -60,17 +61,22 @@ export class Elections {
    *   time.
    *
    * @example
-   * const campaign = holdfast.elections.campaign('indexer', work, { preferred: true })
+   * const campaign = holdfast.elections.campaign('indexer', { preferred: true }, work)
    */
+  campaign(name: string, work: (leadership: Leadership) => Promise<unknown> | unknown): Campaign
+  /** Starts a campaign with options. */
   campaign(
     name: string,
+    options: CampaignOptions,
     work: (leadership: Leadership) => Promise<unknown> | unknown,
-    options?: CampaignOptions,
+  ): Campaign
+  /** @internal */
+  campaign(
+    name: string,
+    ...rest: OptionsAndWork<CampaignOptions, (leadership: Leadership) => Promise<unknown> | unknown>
   ): Campaign {
     checkElectionName(name)
-    if (typeof work !== 'function') {
-      throw new UsageError(`Expected the second argument of elections.campaign to be a function, got ${describe(work)}`)
-    }
+    const [options, work] = readWork('elections.campaign', rest)
     const read = readOptions('elections.campaign', options, rules)
     this.#calls.throwIfClosed()
     this.#draining.signal.throwIfAborted()

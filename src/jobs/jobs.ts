@@ -9,8 +9,10 @@ import {
   duration,
   hasEnded,
   maxTimerMs,
+  type OptionsAndWork,
   pause,
   readOptions,
+  readWork,
   UsageError,
   whenAborted,
   wholeNumber,
@@ -142,10 +144,17 @@ export class Jobs {
    *   workflow.add(makeIndex, { name: 'site' }, { after: pages })
    * })
    */
-  async enqueueWorkflow(
+  enqueueWorkflow(build: (workflow: WorkflowBuilder) => void): Promise<WorkflowRef>
+  /** Enqueues jobs that depend on each other, with options. */
+  enqueueWorkflow(
+    options: { tx?: CallerTransaction | undefined },
     build: (workflow: WorkflowBuilder) => void,
-    options?: { tx?: CallerTransaction | undefined },
+  ): Promise<WorkflowRef>
+  /** @internal */
+  async enqueueWorkflow(
+    ...rest: OptionsAndWork<{ tx?: CallerTransaction | undefined }, (workflow: WorkflowBuilder) => void>
   ): Promise<WorkflowRef> {
+    const [options, build] = readWork('jobs.enqueueWorkflow', rest)
     return this.#calls.write(() => this.#intake.workflow(build, options))
   }
 

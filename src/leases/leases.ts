@@ -3,7 +3,6 @@ import {
   abortSignal,
   Calls,
   ClosedError,
-  checkCallback,
   checkName,
   combineSignals,
   type Duration,
@@ -13,8 +12,10 @@ import {
   hashedKey,
   type Key,
   maxTimerMs,
+  type OptionsAndWork,
   pause,
   readOptions,
+  readWork,
   resultWithin,
   runHolding,
   type TracerSlot,
@@ -153,12 +154,8 @@ export class Leases {
    */
   with<T>(name: string, work: (lease: Lease) => Promise<T> | T): Promise<T>
   with<T>(name: string, options: LeaseOptions, work: (lease: Lease) => Promise<T> | T): Promise<T>
-  async with<T>(
-    name: string,
-    ...rest: [(lease: Lease) => Promise<T> | T] | [LeaseOptions, (lease: Lease) => Promise<T> | T]
-  ): Promise<T> {
-    const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
-    checkCallback('leases.with', work)
+  async with<T>(name: string, ...rest: OptionsAndWork<LeaseOptions, (lease: Lease) => Promise<T> | T>): Promise<T> {
+    const [options, work] = readWork('leases.with', rest)
     const { database, tracing } = this.#options
     const { tracer } = tracing
     const lease = await (tracer

@@ -2,8 +2,8 @@ import {
   abortSignal,
   backoffMs,
   Calls,
-  checkCallback,
   checkName,
+  checkWork,
   combineSignals,
   type Duration,
   duration,
@@ -198,7 +198,7 @@ export class Limits {
    * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
    */
   async with<T>(name: string, options: LimitOptions, work: (permit: Permit) => Promise<T> | T): Promise<T> {
-    checkCallback('limits.with', work)
+    checkWork('limits.with', work)
     const { database, tracing } = this.#options
     const { tracer } = tracing
     const acquire = () => this.#acquireOrThrow('limits.with', name, options)

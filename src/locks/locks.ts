@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import {
   abortSignal,
   Calls,
-  checkCallback,
   checkName,
   type Duration,
   duration,
@@ -13,9 +12,11 @@ import {
   maxTimerMs,
   numberedKey,
   numbersPerSpace,
+  type OptionsAndWork,
   oneOf,
   pairKey,
   readOptions,
+  readWork,
   runHolding,
   type TracerSlot,
   UsageError,
@@ -156,10 +157,9 @@ export class Locks {
   with<T>(names: Lockable | readonly Lockable[], options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>
   async with<T>(
     names: Lockable | readonly Lockable[],
-    ...rest: [(lock: Lock) => Promise<T> | T] | [LockOptions, (lock: Lock) => Promise<T> | T]
+    ...rest: OptionsAndWork<LockOptions, (lock: Lock) => Promise<T> | T>
   ): Promise<T> {
-    const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
-    checkCallback('locks.with', work)
+    const [options, work] = readWork('locks.with', rest)
     const { database, tracing } = this.#options
     const { tracer } = tracing
     const run = (lock: Lock) => runHolding(new LockFlowHold(lock, database.address, this), () => work(lock))

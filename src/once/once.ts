@@ -5,16 +5,16 @@ import {
   checkName,
   combineSignals,
   type Duration,
-  describe,
   duration,
   type Events,
   isInstance,
   maxTimerMs,
+  type OptionsAndWork,
   oneOf,
   pause,
   readOptions,
+  readWork,
   type TracerSlot,
-  UsageError,
 } from '../base/index.js'
 import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
 import { type AnswerCodec, decodeFailure, jsonCodec } from './answer.js'
@@ -93,10 +93,10 @@ const maxBusyPolls = 4
  * requests and redelivered messages.
  *
  * @example
- * const answer = await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => {
+ * const answer = await holdfast.once.run(`stripe:${event.id}`, { wait: '2s', retain: '30d' }, async ({ tx }) => {
  *   await tx.query('update invoice set paid = true where id = $1', [id])
  *   return { paid: id }
- * }, { wait: '2s', retain: '30d' })
+ * })
  */
 export class Once {
   readonly #settings: OnceSettings
@@ -126,7 +126,15 @@ export class Once {
    * })
    * if (answer.status === 'in-progress') return retryLater()
    */
-  run<T>(key: string, work: (delivery: Delivery) => Promise<T> | T, options?: OnceOptions): Promise<OnceAnswer<T>> {
+  run<T>(key: string, work: (delivery: Delivery) => Promise<T> | T): Promise<OnceAnswer<T>>
+  /** Runs `work` unless the key already has an answer, with options. */
+  run<T>(key: string, options: OnceOptions, work: (delivery: Delivery) => Promise<T> | T): Promise<OnceAnswer<T>>
+  /** @internal */
+  async run<T>(
+    key: string,
+    ...rest: OptionsAndWork<OnceOptions, (delivery: Delivery) => Promise<T> | T>
+  ): Promise<OnceAnswer<T>> {
+    const [options, work] = readWork('once.run', rest)
     return this.runWith('once.run', key, work, options, jsonCodec as AnswerCodec<T>)
   }
 
@@ -140,13 +148,26 @@ export class Once {
    * const answer = await holdfast.once.inTransaction(client, `message:${id}`, async ({ tx }) => book(tx))
    * await client.query('commit')
    */
-  async inTransaction<T>(
+  inTransaction<T>(
     client: CallerTransaction,
     key: string,
     work: (delivery: Delivery) => Promise<T> | T,
-    options?: OnceInTransactionOptions,
+  ): Promise<OnceAnswer<T>>
+  /** Runs `work` in the caller's open transaction, with options. */
+  inTransaction<T>(
+    client: CallerTransaction,
+    key: string,
+    options: OnceInTransactionOptions,
+    work: (delivery: Delivery) => Promise<T> | T,
+  ): Promise<OnceAnswer<T>>
+  /** @internal */
+  async inTransaction<T>(
+    client: CallerTransaction,
+    key: string,
+    ...rest: OptionsAndWork<OnceInTransactionOptions, (delivery: Delivery) => Promise<T> | T>
   ): Promise<OnceAnswer<T>> {
-    const parsed = this.#parseOptions('once.inTransaction', key, work, options, transactionRules)
+    const [options, work] = readWork('once.inTransaction', rest)
+    const parsed = this.#parseOptions('once.inTransaction', key, options, transactionRules)
     const caller = executorOf(client)
     const codec = jsonCodec as AnswerCodec<T>
     return this.#runObserved('once.inTransaction', parsed.key, work, (observed) =>
@@ -174,7 +195,7 @@ export class Once {
     options: OnceOptions | undefined,
     codec: AnswerCodec<T>,
   ): Promise<OnceAnswer<T>> {
-    const parsed = this.#parseOptions(where, key, work, options, rules)
+    const parsed = this.#parseOptions(where, key, options, rules)
     return this.#runObserved(where, parsed.key, work, (observed) =>
       this.#poll(parsed, codec, (attempt, giveUp) => this.#runs.claimAndRun(parsed, observed, codec, attempt, giveUp)),
     )
@@ -204,16 +225,9 @@ export class Once {
   #parseOptions(
     where: string,
     key: string,
-    work: unknown,
     given: OnceOptions | undefined,
     known: Partial<typeof rules>,
   ): ParsedOptions {
-    if (typeof work !== 'function') {
-      throw new UsageError(
-        `Expected ${where} to receive a function to run, got ${describe(work)}`,
-        'Pass the function before the options: once.run(key, work, { wait }).',
-      )
-    }
     const options = readOptions(where, given, known as typeof rules)
     return {
       key: checkName(key, 'key'),

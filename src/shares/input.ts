@@ -57,8 +57,3 @@ export function checkResources(share: string, given: unknown): readonly string[]
   }
   return [...new Set(list as string[])]
 }
-
-export function checkWork(where: string, work: unknown): void {
-  if (typeof work === 'function') return
-  throw new UsageError(`Expected the third argument of ${where} to be a function, got ${describe(work)}`)
-}

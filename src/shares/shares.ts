@@ -1,18 +1,21 @@
 import {
   Calls,
+  checkWork,
   combineSignals,
   DrainingError,
   type Duration,
   type Events,
   hashedKey,
   type Instant,
+  type OptionsAndWork,
+  readWork,
   resultWithin,
   UsageError,
 } from '../base/index.js'
 import { type Database, type HealthReason, loadStatements, type NameLocker, type Presence } from '../postgres/index.js'
 import { Assignment, type Resources } from './assignment.js'
 import { EachCall, type EachResult } from './each.js'
-import { checkResources, checkShare, checkWork, readEachOptions } from './input.js'
+import { checkResources, checkShare, readEachOptions } from './input.js'
 import { type OwnedResource, resourceName } from './owned-resource.js'
 import { Roster, type RosterStatements } from './roster.js'
 import { ShareStore, type ShareStoreStatements } from './store.js'
@@ -93,17 +96,29 @@ export class Shares {
    * Throws `ResourcesFailedError` if `work` threw an error for some resources. The other resources are processed first.
    *
    * @example
-   * const { done, skipped } = await holdfast.shares.each('cities', cities, assignSequences, { round: tick })
+   * const { done, skipped } = await holdfast.shares.each('cities', cities, { round: tick }, assignSequences)
    */
-  async each(
+  each(
     name: string,
     resources: readonly string[],
     work: (resource: string, owned: OwnedResource) => Promise<unknown> | unknown,
-    options?: EachOptions,
+  ): Promise<EachResult>
+  /** Processes resources with options. */
+  each(
+    name: string,
+    resources: readonly string[],
+    options: EachOptions,
+    work: (resource: string, owned: OwnedResource) => Promise<unknown> | unknown,
+  ): Promise<EachResult>
+  /** @internal */
+  async each(
+    name: string,
+    resources: readonly string[],
+    ...rest: OptionsAndWork<EachOptions, (resource: string, owned: OwnedResource) => Promise<unknown> | unknown>
   ): Promise<EachResult> {
     checkShare(name)
     const list = checkResources(name, resources)
-    checkWork('shares.each', work)
+    const [options, work] = readWork('shares.each', rest)
     const { concurrency = 1, waitForOthers = true, signal, ...read } = readEachOptions(options)
     const giveUp = combineSignals(this.#calls.closing, this.#stopping.signal, signal)
     const windowMs = read.round === undefined ? (read.window ?? 10_000) : null

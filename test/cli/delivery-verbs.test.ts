@@ -14,9 +14,9 @@ beforeAll(async () => {
   database = await freshDatabase()
   env = { DATABASE_URL: database.url }
   runner = await Holdfast.open({ url: database.url })
-  await runner.once.run('stripe:1', () => ({ paid: 42 }), { fingerprint: 'abc' })
+  await runner.once.run('stripe:1', { fingerprint: 'abc' }, () => ({ paid: 42 }))
   await runner.once
-    .run('stripe:2', () => Promise.reject(new TypeError('broken')), { failures: 'record' })
+    .run('stripe:2', { failures: 'record' }, () => Promise.reject(new TypeError('broken')))
     .catch(() => {})
   await runner.once.run('large', () => 'x'.repeat(70_000))
   void runner.once.run('stripe:3', () => ends.opened)

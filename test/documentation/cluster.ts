@@ -78,7 +78,7 @@ export class Cluster {
       home.limits.acquire('export:42', { max: 1 }),
       home.limits.consume('api:key', { rate: '5/h' }),
       this.deliver('stripe:evt_42')(),
-      home.once.run('stripe:evt_43', () => Promise.reject(new Error('no')), { failures: 'record' }).catch(() => {}),
+      home.once.run('stripe:evt_43', { failures: 'record' }, () => Promise.reject(new Error('no'))).catch(() => {}),
       billing.locks.acquire('books'),
       billing.leases.acquire('ledger'),
       home.jobs.enqueueMany(mail, inputs, { delay: '1h' }).then(() => billing.jobs.enqueue(mail, null)),

@@ -194,7 +194,7 @@ describe('close during a call that waits', () => {
     'limits.acquire of "taken"': ({ limits }) => limits.acquire('taken', { max: 1, wait: '20s' }),
     'limits.with of "taken"': ({ limits }) => limits.with('taken', { max: 1, wait: '20s' }, work),
     'limits.consume of "taken"': ({ limits }) => limits.consume('taken', { rate: '1/min', wait: '2m' }),
-    'once.run of "taken"': ({ once }) => once.run('taken', work, { wait: '20s' }),
+    'once.run of "taken"': ({ once }) => once.run('taken', { wait: '20s' }, work),
     'jobs.result of "job 1"': ({ jobs }) => jobs.result(1),
   }
   test.each(Object.entries(waits))(

@@ -411,14 +411,14 @@ describe('invalid calls of elections', () => {
     [['', () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got "" (string)'],
     [[7, () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got 7 (number)'],
     [['x'.repeat(495), () => {}], 'Expected the election name, including its prefix, to be a string of 1 to 500'],
-    [['a'], 'Expected the second argument of elections.campaign to be a function, got undefined'],
-    [['a', () => {}, { prefered: true }], 'elections.campaign has no option "prefered": did you mean "preferred"?'],
-    [['a', () => {}, { preferred: 1 }], 'Expected preferred to be true or false, got 1 (number)'],
+    [['a'], 'Expected the last argument of elections.campaign to be a function, got undefined'],
+    [['a', { prefered: true }, () => {}], 'elections.campaign has no option "prefered": did you mean "preferred"?'],
+    [['a', { preferred: 1 }, () => {}], 'Expected preferred to be true or false, got 1 (number)'],
     [
-      ['a', () => {}, { eligible: true }],
+      ['a', { eligible: true }, () => {}],
       'Expected eligible to be a function that returns whether this instance may lead, got true (boolean)',
     ],
-    [['a', () => {}, 'fast'], 'Expected the options of elections.campaign to be an object, got "fast" (string)'],
+    [['a', 'fast', () => {}], 'Expected the options of elections.campaign to be an object, got "fast" (string)'],
   ])('elections.campaign refuses the arguments %j', async (given, message) => {
     const [a] = await fleet(1)
     const campaign = a!.elections.campaign.bind(a!.elections) as (...given: unknown[]) => unknown

@@ -23,14 +23,10 @@ export function campaign(
   const terms: Leadership[] = []
   const errors: unknown[] = []
   holdfast.on('election.failed', ({ error, ...event }) => event.name === name && errors.push(error))
-  const started = holdfast.elections.campaign(
-    name,
-    async (leadership) => {
-      terms.push(leadership)
-      await work(leadership)
-    },
-    options,
-  )
+  const started = holdfast.elections.campaign(name, options, async (leadership) => {
+    terms.push(leadership)
+    await work(leadership)
+  })
   return { holdfast, campaign: started, terms, errors }
 }
 

@@ -13,15 +13,11 @@ interface Options {
 const { url, expiryMs, anchor, name, preferred }: Options = JSON.parse(process.argv[2]!)
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, log: false }))
 const now = () => process.hrtime.bigint().toString()
-const campaign = holdfast.elections.campaign(
-  name,
-  async ({ signal, term }) => {
-    process.send?.({ event: 'leads', term, at: now() })
-    await new Promise((resolve) => signal.addEventListener('abort', resolve))
-    process.send?.({ event: 'ends', term, at: now(), code: signal.reason.code })
-  },
-  { preferred },
-)
+const campaign = holdfast.elections.campaign(name, { preferred }, async ({ signal, term }) => {
+  process.send?.({ event: 'leads', term, at: now() })
+  await new Promise((resolve) => signal.addEventListener('abort', resolve))
+  process.send?.({ event: 'ends', term, at: now(), code: signal.reason.code })
+})
 process.send?.({ event: 'ready', instance: holdfast.id })
 // A signal that arrives while the process is frozen is handled in the first turn of its event loop.
 process.on('SIGUSR2', () => process.send?.({ event: 'checked', leads: campaign.leads, term: campaign.term, at: now() }))

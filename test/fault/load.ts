@@ -94,9 +94,9 @@ export class Load {
       leases: () => holdfast.leases.with(someName(), () => {}),
       permits: () => holdfast.limits.with(someName(), { max: 1, wait: '20s' }, () => {}),
       rates: () => holdfast.limits.consume(someName(), { rate: '1000/s' }),
-      deliveries: () => holdfast.once.run(someName(), () => 1, { retain: '1s', wait: '20s' }),
+      deliveries: () => holdfast.once.run(someName(), { retain: '1s', wait: '20s' }, () => 1),
       rounds: () =>
-        holdfast.shares.each(`cities of ${holdfast.id}`, ['london', 'paris'], () => {}, { round: someName() }),
+        holdfast.shares.each(`cities of ${holdfast.id}`, ['london', 'paris'], { round: someName() }, () => {}),
       enqueued: async () => {
         const options = Math.random() < 0.5 ? { lane: someName() } : { unique: someName() }
         const { id } = await holdfast.jobs.enqueue('lane' in options ? inLane : job, null, options)

@@ -53,7 +53,7 @@ async function inTransaction(key: string, options: { wait: number }, random: Ran
   let broken: Error | undefined
   try {
     await client.query("begin; set local idle_in_transaction_session_timeout = '2s'")
-    const result = await holdfast.once.inTransaction(client, key, (delivery) => work(delivery, key, random), options)
+    const result = await holdfast.once.inTransaction(client, key, options, (delivery) => work(delivery, key, random))
     if (random.chance(0.2)) throw new Error('changed my mind')
     await client.query('commit')
     return result
@@ -73,7 +73,7 @@ async function step({ keys }: { keys: string[] }, random: Random) {
   const inside = random.chance(0.25)
   const running = inside
     ? inTransaction(key, options, random)
-    : holdfast.once.run(key, (delivery) => work(delivery, key, random), options)
+    : holdfast.once.run(key, options, (delivery) => work(delivery, key, random))
   try {
     write({ key, ...(await running) })
   } catch (error) {

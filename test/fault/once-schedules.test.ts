@@ -99,14 +99,10 @@ async function judge(fixture: Fixture, url: string, keys: string[]): Promise<str
   const instance = await openInstance(url)
   // Runs the keys that no process has completed. A key of a dead run must be free.
   for (const key of keys) {
-    const result = await instance.once.run(
-      key,
-      async ({ tx }) => {
-        await tx.query('insert into effect (name, value) values ($1, $2)', [key, 'last'])
-        return 'last'
-      },
-      { wait: '20s' },
-    )
+    const result = await instance.once.run(key, { wait: '20s' }, async ({ tx }) => {
+      await tx.query('insert into effect (name, value) values ($1, $2)', [key, 'last'])
+      return 'last'
+    })
     expect(result.status).not.toBe('in-progress')
   }
   const effects = await sql<{ name: string; values: string[] }>(

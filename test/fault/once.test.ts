@@ -24,14 +24,10 @@ const balance = async (url: string, key: string) =>
   (await sql<{ balance: number }>(url, 'select balance from account where name = $1', [key]))[0]!.balance
 
 const book = (holdfast: Holdfast, key: string, wait: Duration) =>
-  holdfast.once.run(
-    key,
-    async ({ tx }) => {
-      await tx.query('update account set balance = balance + 1 where name = $1', [key])
-      return 'by the other'
-    },
-    { wait },
-  )
+  holdfast.once.run(key, { wait }, async ({ tx }) => {
+    await tx.query('update account set balance = balance + 1 where name = $1', [key])
+    return 'by the other'
+  })
 
 describe.each(waysOf(['none', 'required']))('anchor: %s', (anchor) => {
   test.each(['before', 'after'])(
@@ -108,10 +104,10 @@ test('a run whose session is ended has no effect and no result if another run ha
   await until('both keys are in flight', async () => (await sql(url, 'select from holdfast.delivery')).length === 2)
   await witness.terminate(await witness.anchorOf(one.id))
   for (const key of ['with tx', 'without']) {
-    const answer = await other.once.run(key, ({ tx }) => effect(tx, key).then(() => 'taken over'), { wait: '10s' })
+    const answer = await other.once.run(key, { wait: '10s' }, ({ tx }) => effect(tx, key).then(() => 'taken over'))
     expect(answer).toEqual({ status: 'done', value: 'taken over' })
     // The lost run does not block the key in its own process either.
-    expect(await one.once.run(key, () => 'again', { wait: '10s' })).toMatchObject({ status: 'replayed' })
+    expect(await one.once.run(key, { wait: '10s' }, () => 'again')).toMatchObject({ status: 'replayed' })
   }
   finish.open()
   for (const error of await Promise.all(late)) {
@@ -226,7 +222,7 @@ describe('lost responses', () => {
         'The connection was lost while "k" was committing: either both its effect and its answer have been committed, or neither',
       )
       fate.of = () => 'delivered'
-      const answer = await other.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 2), { wait: '10s' })
+      const answer = await other.once.run('k', { wait: '10s' }, ({ tx }) => effect(tx, 'k').then(() => 2))
       expect(answer).toEqual(reply === 'lost' ? { status: 'replayed', value: 1 } : { status: 'done', value: 2 })
       expect(await countEffects(url, 'k')).toBe(1)
     },
@@ -248,9 +244,9 @@ describe('lost responses', () => {
       DatabaseUnreachableError,
       holdfast.once.run('k', () => 1),
     )
-    expect(await other.once.run('k', () => 2, { wait: '10s' })).toEqual({ status: 'done', value: 2 })
+    expect(await other.once.run('k', { wait: '10s' }, () => 2)).toEqual({ status: 'done', value: 2 })
     loseOneClaim()
-    expect(await holdfast.once.run('k2', () => 3, { wait: '10s' })).toEqual({ status: 'done', value: 3 })
+    expect(await holdfast.once.run('k2', { wait: '10s' }, () => 3)).toEqual({ status: 'done', value: 3 })
   })
 
   test('a result without a transaction is sent again and recorded once if responses are lost', async () => {
@@ -274,6 +270,6 @@ describe('lost responses', () => {
     )
     expect(error.message).toBe('The answer for "k" could not be recorded yet. Retries continue in the background')
     fate.of = () => 'delivered'
-    expect(await other.once.run('k', () => 2, { wait: '10s' })).toEqual({ status: 'replayed', value: 1 })
+    expect(await other.once.run('k', { wait: '10s' }, () => 2)).toEqual({ status: 'replayed', value: 1 })
   })
 })

@@ -140,7 +140,7 @@ test('a process that is frozen during its work is replaced, and its late result 
   order([frozen!], 'frozen', 2_000, 2_000)
   await frozen!.waitFor('it has started work', ({ event }) => event === 'starts')
   frozen!.process.kill('SIGSTOP')
-  const { done } = await free.shares.each('x', resources, () => {}, { round: 'frozen' })
+  const { done } = await free.shares.each('x', resources, { round: 'frozen' }, () => {})
   const [first] = frozen!.messages.filter(({ event }) => event === 'starts').slice(-1)
   expect(done).toContain(first!.resource)
   frozen!.process.kill('SIGCONT')
@@ -161,7 +161,7 @@ test('a round continues after a restart of the server, and recorded work is not 
     // The server restarts during such work.
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
-  const rounds = [a, b].map(({ shares }) => shares.each('x', resources, work, { round: 'r', concurrency: 2 }))
+  const rounds = [a, b].map(({ shares }) => shares.each('x', resources, { round: 'r', concurrency: 2 }, work))
   await until('the round has started', () => runs.size > 10)
   const recorded = await witness.query<{ resource: string }>('select resource from holdfast.share_done')
   await server.restart('immediate')

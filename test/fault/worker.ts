@@ -27,7 +27,7 @@ process.on('message', async ({ round, resources, minMs, workMs, stay: waitForOth
     process.send?.({ event: 'ends', round, resource, fence, at: now() })
   }
   const outcome = await holdfast.shares
-    .each('x', resources, work, { round, waitForOthers })
+    .each('x', resources, { round, waitForOthers }, work)
     .catch((error) => ({ error: error.message }))
   process.send?.({ event: 'over', round, at: now(), ...outcome })
 })

@@ -40,10 +40,15 @@ test('runAt, at and round accept a Temporal.Instant and a Temporal.ZonedDateTime
     expect(status).toMatchObject({ rule: { at: new Date('2099-01-31T03:00:00Z') } })
   }
   const calls: string[] = []
-  await holdfast.shares.each('share', ['x'], (name) => void calls.push(name), { round: instant })
-  await holdfast.shares.each('share', ['x'], (name) => void calls.push(name), {
-    round: new Date(instant.epochMilliseconds),
-  })
+  await holdfast.shares.each('share', ['x'], { round: instant }, (name) => void calls.push(name))
+  await holdfast.shares.each(
+    'share',
+    ['x'],
+    {
+      round: new Date(instant.epochMilliseconds),
+    },
+    (name) => void calls.push(name),
+  )
   expect(calls).toEqual(['x'])
   const error = await caught(
     UsageError,

@@ -96,20 +96,17 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     await untilState(holdfast, first.id, 'running')
     const client = await sqlSession(url)
     await client.query('begin')
-    const { id, jobs } = await holdfast.jobs.enqueueWorkflow(
-      (workflow) => {
-        const one = workflow.add(job, 1, { after: [first] })
-        workflow.add(job, 2, { after: [one] })
-      },
-      { tx: client },
-    )
+    const { id, jobs } = await holdfast.jobs.enqueueWorkflow({ tx: client }, (workflow) => {
+      const one = workflow.add(job, 1, { after: [first] })
+      workflow.add(job, 2, { after: [one] })
+    })
     expect(await holdfast.jobs.workflow(id)).toBeNull()
     opening.open()
     await within(5_000, 'The end of the first job', holdfast.jobs.result(first.id, wait))
     await client.query('commit')
     expect(await holdfast.jobs.result(jobs[1]!.id, wait)).toBe(2)
     await client.query('begin')
-    const undone = await holdfast.jobs.enqueueWorkflow((workflow) => void workflow.add(job, 3), { tx: client })
+    const undone = await holdfast.jobs.enqueueWorkflow({ tx: client }, (workflow) => void workflow.add(job, 3))
     await client.query('rollback')
     expect(await holdfast.jobs.workflow(undone.id)).toBeNull()
     await nothingLeft(url)

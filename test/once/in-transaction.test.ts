@@ -46,13 +46,13 @@ describe.each(['required', 'none'] as const)('once.inTransaction with anchor: %s
           once.run(key, () => 'second'),
         ),
       ).toEqual({ status: 'in-progress' })
-      expect(await once.run(key, () => 'second', { wait: 50 })).toEqual({ status: 'in-progress' })
+      expect(await once.run(key, { wait: 50 }, () => 'second')).toEqual({ status: 'in-progress' })
       expect(await once.inTransaction(client2, key, () => 'second')).toEqual({ status: 'in-progress' })
     }
     // Runs of other keys do not wait.
     expect(await other.run(`${key} unrelated`, () => 1)).toEqual({ status: 'done', value: 1 })
-    const waiting = [one, other].map((once) => once.run(key, () => 'second', { wait: '10s' }))
-    const inside = other.inTransaction(client2, key, () => 'second', { wait: '10s' })
+    const waiting = [one, other].map((once) => once.run(key, { wait: '10s' }, () => 'second'))
+    const inside = other.inTransaction(client2, key, { wait: '10s' }, () => 'second')
     await client.query('commit')
     for (const found of await Promise.all([...waiting, inside])) {
       expect(found).toEqual({ status: 'replayed', value: 'first' })
@@ -66,7 +66,7 @@ describe.each(['required', 'none'] as const)('once.inTransaction with anchor: %s
     const key = `${anchor} rolls back`
     const client = await beginTransaction()
     await one.inTransaction(client, key, ({ tx }) => effect(tx, key).then(() => 1))
-    const waiting = other.run(key, ({ tx }) => effect(tx, key).then(() => 2), { wait: '10s' })
+    const waiting = other.run(key, { wait: '10s' }, ({ tx }) => effect(tx, key).then(() => 2))
     await client.query('rollback')
     expect(await waiting).toEqual({ status: 'done', value: 2 })
     expect(await countEffects(fresh.url, key)).toBe(1)
@@ -80,7 +80,7 @@ describe.each(['required', 'none'] as const)('once.inTransaction with anchor: %s
     await one.inTransaction(client, key, ({ tx }) => effect(tx, key).then(() => 1))
     const witness = await sqlSession(fresh.url)
     await witness.query('select pg_terminate_backend($1)', [row!.pid])
-    const answer = await other.inTransaction(await beginTransaction(), key, () => 2, { wait: '10s' })
+    const answer = await other.inTransaction(await beginTransaction(), key, { wait: '10s' }, () => 2)
     expect(answer).toEqual({ status: 'done', value: 2 })
   })
 
@@ -98,7 +98,7 @@ describe.each(['required', 'none'] as const)('once.inTransaction with anchor: %s
     await begin.opened
     const client = await beginTransaction()
     expect(await one.inTransaction(client, key, () => 'second')).toEqual({ status: 'in-progress' })
-    const waiting = one.inTransaction(client, key, () => 'second', { wait: '10s' })
+    const waiting = one.inTransaction(client, key, { wait: '10s' }, () => 'second')
     opening.open()
     expect(await first).toEqual({ status: 'done', value: 'first' })
     expect(await waiting).toEqual({ status: 'replayed', value: 'first' })
@@ -129,7 +129,7 @@ describe.each(['required', 'none'] as const)('once.inTransaction with anchor: %s
     const fail = async () => {
       throw new Error('no such invoice')
     }
-    await caught(Error, one.inTransaction(client, key, fail, { failures: 'record' }))
+    await caught(Error, one.inTransaction(client, key, { failures: 'record' }, fail))
     expect(await other.run(key, () => 1)).toEqual({ status: 'in-progress' })
     await client.query('commit')
     const error = await caught(
@@ -142,11 +142,11 @@ describe.each(['required', 'none'] as const)('once.inTransaction with anchor: %s
   test('another fingerprint is an error, and the transaction remains usable', async () => {
     const { one, other } = await two()
     const key = `${anchor} fingerprint`
-    await other.run(key, () => 1, { fingerprint: 'a' })
+    await other.run(key, { fingerprint: 'a' }, () => 1)
     const client = await beginTransaction()
     await caught(
       FingerprintMismatchError,
-      one.inTransaction(client, key, () => 2, { fingerprint: 'b' }),
+      one.inTransaction(client, key, { fingerprint: 'b' }, () => 2),
     )
     await client.query('commit')
   })
@@ -208,7 +208,7 @@ test('once.inTransaction refuses the option signal', async () => {
   const options = { signal: new AbortController().signal } as never
   const error = await caught(
     UsageError,
-    once.inTransaction(await beginTransaction(), 'key', () => 1, options),
+    once.inTransaction(await beginTransaction(), 'key', options, () => 1),
   )
   expect(error.message).toContain('once.inTransaction has no option "signal"')
 })

@@ -13,7 +13,7 @@ test('a result is kept for the duration of the option retain after its end', asy
   const url = await databaseUrl()
   const { once } = await open({ url })
   await once.run('default', () => 1)
-  await once.run('asked', () => 1, { retain: '30d' })
+  await once.run('asked', { retain: '30d' }, () => 1)
   const kept = await sql<{ key: string; days: number }>(
     url,
     'select key, round(extract(epoch from expires_at - finished_at) / 86400)::int as days from holdfast.delivery order by key',
@@ -27,14 +27,14 @@ test('a result is kept for the duration of the option retain after its end', asy
 test('an expired result counts as absent, also for the comparison of fingerprints', async () => {
   const url = await databaseUrl()
   const [one, other] = [await open({ url }), await open({ url })]
-  await one.once.run('k', () => 1, { retain: '1s', fingerprint: 'a' })
+  await one.once.run('k', { retain: '1s', fingerprint: 'a' }, () => 1)
   const answer = await until('the result has expired', async () => {
-    const found = await other.once.run('k', () => 2, { fingerprint: 'a' })
+    const found = await other.once.run('k', { fingerprint: 'a' }, () => 2)
     return found.status === 'done' ? found : undefined
   })
   expect(answer).toEqual({ status: 'done', value: 2 })
   await age(url, '8 days')
-  expect(await one.once.run('k', () => 3, { fingerprint: 'b' })).toEqual({ status: 'done', value: 3 })
+  expect(await one.once.run('k', { fingerprint: 'b' }, () => 3)).toEqual({ status: 'done', value: 3 })
   expect(await one.once.forget('k')).toBe(true)
   await one.once.run('k', () => 4)
   await age(url, '8 days')

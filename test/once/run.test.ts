@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import {
   ClosedError,
   DatabaseError,
+  type Delivery,
   FingerprintMismatchError,
   HoldfastError,
   RecordedFailureError,
@@ -56,9 +57,9 @@ describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor
     await started.opened
     for (const once of [one, other]) {
       expect(await once.run(key, () => 'second')).toEqual({ status: 'in-progress' })
-      expect(await once.run(key, () => 'second', { wait: 50 })).toEqual({ status: 'in-progress' })
+      expect(await once.run(key, { wait: 50 }, () => 'second')).toEqual({ status: 'in-progress' })
     }
-    const waiting = [one, one, other, other].map((once) => once.run(key, () => 'second', { wait: '10s' }))
+    const waiting = [one, one, other, other].map((once) => once.run(key, { wait: '10s' }, () => 'second'))
     opening.open()
     expect(await first).toEqual({ status: 'done', value: 'first' })
     for (const answer of await Promise.all(waiting)) expect(answer).toEqual({ status: 'replayed', value: 'first' })
@@ -68,7 +69,7 @@ describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor
     const { one, other } = await two()
     const key = keyFor('many')
     const calls = Array.from({ length: 100 }, (_, i) =>
-      (i % 2 ? one : other).run(key, async ({ tx }) => (await effect(tx, key)).rows.length, { wait: '10s' }),
+      (i % 2 ? one : other).run(key, { wait: '10s' }, async ({ tx }) => (await effect(tx, key)).rows.length),
     )
     const answers = await Promise.all(calls)
     expect(answers.filter(({ status }) => status === 'done')).toHaveLength(1)
@@ -102,7 +103,7 @@ describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor
     })
     first.catch(() => {})
     await until('the run is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
-    const waiting = [one, other].map((once, i) => once.run(key, () => i, { wait: '10s' }))
+    const waiting = [one, other].map((once, i) => once.run(key, { wait: '10s' }, () => i))
     opening.open()
     await caught(Error, first)
     const answers = await Promise.all(waiting)
@@ -114,14 +115,10 @@ describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor
     const { one, other } = await two()
     const key = keyFor('recorded failure')
     const failure = Object.assign(new TypeError('no such invoice'), { code: 'NO_INVOICE' })
-    const failing = one.run(
-      key,
-      async ({ tx }) => {
-        await effect(tx, key)
-        throw failure
-      },
-      { failures: 'record' },
-    )
+    const failing = one.run(key, { failures: 'record' }, async ({ tx }) => {
+      await effect(tx, key)
+      throw failure
+    })
     expect(await caught(Error, failing)).toBe(failure)
     for (const once of [one, other]) {
       const error = await caught(
@@ -150,7 +147,7 @@ describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor
       ['zero bytes', 'a\0b', /^a\uFFFDb$/],
     ] as const) {
       const key = keyFor(name)
-      const failing = one.run(key, () => Promise.reject(thrown), { failures: 'record' })
+      const failing = one.run(key, { failures: 'record' }, () => Promise.reject(thrown))
       expect(await failing.catch((error) => error)).toBe(thrown)
       const { failure } = await caught(
         RecordedFailureError,
@@ -164,13 +161,13 @@ describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor
     const { one, other } = await two()
     const key = keyFor('fingerprint')
     const opening = gate()
-    const first = one.run(key, () => opening.opened.then(() => 1), { fingerprint: 'a' })
+    const first = one.run(key, { fingerprint: 'a' }, () => opening.opened.then(() => 1))
     await until('the run is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
     const check = async () => {
       for (const once of [one, other]) {
         const error = await caught(
           FingerprintMismatchError,
-          once.run(key, () => 2, { fingerprint: 'b', wait: '5s' }),
+          once.run(key, { fingerprint: 'b', wait: '5s' }, () => 2),
         )
         expect(error.message).toBe(`The key "${key}" has already been used with a different fingerprint`)
         expect(error).toMatchObject({ code: 'FINGERPRINT_MISMATCH', retryable: false, key })
@@ -180,7 +177,7 @@ describe.each(['required', 'none'] as const)('once.run with anchor: %s', (anchor
     opening.open()
     await first
     await check()
-    expect(await other.run(key, () => 2, { fingerprint: 'a' })).toEqual({ status: 'replayed', value: 1 })
+    expect(await other.run(key, { fingerprint: 'a' }, () => 2)).toEqual({ status: 'replayed', value: 1 })
     expect(await other.run(key, () => 2)).toEqual({ status: 'replayed', value: 1 })
   })
 
@@ -259,14 +256,10 @@ test.each<[string, unknown, string]>([
   const { once } = await open({ url: fresh.url })
   const key = `no answer: ${name}`
   for (const failures of ['free', 'record'] as const) {
-    const running = once.run(
-      key,
-      async ({ tx }) => {
-        await effect(tx, key)
-        return value
-      },
-      { failures },
-    )
+    const running = once.run(key, { failures }, async ({ tx }) => {
+      await effect(tx, key)
+      return value
+    })
     const error = await caught(UsageError, running)
     expect(error.message).toContain(`Expected an answer that JSON can represent, ${message}`)
     expect(await deliveries(fresh.url, key)).toEqual([])
@@ -285,28 +278,28 @@ describe('invalid input of once.run', () => {
     ['an empty key', ['', work], 'Expected key to be a string of 1 to 500 characters'],
     ['a long key', ['x'.repeat(501), work], 'Expected key to be a string of 1 to 500 characters'],
     ['a key with a zero byte', ['a\0b', work], 'without zero bytes'],
-    ['no function', ['key'], 'Expected once.run to receive a function to run, got undefined'],
+    ['no function', ['key'], 'Expected the last argument of once.run to be a function, got undefined'],
     [
-      'options before the function',
-      ['key', { wait: '2s' }, work],
-      'Expected once.run to receive a function to run, got an object (Object)',
+      'options after the function',
+      ['key', work, { wait: '2s' }],
+      'Expected the last argument of once.run to be a function, got an object (Object)',
     ],
-    ['an unknown option', ['key', work, { retian: '1d' }], 'once.run has no option "retian": did you mean "retain"?'],
+    ['an unknown option', ['key', { retian: '1d' }, work], 'once.run has no option "retian": did you mean "retain"?'],
     [
       'a wait that is not a duration',
-      ['key', work, { wait: 'soon' }],
+      ['key', { wait: 'soon' }, work],
       'Expected wait to be a duration of at least 0ms',
     ],
-    ['a retain of 0', ['key', work, { retain: 0 }], 'Expected retain to be a duration of at least 1s'],
-    ['an empty fingerprint', ['key', work, { fingerprint: '' }], 'Expected fingerprint to be a string of 1 to 500'],
+    ['a retain of 0', ['key', { retain: 0 }, work], 'Expected retain to be a duration of at least 1s'],
+    ['an empty fingerprint', ['key', { fingerprint: '' }, work], 'Expected fingerprint to be a string of 1 to 500'],
     [
       'an unknown value of failures',
-      ['key', work, { failures: 'keep' }],
+      ['key', { failures: 'keep' }, work],
       'Expected failures to be "free" or "record", got "keep"',
     ],
     [
       'options that are not an object',
-      ['key', work, 5],
+      ['key', 5, work],
       'Expected the options of once.run to be an object, got 5 (number)',
     ],
   ])('%s is refused', async (_, args, message) => {
@@ -324,7 +317,7 @@ describe('invalid input of once.run', () => {
 
   test('a query after the end of the run is refused', async () => {
     const { once } = await open({ url: fresh.url })
-    let leakedTx: Parameters<Parameters<typeof once.run>[1]>[0]['tx'] | undefined
+    let leakedTx: Delivery['tx'] | undefined
     await once.run('leaks its tx', ({ tx }) => {
       leakedTx = tx
     })
@@ -372,7 +365,7 @@ test('aborting a wait does not affect the run in flight', async () => {
   const opening = gate()
   const first = once.run('given up', () => opening.opened.then(() => 1))
   const abort = new AbortController()
-  const waiting = once.run('given up', () => 2, { wait: '20s', signal: abort.signal })
+  const waiting = once.run('given up', { wait: '20s', signal: abort.signal }, () => 2)
   abort.abort(new Error('changed my mind'))
   expect((await caught(Error, within(15_000, 'aborting the wait', waiting))).message).toBe('changed my mind')
   opening.open()
@@ -427,7 +420,7 @@ describe('close', () => {
     await within(10_000, 'close', instance.close())
     expect(await failing).toMatchObject({ code: 'ONCE_LOST', key: 'closed upon' })
     expect(reason).toMatchObject({ message: 'The run of "closed upon" was lost: This instance is closed' })
-    expect(await other.once.run('closed upon', () => 2, { wait: '5s' })).toEqual({ status: 'done', value: 2 })
+    expect(await other.once.run('closed upon', { wait: '5s' }, () => 2)).toEqual({ status: 'done', value: 2 })
   })
 })
 

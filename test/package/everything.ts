@@ -40,7 +40,7 @@ passed('limits')
 
 const answers = await Promise.all(
   [a, b].map(({ once }) =>
-    once.run('six', async ({ tx }) => (await tx.query('select 6 as six')).rows[0], { wait: '10s' }),
+    once.run('six', { wait: '10s' }, async ({ tx }) => (await tx.query('select 6 as six')).rows[0]),
   ),
 )
 assert.deepEqual(

@@ -9,7 +9,7 @@ import { startPooler, withoutPgBouncer } from './pgbouncer.js'
 
 async function exercise(url: string, one: Holdfast, other: Holdfast): Promise<void> {
   const calls = Array.from({ length: 40 }, (_, i) =>
-    (i % 2 ? one : other).once.run(`k${i % 8}`, ({ tx }) => effect(tx, `k${i % 8}`).then(() => i), { wait: '10s' }),
+    (i % 2 ? one : other).once.run(`k${i % 8}`, { wait: '10s' }, ({ tx }) => effect(tx, `k${i % 8}`).then(() => i)),
   )
   const answers = await Promise.all(calls)
   expect(answers.filter(({ status }) => status === 'done')).toHaveLength(8)

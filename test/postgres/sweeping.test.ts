@@ -65,10 +65,10 @@ describe('old rows', () => {
     const leader = await open({ url })
     const campaign = leader.elections.campaign(
       'long',
-      ({ signal }) => new Promise((end) => signal.addEventListener('abort', end)),
       {
         preferred: true,
       },
+      ({ signal }) => new Promise((end) => signal.addEventListener('abort', end)),
     )
     await until('the leader leads', () => campaign.leads)
     leader.shares.assign(

@@ -247,12 +247,12 @@ test('a resource whose work misbehaves is worked on again', { timeout: 60_000 },
   await until('the list of resources was read five times', () => listings >= 5, 20_000)
   for (const [at, { name, run }] of behaviors.entries()) {
     const round = `${at}`
-    await settles(holdfast.shares.each('round', ['a', 'b'], (one) => (one === 'a' ? run() : undefined), { round }))
+    await settles(holdfast.shares.each('round', ['a', 'b'], { round }, (one) => (one === 'a' ? run() : undefined)))
     // Resource b is done, and both resources are free.
     const again = await within(
       10_000,
       name,
-      holdfast.shares.each('round', ['a', 'b'], () => {}, { round }),
+      holdfast.shares.each('round', ['a', 'b'], { round }, () => {}),
     )
     expect([name, [...again.done, ...again.skipped].sort()]).toEqual([name, ['a', 'b']])
   }
@@ -270,13 +270,13 @@ test('a key whose function misbehaves is free or has a result', { timeout: 60_00
         ({ status }) => status,
         (error) => error.code,
       )
-    await settles(holdfast.once.run(`a ${at}`, () => run(), { failures }))
-    const status = await ended('once.run', () => holdfast.once.run(`a ${at}`, () => 1, { wait: 0 }))
+    await settles(holdfast.once.run(`a ${at}`, { failures }, () => run()))
+    const status = await ended('once.run', () => holdfast.once.run(`a ${at}`, { wait: 0 }, () => 1))
     expect([name, ['done', 'replayed', 'ONCE_FAILED'].includes(status) || status]).toEqual([name, true])
     await client.query('begin')
-    await settles(holdfast.once.inTransaction(client, `b ${at}`, () => run(), { failures }))
+    await settles(holdfast.once.inTransaction(client, `b ${at}`, { failures }, () => run()))
     await client.query('commit')
-    const other = await ended('once.inTransaction', () => holdfast.once.run(`b ${at}`, () => 1, { wait: 0 }))
+    const other = await ended('once.inTransaction', () => holdfast.once.run(`b ${at}`, { wait: 0 }, () => 1))
     expect([name, ['done', 'replayed', 'ONCE_FAILED'].includes(other) || other]).toEqual([name, true])
   }
   await closes(holdfast)

@@ -113,7 +113,7 @@ test('a campaign is ready as a candidate while another instance leads', async ()
 test('a campaign is not ready while `eligible` returns false, and rejects if `eligible` throws', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   let answer: () => boolean = () => false
-  const campaign = holdfast.elections.campaign('leader', untilAborted, { eligible: () => answer() })
+  const campaign = holdfast.elections.campaign('leader', { eligible: () => answer() }, untilAborted)
   let isReady = false
   const ready = campaign.ready().then(() => {
     isReady = true

@@ -144,10 +144,15 @@ test('elections, shares, schedules and jobs accept every name unchanged', { time
 
   const resources: string[] = []
   for (const name of some.slice(0, 5)) {
-    await holdfast.shares.each(name, some, (resource) => void resources.push(resource), {
-      round: name,
-      concurrency: 50,
-    })
+    await holdfast.shares.each(
+      name,
+      some,
+      {
+        round: name,
+        concurrency: 50,
+      },
+      (resource) => void resources.push(resource),
+    )
   }
   expect(resources.sort()).toEqual(some.flatMap((name) => Array(5).fill(name)).sort())
 

@@ -47,7 +47,7 @@ export async function tour(url: string, options: Partial<HoldfastOptions>): Prom
   await until('the name has a leader', async () => (await other.elections.leader('indexer')) !== null)
   await campaign.close()
 
-  await one.shares.each('cities', ['london', 'paris'], () => {}, { round: 'today' })
+  await one.shares.each('cities', ['london', 'paris'], { round: 'today' }, () => {})
   const assigned = new Set<string>()
   const assignment = one.shares.assign('feeds', ['a', 'b'], (resource) => void assigned.add(resource))
   await until('both resources are assigned', () => assigned.size === 2)

@@ -247,7 +247,7 @@ describe('invalid arguments of shares.assign', () => {
     ],
     [['a', 'x', () => {}], 'Expected the resources to be an array, got "x" (string)'],
     [['a', [''], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got ""'],
-    [['a', ['x']], 'Expected the third argument of shares.assign to be a function, got undefined'],
+    [['a', ['x']], 'Expected the last argument of shares.assign to be a function, got undefined'],
   ])('shares.assign refuses the arguments %j', async (given, message) => {
     const [a] = await fleet(1)
     const assign = a!.shares.assign.bind(a!.shares) as (...given: unknown[]) => unknown

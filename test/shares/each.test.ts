@@ -47,24 +47,24 @@ describe.each<[string, Partial<HoldfastOptions>]>([
 
   test('a late instance skips handled resources, and a later round handles them again', async () => {
     const [a, b] = await fleet(2, options)
-    const first = await a!.shares.each('late', cities, () => {}, { window: '1m' })
+    const first = await a!.shares.each('late', cities, { window: '1m' }, () => {})
     expect(first.skipped).toEqual([])
     expect(await b!.shares.each('late', cities, () => expect.unreachable())).toMatchObject({ done: [] })
-    const again = await b!.shares.each('late', cities, () => {}, { window: 0 })
+    const again = await b!.shares.each('late', cities, { window: 0 }, () => {})
     expect(again.done).toHaveLength(cities.length)
   })
 
   test('a named round handles each resource once, independently of the time of the call', async () => {
     const [a, b] = await fleet(2, options)
     const round = new Date('2026-11-21T12:00:00Z')
-    expect((await a!.shares.each('named', cities, () => {}, { round })).done).toHaveLength(60)
+    expect((await a!.shares.each('named', cities, { round }, () => {})).done).toHaveLength(60)
     await sql(
       fresh.url,
       "update holdfast.share_done set started_at = now() - interval '3 days', done_at = now() - interval '3 days'",
     )
-    const late = await b!.shares.each('named', [...cities, 'new'], () => {}, { round: '2026-11-21T12:00:00.000Z' })
+    const late = await b!.shares.each('named', [...cities, 'new'], { round: '2026-11-21T12:00:00.000Z' }, () => {})
     expect(late.done).toEqual(['new'])
-    expect((await b!.shares.each('named', cities, () => {}, { round: 'another' })).done).toHaveLength(60)
+    expect((await b!.shares.each('named', cities, { round: 'another' }, () => {})).done).toHaveLength(60)
   })
 
   test('a failed resource rejects the call after all other resources, and is handled by the next call', async () => {
@@ -100,10 +100,10 @@ describe.each<[string, Partial<HoldfastOptions>]>([
       })
     })
     await started
-    const withoutWait = await b!.shares.each('busy', ['x', 'y'], () => {}, { waitForOthers: false })
+    const withoutWait = await b!.shares.each('busy', ['x', 'y'], { waitForOthers: false }, () => {})
     expect(withoutWait).toEqual({ done: ['y'], skipped: ['x'] })
     // By default, the call waits for the other instance and then skips the resource.
-    const waiting = b!.shares.each('busy', ['x'], () => expect.unreachable(), { window: 0 })
+    const waiting = b!.shares.each('busy', ['x'], { window: 0 }, () => expect.unreachable())
     let isOver = false
     void waiting.then(() => {
       isOver = true
@@ -117,16 +117,11 @@ describe.each<[string, Partial<HoldfastOptions>]>([
   test('one instance handles as many resources at the same time as concurrency allows', async () => {
     const [a] = await fleet(1, options)
     let [running, maxRunning] = [0, 0]
-    const { done } = await a!.shares.each(
-      'wide',
-      cities,
-      async () => {
-        maxRunning = Math.max(maxRunning, ++running)
-        await until('eight resources are handled at the same time', () => maxRunning >= 8)
-        running--
-      },
-      { concurrency: 8 },
-    )
+    const { done } = await a!.shares.each('wide', cities, { concurrency: 8 }, async () => {
+      maxRunning = Math.max(maxRunning, ++running)
+      await until('eight resources are handled at the same time', () => maxRunning >= 8)
+      running--
+    })
     expect(maxRunning).toBe(8)
     expect(done).toHaveLength(60)
   })
@@ -162,16 +157,11 @@ test('an abort aborts running handlers, starts no other handlers and leaves no l
   const controller = new AbortController()
   const work: string[] = []
   const reason = new Error('enough')
-  const call = a!.shares.each(
-    'aborted',
-    cities,
-    async (city, { signal }) => {
-      work.push(city)
-      if (work.length === 5) controller.abort(reason)
-      signal.throwIfAborted()
-    },
-    { signal: controller.signal },
-  )
+  const call = a!.shares.each('aborted', cities, { signal: controller.signal }, async (city, { signal }) => {
+    work.push(city)
+    if (work.length === 5) controller.abort(reason)
+    signal.throwIfAborted()
+  })
   expect(await call.catch((error) => error)).toBe(reason)
   expect(work).toHaveLength(5)
   await untilNoLocks(fresh.url)
@@ -179,7 +169,7 @@ test('an abort aborts running handlers, starts no other handlers and leaves no l
   expect(later.done).toHaveLength(56)
   await caught(
     Error,
-    a!.shares.each('aborted', cities, () => {}, { signal: controller.signal }),
+    a!.shares.each('aborted', cities, { signal: controller.signal }, () => {}),
   )
 })
 
@@ -269,7 +259,7 @@ test('names with slashes are not confused', async () => {
   let inner: unknown
   await a!.shares.each('a/b', ['c'], async () => {
     // The inner call would skip a resource if it had the same name as the outer one.
-    inner = await b!.shares.each('a', ['b/c', '%2Fc', 'b%2Fc'], () => {}, { waitForOthers: false })
+    inner = await b!.shares.each('a', ['b/c', '%2Fc', 'b%2Fc'], { waitForOthers: false }, () => {})
   })
   expect(inner).toMatchObject({ skipped: [] })
 })
@@ -285,18 +275,18 @@ test.each<[unknown[], string]>([
   [['a', 'london', () => {}], 'Expected the resources to be an array, got "london" (string)'],
   [['a', ['x', 7], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got 7'],
   [['a', ['x'.repeat(499)], () => {}], 'Expected a resource name including its prefix to be a string of 1 to 500'],
-  [['a', ['x']], 'Expected the third argument of shares.each to be a function, got undefined'],
-  [['a', ['x'], () => {}, { rond: 'x' }], 'shares.each has no option "rond": did you mean "round"?'],
-  [['a', ['x'], () => {}, { round: 7 }], 'Expected round to be a string of 1 to 500 characters or a valid Date, got 7'],
-  [['a', ['x'], () => {}, { round: new Date('x') }], 'Expected round to be a string of 1 to 500 characters or a valid'],
-  [['a', ['x'], () => {}, { round: 'r', window: '1s' }], 'Expected either round or window, got both'],
+  [['a', ['x']], 'Expected the last argument of shares.each to be a function, got undefined'],
+  [['a', ['x'], { rond: 'x' }, () => {}], 'shares.each has no option "rond": did you mean "round"?'],
+  [['a', ['x'], { round: 7 }, () => {}], 'Expected round to be a string of 1 to 500 characters or a valid Date, got 7'],
+  [['a', ['x'], { round: new Date('x') }, () => {}], 'Expected round to be a string of 1 to 500 characters or a valid'],
+  [['a', ['x'], { round: 'r', window: '1s' }, () => {}], 'Expected either round or window, got both'],
   [
-    ['a', ['x'], () => {}, { window: '2d' }],
+    ['a', ['x'], { window: '2d' }, () => {}],
     'Expected window to be a duration of at least 0ms and at most 1d, got "2d"',
   ],
-  [['a', ['x'], () => {}, { concurrency: 0 }], 'Expected concurrency to be a whole number between 1 and 1000, got 0'],
-  [['a', ['x'], () => {}, { waitForOthers: 'yes' }], 'Expected waitForOthers to be true or false, got "yes" (string)'],
-  [['a', ['x'], () => {}, { signal: {} }], 'Expected signal to be an AbortSignal, got an object (Object)'],
+  [['a', ['x'], { concurrency: 0 }, () => {}], 'Expected concurrency to be a whole number between 1 and 1000, got 0'],
+  [['a', ['x'], { waitForOthers: 'yes' }, () => {}], 'Expected waitForOthers to be true or false, got "yes" (string)'],
+  [['a', ['x'], { signal: {} }, () => {}], 'Expected signal to be an AbortSignal, got an object (Object)'],
 ])('shares.each refuses the arguments %j', async (given, message) => {
   const [a] = await fleet(1)
   const each = a!.shares.each.bind(a!.shares) as (...given: unknown[]) => Promise<unknown>

@@ -113,7 +113,7 @@ describe.each(waysOf(ways))('transactions %s', (way) => {
           enqueue: () => holdfast.jobs.enqueue(sendEmail, { to: 'a' }, { tx }),
           'enqueue with a key': () => holdfast.jobs.enqueue(sendEmail, { to: 'a' }, { tx, unique: 'a' }),
           enqueueMany: () => holdfast.jobs.enqueueMany(sendEmail, [{ to: 'a' }, { to: 'b' }], { tx }),
-          enqueueWorkflow: () => holdfast.jobs.enqueueWorkflow((flow) => void flow.add(sendEmail, { to: 'a' }), { tx }),
+          enqueueWorkflow: () => holdfast.jobs.enqueueWorkflow({ tx }, (flow) => void flow.add(sendEmail, { to: 'a' })),
           'locks.inTransaction': () => holdfast.locks.inTransaction(tx, 'one', { wait: '1s' }),
           'locks.tryInTransaction, one name': () => holdfast.locks.tryInTransaction(tx, 'one'),
           'locks.tryInTransaction, two names': () => holdfast.locks.tryInTransaction(tx, ['one', 'two']),

@@ -73,10 +73,10 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   expect(received['once.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
   await one.once.run('k', () => 0)
   expect(received['once.replayed']).toEqual([{ key: 'k' }])
-  await one.once.run('m', () => 0, { fingerprint: 'one' })
+  await one.once.run('m', { fingerprint: 'one' }, () => 0)
   await caught(
     FingerprintMismatchError,
-    one.once.run('m', () => 0, { fingerprint: 'another' }),
+    one.once.run('m', { fingerprint: 'another' }, () => 0),
   )
   expect(received['once.mismatched']).toEqual([{ key: 'm' }])
   await caught(

@@ -84,7 +84,26 @@ export const notInstants: Instant[] = [
   Temporal.Now.plainDateTimeISO(),
 ]
 holdfast.schedules.add('once', { at: Temporal.Now.instant() }, () => {})
-holdfast.shares.each('exports', ['x'], () => {}, { round: Temporal.Now.zonedDateTimeISO() })
+holdfast.shares.each('exports', ['x'], { round: Temporal.Now.zonedDateTimeISO() }, () => {})
+
+// The function is the last argument. The options are optional and come before it.
+holdfast.once.run('key', () => 1)
+holdfast.once.run('key', { wait: '1s' }, () => 1)
+holdfast.elections.campaign('name', ({ term }) => is<number>()(term))
+holdfast.elections.campaign('name', { preferred: true }, ({ term }) => is<number>()(term))
+holdfast.shares.each('name', ['x'], (resource) => is<string>()(resource))
+holdfast.jobs.enqueueWorkflow({}, () => {})
+holdfast.locks.with('name', { wait: '1s' }, () => {})
+// @ts-expect-error: options after the function
+holdfast.once.run('key', () => 1, { wait: '1s' })
+// @ts-expect-error: options after the function
+holdfast.elections.campaign('name', () => {}, { preferred: true })
+// @ts-expect-error: options after the function
+holdfast.shares.each('name', ['x'], () => {}, { concurrency: 2 })
+// @ts-expect-error: options after the function
+holdfast.jobs.enqueueWorkflow(() => {}, {})
+// @ts-expect-error: options without a function
+holdfast.once.run('key', { wait: '1s' })
 
 export function isBusy(error: HoldfastError): boolean {
   is<HoldfastErrorCode>()(error.code)

@@ -63,7 +63,9 @@ test('docs/reference/errors.md contains only hints of the code', () => {
   const code = plain(sources.join('\n'))
   const hints = [...page.matchAll(/^- \*\*Hint\*\*: (.*)$/gm)].map(([, hint]) => plain(hint!))
   // A hint with a name or an address is assembled from several texts. Its first sentence, without the quoted name, exists in the code.
-  const starts = hints.filter((hint) => hint !== 'none.').map((hint) => hint.split(/'invoice|(?<=\.) /)[0]!)
+  const starts = hints
+    .filter((hint) => hint !== 'none.')
+    .map((hint) => hint.split(/'invoice|(?<=Did you mean )"|(?<=\.) /)[0]!)
   expect(starts.length).toBeGreaterThan(50)
   expect(starts.filter((start) => !code.includes(start))).toEqual([])
 })

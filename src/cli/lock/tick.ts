@@ -58,13 +58,13 @@ export async function oncePerTick(
   try {
     const outcome = await holdfast.once.run(
       `tick/${name}/${tickText}`,
+      { wait: waitMs, retain: retainMs(rule, tick), signal: giveUp },
       async ({ signal }) => {
         const leftMs = Math.max(0, until - performance.now())
         ended = await work({ waitMs: leftMs, env: { HOLDFAST_TICK: tickText }, otherSignal: signal })
         if (!ended?.ranToEnd) throw new NotRunError()
         return ended.status
       },
-      { wait: waitMs, retain: retainMs(rule, tick), signal: giveUp },
     )
     if (outcome.status === 'done') return outcome.value
     if (outcome.status === 'replayed') {

@@ -36,15 +36,12 @@ export function onboarding({ holdfast, pool, name, record, serve }: DepartmentCo
     const { id } = await transaction(pool, async (client) => {
       const { rows } = await client.query('insert into customer (domain) values ($1) returning id', [domain])
       const customer: Customer = { customer: rows[0].id, domain }
-      return holdfast.jobs.enqueueWorkflow(
-        (workflow) => {
-          const first = workflow.add(account, customer)
-          const papers = workflow.add(contract, customer, { after: [first] })
-          const welcome = workflow.add(mail, customer, { after: [first], lane: `smtp:${domain}` })
-          workflow.add(call, customer, { after: [papers, welcome] })
-        },
-        { tx: client },
-      )
+      return holdfast.jobs.enqueueWorkflow({ tx: client }, (workflow) => {
+        const first = workflow.add(account, customer)
+        const papers = workflow.add(contract, customer, { after: [first] })
+        const welcome = workflow.add(mail, customer, { after: [first], lane: `smtp:${domain}` })
+        workflow.add(call, customer, { after: [papers, welcome] })
+      })
     })
     return Response.json({ workflow: id }, { status: 201 })
   })

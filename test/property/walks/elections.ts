@@ -1,3 +1,4 @@
+import type { Campaign } from 'holdfast'
 import type { Random } from '../random.ts'
 import type { Fixture, Walk } from './fixture.ts'
 
@@ -10,8 +11,9 @@ export async function step({ holdfast, recordHold, pause, sleep }: Fixture, walk
   const name = random.pick(names)
   if (campaigns.has(name)) return
   campaigns.add(name)
-  const campaign = holdfast.elections.campaign(
+  const campaign: Campaign = holdfast.elections.campaign(
     name,
+    { preferred: random.chance(0.2) },
     ({ signal, term }) => {
       const leadership = {
         fence: term,
@@ -22,7 +24,6 @@ export async function step({ holdfast, recordHold, pause, sleep }: Fixture, walk
       }
       return recordHold(leadership, { schedule, names: [name] }, random, () => pause(walk, random))
     },
-    { preferred: random.chance(0.2) },
   )
   await sleep(200 + random.below(800))
   if (random.chance(0.3)) await campaign.stepDown()

@@ -15,7 +15,7 @@ export async function step({ holdfast, recordHold, pause, sleep }: Fixture, walk
   if (assigned.has(name) || random.chance(0.6)) {
     const round = random.chance(0.5) ? { round: `${schedule}/${random.below(20)}` } : { window: random.below(500) }
     const waitForOthers = random.chance(0.7)
-    await holdfast.shares.each(name, resources, tend, { ...round, concurrency: 2, waitForOthers }).catch((error) => {
+    await holdfast.shares.each(name, resources, { ...round, concurrency: 2, waitForOthers }, tend).catch((error) => {
       // A call that does not wait for others throws for lost resources. A call that waits starts their work again.
       if (waitForOthers || error.code !== 'RESOURCES_FAILED') throw error
     })

@@ -45,7 +45,7 @@ export interface JobsSettings {
    * Retention time of ended jobs. Holdfast deletes ended jobs in units of whole days, so a job may be kept for up to one day longer. If
    * instances have different values, the shortest value applies. At least `1d`; default `7d`.
    */
-  keep?: Duration | undefined
+  retain?: Duration | undefined
 }
 
 export interface HoldfastOptions {
@@ -109,7 +109,7 @@ const optionRules = {
 }
 /** Option names of drivers and other libraries, mapped to the names of Holdfast's options. */
 const aliases = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
-const jobsOptionRules = { keep: duration(86_400_000, 3_650 * 86_400_000) }
+const jobsOptionRules = { retain: duration(86_400_000, 3_650 * 86_400_000) }
 
 /** Context that all modules of an instance share. */
 export interface InstanceContext {
@@ -131,7 +131,7 @@ export interface InstanceContext {
   readonly direct: Connection | undefined
   readonly expiryMs: number
   readonly waitConnections: number
-  readonly keepDays: number
+  readonly retainDays: number
   /** The `log` option. Undefined means stderr. */
   readonly log: Logger | false | undefined
   readonly events: Events
@@ -158,7 +158,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     jobs,
     log,
   } = readOptions('Holdfast.open', options, optionRules, aliases)
-  const { keep = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsOptionRules)
+  const { retain = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsOptionRules)
   checkName(namespace, 'namespace')
   const expiryMs = Math.ceil(expiry)
   checkSchemaName(schema)
@@ -167,7 +167,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
   const database = writes.wrap(openDatabase(options ?? {}))
   const events = new Events()
   const name = new InstanceName(givenName, events)
-  const keepDays = Math.ceil(keep / 86_400_000)
+  const retainDays = Math.ceil(retain / 86_400_000)
   let anchor: Anchor | undefined
   try {
     if (anchorOption === 'required') {
@@ -177,7 +177,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
         schema,
         namespace,
         name,
-        keepDays,
+        retainDays,
         expiryMs,
         version,
         events,
@@ -193,7 +193,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     const keepaliveDatabase = anchor ? database : writes.wrap(openPgPool(database.connection, 2))
     const presence =
       anchor ??
-      new RowPresence({ database: keepaliveDatabase, schema, namespace, name, keepDays, expiryMs, version, events })
+      new RowPresence({ database: keepaliveDatabase, schema, namespace, name, retainDays, expiryMs, version, events })
     return {
       database,
       keepaliveDatabase,
@@ -209,7 +209,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       direct: connection,
       expiryMs,
       waitConnections,
-      keepDays,
+      retainDays,
       log,
       events,
       tracing: { tracer: undefined },

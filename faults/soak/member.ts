@@ -94,7 +94,7 @@ Math.random = random
 async function opened() {
   for (;;) {
     try {
-      return await Holdfast.open({ url, jobs: { keep: '1d' }, log: false })
+      return await Holdfast.open({ url, jobs: { retain: '1d' }, log: false })
     } catch (error) {
       if (!(error as HoldfastError).retryable) throw error
       count('opening', refused)

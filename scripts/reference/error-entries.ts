@@ -370,7 +370,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       new MigrationBlockedError(
         { version: 2, name: 'job-priorities' },
         30_000,
-        { pid: 4711, program: 'nightly-report', state: 'idle in transaction', for_ms: 95_000 },
+        { pid: 4711, program: 'nightly-report', state: 'idle in transaction', forMs: 95_000 },
         undefined,
       ),
     ],

@@ -1,5 +1,5 @@
 import { didYouMean, formatDuration } from '../base/index.js'
-import { describeRule, ruleFromOptions } from '../cron/index.js'
+import { describeRule, type RuleOptions, ruleFromOptions } from '../cron/index.js'
 import { instanceLabel, type Observer, type ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
 import type { NoParams, ParsedParams } from './params.js'
@@ -79,12 +79,12 @@ export const schedules = {
   /** Overrides the rule in the code, even after later deployments. Without a rule, removes the override. */
   'override-schedule': act({
     needs,
-    params: { cron: 'text', timezone: 'text', every: { number: [1_000, Number.MAX_SAFE_INTEGER] } },
+    params: { cron: 'text', timezone: 'text', everyMs: { number: [1_000, Number.MAX_SAFE_INTEGER] } },
     preview: (context, { namespace, name, ...rule }) =>
       previewOf(context, { namespace, name }, ({ overridden, codeRule }) => {
         const code = describeRule(codeRule)
         if (isRule(rule)) {
-          ruleFromOptions('override-schedule', rule)
+          ruleFromOptions('override-schedule', optionsOf(rule))
           const text = `"${name}" will follow the rule ${describeRule(rule)} until the override is cleared, even after a deployment. The rule in the code is ${code}.`
           return { text }
         }
@@ -94,7 +94,7 @@ export const schedules = {
       withSchedule(context, { namespace, name }, ({ overridden }) =>
         context.asMember(namespace, async ({ schedules }) => {
           const isNew = isRule(rule)
-          await schedules.override(name, isNew ? rule : null)
+          await schedules.override(name, isNew ? optionsOf(rule) : null)
           const after = (await schedules.find(name))!
           const ruleText = describeRule(after.rule)
           const text = isNew
@@ -107,8 +107,18 @@ export const schedules = {
   }),
 }
 
-function isRule({ cron, every }: { readonly cron?: string | undefined; readonly every?: number | undefined }): boolean {
-  return cron !== undefined || every !== undefined
+interface RuleParams {
+  readonly cron?: string | undefined
+  readonly timezone?: string | undefined
+  readonly everyMs?: number | undefined
+}
+
+function isRule({ cron, everyMs }: RuleParams): boolean {
+  return cron !== undefined || everyMs !== undefined
+}
+
+function optionsOf({ everyMs, ...rule }: RuleParams): RuleOptions {
+  return { ...rule, every: everyMs }
 }
 
 function clearText(name: string, overridden: boolean, code: string): string {

@@ -58,7 +58,7 @@ export interface ScheduleRule {
   /** Cron expression. */
   readonly cron?: string | undefined
   /** Interval in milliseconds. */
-  readonly every?: number | undefined
+  readonly everyMs?: number | undefined
   /** Time of the rule's only tick. */
   readonly at?: Date | undefined
   /** Time zone of a `cron` rule. */
@@ -154,16 +154,31 @@ export function ruleFromText(text: string): TickRule {
 }
 
 /**
+ * Parses the text of a rule as values to show. The text must be from `TickRule.text`.
+ *
+ * @example
+ * readScheduleRule(ruleFromOptions('schedules.add', { every: '15m' }).text) // { everyMs: 900_000 }
+ */
+export function readScheduleRule(text: string): ScheduleRule {
+  const { at, every, ...rule } = JSON.parse(text) as Pick<ScheduleRule, 'cron' | 'timezone'> & {
+    readonly at?: string
+    readonly every?: number
+  }
+  if (every !== undefined) return { everyMs: every }
+  return at === undefined ? rule : { at: new Date(at) }
+}
+
+/**
  * Returns a readable description of a rule, such as `0 3 * * * Europe/London`, `every 15m` or `at 2030-01-31T18:00:00.000Z`. Null is
  * a rule that a newer version of Holdfast wrote and this version cannot parse.
  *
  * @example
- * describeRule({ every: 900_000 }) // every 15m
+ * describeRule({ everyMs: 900_000 }) // every 15m
  */
 export function describeRule(rule: ScheduleRule | null): string {
-  const { cron, every, at, timezone } = rule ?? {}
+  const { cron, everyMs, at, timezone } = rule ?? {}
   if (cron !== undefined) return !timezone || timezone === 'UTC' ? cron : `${cron} ${timezone}`
-  if (every !== undefined) return `every ${formatDuration(every)}`
+  if (everyMs !== undefined) return `every ${formatDuration(everyMs)}`
   return at === undefined ? 'a rule from a newer version' : `at ${at.toISOString()}`
 }
 

@@ -10,8 +10,8 @@ export const clocks: Check = {
   name: 'clocks',
   async run(context) {
     const here = clockOffset('this machine', await aheadHere(context), 'now')
-    const instances = (await context.aliveInstances()).map(({ name, clockAhead }) =>
-      clockOffset(`instance ${name}`, clockAhead ?? 0, 'when the instance opened'),
+    const instances = (await context.aliveInstances()).map(({ name, clockAheadMs }) =>
+      clockOffset(`instance ${name}`, clockAheadMs ?? 0, 'when the instance opened'),
     )
     return [here, ...instances]
   },

@@ -28,7 +28,7 @@ export const connectionPath: Check = {
       schema,
       namespace: 'doctor',
       name: new InstanceName(undefined, events),
-      keepDays: 0,
+      retainDays: 0,
       expiryMs,
       version: '',
       events,

@@ -12,7 +12,7 @@ export interface JobsOptions extends JobStoreOptions {
   readonly presence: Presence
   readonly namespace: string
   /** Number of days for which the history is kept. */
-  readonly keepDays: number
+  readonly retainDays: number
   /** Dedicated connection for notifications. Undefined if the instance has no such connection. */
   readonly anchor: Anchor | undefined
   readonly events: Events
@@ -41,11 +41,11 @@ export interface JobsContext {
 
 /** Creates the context. Calls `onReady` when follow-ups have made jobs ready. */
 export function createJobsContext(options: JobsOptions, onReady: () => void): JobsContext {
-  const { presence, namespace, keepDays, schema, anchor, events, tracing } = options
+  const { presence, namespace, retainDays, schema, anchor, events, tracing } = options
   const hasListener = anchor !== undefined
   const store = new JobStore(options)
   const queues = new Queues(store, namespace)
-  const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, keepDays, schema, events })
+  const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, retainDays, schema, events })
   const followUps = new FollowUps(store, presence, maintenance, onReady)
   const unserved = new UnservedCheck(store, queues, events)
   const intake = new Intake(store, queues, followUps, { events, tracing, unserved })

@@ -2129,7 +2129,7 @@ comment on function holdfast.job_re_enter(timestamptz) is
   'Gives another entry to each ready job that was entered before this time, so that the old entries can be dropped in this transaction. '
   'Returns false if they must be kept, because jobs are running or more than 10,000 are ready.';
 
-create or replace function holdfast.job_roll_partitions(keep integer) returns void
+create or replace function holdfast.job_roll_partitions(retain integer) returns void
   language plpgsql
   -- Runs as the owner of the schema, because workers have no right to create tables.
   security definer
@@ -2153,7 +2153,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
     for kept in
       -- Each claim searches all partitions of job, so these partitions cover many days.
       select *
-      from (values ('job', (keep + 1) / 2), ('job_end', (keep + 1) / 2), ('job_stopped', 1)) as k (parent, days)
+      from (values ('job', (retain + 1) / 2), ('job_end', (retain + 1) / 2), ('job_stopped', 1)) as k (parent, days)
     loop
       day := greatest(today, (
         select max(substring(pg_get_expr(relpartbound, pg_class.oid) from 'TO \(''([^'']+)''\)')::timestamptz)::date
@@ -2195,7 +2195,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
           select substring(pg_get_expr(relpartbound, pg_class.oid) from 'TO \(''([^'']+)''\)')::timestamptz as bound
         ) as upper
         where inhparent = format('%I.%I', schema, kept.parent)::regclass
-          and upper.bound <= (today - keep)::timestamptz
+          and upper.bound <= (today - retain)::timestamptz
         order by upper.bound
       loop
         begin
@@ -2213,8 +2213,8 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
       begin
         execute format('select max(%I) < $1 from %I.%I', kept.at, schema, kept.parent || '_default')
         into is_over
-        using (today - keep)::timestamptz;
-        if is_over and (kept.parent <> 'job' or holdfast.job_re_enter((today - keep)::timestamptz)) then
+        using (today - retain)::timestamptz;
+        if is_over and (kept.parent <> 'job' or holdfast.job_re_enter((today - retain)::timestamptz)) then
           -- Uses truncate instead of delete, because a publication rejects deletes from a table without a replica identity.
           execute format('truncate %I.%I', schema, kept.parent || '_default');
         end if;
@@ -2222,14 +2222,14 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
         when lock_not_available then null;
       end;
     end loop;
-    delete from holdfast.job_note where noted_at < (today - keep)::timestamptz
+    delete from holdfast.job_note where noted_at < (today - retain)::timestamptz
       and not exists (select from holdfast.claim where claim.fence = job_note.fence);
     -- The entries themselves are kept for up to twice the retention time.
-    delete from holdfast.job_removed where removed_at < (today - 2 * keep - 2)::timestamptz;
+    delete from holdfast.job_removed where removed_at < (today - 2 * retain - 2)::timestamptz;
   end
   $$;
 comment on function holdfast.job_roll_partitions(integer) is
-  'Creates partitions for the next days, and drops partitions that contain only jobs that ended more than keep days ago.';
+  'Creates partitions for the next days, and drops partitions that contain only jobs that ended more than retain days ago.';
 
 -- The function runs with the owner's rights and drops data that is older than a given age, so read-only roles must not be able to call it.
 revoke execute on function holdfast.job_roll_partitions(integer) from public;

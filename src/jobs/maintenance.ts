@@ -12,7 +12,7 @@ interface MaintenanceRow {
 
 interface MaintenanceOptions {
   readonly idleMs: number
-  readonly keepDays: number
+  readonly retainDays: number
   readonly schema: string
   readonly events: Events
 }
@@ -45,7 +45,7 @@ const rollEveryMs = 3_600_000
 export class Maintenance {
   readonly #store: JobStore
   readonly #idleMs: number
-  readonly #keepDays: number
+  readonly #retainDays: number
   readonly #schema: string
   readonly #events: Events
   readonly #known: number
@@ -60,10 +60,10 @@ export class Maintenance {
   #running: Promise<void> | undefined
   #isClosed = false
 
-  constructor(store: JobStore, { idleMs, keepDays, schema, events }: MaintenanceOptions) {
+  constructor(store: JobStore, { idleMs, retainDays, schema, events }: MaintenanceOptions) {
     this.#store = store
     this.#idleMs = idleMs
-    this.#keepDays = keepDays
+    this.#retainDays = retainDays
     this.#schema = schema
     this.#events = events
     this.#known = latestVersion(schema)
@@ -164,7 +164,7 @@ export class Maintenance {
   }
 
   async #rollPartitions(): Promise<void> {
-    await this.#store.run('roll_partitions', [this.#keepDays])
+    await this.#store.run('roll_partitions', [this.#retainDays])
     // Uses a random time, so that instances roll the partitions at different times.
     this.#rolledAt = performance.now() - rollEveryMs * Math.random() * 0.5
   }

@@ -83,7 +83,7 @@ select json_build_object(
           when expires_at is null then extract(epoch from state_change) * 1000
           else extract(epoch from expires_at) * 1000 - expiry_ms
         end as "lastSeenAt",
-        round(clock_ahead_ms) as "clockAhead",
+        round(clock_ahead_ms) as "clockAheadMs",
         coalesce(held.names, 0) as held,
         case when alive then coalesce(waited.names, 0) else 0 end as waiting,
         coalesce(leased.names, 0) as leased,
@@ -129,7 +129,7 @@ waits as (
 )
 select json_build_object(
   'generation', (select generation from row),
-  'drainWithin', (select drain_within_ms from row),
+  'drainWithinMs', (select drain_within_ms from row),
   'holds', (
     select json_agg(h)
     from (

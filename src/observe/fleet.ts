@@ -88,7 +88,7 @@ export interface FleetInstance extends InstanceIdentity {
    */
   readonly lastSeenAt: Date | null
   /** Milliseconds by which the instance's clock was ahead of the database clock at the last reconnection. */
-  readonly clockAhead: number | null
+  readonly clockAheadMs: number | null
   /** Number of locks that the instance holds. */
   readonly held: number
   /** Number of locks that the instance is waiting for. */
@@ -112,7 +112,7 @@ export interface InstanceWork {
   /** Number of server restarts that Holdfast had counted when the instance last reconnected. */
   readonly generation: number
   /** Time limit for running work in milliseconds, as specified in the drain request. */
-  readonly drainWithin: number | null
+  readonly drainWithinMs: number | null
   readonly holds: readonly (NameReference & { readonly mode: 'exclusive' | 'shared'; readonly fence: string | null })[]
   readonly waits: readonly (NameReference & {
     readonly mode: 'exclusive' | 'shared'
@@ -181,7 +181,7 @@ export interface InstanceWork {
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
 }
 
-type InstanceWorkDocument = Pick<InstanceWork, 'generation' | 'drainWithin' | 'schedules'> & Record<string, unknown>
+type InstanceWorkDocument = Pick<InstanceWork, 'generation' | 'drainWithinMs' | 'schedules'> & Record<string, unknown>
 
 const maxPerList = 50
 const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
@@ -201,7 +201,7 @@ export class FleetObserver {
     const values = [namespace ?? null, search || null, limit ?? null]
     type Document = Omit<Fleet, 'rows'> & { rows: RawRow<FleetInstance>[] }
     const { rows, ...counts } = (await readDocument<Document>(this.#reader, this.#sql.fleet, values))!
-    return { ...counts, rows: rows.map((row) => readRow<FleetInstance>(row, 'openedAt', 'epochSince', 'lastSeenAt')) }
+    return { ...counts, rows: rows.map(readInstance) }
   }
 
   /** Returns one instance, or null if the id is unknown. */
@@ -224,10 +224,15 @@ export class FleetObserver {
   async workOf(id: string, max = maxPerList): Promise<InstanceWork | null> {
     const work = await readDocument<InstanceWorkDocument>(this.#reader, this.#sql.instance, [id, max])
     if (!work) return null
-    const { generation, drainWithin, schedules } = work
+    const { generation, drainWithinMs, schedules } = work
     const read = lists.map((name) => [name, ((work[name] ?? []) as object[]).map(readTimes)])
-    return { generation, drainWithin, schedules, ...Object.fromEntries(read) }
+    return { generation, drainWithinMs, schedules, ...Object.fromEntries(read) }
   }
+}
+
+function readInstance(row: RawRow<FleetInstance>): FleetInstance {
+  // `readRow` returns 0 for a negative time, but a clock can also be behind.
+  return { ...readRow<FleetInstance>(row, 'openedAt', 'epochSince', 'lastSeenAt'), clockAheadMs: row.clockAheadMs }
 }
 
 /** Converts `sinceMs` to the date `since`, and `tickMs` to the date `tick`. */

@@ -273,7 +273,7 @@ function readSchedule(row: RawScheduleRow, nowMs: number): OverviewSchedule {
       state: last.state,
       tick: new Date(last.tick),
       agoMs: msOf(nowMs - last.endedMs)!,
-      tookMs: msOf(last.took),
+      tookMs: msOf(last.tookMs),
       instance: last.instance,
       instanceName: last.instanceName,
     },

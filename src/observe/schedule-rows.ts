@@ -41,8 +41,9 @@ export interface EndedRun {
   readonly instanceName: string | null
   readonly attempt: number
   /** Delay in milliseconds from the tick to the start of the last attempt. Null if no attempt started. */
-  readonly late: number | null
-  readonly took: number | null
+  readonly lateMs: number | null
+  /** Milliseconds from the start of the last attempt to its end. */
+  readonly tookMs: number | null
 }
 
 /** A range of ticks that have no run, and the reason. */

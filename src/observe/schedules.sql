@@ -64,8 +64,8 @@ select json_build_object(
             'instance', instance,
             'instanceName', (select instance_name.name from holdfast.instance_name where instance_name.id = latest.instance),
             'attempt', attempt,
-            'late', extract(epoch from started_at - at) * 1000,
-            'took', extract(epoch from ended_at - started_at) * 1000,
+            'lateMs', extract(epoch from started_at - at) * 1000,
+            'tookMs', extract(epoch from ended_at - started_at) * 1000,
             'endedMs', extract(epoch from coalesce(ended_at, at)) * 1000
           )
           from (
@@ -100,7 +100,7 @@ select json_build_object(
   'nextAt', extract(epoch from next_at) * 1000,
   'overlap', overlap,
   'missed', missed,
-  'late', max_late,
+  'catchUp', catch_up,
   'reruns', reruns,
   'members', (
     with member as materialized (
@@ -143,7 +143,7 @@ select json_build_object(
         fence::text,
         attempt,
         crashes,
-        extract(epoch from started_at - at) * 1000 as late,
+        extract(epoch from started_at - at) * 1000 as "lateMs",
         extract(epoch from started_at) * 1000 as "startedAt",
         extract(epoch from ended_at) * 1000 as "endedAt",
         stopping,

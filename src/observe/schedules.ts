@@ -3,12 +3,13 @@ import {
   type ClockChange,
   clockChanges,
   type LocalTick,
+  readScheduleRule,
   ruleFromText,
   type ScheduleRule,
   type TickRule,
 } from '../cron/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { dateOf, msOf, type RawRow, readDocument, readRow } from './rows.js'
+import { dateOf, type RawRow, readDocument, readRow } from './rows.js'
 import type { EndedRun, ObservedGap, ObservedSchedule, RunState } from './schedule-rows.js'
 import { buildTickTimeline, type TickTimeline, type TickTimelineDocument, tickTimelineSpan } from './tick-timeline.js'
 
@@ -59,7 +60,8 @@ export interface ObservedRun {
   readonly attempt: number
   /** Number of instances that died during the run. */
   readonly crashes: number
-  readonly late: number | null
+  /** Milliseconds from the tick to the start of the last attempt. Null if no attempt started. */
+  readonly lateMs: number | null
   readonly startedAt: Date | null
   readonly endedAt: Date | null
   readonly stopping: string | null
@@ -78,8 +80,8 @@ export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' |
   readonly settledAt: Date | null
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** Maximum number of missed ticks that are run late if `missed` is `all`. */
-  readonly late: number
+  /** Maximum number of missed ticks that are caught up if `missed` is `all`. */
+  readonly catchUp: number
   readonly reruns: boolean
   readonly members: readonly ScheduleMember[]
   /** The current rule, followed by the earlier rules. */
@@ -219,7 +221,7 @@ function readSchedule({ rule, pausedAt, nextAt, last, ...same }: RawScheduleRow)
 }
 
 function readLast({ endedMs: _, ...row }: NonNullable<RawScheduleRow['last']>): EndedRun {
-  return { ...readRow<EndedRun>(row, 'tick'), late: msOf(row.late), took: msOf(row.took) }
+  return readRow<EndedRun>(row, 'tick')
 }
 
 function readDetails(found: RawScheduleDetails): ScheduleDetails {
@@ -235,10 +237,7 @@ function readDetails(found: RawScheduleDetails): ScheduleDetails {
     nextAt: isPaused ? null : dateOf(nextAt),
     members: (members ?? []).map((row) => ({ ...row, rule: parseGivenRule(row.rule), since: new Date(row.since) })),
     rules: (rules ?? []).map(({ since, rule }) => ({ since: new Date(since), rule: parseGivenRule(rule) })),
-    runs: (runs ?? []).map((row) => ({
-      ...readRow<ObservedRun>(row, 'tick', 'startedAt', 'endedAt'),
-      late: msOf(row.late),
-    })),
+    runs: (runs ?? []).map((row) => readRow<ObservedRun>(row, 'tick', 'startedAt', 'endedAt')),
     gaps: (gaps ?? []).map((row) => readRow<ObservedGap>(row, 'first', 'last')),
     upcoming: isPaused || nextAt === null || !tickRule ? [] : upcomingOf(tickRule, nextAt),
     clockChange: nextClockChange(parseGivenRule(rule)?.timezone, nowMs),
@@ -274,6 +273,5 @@ function parseTickRule(text: string): TickRule | null {
  */
 export function parseGivenRule(text: string): ScheduleRule | null {
   if (!parseTickRule(text)) return null
-  const { at, ...rule } = JSON.parse(text) as Omit<ScheduleRule, 'at'> & { at?: string }
-  return at === undefined ? rule : { at: new Date(at) }
+  return readScheduleRule(text)
 }

@@ -51,7 +51,7 @@ export interface TickTimelineCell {
   readonly runs: readonly TickTimelineRuns[]
   readonly gaps: readonly { readonly reason: GapReason; readonly ticks: number }[]
   /** Longest delay between a tick and the start of its run, in milliseconds. */
-  readonly late: number | null
+  readonly lateMs: number | null
   /** Largest number of attempts that a run needed. */
   readonly attempt: number
   readonly startedAt: Date | null
@@ -215,7 +215,7 @@ function cellsOf(
           .map(({ instance, state, extra, n }) => ({ instance, state, extra, n }))
           .sort((a, b) => b.n - a.n || String(a.instance).localeCompare(String(b.instance))),
         gaps: byReason(missing),
-        late: largest(own.map(({ lateMs }) => lateMs)),
+        lateMs: largest(own.map(({ lateMs }) => lateMs)),
         attempt: Math.max(0, ...own.map(({ attempt }) => attempt)),
         startedAt: dateOf(smallest(own.map(({ startedMs }) => startedMs))),
         endedAt: isUnderWay ? null : dateOf(largest(own.map(({ endedMs }) => endedMs))),

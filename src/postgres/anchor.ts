@@ -40,7 +40,7 @@ export interface AnchorOptions {
   readonly schema: string
   readonly namespace: string
   readonly name: InstanceName
-  readonly keepDays: number
+  readonly retainDays: number
   readonly expiryMs: number
   readonly version: string
   readonly events: Events
@@ -304,7 +304,7 @@ export class Anchor implements Presence {
       // Adds jitter, so that the instances do not sweep at the same time.
       const later = () => this.#scheduleSweep(session, sweepEveryMs * (0.5 + Math.random()))
       session
-        .run(this.#sql.instance.sweep, [instanceNameDays(this.#options.keepDays)])
+        .run(this.#sql.instance.sweep, [instanceNameDays(this.#options.retainDays)])
         .then(([row]) => (Number(row![0]) > 0 ? this.#scheduleSweep(session, resweepMs) : later()), later)
     }, inMs).unref()
   }

@@ -194,7 +194,7 @@ export interface BlockingSession {
   readonly pid: number
   readonly program: string
   readonly state: string
-  readonly for_ms: number
+  readonly forMs: number
 }
 
 /**
@@ -214,7 +214,7 @@ export class MigrationBlockedError extends HoldfastError {
     cause: unknown,
   ) {
     const blocker = holder
-      ? `: session ${holder.pid} (${holder.program}, ${holder.state}) has been using the tables for ${formatDuration(holder.for_ms)}`
+      ? `: session ${holder.pid} (${holder.program}, ${holder.state}) has been using the tables for ${formatDuration(holder.forMs)}`
       : ''
     super(
       `Migration ${version} (${name}) could not lock its tables within ${formatDuration(triedMs)} and changed nothing${blocker}`,

@@ -5,11 +5,11 @@ const maxLength = 63
 const minDays = 30
 
 /**
- * Returns the retention time of the name of an instance that is gone. Jobs that the instance ran refer to the name for up to `keepDays`
+ * Returns the retention time of the name of an instance that is gone. Jobs that the instance ran refer to the name for up to `retainDays`
  * after their end.
  */
-export function instanceNameDays(keepDays: number): number {
-  return Math.max(minDays, keepDays + 1)
+export function instanceNameDays(retainDays: number): number {
+  return Math.max(minDays, retainDays + 1)
 }
 
 /** Throws if a value cannot be the name of an instance. */

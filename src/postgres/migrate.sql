@@ -50,7 +50,7 @@ select
   pid,
   coalesce(nullif(application_name, ''), 'unnamed') as program,
   state,
-  extract(epoch from clock_timestamp() - xact_start)::float8 * 1000 as for_ms
+  extract(epoch from clock_timestamp() - xact_start)::float8 * 1000 as "forMs"
 from pg_stat_activity
 where xact_start is not null
   and pid <> pg_backend_pid()

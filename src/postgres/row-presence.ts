@@ -36,7 +36,7 @@ export interface RowPresenceOptions {
   readonly schema: string
   readonly namespace: string
   readonly name: InstanceName
-  readonly keepDays: number
+  readonly retainDays: number
   readonly expiryMs: number
   readonly version: string
   readonly events: Events
@@ -197,8 +197,8 @@ export class RowPresence implements Presence {
   }
 
   async #sweep(): Promise<boolean> {
-    const { database, keepDays } = this.#options
-    const values = [instanceNameDays(keepDays)]
+    const { database, retainDays } = this.#options
+    const values = [instanceNameDays(retainDays)]
     const [row] = await database.query<{ more: number }>(this.#sql.sweep.text, values, responseTimeoutMs)
     return row!.more > 0
   }

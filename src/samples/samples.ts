@@ -27,7 +27,7 @@ const minPauseMs = 1_000
 const spreadMs = 50_000
 /** Average number of writes between sweeps. The actual number is random, so that short-lived processes also sweep. */
 const writesPerSweep = 60
-const keepDays = 14
+const retainDays = 14
 const keepTerms = 50_000
 const keepOfName = 500
 
@@ -101,7 +101,7 @@ export class Samples {
   async sweep(): Promise<void> {
     // The sweep does not run on the anchor connection, because the anchor's own session does not see this instance as
     // present.
-    const values = [keepDays, keepTerms, keepOfName]
+    const values = [retainDays, keepTerms, keepOfName]
     await this.#options.keepaliveDatabase.query(this.#sql.sweep.text, values, responseTimeoutMs)
   }
 

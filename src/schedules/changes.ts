@@ -64,7 +64,7 @@ export class Changes {
     const due =
       next === null
         ? {}
-        : planSettlement(rule, row.next_ms!, row.now_ms, Math.max(1, row.max_late), row.first_member_ms ?? undefined)
+        : planSettlement(rule, row.next_ms!, row.now_ms, Math.max(1, row.catch_up), row.first_member_ms ?? undefined)
     const request = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
     if (what === 'resume') return request
     const newRule = what === 'override' ? change.rule : change.definition.rule.text
@@ -72,8 +72,8 @@ export class Changes {
     const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
     const candidates = { new_rule: newRule, first_ticks: ticks, first_ticks_are_all: isOver }
     if (what === 'override') return { ...request, ...candidates }
-    const { overlap, missed, maxLate, reruns } = change.definition
-    return { ...request, ...candidates, overlap, missed, max_late: maxLate, reruns }
+    const { overlap, missed, catchUp, reruns } = change.definition
+    return { ...request, ...candidates, overlap, missed, catch_up: catchUp, reruns }
   }
 
   #readable(text: string): TickRule {

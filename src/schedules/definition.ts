@@ -103,8 +103,8 @@ export interface ScheduleDefinition {
   readonly rule: TickRule
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** Maximum number of missed ticks to run late. Applies only if `missed` is `all`. */
-  readonly maxLate: number
+  /** Maximum number of missed ticks to catch up. Applies only if `missed` is `all`. */
+  readonly catchUp: number
   readonly reruns: boolean
   readonly timeoutMs: number | undefined
   readonly spreadMs: number
@@ -189,7 +189,7 @@ export function define(where: string, name: string, given: ScheduleOptions, work
   if (overlap === 'replace' && typeof missed === 'number') {
     throw new UsageError(
       "Expected an overlap other than 'replace' in combination with missed: { all: N }",
-      'Each late run would replace the previous one. Use missed: "latest".',
+      'Each caught-up run would replace the previous one. Use missed: "latest".',
     )
   }
   return Object.freeze({
@@ -198,7 +198,7 @@ export function define(where: string, name: string, given: ScheduleOptions, work
     rule,
     overlap,
     missed: typeof missed === 'number' ? 'all' : missed,
-    maxLate: typeof missed === 'number' ? missed : 0,
+    catchUp: typeof missed === 'number' ? missed : 0,
     reruns: crashed === 'rerun',
     timeoutMs: timeout,
     spreadMs: spread,

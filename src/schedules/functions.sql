@@ -90,7 +90,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
     s holdfast.schedule;
     due integer;
     missed_ticks integer;
-    run_late integer;
+    caught_up integer;
     is_current boolean;
     first_member_since timestamptz;
     follows timestamptz;
@@ -108,8 +108,8 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
     follows := s.settled_at;
     is_current := ticks[due] > now_is - interval '1 minute' or s.missed = 'latest';
     missed_ticks := case when is_current then due - 1 else due end;
-    run_late := case when s.missed = 'all' then least(missed_ticks, s.max_late) else 0 end;
-    if s.paused_at is null and (older is not null or missed_ticks > run_late) then
+    caught_up := case when s.missed = 'all' then least(missed_ticks, s.catch_up) else 0 end;
+    if s.paused_at is null and (older is not null or missed_ticks > caught_up) then
       with member as materialized (
         select session, since
         from holdfast.schedule_member
@@ -123,7 +123,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
       union all
       select tick, tick, 1
       from unnest(ticks) with ordinality as t (tick, place)
-      where place <= case when s.paused_at is null then missed_ticks - run_late else due end
+      where place <= case when s.paused_at is null then missed_ticks - caught_up else due end
       order by 1
     loop
       perform holdfast.schedule_record_gap(
@@ -142,11 +142,11 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
       insert into holdfast.tick (schedule, at)
       select of_schedule, tick
       from unnest(ticks) with ordinality as t (tick, place)
-      where place > missed_ticks - run_late
+      where place > missed_ticks - caught_up
         and place <= missed_ticks;
       if is_current then
-        -- Late runs must not cause the tick that is due now to be skipped.
-        if run_late > 0 or holdfast.schedule_make_room(of_schedule, s.overlap) then
+        -- Runs that catch up must not cause the tick that is due now to be skipped.
+        if caught_up > 0 or holdfast.schedule_make_room(of_schedule, s.overlap) then
           insert into holdfast.tick (schedule, at) values (of_schedule, ticks[due]);
         else
           perform holdfast.schedule_record_gap(of_schedule, ticks[due], ticks[due], 1, 'overlap', follows);
@@ -242,7 +242,7 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
           extract(epoch from s.next_at - clock_timestamp()) * 1000 + case when s.paused_at is null then 0 else 600000 end
         )::float8,
         s.last_instance,
-        s.max_late,
+        s.catch_up,
         case
           when s.next_at < clock_timestamp() - interval '2 seconds' then (
             with member as materialized (
@@ -260,7 +260,7 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
   end
   $$;
 comment on function holdfast.schedule_states(bigint[]) is
-  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum number of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
+  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum number of missed ticks to catch up, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql
@@ -354,7 +354,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
     for one in
       select *
       from json_to_recordset(asked) as a (
-        key bigint, namespace text, name text, former_key bigint, rule text, overlap text, missed text, max_late integer, reruns boolean,
+        key bigint, namespace text, name text, former_key bigint, rule text, overlap text, missed text, catch_up integer, reruns boolean,
         first_ticks timestamptz[], is_over boolean
       )
       order by key
@@ -382,18 +382,18 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
       if not found then
         select min(t) into first from unnest(one.first_ticks) as t where t > now_is;
         continue when first is null and not one.is_over;
-        insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, max_late, reruns)
-        values (id, one.namespace, one.name, one.rule, first, one.overlap, one.missed, one.max_late, one.reruns)
+        insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, catch_up, reruns)
+        values (id, one.namespace, one.name, one.rule, first, one.overlap, one.missed, one.catch_up, one.reruns)
         returning * into s;
         insert into holdfast.schedule_rule values (id, now_is, one.rule);
       elsif s.rule = one.rule then
         update holdfast.schedule
         set overlap = one.overlap,
             missed = one.missed,
-            max_late = one.max_late,
+            catch_up = one.catch_up,
             reruns = one.reruns
         where schedule.key = id
-          and (overlap, missed, max_late, reruns) is distinct from (one.overlap, one.missed, one.max_late, one.reruns);
+          and (overlap, missed, catch_up, reruns) is distinct from (one.overlap, one.missed, one.catch_up, one.reruns);
       end if;
       insert into holdfast.schedule_member as known (schedule, instance, session, rule)
       values (id, member, epoch_number, one.rule)
@@ -432,7 +432,7 @@ create or replace function holdfast.schedule_change(asked json) returns text
     into a
     from json_to_record(asked) as a (
       id bigint, code_rule text, rule text, next_at timestamptz, older json, ticks timestamptz[], is_over boolean,
-      what text, new_rule text, first_ticks timestamptz[], first_ticks_are_all boolean, overlap text, missed text, max_late integer, reruns boolean
+      what text, new_rule text, first_ticks timestamptz[], first_ticks_are_all boolean, overlap text, missed text, catch_up integer, reruns boolean
     );
     select * into s from holdfast.schedule where key = a.id for update;
     if not found then
@@ -469,7 +469,7 @@ create or replace function holdfast.schedule_change(asked json) returns text
             superseded_rules = (array_remove(superseded_rules, a.new_rule) || s.rule)[greatest(1, cardinality(superseded_rules) - 48):],
             overlap = a.overlap,
             missed = a.missed,
-            max_late = a.max_late,
+            catch_up = a.catch_up,
             reruns = a.reruns
         where key = a.id;
       end if;

@@ -45,7 +45,7 @@ const idleMs = 5_000
 /** A full poll returns the schedules that are due within this time. */
 const horizonMs = 15_000
 const sweepEveryMs = 3_600_000
-const keepDays = 30
+const retainDays = 30
 const maxKept = 10_000
 const minKept = 100
 /** Delay before the instance tries again to claim a schedule that was locked. */
@@ -228,10 +228,10 @@ export class ScheduleLoop {
     const portion = entries.slice(0, maxPerStatement)
     const { namespace } = this.#options
     const requests = portion.map(({ definition }) => {
-      const { name, key, was, rule, overlap, missed, maxLate, reruns } = definition
+      const { name, key, was, rule, overlap, missed, catchUp, reruns } = definition
       const { ticks, isOver } = firstTicks(rule, this.clock.now())
       const former = was === undefined ? undefined : keyOfSchedule(namespace, was)
-      const options = { rule: rule.text, overlap, missed, max_late: maxLate, reruns }
+      const options = { rule: rule.text, overlap, missed, catch_up: catchUp, reruns }
       return { key, namespace, name, former_key: former, ...options, first_ticks: ticks, is_over: isOver }
     })
     const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(requests)])
@@ -327,11 +327,11 @@ export class ScheduleLoop {
    */
   #planSettlement({ state }: Entry): object | undefined {
     if (!state) return undefined
-    const [key, text, nextMs, , , maxLate, firstMemberMs] = state
+    const [key, text, nextMs, , , catchUp, firstMemberMs] = state
     const rule = this.#options.rules.of(text)
     if (!rule || nextMs === null) return undefined
     const begins = !this.runs.hasLostRun(key)
-    const due = planSettlement(rule, nextMs, this.clock.now(), Math.max(1, maxLate), firstMemberMs ?? undefined)
+    const due = planSettlement(rule, nextMs, this.clock.now(), Math.max(1, catchUp), firstMemberMs ?? undefined)
     return { id: key, rule: text, begins, ...due }
   }
 
@@ -363,7 +363,7 @@ export class ScheduleLoop {
 
   async #sweep(): Promise<void> {
     this.#sweepAt = performance.now() + sweepEveryMs * (0.75 + Math.random() / 2)
-    await this.#store.run('sweep', [keepDays, maxKept, minKept])
+    await this.#store.run('sweep', [retainDays, maxKept, minKept])
   }
 
   async #withdraw(keys: readonly string[]): Promise<void> {

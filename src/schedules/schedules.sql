@@ -83,7 +83,7 @@ select
   s.rule,
   s.override,
   s.paused_at,
-  s.max_late,
+  s.catch_up,
   (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
   present.members,

@@ -10,7 +10,7 @@ create table holdfast.schedule (
   paused_at timestamptz,
   overlap text not null,
   missed text not null,
-  max_late integer not null,
+  catch_up integer not null,
   reruns boolean not null,
   last_instance text
 ) with (fillfactor = 50);
@@ -25,7 +25,7 @@ comment on column holdfast.schedule.settled_at is 'Last settled tick.';
 comment on column holdfast.schedule.paused_at is 'Time when an operator paused the schedule. Null if it is not paused.';
 comment on column holdfast.schedule.overlap is 'Handling of a tick that is due while a run exists: skip, queue, allow or replace.';
 comment on column holdfast.schedule.missed is 'Handling of missed ticks: skip, latest or all.';
-comment on column holdfast.schedule.max_late is 'Maximum number of missed ticks that run late. Used only if missed is all.';
+comment on column holdfast.schedule.catch_up is 'Maximum number of missed ticks that are caught up. Used only if missed is all.';
 comment on column holdfast.schedule.reruns is 'Whether a tick runs again after its instance dies.';
 comment on column holdfast.schedule.last_instance is 'Instance that started the last run.';
 create index schedule_next_at on holdfast.schedule (next_at);
@@ -123,4 +123,4 @@ comment on column holdfast.gap.schedule is 'Key of the schedule.';
 comment on column holdfast.gap.first_at is 'First tick of the gap.';
 comment on column holdfast.gap.last_at is 'Last tick of the gap.';
 comment on column holdfast.gap.ticks is 'Number of ticks.';
-comment on column holdfast.gap.reason is 'paused: an operator paused the schedule. overlap: an earlier run existed. missed: no instance started the tick in time. no instance: the schedule had no member. limit: more ticks were missed than max_late allows to run late.';
+comment on column holdfast.gap.reason is 'paused: an operator paused the schedule. overlap: an earlier run existed. missed: no instance started the tick in time. no instance: the schedule had no member. limit: more ticks were missed than catch_up allows.';

@@ -1,5 +1,5 @@
 import type { RecordedError } from '../base/index.js'
-import type { ScheduleRule } from '../cron/index.js'
+import { readScheduleRule, type ScheduleRule } from '../cron/index.js'
 
 /** The status of a schedule. */
 export interface ScheduleStatus {
@@ -78,7 +78,7 @@ export interface ScheduleRow {
   readonly rule: string
   readonly override: string | null
   readonly paused_at: Date | null
-  readonly max_late: number
+  readonly catch_up: number
   readonly next_ms: number | null
   readonly now_ms: number
   readonly members: string | null
@@ -107,24 +107,19 @@ export interface PastRow {
   readonly reason: PastGap['reason']
 }
 
-function givenOf(text: string): ScheduleRule {
-  const { at, ...rule } = JSON.parse(text) as Omit<ScheduleRule, 'at'> & { at?: string }
-  return at === undefined ? rule : { at: new Date(at) }
-}
-
 export function statusOf(row: ScheduleRow): ScheduleStatus {
   const members: MemberDocument[] = row.members === null ? [] : JSON.parse(row.members)
   return {
     name: row.name,
-    rule: givenOf(row.override ?? row.rule),
-    codeRule: givenOf(row.rule),
-    override: row.override === null ? undefined : givenOf(row.override),
+    rule: readScheduleRule(row.override ?? row.rule),
+    codeRule: readScheduleRule(row.rule),
+    override: row.override === null ? undefined : readScheduleRule(row.override),
     pausedAt: row.paused_at ?? undefined,
     nextAt: row.next_ms === null || row.paused_at !== null ? undefined : new Date(row.next_ms),
     members: members.map(({ instance, instanceName, rule }) => ({
       instance,
       instanceName: instanceName ?? undefined,
-      rule: givenOf(rule),
+      rule: readScheduleRule(rule),
     })),
   }
 }

@@ -32,7 +32,7 @@ export type ScheduleState = readonly [
   nextMs: number | null,
   dueMs: number | null,
   lastInstance: string | null,
-  maxLate: number,
+  catchUp: number,
   firstMemberMs: number | null,
 ]
 

@@ -116,7 +116,7 @@ test('schedule override replaces the rule across deployments until the override 
   add(holdfast, 'invoices', { every: '30m' })
   await until(
     'the new rule is deployed',
-    async () => (await holdfast.schedules.find('invoices'))!.codeRule.every === 1_800_000,
+    async () => (await holdfast.schedules.find('invoices'))!.codeRule.everyMs === 1_800_000,
   )
   await holdfast.schedules.pause('invoices')
   const { stdout } = await run(['schedule', 'ls'], env)
@@ -128,7 +128,7 @@ test('schedule override replaces the rule across deployments until the override 
   expect(cleared.stderr).toBe('"invoices" follows the rule in the code again: every 30m.\n')
   expect(fits('schedule-override', JSON.parse(cleared.stdout))).toEqual({
     schedule: 'invoices',
-    rule: { every: 1_800_000 },
+    rule: { everyMs: 1_800_000 },
     overridden: false,
   })
   expect((await override('--clear')).status).toBe(3)

@@ -113,7 +113,7 @@ test('schedules are run, paused, resumed and overridden, each after a preview of
   const resumed = await act('resume-schedule', { namespace, name })
   expect(resumed.outcome).toMatchObject({ done: true, text: expect.stringContaining('its next tick is at') })
   expect((await act('resume-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
-  const rule = { namespace, name, every: 3_600_000 }
+  const rule = { namespace, name, everyMs: 3_600_000 }
   expect((await act('override-schedule', rule, true)).consequence).toMatchObject({
     applies: true,
     text: expect.stringContaining('will follow the rule every 1h until the override is cleared'),
@@ -202,7 +202,7 @@ test('the tick timeline shows each tick once: runs, gaps, pauses, upcoming ticks
   // schedule with a time zone.
   await sql(
     url,
-    `insert into holdfast.schedule (key, namespace, name, rule, next_at, settled_at, paused_at, overlap, missed, max_late, reruns) values
+    `insert into holdfast.schedule (key, namespace, name, rule, next_at, settled_at, paused_at, overlap, missed, catch_up, reruns) values
        (1, 'shop', 'second', '{"every":1000}', date_trunc('second', now()) + interval '1 second', now(), null, 'skip', 'skip', 0, true),
        (2, 'shop', 'paused', '{"every":10000}', date_trunc('second', now()) - interval '5 minutes', now(), now() - interval '5 minutes', 'skip', 'skip', 0, true),
        (3, 'shop', 'zone', '{"cron":"*/30 * * * *","timezone":"Europe/London"}', date_trunc('hour', now()) + interval '1 hour', now(), null, 'skip', 'skip', 0, true);
@@ -231,16 +231,16 @@ test('the tick timeline shows each tick once: runs, gaps, pauses, upcoming ticks
   expect(minute.step).toBe(1_000)
   const { cells } = minute.rows[0]!
   expect(cells.length).toBeGreaterThan(55)
-  for (const { ticks, isEstimate, runs, late } of cells) {
-    expect({ ticks, about: isEstimate, winners: runs.length, late }).toEqual({
+  for (const { ticks, isEstimate, runs, lateMs } of cells) {
+    expect({ ticks, about: isEstimate, winners: runs.length, lateMs }).toEqual({
       ticks: 1,
       about: false,
       winners: 1,
-      late: 20,
+      lateMs: 20,
     })
   }
   expect((await observer.schedules.list({ search: 'SEC' })).rows).toMatchObject([
-    { name: 'second', members: 0, last: { late: 20, took: 10 } },
+    { name: 'second', members: 0, last: { lateMs: 20, tookMs: 10 } },
   ])
   const details = await observer.schedules.find('shop', 'zone')
   expect(details!.clockChange).toMatchObject({

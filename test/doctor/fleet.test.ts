@@ -154,7 +154,7 @@ test('doctor finds instances of two versions, and settings that the server has n
     schema: 'holdfast',
     namespace: 'x',
     name: new InstanceName(undefined, new Events()),
-    keepDays: 7,
+    retainDays: 7,
     expiryMs: 5_000,
     version: '0.0.1',
     events: new Events(),

@@ -34,7 +34,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     const database = openPgPool(connection(url))
     const events = new Events()
     const name = new InstanceName(undefined, events)
-    const about = { schema: 'holdfast', namespace: 'x', name, keepDays: 7, expiryMs: 5_000, version: '0.0.1', events }
+    const about = { schema: 'holdfast', namespace: 'x', name, retainDays: 7, expiryMs: 5_000, version: '0.0.1', events }
     const presence = new RowPresence({ database, ...about })
     await presence.whenPresent()
     expect(await found(url, 'transaction-pooler')).toMatchObject([{ severity: 'note' }])

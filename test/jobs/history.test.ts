@@ -45,8 +45,8 @@ const retentions = [
 ] as const
 
 test.each(retentions)(
-  'keep: %s drops partitions that are older than %i days, and partitions of entries and ends cover %i days',
-  async (keep, days, width) => {
+  'retain: %s drops partitions that are older than %i days, and partitions of entries and ends cover %i days',
+  async (retain, days, width) => {
     const url = await databaseUrl()
     // The installation has created the first partitions for a retention time of seven days.
     await sql(
@@ -61,7 +61,7 @@ test.each(retentions)(
          end loop;
        end $$`,
     )
-    const ended = await open({ url, jobs: { keep } })
+    const ended = await open({ url, jobs: { retain } })
     const job = defineJob('job', {
       run: (fails: boolean) => {
         if (fails) throw new NonRetryableError('no')
@@ -110,7 +110,7 @@ test.each(retentions)(
     await moveToPast(url, 'job', done, days, days - 1)
     await moveToPast(url, 'job_end', done, days, days - 1)
 
-    const holdfast = await open({ url, jobs: { keep } })
+    const holdfast = await open({ url, jobs: { retain } })
     work(holdfast, [defineJob('other', { run: () => {} })])
     // A read of the history would prevent its partitions from being dropped, so the test only checks their names.
     await until('the old partitions are dropped', async () => {
@@ -178,10 +178,10 @@ test('the partition of a running job is kept, and ready jobs get a new entry bef
   expect(ran.sort()).toEqual([1, 2, 3, 4])
 })
 
-test('jobs.keep refuses less than a day, and jobs refuses unknown options', async () => {
+test('jobs.retain refuses less than a day, and jobs refuses unknown options', async () => {
   const url = await databaseUrl()
-  const error = await caught(UsageError, open({ url, jobs: { keep: '1h' } }))
-  expect(error.message).toBe('Expected keep to be a duration of at least 1d and at most 3650d, got "1h" (string)')
+  const error = await caught(UsageError, open({ url, jobs: { retain: '1h' } }))
+  expect(error.message).toBe('Expected retain to be a duration of at least 1d and at most 3650d, got "1h" (string)')
   const unknown = await caught(UsageError, open({ url, jobs: { kept: '1d' } as never }))
-  expect(unknown.message).toBe('jobs has no option "kept": its options are keep')
+  expect(unknown.message).toBe('jobs has no option "kept": its options are retain')
 })

@@ -220,7 +220,7 @@ test('each invariant that is broken by hand in the tables is reported as broken'
        insert into holdfast.schedule_member (schedule, instance, session, rule, since)
        values (5, 'other', ${session}, '{}', now() - interval '1 hour')
      )
-     insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, max_late, reruns)
+     insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, catch_up, reruns)
      values (5, 'shop', 'stuck', '{}', '2020-01-01', 'skip', 'skip', 0, false)`,
     'with member as (delete from holdfast.schedule_member where schedule = 5) delete from holdfast.schedule where key = 5',
   )

@@ -175,7 +175,7 @@ describe('sequences that were set back while the tables were not, as by logical 
     [
       'tick',
       `with added as (
-         insert into holdfast.schedule (key, namespace, name, rule, overlap, missed, max_late, reruns)
+         insert into holdfast.schedule (key, namespace, name, rule, overlap, missed, catch_up, reruns)
          values (1, '', '', '', 'skip', 'skip', 0, false)
        )
        insert into holdfast.tick (schedule, at, fence) values (1, now(), $1)`,

@@ -151,7 +151,7 @@ test('a sweep deletes the name of an instance that has been gone for a month', a
   await open({ url, name: 'second' })
   await until('a sweep marks the name', async () => (await read())[0]!.is_gone)
   await sql(url, "update holdfast.instance_name set gone_at = now() - interval '31 days'")
-  const third = await open({ url, name: 'third', jobs: { keep: '60d' } })
+  const third = await open({ url, name: 'third', jobs: { retain: '60d' } })
   await third.close()
   expect((await read()).map(({ name }) => name)).toEqual(['old', 'second', 'third'])
   await open({ url, name: 'fourth' })

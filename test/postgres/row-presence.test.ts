@@ -19,7 +19,7 @@ function presenceAt(url: string): { presence: RowPresence; close(): Promise<void
     schema: 'holdfast',
     namespace: 'rows',
     name: new InstanceName(undefined, new Events()),
-    keepDays: 7,
+    retainDays: 7,
     expiryMs,
     version: '0.0.0',
     events: new Events(),

@@ -66,7 +66,7 @@ test('a schedule runs, pauses and is overridden with postgres.js', async () => {
   await holdfast.schedules.pause('other driver')
   await holdfast.schedules.override('other driver', { every: '1h' })
   await holdfast.schedules.resume('other driver')
-  expect(await holdfast.schedules.find('other driver')).toMatchObject({ override: { every: 3_600_000 } })
+  expect(await holdfast.schedules.find('other driver')).toMatchObject({ override: { everyMs: 3_600_000 } })
 })
 
 test('the log and the error of a handler are recorded, and the next tick runs', async () => {

@@ -19,7 +19,7 @@ test('a paused schedule does not tick on any instance, and its ticks are one gap
   await untilRuns(operator, 'paused', ['done'], 2)
   await operator.schedules.pause('paused')
   const status = (await operator.schedules.find('paused'))!
-  expect(status).toMatchObject({ nextAt: undefined, rule: { every: 1_000 } })
+  expect(status).toMatchObject({ nextAt: undefined, rule: { everyMs: 1_000 } })
   expect(Math.abs(status.pausedAt!.getTime() - Date.now())).toBeLessThan(5_000)
   const before = (await runsOf(operator, 'paused')).length
   await stays('no tick runs', async () => (await runsOf(operator, 'paused')).length === before, 2_200)
@@ -80,8 +80,8 @@ test('an override replaces the rule of the code until it is removed', async () =
   await untilMember(holdfast, 'overridden')
   await operator.schedules.override('overridden', { every: '1s' })
   expect(await operator.schedules.find('overridden')).toMatchObject({
-    rule: { every: 1_000 },
-    override: { every: 1_000 },
+    rule: { everyMs: 1_000 },
+    override: { everyMs: 1_000 },
     codeRule: { cron: '0 3 * * *', timezone: 'Europe/London' },
   })
   await untilRuns(operator, 'overridden', ['done'], 2)
@@ -91,12 +91,12 @@ test('an override replaces the rule of the code until it is removed', async () =
   add(next, 'overridden', { every: '2h' })
   await until('the code has another rule', async () => {
     const { codeRule } = (await operator.schedules.find('overridden'))!
-    return codeRule.every === 7_200_000
+    return codeRule.everyMs === 7_200_000
   })
-  expect((await operator.schedules.find('overridden'))!.rule).toEqual({ every: 1_000 })
+  expect((await operator.schedules.find('overridden'))!.rule).toEqual({ everyMs: 1_000 })
   await operator.schedules.override('overridden', null)
   const status = (await operator.schedules.find('overridden'))!
-  expect(status).toMatchObject({ rule: { every: 7_200_000 }, override: undefined })
+  expect(status).toMatchObject({ rule: { everyMs: 7_200_000 }, override: undefined })
   expect(status.nextAt!.getTime() % 7_200_000).toBe(0)
   const rules = await sql<{ rule: string }>(url, 'select rule from holdfast.schedule_rule order by since')
   expect(rules.map(({ rule }) => JSON.parse(rule).every)).toEqual([undefined, 1_000, 7_200_000])

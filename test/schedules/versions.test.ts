@@ -4,7 +4,7 @@ import { sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { add, gapsOf, runsOf, unproven, untilMember, untilRuns } from './fixture.js'
 
-const ruleOf = async (holdfast: Holdfast, name: string) => (await holdfast.schedules.find(name))!.rule.every
+const ruleOf = async (holdfast: Holdfast, name: string) => (await holdfast.schedules.find(name))!.rule.everyMs
 
 test('a new rule applies immediately, and an old instance also uses it', async () => {
   const url = await databaseUrl()
@@ -144,8 +144,8 @@ test('the latest declaration determines all options except the rule', async () =
   await first.close()
   add(holdfast, 'options', { every: '1h', overlap: 'queue', missed: { all: 7 }, crashed: 'record' })
   await untilMember(holdfast, 'options')
-  expect(await sql(url, 'select overlap, missed, max_late, reruns from holdfast.schedule')).toEqual([
-    { overlap: 'queue', missed: 'all', max_late: 7, reruns: false },
+  expect(await sql(url, 'select overlap, missed, catch_up, reruns from holdfast.schedule')).toEqual([
+    { overlap: 'queue', missed: 'all', catch_up: 7, reruns: false },
   ])
 })
 

@@ -9,7 +9,7 @@ test('a maintenance run that is due in ten years does not overflow the timer', a
   onTestFinished(() => void process.off('warning', listener))
   const maintenance = new Maintenance({} as never, {
     idleMs: 5_000,
-    keepDays: 7,
+    retainDays: 7,
     schema: 'holdfast',
     events: new Events(),
   })

@@ -53,7 +53,7 @@ export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: T
       {isOne && startedAt !== null && (open || cell.endedAt) && (
         <RunSpan from={startedAt} until={cell.endedAt} x={x} instance={main.instance} />
       )}
-      {isOne && startedAt !== null && (cell.late ?? 0) >= lateMs && !isBefore && (
+      {isOne && startedAt !== null && (cell.lateMs ?? 0) >= lateMs && !isBefore && (
         <path class="tick-timeline-late" d={`M${x(Date.parse(cell.at))} ${laneY}H${x(startedAt)}`} />
       )}
       {isOne ? (

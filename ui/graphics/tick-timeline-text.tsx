@@ -24,7 +24,7 @@ export const reasonTexts: Readonly<Record<Reason, { readonly path: string; reado
   'no instance': { path: 'M2 3h8v6H2zM2 9l8-6M2 3l8 6', text: 'no instance with this schedule was alive' },
   limit: {
     path: 'M2 2.500h8M6 10V5M3.500 7.500L6 5l2.500 2.500',
-    text: 'limit: too many ticks were missed to run all of them late',
+    text: 'limit: too many ticks were missed to catch up on all of them',
   },
 }
 
@@ -65,7 +65,7 @@ export function CellDetails({ row, cell, data }: CellDetailsProps) {
         </span>
       ))}
       {cell.isEstimate && '; numbers per instance are estimated from a sample'}
-      {cell.late !== null && `. Delay ${formatDuration(cell.late)}`}
+      {cell.lateMs !== null && `. Delay ${formatDuration(cell.lateMs)}`}
       {cell.attempt > 1 && `, attempt ${cell.attempt}`}
       {cell.ticks === 1 &&
         cell.startedAt &&
@@ -96,7 +96,7 @@ function nameOf(id: string, { instances }: TickTimelineData): string | undefined
 }
 
 export function cellTitle(cell: TickTimelineCell): string {
-  const { ticks, isEstimate, at, last, runs, gaps, late, attempt } = cell
+  const { ticks, isEstimate, at, last, runs, gaps, lateMs, attempt } = cell
   const time =
     ticks === 1
       ? formatTick(at)
@@ -108,7 +108,9 @@ export function cellTitle(cell: TickTimelineCell): string {
   const without = gaps.map(
     ({ reason, ticks: n }) => `${ticks > 1 ? `${formatNumber(n)} ` : ''}without a run: ${reason}`,
   )
-  const more = [late !== null && `delay ${formatDuration(late)}`, attempt > 1 && `attempt ${attempt}`].filter(Boolean)
+  const more = [lateMs !== null && `delay ${formatDuration(lateMs)}`, attempt > 1 && `attempt ${attempt}`].filter(
+    Boolean,
+  )
   return [time, ...won, ...without, ...more].join('\n')
 }
 

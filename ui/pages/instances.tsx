@@ -58,8 +58,8 @@ export function Instances() {
           reconnectColumn,
           {
             title: 'Clock',
-            cell: ({ clockAhead }) => <Clock ahead={clockAhead} />,
-            sort: ({ clockAhead }) => clockAhead && Math.abs(clockAhead),
+            cell: ({ clockAheadMs }) => <Clock ahead={clockAheadMs} />,
+            sort: ({ clockAheadMs }) => clockAheadMs && Math.abs(clockAheadMs),
             spare: 1,
           },
           { title: 'Anchor', text: anchorOf, spare: 1 },

@@ -49,8 +49,8 @@ export function Schedules() {
             align: 'end',
           },
           { title: 'Last run', cell: ({ last }) => <LastRun last={last} />, sort: ({ last }) => last?.state },
-          { title: 'Delay', age: ({ last }) => last?.late, spare: 1 },
-          { title: 'Duration', age: ({ last }) => last?.took, spare: 1 },
+          { title: 'Delay', age: ({ last }) => last?.lateMs, spare: 1 },
+          { title: 'Duration', age: ({ last }) => last?.tookMs, spare: 1 },
           { title: 'Instances', number: ({ members }) => members, spare: 2 },
           ...namespaceColumns(rows, 2),
         ]}

@@ -84,7 +84,7 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
             <span key="state" class="row">
               <State word={state} />
               {states[state] && <span class="muted">{states[state]}</span>}
-              {work?.drainWithin != null && <span class="muted">within {formatDuration(work.drainWithin)}</span>}
+              {work?.drainWithinMs != null && <span class="muted">within {formatDuration(work.drainWithinMs)}</span>}
             </span>,
           ],
           row.alive && ['Last heartbeat', <Silence key="silence" row={row} />],
@@ -96,7 +96,7 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
               : `has no session; renews its row within ${formatDuration(row.expiryMs)}`,
           ],
           ['Pooler', row.pooler === 'none' ? 'none' : row.pooler],
-          ['Clock', <Clock key="clock" ahead={row.clockAhead} />],
+          ['Clock', <Clock key="clock" ahead={row.clockAheadMs} />],
           ['Namespace', <Name key="namespace" text={row.namespace} maxLength={120} />],
           ['Uptime', <Elapsed key="uptime" at={row.openedAt} />],
           [

@@ -88,7 +88,7 @@ interface DetailsProps {
 }
 
 function About({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
-  const { rule, codeRule, overridden, timezone, pausedAt, nextAt, overlap, missed, late, reruns } = details
+  const { rule, codeRule, overridden, timezone, pausedAt, nextAt, overlap, missed, catchUp, reruns } = details
   const { members, rules, clockChange } = details
   return (
     <Facts
@@ -127,7 +127,7 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
             ? 'skip'
             : missed === 'latest'
               ? 'run the latest missed tick late'
-              : `run up to ${late} missed ticks late`,
+              : `catch up on up to ${catchUp} missed ticks`,
         ],
         ['If the instance dies', reruns ? 'run again on another instance' : 'record the run as broken'],
         [
@@ -219,7 +219,7 @@ function History({ live, details, namespace, name }: ScheduleId & DetailsProps) 
         { title: 'Instance', cell: ({ run }) => <OwnerMark owner={run?.instance ? run : null} /> },
         { title: 'Attempt', cell: ({ run }) => run?.attempt || <None />, align: 'end', spare: 2 },
         { title: 'Log', cell: ({ run }) => run?.lines || <None />, align: 'end', spare: 1 },
-        { title: 'Delay', cell: ({ run }) => <Age ms={run?.late} />, align: 'end', spare: 2 },
+        { title: 'Delay', cell: ({ run }) => <Age ms={run?.lateMs} />, align: 'end', spare: 2 },
         { title: 'Duration', cell: ({ run }) => (run ? <RunDuration run={run} /> : <None />), align: 'end' },
       ]}
       empty={<p class="muted small tick-timeline-empty">No runs yet. The first tick is in the future.</p>}

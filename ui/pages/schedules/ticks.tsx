@@ -113,13 +113,13 @@ export function stepsOf(width: number, hasLabels = true): number {
   return stepCounts.findLast((count) => count * minStepWidth <= plot) ?? stepCounts[0]!
 }
 
-interface TickRow extends Pick<TickTimelineCell, 'at' | 'last' | 'ticks' | 'isEstimate' | 'runs' | 'gaps' | 'late'> {
+interface TickRow extends Pick<TickTimelineCell, 'at' | 'last' | 'ticks' | 'isEstimate' | 'runs' | 'gaps' | 'lateMs'> {
   readonly id: string
   readonly name: string
   readonly note: string | null
 }
 
-const noFacts = { isEstimate: false, runs: [], gaps: [], late: null, note: null }
+const noFacts = { isEstimate: false, runs: [], gaps: [], lateMs: null, note: null }
 
 /** Table of past ticks (latest first) and upcoming ticks. */
 export function TicksTable({ data }: { readonly data: TickTimelineData }) {
@@ -183,7 +183,7 @@ export function TicksTable({ data }: { readonly data: TickTimelineData }) {
             </span>
           ),
         },
-        { title: 'Delay', age: ({ late }) => late, spare: 2 },
+        { title: 'Delay', age: ({ lateMs }) => lateMs, spare: 2 },
       ]}
       empty={<p class="muted small tick-timeline-empty">No ticks in this period.</p>}
     />

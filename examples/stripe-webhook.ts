@@ -48,7 +48,7 @@ await withDatabase(async (url) => {
     const text = response.status === 422 ? ((await response.json()) as { title: string }).title : await response.text()
     console.log(`${what}: ${response.status} ${text}${isReplayed ? ', replayed' : ''}`)
   }
-  holdfast.on('once.mismatched', ({ key }) => console.log(`two payloads for the key ${key}`))
+  holdfast.on('delivery.mismatched', ({ key }) => console.log(`two payloads for the key ${key}`))
   const invoice = (id: string) => ({ object: { id } })
   await deliver('first', { id: 'evt_1', data: invoice('in_1'), pending_webhooks: 2 })
   await deliver('repeated', { id: 'evt_1', data: invoice('in_1'), pending_webhooks: 1 })

@@ -42,7 +42,7 @@ export interface HoldfastEvents {
   /** A permit of a limit was granted. */
   'limit.acquired': PermitFacts & { readonly fence: number; readonly waitedMs: number }
   /** A permit was not granted, because all permits of the limit were in use. */
-  'limit.reached': PermitFacts & { readonly inUse: number; readonly waitedMs: number }
+  'limit.refused': PermitFacts & { readonly inUse: number; readonly waitedMs: number }
   /** A permit was released. */
   'limit.released': PermitFacts & { readonly fence: number; readonly heldMs: number }
   /** A permit was lost while it was held. */
@@ -65,17 +65,17 @@ export interface HoldfastEvents {
   'election.failed': { readonly name: string; readonly error: unknown }
 
   /** The function for an idempotency key ran, and its result was recorded. */
-  'once.done': { readonly key: string; readonly durationMs: number }
+  'delivery.done': { readonly key: string; readonly durationMs: number }
   /** The idempotency key already had a recorded result, and the call returned that result. */
-  'once.replayed': { readonly key: string }
+  'delivery.replayed': { readonly key: string }
   /** A call was rejected because its fingerprint differs from that of the first call with the same key. */
-  'once.mismatched': { readonly key: string }
+  'delivery.mismatched': { readonly key: string }
   /** Another run with the same idempotency key was in progress and did not finish before the wait timed out. */
-  'once.refused': { readonly key: string }
+  'delivery.refused': { readonly key: string }
   /** The function for an idempotency key threw an error, or its result could not be recorded. */
-  'once.failed': { readonly key: string; readonly durationMs: number; readonly error: unknown }
+  'delivery.failed': { readonly key: string; readonly durationMs: number; readonly error: unknown }
   /** Another run took over the idempotency key while the function was running. */
-  'once.lost': { readonly key: string; readonly durationMs: number; readonly reason: Error }
+  'delivery.lost': { readonly key: string; readonly durationMs: number; readonly reason: Error }
 
   /** A resource of a share was assigned to this instance. */
   'share.gained': { readonly share: string; readonly resource: string; readonly fence: number }
@@ -186,7 +186,7 @@ const knownEvents: Record<EventName, true> = {
   'lease.released': true,
   'lease.lost': true,
   'limit.acquired': true,
-  'limit.reached': true,
+  'limit.refused': true,
   'limit.released': true,
   'limit.lost': true,
   'rate.refused': true,
@@ -194,12 +194,12 @@ const knownEvents: Record<EventName, true> = {
   'election.resigned': true,
   'election.lost': true,
   'election.failed': true,
-  'once.done': true,
-  'once.replayed': true,
-  'once.mismatched': true,
-  'once.refused': true,
-  'once.failed': true,
-  'once.lost': true,
+  'delivery.done': true,
+  'delivery.replayed': true,
+  'delivery.mismatched': true,
+  'delivery.refused': true,
+  'delivery.failed': true,
+  'delivery.lost': true,
   'share.gained': true,
   'share.released': true,
   'share.failed': true,

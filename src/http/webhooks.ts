@@ -42,7 +42,7 @@ const keyHint =
  * response of 500 or above, or an error, the sender's next attempt handles the event.
  *
  * Each delivery is compared with the first delivery that has the same key. A delivery with a different body receives
- * status 422 and is not handled, and the `once.mismatched` event reports the key.
+ * status 422 and is not handled, and the `delivery.mismatched` event reports the key.
  *
  * @example
  * const events = webhooks(holdfast.once, {

@@ -66,7 +66,7 @@ export class PermitAcquirer {
       const waitedMs = performance.now() - requestedAt
       if (outcome instanceof Permit)
         events.emitter('limit.acquired')?.({ name, weight, fence: outcome.fence, waitedMs })
-      else events.emitter('limit.reached')?.({ name, weight, inUse: outcome.inUse, waitedMs })
+      else events.emitter('limit.refused')?.({ name, weight, inUse: outcome.inUse, waitedMs })
       return outcome
     } finally {
       for (const timer of timers) clearTimeout(timer)

@@ -15,7 +15,7 @@ export interface Line {
 type Describe<Name extends EventName> = (event: HoldfastEvents[Name]) => Line | undefined
 
 /**
- * The events that are logged. Events are not listed if the caller receives the error (`once.failed`, `once.lost`), or if they are part of
+ * The events that are logged. Events are not listed if the caller receives the error (`delivery.failed`, `delivery.lost`), or if they are part of
  * normal operation.
  */
 export const lines: { readonly [Name in EventName]?: Describe<Name> } = {

@@ -261,16 +261,17 @@ export class Once {
         () => key,
         () => perform(observed),
       )
-      if (answer.status === 'done') events.emitter('once.done')?.({ key, durationMs: durationMs() })
-      else events.emitter(answer.status === 'replayed' ? 'once.replayed' : 'once.refused')?.({ key })
+      if (answer.status === 'done') events.emitter('delivery.done')?.({ key, durationMs: durationMs() })
+      else events.emitter(answer.status === 'replayed' ? 'delivery.replayed' : 'delivery.refused')?.({ key })
       return answer
     } catch (error) {
-      if (startedAt === undefined && isInstance(error, RecordedFailureError)) events.emitter('once.replayed')?.({ key })
+      if (startedAt === undefined && isInstance(error, RecordedFailureError))
+        events.emitter('delivery.replayed')?.({ key })
       else if (startedAt === undefined && isInstance(error, FingerprintMismatchError))
-        events.emitter('once.mismatched')?.({ key })
+        events.emitter('delivery.mismatched')?.({ key })
       else if (startedAt !== undefined && isInstance(error, OnceLostError)) {
-        events.emitter('once.lost')?.({ key, durationMs: durationMs(), reason: error })
-      } else if (startedAt !== undefined) events.emitter('once.failed')?.({ key, durationMs: durationMs(), error })
+        events.emitter('delivery.lost')?.({ key, durationMs: durationMs(), reason: error })
+      } else if (startedAt !== undefined) events.emitter('delivery.failed')?.({ key, durationMs: durationMs(), error })
       throw error
     }
   }

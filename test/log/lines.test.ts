@@ -132,7 +132,7 @@ describe('an event is one line', () => {
       { name: 'indexer', term: 7, ledMs: 2_000, reason: unreachable },
       'error holdfast: leadership of election "indexer" (term 7) was lost after 2s: DatabaseUnreachableError: No response for 9s',
     ],
-    ['once.failed', { key: 'k', durationMs: 1, error: new Error('x') }, undefined],
+    ['delivery.failed', { key: 'k', durationMs: 1, error: new Error('x') }, undefined],
     ['lock.refused', { names: ['order:1'], keys: ['1'], mode: 'exclusive', waitedMs: 1 }, undefined],
   ])('%s: %#', (name, event, line) => {
     expect(lineOf(name, event as never)).toBe(line)

@@ -62,7 +62,7 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
     const place = used++
     if (instances[place] === undefined) {
       const opened = await Holdfast.open({ url: fresh.url, namespace: name, log: false })
-      opened.on('once.mismatched', ({ key }) => mismatched.push(key))
+      opened.on('delivery.mismatched', ({ key }) => mismatched.push(key))
       instances[place] = opened
     }
     return framework(instances[place].once, service)

@@ -51,7 +51,7 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   const permit = await one.limits.acquire('p', { max: 2, weight: 2 })
   expect(received['limit.acquired']).toMatchObject([{ name: 'p', weight: 2, fence: permit.fence }])
   expect(await one.limits.tryAcquire('p', { max: 2 })).toBeNull()
-  expect(received['limit.reached']).toMatchObject([{ name: 'p', weight: 1, inUse: 2 }])
+  expect(received['limit.refused']).toMatchObject([{ name: 'p', weight: 1, inUse: 2 }])
   await permit.release()
   expect(received['limit.released']).toMatchObject([{ name: 'p', weight: 2 }])
   await one.limits.consume('r', { rate: '1/h' })
@@ -67,23 +67,23 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   })
   await first.opened
   expect(await one.once.run('k', () => 0)).toEqual({ status: 'in-progress' })
-  expect(received['once.refused']![0]).toEqual({ key: 'k' })
+  expect(received['delivery.refused']![0]).toEqual({ key: 'k' })
   inFlight.open()
   await running
-  expect(received['once.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
+  expect(received['delivery.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
   await one.once.run('k', () => 0)
-  expect(received['once.replayed']).toEqual([{ key: 'k' }])
+  expect(received['delivery.replayed']).toEqual([{ key: 'k' }])
   await one.once.run('m', { fingerprint: 'one' }, () => 0)
   await caught(
     FingerprintMismatchError,
     one.once.run('m', { fingerprint: 'another' }, () => 0),
   )
-  expect(received['once.mismatched']).toEqual([{ key: 'm' }])
+  expect(received['delivery.mismatched']).toEqual([{ key: 'm' }])
   await caught(
     TypeError,
     one.once.run('f', () => Promise.reject(new TypeError('no'))),
   )
-  expect(received['once.failed']).toMatchObject([{ key: 'f', error: { message: 'no' } }])
+  expect(received['delivery.failed']).toMatchObject([{ key: 'f', error: { message: 'no' } }])
 
   // Elections and shares.
   const campaign = one.elections.campaign(
@@ -202,7 +202,7 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   expect(await untilReceived('limit.lost')).toMatchObject({ name: 'held', reason: { code: 'PERMIT_LOST' } })
   expect(await untilReceived('election.lost')).toMatchObject({ name: 'e', reason: { code: 'LOCK_LOST' } })
   await lost
-  expect(await untilReceived('once.lost')).toMatchObject({ key: 'lost' })
+  expect(await untilReceived('delivery.lost')).toMatchObject({ key: 'lost' })
   expect(await untilReceived('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
 
   const original = await open({ url, name: 'taken' })

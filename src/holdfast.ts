@@ -3,6 +3,7 @@ import {
   checkSubscription,
   closeOptionRules,
   type Duration,
+  defaultTimes,
   duration,
   type EventName,
   type HoldfastEvents,
@@ -22,7 +23,6 @@ import {
   type Anchor,
   type Database,
   Draining,
-  drainWithinMs,
   type Health,
   HealthCheck,
   type HealthReason,
@@ -209,7 +209,7 @@ export class Holdfast {
    * })
    */
   drain(options?: { within?: Duration | undefined }): Promise<boolean> {
-    const { within = drainWithinMs } = readOptions('drain', options, closeOptionRules)
+    const { within = defaultTimes.drainWithinMs } = readOptions('drain', options, closeOptionRules)
     return this.#draining.begin(within)
   }
 

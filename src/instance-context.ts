@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import {
   checkName,
   type Duration,
+  defaultTimes,
   duration,
   Events,
   flag,
@@ -150,7 +151,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     namespace = 'default',
     name: givenName,
     schema = 'holdfast',
-    expiry = 10_000,
+    expiry = defaultTimes.expiryMs,
     anchor: anchorOption = 'required',
     migrate: shouldMigrate = true,
     waitConnections = 4,
@@ -158,7 +159,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     jobs,
     log,
   } = readOptions('Holdfast.open', options, optionRules, aliases)
-  const { retain = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsOptionRules)
+  const { retain = defaultTimes.jobRetainMs } = readOptions('jobs', jobs, jobsOptionRules)
   checkName(namespace, 'namespace')
   const expiryMs = Math.ceil(expiry)
   checkSchemaName(schema)

@@ -1,9 +1,10 @@
-// npm run reference: writes the pages of docs/reference that come from the code: the command line, the errors and the exports
-// of the package.
+// npm run reference: writes the pages of docs/reference that come from the code: the command line, the errors, the default
+// times and the exports of the package.
 // With --check, it writes nothing and exits with code 1 if a page is not up to date.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { api } from './api.ts'
 import { commandLine } from './command-line.ts'
+import { defaultTimesPage } from './default-times.ts'
 import { errors } from './errors.ts'
 
 const folder = new URL('../../docs/reference/', import.meta.url)
@@ -12,6 +13,7 @@ const apiFolder = new URL('api/', folder)
 const pages = new Map([
   ['command-line.md', commandLine()],
   ['errors.md', errors()],
+  ['default-times.md', defaultTimesPage()],
 ])
 for (const [name, text] of api()) pages.set(`api/${name}`, text)
 

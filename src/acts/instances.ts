@@ -1,16 +1,13 @@
-import { didYouMean, formatDuration } from '../base/index.js'
+import { defaultTimes, didYouMean, formatDuration } from '../base/index.js'
 import type { FleetInstance, InstanceWork, Observer } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
-
-/** Time that running work has to finish if the drain request does not specify a time. */
-const defaultSeconds = 30
 
 export const instances = {
   'drain-instance': act({
     needs: { id: 'text' },
     /** `within` is the time in seconds that running work has to finish. */
     params: { within: { number: [0, 2_147_483] } },
-    async preview({ observer }, { id, within = defaultSeconds }) {
+    async preview({ observer }, { id, within = defaultTimes.drainWithinMs / 1_000 }) {
       const found = await observer.fleet.find(id)
       const work = await observer.fleet.workOf(id)
       const subject = `instance ${found?.name ?? id}`

@@ -1,3 +1,4 @@
+import { defaultTimes } from '../base/index.js'
 import { type FleetInstance, Observer } from '../observe/index.js'
 import {
   type Connection,
@@ -63,9 +64,6 @@ export interface Server {
 export type ConnectionPath = 'direct' | 'session pooler' | 'transaction pooler' | 'none'
 
 const statementTimeoutMs = 5_000
-const defaultToleranceMs = 600_000
-/** Shorter than the other tolerance, because a missing worker is a problem that does not resolve itself. */
-const defaultUnservedToleranceMs = 30_000
 
 /** Options, facts and statements that the checks share. */
 export class DoctorContext {
@@ -86,13 +84,19 @@ export class DoctorContext {
   hasOurFunctions = false
   readonly #sql: Record<StatementName, Statement>
 
-  constructor({ database, direct, schema = 'holdfast', expiryMs = 10_000, toleranceMs }: ExamineOptions) {
+  constructor({
+    database,
+    direct,
+    schema = 'holdfast',
+    expiryMs = defaultTimes.expiryMs,
+    toleranceMs,
+  }: ExamineOptions) {
     this.database = database
     this.direct = direct
     this.schema = schema
     this.expiryMs = expiryMs
-    this.toleranceMs = toleranceMs ?? defaultToleranceMs
-    this.unservedToleranceMs = toleranceMs ?? defaultUnservedToleranceMs
+    this.toleranceMs = toleranceMs ?? defaultTimes.doctorPatienceMs
+    this.unservedToleranceMs = toleranceMs ?? defaultTimes.doctorUnservedPatienceMs
     this.#sql = loadStatements<StatementName>(new URL('./doctor.sql', import.meta.url), schema)
   }
 

@@ -1,11 +1,11 @@
-import { describe, duration, isError, readOptions, UsageError, wholeNumber } from '../base/index.js'
+import { defaultTimes, describe, duration, isError, readOptions, UsageError, wholeNumber } from '../base/index.js'
 import type { Batch, BatchHandler, BatchJob, JobContext } from './definition.js'
 import { NonRetryableError } from './errors.js'
 
 const rules = { size: wholeNumber(1, 1_000), wait: duration(0, 3_600_000) }
 
 export function readBatch(given: unknown, run: BatchHandler<unknown, unknown>): Batch {
-  const { size, wait = 0 } = readOptions('batch', given, rules)
+  const { size, wait = defaultTimes.batchWaitMs } = readOptions('batch', given, rules)
   if (size === undefined) {
     throw new UsageError('Expected batch.size, got none', 'Example: { batch: { size: 100, wait: "50ms" } }')
   }

@@ -2,6 +2,7 @@ import {
   awaitValue,
   checkName,
   type Duration,
+  defaultTimes,
   describe,
   duration,
   isThenable,
@@ -118,7 +119,11 @@ export function defineJob<Handled = null, Result = unknown, Input = Handled>(
 export function defineJob(kind: string, options?: unknown): JobDefinition {
   const read = readOptions('defineJob', options, rules, elsewhere)
   const { input, queue = 'default', retry, timeout, maxCrashes = 3, batch, lanes, run } = read
-  const { attempts = 5, backoff = 1_000, maxBackoff = 3_600_000 } = readOptions('retry', retry, retryRules)
+  const {
+    attempts = 5,
+    backoff = defaultTimes.jobBackoffMs,
+    maxBackoff = defaultTimes.jobMaxBackoffMs,
+  } = readOptions('retry', retry, retryRules)
   const definition: JobDefinition = {
     kind: checkName(kind, 'the name of the job'),
     queue,

@@ -5,6 +5,7 @@ import {
   checkName,
   DrainingError,
   type Duration,
+  defaultTimes,
   describe,
   duration,
   hasEnded,
@@ -295,7 +296,7 @@ export class Jobs {
   }
 
   async #result(id: number, options: ResultOptions | undefined): Promise<unknown> {
-    const { wait = 30_000, signal } = readOptions('jobs.result', options, resultRules)
+    const { wait = defaultTimes.jobResultWaitMs, signal } = readOptions('jobs.result', options, resultRules)
     checkId(id)
     const until = performance.now() + wait
     const giveUp = new AbortController()

@@ -3,6 +3,7 @@ import {
   closeOptionRules,
   DrainingError,
   type Duration,
+  defaultTimes,
   isInstance,
   pause,
   Readiness,
@@ -38,7 +39,6 @@ const busyBeforeAwakeMs = 200
  * busy.
  */
 const minRestMs = 20
-const closeWithinMs = 30_000
 const maxPauseMs = 5_000
 /** Time without an internal failure after which the count of internal failures starts again. */
 const forgetBrokenMs = 60_000
@@ -140,7 +140,7 @@ export class Worker {
    * process.once('SIGTERM', () => worker.close({ within: '20s' }))
    */
   close(options?: { within?: Duration | undefined }): Promise<void> {
-    const { within = closeWithinMs } = readOptions('close', options, closeOptionRules)
+    const { within = defaultTimes.drainWithinMs } = readOptions('close', options, closeOptionRules)
     this.#closing ??= this.#close(within).finally(() => this.#workers.delete(this))
     return this.#closing
   }

@@ -6,6 +6,7 @@ import {
   checkName,
   combineSignals,
   type Duration,
+  defaultTimes,
   describe,
   duration,
   type Events,
@@ -142,7 +143,7 @@ export class Leases {
    * if (lease === null) return // another instance does it, or has done it within the hour
    */
   tryAcquire(name: string, options?: LeaseOptions): Promise<Lease | null> {
-    return this.#acquireWithin('leases.tryAcquire', name, options, 0)
+    return this.#acquireWithin('leases.tryAcquire', name, options, defaultTimes.tryAcquireWaitMs)
   }
 
   /**
@@ -225,7 +226,7 @@ export class Leases {
 
   async #acquire(where: string, name: string, options: LeaseOptions | undefined): Promise<Lease> {
     const requestedAt = performance.now()
-    const lease = await this.#acquireWithin(where, name, options, Number.POSITIVE_INFINITY)
+    const lease = await this.#acquireWithin(where, name, options, defaultTimes.acquireWaitMs)
     if (lease) return lease
     const waitedMs = performance.now() - requestedAt
     const holder = await this.#options.holders.ofNames([this.#key(name).key])
@@ -239,7 +240,14 @@ export class Leases {
     defaultWaitMs: number,
   ): Promise<Lease | null> {
     const options = readOptions(where, given, rules)
-    const { wait: waitMs = defaultWaitMs, ttl = 30_000, minHold = 0, spread = 0, token, signal } = options
+    const {
+      wait: waitMs = defaultWaitMs,
+      ttl = defaultTimes.leaseTtlMs,
+      minHold = defaultTimes.leaseMinHoldMs,
+      spread = defaultTimes.leaseSpreadMs,
+      token,
+      signal,
+    } = options
     const key = this.#key(name)
     const request = {
       key,

@@ -6,6 +6,7 @@ import {
   checkWork,
   combineSignals,
   type Duration,
+  defaultTimes,
   duration,
   type Events,
   hashedKey,
@@ -218,7 +219,13 @@ export class Limits {
    * if (!outcome.allowed) return tooManyRequests({ retryAfterMs: outcome.retryAfterMs })
    */
   async consume(name: string, options: ConsumeOptions): Promise<RateOutcome> {
-    const { rate, burst: given, cost = 1, wait = 0, signal } = readOptions('limits.consume', options, consumeRules)
+    const {
+      rate,
+      burst: given,
+      cost = 1,
+      wait = defaultTimes.rateWaitMs,
+      signal,
+    } = readOptions('limits.consume', options, consumeRules)
     if (rate === undefined) throw new UsageError(`Expected rate to be ${rateRule.expected}, got undefined`)
     const burst = given ?? rate.count
     const each = intervalNsOf(rate, burst)
@@ -328,7 +335,7 @@ export class Limits {
 
   async #acquire(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {
     const options = readOptions(where, given, limitRules)
-    const { max, weight = 1, wait: waitMs = 0, signal } = options
+    const { max, weight = 1, wait: waitMs = defaultTimes.limitWaitMs, signal } = options
     if (max === undefined) throw new UsageError(`Expected max to be ${limitRules.max.expected}, got undefined`)
     if (weight > max) {
       throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}, which can never be granted`)

@@ -4,6 +4,7 @@ import {
   Calls,
   checkName,
   type Duration,
+  defaultTimes,
   duration,
   type Events,
   hashedKey,
@@ -143,7 +144,7 @@ export class Locks {
    * if (lock === null) return
    */
   tryAcquire(names: Lockable | readonly Lockable[], options?: LockOptions): Promise<Lock | null> {
-    return this.#acquireWithin('locks.tryAcquire', names, options, 0)
+    return this.#acquireWithin('locks.tryAcquire', names, options, defaultTimes.tryAcquireWaitMs)
   }
 
   /**
@@ -188,7 +189,13 @@ export class Locks {
     options?: Omit<LockOptions, 'signal'>,
   ): Promise<TransactionLock> {
     const requestedAt = performance.now()
-    const lock = await this.#lockInTransaction('locks.inTransaction', client, names, options, Number.POSITIVE_INFINITY)
+    const lock = await this.#lockInTransaction(
+      'locks.inTransaction',
+      client,
+      names,
+      options,
+      defaultTimes.acquireWaitMs,
+    )
     if (lock) return lock
     throw await this.#timeout(names, performance.now() - requestedAt)
   }
@@ -199,7 +206,7 @@ export class Locks {
     names: Lockable | readonly Lockable[],
     options?: Omit<LockOptions, 'signal'>,
   ): Promise<TransactionLock | null> {
-    return this.#lockInTransaction('locks.tryInTransaction', client, names, options, 0)
+    return this.#lockInTransaction('locks.tryInTransaction', client, names, options, defaultTimes.tryAcquireWaitMs)
   }
 
   /**
@@ -269,7 +276,7 @@ export class Locks {
     options: LockOptions | undefined,
   ): Promise<Lock> {
     const requestedAt = performance.now()
-    const lock = await this.#acquireWithin(where, names, options, Number.POSITIVE_INFINITY)
+    const lock = await this.#acquireWithin(where, names, options, defaultTimes.acquireWaitMs)
     if (lock) return lock
     throw await this.#timeout(names, performance.now() - requestedAt)
   }

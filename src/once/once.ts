@@ -5,6 +5,7 @@ import {
   checkName,
   combineSignals,
   type Duration,
+  defaultTimes,
   duration,
   type Events,
   isInstance,
@@ -231,8 +232,8 @@ export class Once {
     const options = readOptions(where, given, known as typeof rules)
     return {
       key: checkName(key, 'key'),
-      until: performance.now() + (options.wait ?? 0),
-      retainMs: Math.ceil(options.retain ?? 7 * 86_400_000),
+      until: performance.now() + (options.wait ?? defaultTimes.onceWaitMs),
+      retainMs: Math.ceil(options.retain ?? defaultTimes.onceRetainMs),
       fingerprint: options.fingerprint ?? null,
       recordsFailures: options.failures === 'record',
       signal: options.signal,

@@ -1,4 +1,4 @@
-import { DrainingError, type Events, pause, resultWithin } from '../base/index.js'
+import { DrainingError, defaultTimes, type Events, pause, resultWithin } from '../base/index.js'
 import type { Presence } from './presence.js'
 
 /**
@@ -18,7 +18,6 @@ interface Drainable {
   drain(withinMs: number): Promise<void>
 }
 
-export const drainWithinMs = 30_000
 const pollMs = 25
 
 export class Draining {
@@ -63,7 +62,7 @@ export class Draining {
    * Waits up to `withinMs` for all work to finish. Returns true if no work is left. Otherwise the signals of the remaining work abort, and
    * draining continues.
    */
-  async begin(withinMs = drainWithinMs): Promise<boolean> {
+  async begin(withinMs = defaultTimes.drainWithinMs): Promise<boolean> {
     if (!this.signal.aborted) void this.#drain(withinMs)
     const drained = this.#drained.then(() => true)
     return (await resultWithin(withinMs, drained)) ?? false

@@ -2,6 +2,7 @@ import {
   callback,
   checkName,
   type Duration,
+  defaultTimes,
   describe,
   duration,
   flag,
@@ -181,7 +182,15 @@ export function defineSchedule(
 export function define(where: string, name: string, given: ScheduleOptions, work: unknown): ScheduleDefinition {
   checkName(name, 'the name of the schedule')
   const read = readOptions(where, given, rules)
-  const { overlap = 'skip', missed = 'skip', crashed = 'rerun', timeout, spread = 40, sticky = false, was } = read
+  const {
+    overlap = 'skip',
+    missed = 'skip',
+    crashed = 'rerun',
+    timeout,
+    spread = defaultTimes.scheduleSpreadMs,
+    sticky = false,
+    was,
+  } = read
   const { cron, every, at, timezone } = given ?? {}
   const rule = ruleFromOptions(where, { cron, every, at, timezone })
   if (was === name)

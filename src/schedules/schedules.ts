@@ -4,6 +4,7 @@ import {
   closeOptionRules,
   DrainingError,
   type Duration,
+  defaultTimes,
   type Events,
   orAborted,
   readOptions,
@@ -69,8 +70,6 @@ export interface Schedule extends AsyncDisposable {
    */
   close(options?: { within?: Duration | undefined }): Promise<void>
 }
-
-const closeWithinMs = 30_000
 
 /**
  * Distributed cron. Exactly one of the instances that add a schedule runs each tick.
@@ -158,7 +157,7 @@ export class Schedules {
     this.#loop.add(definition)
     let closing: Promise<void> | undefined
     const close: Schedule['close'] = (given) => {
-      const { within = closeWithinMs } = readOptions('close', given, closeOptionRules)
+      const { within = defaultTimes.drainWithinMs } = readOptions('close', given, closeOptionRules)
       closing ??= this.#loop.remove(definition, within).finally(() => {
         if (this.#definitions.get(name) === definition) this.#definitions.delete(name)
       })
@@ -309,7 +308,7 @@ export class Schedules {
   /** @internal */
   async close(): Promise<void> {
     this.#calls.close()
-    await this.#loop.close(closeWithinMs)
+    await this.#loop.close(defaultTimes.drainWithinMs)
   }
 
   #find(key: string | null): Promise<ScheduleRow[]> {

@@ -4,6 +4,7 @@ import {
   combineSignals,
   DrainingError,
   type Duration,
+  defaultTimes,
   type Events,
   hashedKey,
   type Instant,
@@ -121,7 +122,7 @@ export class Shares {
     const [options, work] = readWork('shares.each', rest)
     const { concurrency = 1, waitForOthers = true, signal, ...read } = readEachOptions(options)
     const giveUp = combineSignals(this.#calls.closing, this.#stopping.signal, signal)
-    const windowMs = read.round === undefined ? (read.window ?? 10_000) : null
+    const windowMs = read.round === undefined ? (read.window ?? defaultTimes.shareWindowMs) : null
     const settings = {
       round: { share: name, name: read.round ?? '', windowMs },
       concurrency,

@@ -33,7 +33,7 @@ interface DoneEntry {
   readonly startedAt: number
 }
 
-const retentionMs = 7 * 86_400_000
+const retainMs = 7 * 86_400_000
 const sweepEveryMs = 600_000
 const maxSwept = 5_000
 
@@ -79,7 +79,7 @@ export class ShareStore {
 
   async #sweep(): Promise<boolean> {
     const { database, statements } = this.#options
-    const values = [retentionMs, maxSwept]
+    const values = [retainMs, maxSwept]
     const [row] = await database.query<{ removed: number }>(statements.sweep_done.text, values, responseTimeoutMs)
     return row!.removed === maxSwept
   }

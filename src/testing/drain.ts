@@ -1,4 +1,4 @@
-import { describe, duration, pause, readOptions, text, UsageError } from '../base/index.js'
+import { defaultTimes, describe, duration, pause, readOptions, text, UsageError } from '../base/index.js'
 import type { Duration, Holdfast, ImplementedJob, JobStatus } from '../index.js'
 import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
@@ -28,7 +28,7 @@ export async function drain(
   definitions: readonly ImplementedJob[],
   options?: DrainOptions,
 ): Promise<JobStatus[]> {
-  const { queue, within = 30_000 } = readOptions('drain', options, rules)
+  const { queue, within = defaultTimes.testDrainWithinMs } = readOptions('drain', options, rules)
   const context = new TestingContext(holdfast)
   if (!Array.isArray(definitions) || definitions.length === 0) {
     throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)

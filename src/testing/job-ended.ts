@@ -1,4 +1,4 @@
-import { backoffMs, duration, hasEnded, pause, readOptions } from '../base/index.js'
+import { backoffMs, defaultTimes, duration, hasEnded, pause, readOptions } from '../base/index.js'
 import type { Duration, Holdfast, JobStatus } from '../index.js'
 import { timeoutError } from './errors.js'
 
@@ -19,7 +19,7 @@ const rules = { within: duration() }
  * expect(await jobEnded(holdfast, id, { within: '5s' })).toMatchObject({ state: 'done', result: { pages: 12 } })
  */
 export async function jobEnded(holdfast: Holdfast, id: number, options?: JobEndedOptions): Promise<JobStatus> {
-  const { within = 10_000 } = readOptions('jobEnded', options, rules)
+  const { within = defaultTimes.testJobEndedWithinMs } = readOptions('jobEnded', options, rules)
   const until = performance.now() + within
   for (let attempt = 0; ; attempt++) {
     const status = await holdfast.jobs.find(id)

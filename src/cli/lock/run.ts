@@ -1,4 +1,4 @@
-import { maxTimerMs, orAborted, pause, UsageError } from '../../base/index.js'
+import { defaultTimes, maxTimerMs, orAborted, pause, UsageError } from '../../base/index.js'
 import type { TickRule } from '../../cron/index.js'
 import { Holdfast, type LeaseOptions } from '../../index.js'
 import { Child, forwardedSignals, statusOfSignal } from '../child.js'
@@ -59,7 +59,7 @@ function readOptions(settings: Settings, name: string, [program, ...args]: reado
     waitMs: settings.isNegated('wait') ? 0 : settings.durationMs('wait'),
     busyExit: settings.wholeNumber('busyExit', 0, 255),
     expiryMs: settings.durationMs('expiry', 2_000),
-    killAfterMs: settings.durationMs('killAfter', 0, maxTimerMs) ?? 5_000,
+    killAfterMs: settings.durationMs('killAfter', 0, maxTimerMs) ?? defaultTimes.lockRunKillAfterMs,
     mode: isShared ? 'shared' : 'exclusive',
     lease,
     log: settings.flag('quiet') ? () => {} : printMessage,

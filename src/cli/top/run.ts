@@ -1,4 +1,4 @@
-import { HoldfastError, maxTimerMs, pause } from '../../base/index.js'
+import { defaultTimes, HoldfastError, maxTimerMs, pause } from '../../base/index.js'
 import { Observer, type Overview } from '../../observe/index.js'
 import { checkSchema, schemaState } from '../../postgres/index.js'
 import { connect } from '../connect.js'
@@ -6,14 +6,13 @@ import { printMessage } from '../failure.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
-const defaultIntervalMs = 2_000
 const minIntervalMs = 250
 const queryTimeoutMs = 10_000
 const closeMs = 200
 
 /** Shows the overview and refreshes it continuously. Without a terminal or with `--once`, prints one report. */
 export async function top(settings: Settings): Promise<void> {
-  const intervalMs = settings.durationMs('interval', minIntervalMs, maxTimerMs) ?? defaultIntervalMs
+  const intervalMs = settings.durationMs('interval', minIntervalMs, maxTimerMs) ?? defaultTimes.topIntervalMs
   const namespace = settings.name('namespace')
   const { database, schema } = connect(settings, 1)
   const databaseWithTimeout = {

@@ -1,4 +1,4 @@
-import { formatDuration, maxTimerMs, pause } from '../../base/index.js'
+import { defaultTimes, formatDuration, maxTimerMs, pause } from '../../base/index.js'
 import { Holdfast, type Schedule, type Worker } from '../../index.js'
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
@@ -20,7 +20,7 @@ interface StartedWork {
 
 /** Runs the jobs and schedules that the files define, until a signal or a drain request arrives. */
 export async function work(settings: Settings, files: readonly string[]): Promise<void> {
-  const drainMs = settings.durationMs('drain', 0, maxTimerMs) ?? 20_000
+  const drainMs = settings.durationMs('drain', 0, maxTimerMs) ?? defaultTimes.workDrainMs
   const concurrency = settings.wholeNumber('concurrency', 1, 10_000) ?? 10
   const queues = settings.list('queue')
   const definitions = findDefinitions(await loadExports(files))

@@ -133,7 +133,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     thrownBy:
       'The `signal` of a job handler aborts with this error while its worker closes (`Worker.close`, `holdfast.drain`)',
     remedy:
-      'Stop the work and throw the reason of the signal. Another worker runs the job. If this happens at each deployment, increase the time limit of `close` or `drain`.',
+      'Stop the work and throw the reason of the signal. Another worker runs the job. If this happens on every deployment, increase the time limit of `close` or `drain`.',
   },
   EMBEDDED_COPY_NOT_OURS: {
     examples: [

@@ -47,7 +47,7 @@ export const schedules = {
         await context.asMember(namespace, ({ schedules }) => schedules.pause(name))
         const text = pausedAt
           ? `"${name}" was already paused.`
-          : `Paused "${name}". Its ticks do not run until the schedule is resumed.`
+          : `Paused "${name}". Its ticks will not run until the schedule is resumed.`
         return { done: true, text, result: { paused: name } }
       }),
   }),

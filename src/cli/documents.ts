@@ -247,7 +247,7 @@ export interface LimitShow {
   readonly namespace: string
   /** Limit on the number of permits at the same time. */
   readonly permits: LimitPermits
-  /** Rate limit of the name. Null if the full burst is available. */
+  /** State of the name's rate limit. Null if the full burst is available. */
   readonly rate: LimitRate | null
 }
 

@@ -54,7 +54,8 @@ function requireLoopback(request: Request, { remoteAddress }: RequestSource): vo
   if (!isLoopbackAddress(remoteAddress)) throw refusal()
   const proxy = proxyHeaders.find((name) => request.headers.has(name))
   if (proxy) throw refusal(`. This request came through a proxy (it has the header ${proxy})`)
-  // Any site can resolve its own name to this machine. The browser would then treat this page as part of that site.
+  // Any site can make its own hostname resolve to this machine. The browser would then treat this page as part of that
+  // site.
   if (!isLoopbackName(hostOf(request)))
     throw refusal('. The host of the request must be localhost or a loopback address such as 127.0.0.1')
   // Some proxies add no header, but the browser still sends the address of the visited site as the origin.

@@ -349,7 +349,7 @@ group by pid, usename, application_name, client_addr, state_change, backend_star
 order by state_change
 
 -- name: unserved_jobs
--- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker is claiming (see job_ready_sample).
+-- Job kinds in the queues ($1) with jobs that have been ready for more than $2 ms while no worker claims that kind (see job_ready_sample).
 with late as materialized (
   select
     queue,

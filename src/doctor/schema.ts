@@ -53,7 +53,7 @@ function notInstalled(context: DoctorContext): Finding {
     id: 'not-installed',
     severity: 'wrong',
     text: `Holdfast is not installed in the schema ${context.schema} of this database`,
-    why: 'Instances cannot open. If you expected Holdfast to be installed, check that this is the right database.',
+    why: 'Instances cannot be opened. If you expected Holdfast to be installed, check that this is the right database.',
     facts: { schema: context.schema, database: context.server.database },
     fix: { text: 'Install Holdfast.', commands: [migrateCommand(context)], fixable: true },
   })

@@ -17,8 +17,8 @@ import { readStringItem } from './string-item.js'
 
 export interface IdempotentOptions<Given = AnyRequest> {
   /**
-   * Returns an ID of the client, such as the user ID, so that clients never receive each other's responses. `given` is
-   * the first argument of the framework's handlers.
+   * Returns an ID that identifies the client, such as the user ID, so that clients never receive each other's
+   * responses. `given` is the first argument of the framework's handlers.
    */
   scope: (given: Given) => string | Promise<string>
   /**

@@ -176,8 +176,8 @@ export class Jobs {
   }
 
   /**
-   * Starts a worker that claims and runs jobs of these definitions until the worker is closed. The worker runs at most
-   * `concurrency` jobs at the same time. If jobs are short, the worker also claims a few jobs in advance.
+   * Starts a worker that claims and runs jobs with these definitions until the worker is closed. The worker runs at
+   * most `concurrency` jobs at a time. If jobs are short, the worker also claims a few jobs ahead of time.
    *
    * @example
    * await using worker = holdfast.jobs.work([sendEmail, makeReport], { concurrency: 50 })

@@ -104,7 +104,8 @@ export class UnservedCheck {
     try {
       rows = await this.#store.run<UnservedRow>('unserved', [arrayLiteral(keys), due.map(({ kind }) => kind)])
     } catch {
-      // Checks again later. This check need not report the error, because workers and enqueueing report errors of the same database.
+      // Checks again later. This check need not report the error, because workers and enqueueing report errors from the
+      // same database.
       for (const pair of due) pair.checkAt = performance.now() + checkAfterMs
       return
     }

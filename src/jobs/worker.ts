@@ -285,8 +285,7 @@ export class Worker {
   async #claim(maxJobs: number): Promise<{ found: number; isDrained: boolean }> {
     this.#context.maintenance.checkVersion()
     const epoch = this.#epoch!
-    // Notifies idle instances every two seconds that a worker has jobs, because idle instances must detect the death of
-    // this worker.
+    // Notifies idle instances every two seconds that a worker has jobs, so that they can detect if this worker dies.
     const now = performance.now()
     const announces = now - this.#announcedAt >= announceEveryMs
     const isThorough = now - this.#thoroughAt >= thoroughEveryMs

@@ -5,7 +5,7 @@ import type { RecordedError } from './errors.js'
 import type { JobRef } from './job-ref.js'
 import type { JobStatus, StatusRow } from './status.js'
 
-/** Handle of a job in a workflow that is being built. */
+/** Handle to a job in a workflow under construction. */
 export interface WorkflowJob {
   readonly kind: string
 }

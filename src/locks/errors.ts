@@ -23,7 +23,8 @@ export class LockTimeoutError extends HoldfastError {
 }
 
 /**
- * Abort reason of a lock's signal if the lock was lost before it was released. Another process may hold the name now.
+ * Reason with which a lock's signal is aborted if the lock is lost before it is released. Another process may now hold
+ * the name.
  */
 export class LockLostError extends HoldfastError {
   readonly lock: string

@@ -378,7 +378,7 @@ export class Locks {
     const tx = executorOf(client)
     const keys = this.#keysOf(names)
     this.#calls.throwIfClosed()
-    // This check matters only if it throws an error. A nested reader still needs its own lock, because its transaction
+    // Called only for the error that it may throw. A nested reader still needs its own lock, because its transaction
     // is a separate holder.
     for (const key of keys) isReentrant(key, mode, this)
     for (const key of keys) this.#options.names.check(key)

@@ -41,7 +41,7 @@ export interface HoldTimelineRow extends NamedKey {
   readonly waitedMs: number
   /** Share of each column in which the name was held, in percent. */
   readonly held: readonly number[]
-  /** Average number of waiting calls in each column, in percent: 250 means 2.5 calls. */
+  /** Average number of waiting calls in each column, in hundredths: 250 means 2.5 calls. */
   readonly waited: readonly number[]
 }
 

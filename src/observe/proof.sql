@@ -285,7 +285,7 @@ ended as materialized (
 twice as materialized (
   select id from ended
   union all
-  -- Finds a second end that is older than the ends that were read above.
+  -- Finds a duplicate end record that is older than the end records read above.
   select id
   from latest
   where id not in (select id from stopped)

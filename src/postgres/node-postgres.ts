@@ -77,7 +77,7 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
 /** Message of the node-postgres error when `query_timeout` expires. The error has no code. */
 const readTimeoutMessage = 'Query read timeout'
 
-/** The prepared statement does not exist, exists already, or its result has other columns now. */
+/** The prepared statement does not exist, already exists, or now returns different columns. */
 const lostPreparation: readonly unknown[] = ['26000', '42P05', '0A000']
 
 const rolledBackMessage =

@@ -56,13 +56,13 @@ export class RunReplacedError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal if the schedule is closing in this instance and the time limit has passed. */
+/** Abort reason of a run's signal if the schedule is being closed on this instance and the time limit has passed. */
 export class RunDrainingError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
 
   constructor(schedule: string) {
-    super(`The schedule "${schedule}" is closing in this instance`, {
+    super(`The schedule "${schedule}" is being closed on this instance`, {
       code: 'RUN_DRAINING',
       retryable: true,
       hint: 'Stop the work and throw an error. Another instance will run the tick again.',

@@ -99,7 +99,7 @@ function readId(value: string, text?: string): number {
   if (text === undefined) throw new UsageError(`Expected id to be a job number, got ${JSON.stringify(value)}`)
   throw new UsageError(
     `Expected a job number, or a keyword such as kind:, got ${JSON.stringify(value)}`,
-    `For example kind:${/^[\w.-]+$/.test(value) ? value : 'send-email'}`,
+    `For example, kind:${/^[\w.-]+$/.test(value) ? value : 'send-email'}`,
   )
 }
 

@@ -72,7 +72,7 @@ export const instruments = {
   ),
   'holdfast.election.failures': counter(
     '{failure}',
-    'Number of errors that campaign functions threw or that prevented a candidacy',
+    'Number of errors thrown by campaign functions, plus errors that prevented a candidacy',
     'holdfast.election.name',
     errorType,
   ),

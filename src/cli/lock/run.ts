@@ -158,7 +158,7 @@ interface Acquirer<Options, Held> {
   tryAcquire(name: string, options: Options & { wait: number }): Promise<Held | null>
 }
 
-/** Acquires the name. Waits without a limit if no maximum wait is given. */
+/** Acquires the name. Waits indefinitely if no maximum wait is given. */
 function acquireFrom<Options, Held>(
   acquirer: Acquirer<Options, Held>,
   name: string,

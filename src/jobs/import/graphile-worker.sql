@@ -7,7 +7,7 @@ from graphile_worker.migrations
 
 -- name: lock_next
 -- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as graphile-worker does. Returns at most about 4 MB.
--- reason: why a job stays in graphile-worker. In graphile-worker, smaller priorities run first, so the sign is inverted. A named queue
+-- reason: why a job stays in graphile-worker. In graphile-worker, jobs with lower priority numbers run first, so the sign is inverted. A named queue
 -- becomes a lane.
 with next as materialized (
   select job.*, task.identifier, line.queue_name, line.locked_at is not null as is_busy

@@ -126,7 +126,7 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
           missed === 'skip'
             ? 'skip'
             : missed === 'latest'
-              ? 'run the latest missed tick late'
+              ? 'run the most recent missed tick, even though it is late'
               : `run up to ${late} missed ticks late`,
         ],
         ['If the instance dies', reruns ? 'run again on another instance' : 'record the run as broken'],

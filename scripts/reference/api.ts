@@ -24,7 +24,7 @@ export const pageOf = (room: string) => (common.includes(room) || room.endsWith(
 const positionOf = (page: string) => (order.includes(page) ? order.indexOf(page) : order.length)
 
 const intros: Record<string, string> = {
-  holdfast: 'The class `Holdfast`, the types that several rooms share, and the errors.',
+  holdfast: 'The class `Holdfast`, the types that several modules share, and the errors.',
 }
 
 /** Fields of API Extractor's description of a declaration that this file reads. */

@@ -81,7 +81,7 @@ export function commandLine() {
     '| 1 | The command failed. |',
     '| 2 | The command line is invalid, or the command needs a confirmation and stdin is not a terminal. |',
     '| 3 | A condition is not met. For example, an object with this name does not exist, or a migration is pending. |',
-    '| 4 | The database cannot be reached or refuses the login. |',
+    '| 4 | The database cannot be reached or rejects the login. |',
     '',
     '`lock run` exits with the exit code of the command that it runs, or with one of the following codes:',
     '',

@@ -145,7 +145,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: '`startEmbedded`, `holdfast dev`, `holdfast demo`',
     remedy:
-      'The copy of the PostgreSQL programs could contain programs of another user, so Holdfast does not start them. Remove the directory.',
+      "The copy of the PostgreSQL programs could contain another user's programs, so Holdfast does not start them. Remove the directory.",
   },
   EMBEDDED_DATA_IN_USE: {
     examples: [
@@ -245,7 +245,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new FingerprintMismatchError('order-4711')],
     thrownBy: '`once.run`, `once.inTransaction`. The middleware of `holdfast/http` responds with status 422 instead',
     remedy:
-      'The client has used the same idempotency key for two different requests. Use a new key for each request, and the same key only for a repetition.',
+      'The client has used the same idempotency key for two different requests. Use a new key for each request, and reuse a key only to repeat a request.',
   },
   IMPORT_FAILED: {
     examples: [
@@ -264,7 +264,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   INVALID_INPUT: {
     examples: [new InvalidInputError('send-email', [{ path: 'to', message: 'expected a string' }])],
     thrownBy:
-      '`jobs.enqueue`, `jobs.enqueueMany`, `jobs.enqueueWorkflow`, `job.enqueue`. If a stored input does not match the schema, the attempt of the job fails with this error',
+      '`jobs.enqueue`, `jobs.enqueueMany`, `jobs.enqueueWorkflow`, `job.enqueue`. If a stored input does not match the schema, the job's attempt fails with this error',
     remedy: 'Fix the input. The property `issues` lists each field that does not match the schema.',
   },
   JOB_CANCELLED: {
@@ -313,7 +313,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new LeaseTimeoutError('invoice:42', 5_000, holder)],
     thrownBy: '`leases.acquire`, `leases.with`',
     remedy:
-      'Retry later, or increase `wait`. If a busy lease is normal in your program, use `leases.tryAcquire`, which returns null.',
+      'Retry later, or increase `wait`. If your program expects to find the lease busy, use `leases.tryAcquire`, which returns null.',
   },
   LIMIT_REACHED: {
     examples: [
@@ -325,16 +325,16 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: '`limits.acquire`, `limits.with`',
     remedy:
-      'Retry later, or increase `wait`. If a full limit is normal in your program, use `limits.tryAcquire`, which returns null. `limits.usage` lists who holds permits.',
+      'Retry later, or increase `wait`. If your program expects to find the limit full, use `limits.tryAcquire`, which returns null. `limits.usage` lists who holds permits.',
   },
   LIMIT_RESET: {
     examples: [new LimitResetError()],
     thrownBy: 'No call. This error is the `cause` of a `PERMIT_LOST` error',
-    remedy: 'Ask the operator who reset the limit. The audit log of the dashboard contains the reset.',
+    remedy: "Ask the operator who reset the limit. The dashboard's audit log contains the reset.",
   },
   LOCK_LOST: {
     examples: [new LockLostError('invoice:42', 7, connectionLost)],
-    thrownBy: 'The `signal` of a lock, of a leadership or of an owned resource aborts with this error',
+    thrownBy: 'The `signal` of a lock, a leadership or an owned resource aborts with this error',
     remedy:
       'Stop the work immediately. Use `lock.guard(tx)` in the transactions that write, so that the database rejects late writes.',
   },
@@ -353,7 +353,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new LockTimeoutError('invoice:42', 5_000, holder)],
     thrownBy: '`locks.acquire`, `locks.with`, `locks.inTransaction`',
     remedy:
-      'Retry later, or increase `wait`. If a busy lock is normal in your program, use `locks.tryAcquire`, which returns null.',
+      'Retry later, or increase `wait`. If your program expects to find the lock busy, use `locks.tryAcquire`, which returns null.',
   },
   LOGIN_REFUSED: {
     examples: [
@@ -377,7 +377,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       ),
     ],
     thrownBy: '`Holdfast.open`, `holdfast migrate`',
-    remedy: 'End the blocking transaction, or wait for its end. Then migrate again.',
+    remedy: 'End the blocking transaction, or wait until it ends. Then migrate again.',
   },
   MIGRATION_FAILED: {
     examples: [new MigrationFailedError({ version: 2, name: 'job-priorities' }, noReadAccess)],
@@ -401,7 +401,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new OnceLostError('order-4711', 3, connectionLost)],
     thrownBy: '`once.run`, `once.inTransaction`. The `signal` of the delivery also aborts with this error',
     remedy:
-      'Call `once.run` with the same key again. The call returns the answer of the other run, or runs the work again.',
+      'Call `once.run` with the same key again. The call returns the other run's answer, or runs the work again.',
   },
   PAYLOAD_TOO_LARGE: {
     examples: [new PayloadTooLargeError('an input', 1_200_345, 1_000_000)],
@@ -416,7 +416,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: `${anyCall}. Commands and dashboard actions that end a session, such as \`holdfast lock break\``,
     remedy:
-      'Run `holdfast migrate --application <role>` as the owner of the schema. See [security](../operating/security.md).',
+      'Run `holdfast migrate --application <role>` as the schema's owner. See [security](../operating/security.md).',
   },
   PERMIT_LOST: {
     examples: [
@@ -442,7 +442,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   RELEASE_REQUESTED: {
     examples: [new ReleaseRequestedError('invoice:42')],
     thrownBy:
-      'The `signal` of a lock, of a leadership or of an owned resource aborts with this error after `holdfast lock release` or the same action in the dashboard',
+      'The `signal` of a lock, a leadership or an owned resource aborts with this error after `holdfast lock release` or the same action in the dashboard',
     remedy: 'Finish or stop the work, then release the lock. The lock is held until you release it.',
   },
   RESOURCES_FAILED: {
@@ -461,12 +461,12 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   RESOURCE_MOVED: {
     examples: [new ResourceMovedError('tenants', 'acme', 'moved')],
     thrownBy: 'The `signal` of an owned resource aborts with this error (`shares.assign`)',
-    remedy: 'Finish or stop the work on this resource, then return. The next owner waits for the end of your function.',
+    remedy: 'Finish or stop the work on this resource, then return. The next owner waits until your function ends.',
   },
   RESULT_TIMEOUT: {
     examples: [new ResultTimeoutError(7, 10_000)],
     thrownBy: '`jobs.result`',
-    remedy: 'Call `jobs.result` again, or increase `wait`. The job continues. `jobs.find` shows the state of the job.',
+    remedy: 'Call `jobs.result` again, or increase `wait`. The job continues. `jobs.find` shows the job's state.',
   },
   RUN_DRAINING: {
     examples: [new RunDrainingError('nightly-report')],
@@ -507,7 +507,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   SESSION_LINGERS: {
     examples: [new SessionLingersError(4711)],
     thrownBy: 'Commands and dashboard actions that end a session, such as `holdfast lock break`',
-    remedy: 'Check after some seconds whether the session still exists. The server cannot interrupt some operations.',
+    remedy: 'Check again after a few seconds whether the session still exists. The server cannot interrupt some operations.',
   },
   SESSION_LOCKS_UNAVAILABLE: {
     examples: [
@@ -524,9 +524,9 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       'Give Holdfast a direct connection to the primary (`directUrl`), or use leases. See [instances](../concepts/instances.md).',
   },
   STALE_FENCE: {
-    examples: [new StaleFenceError('The fence 7 of key 1234567890 is stale: a later holder has written already')],
+    examples: [new StaleFenceError('The fence 7 of key 1234567890 is stale: a later holder has already written')],
     thrownBy:
-      '`guard` of a lock, of a lease, of a leadership or of an owned resource, and the SQL function `holdfast.guard(…)` in your own statements',
+      '`guard` of a lock, a lease, a leadership or an owned resource, and the SQL function `holdfast.guard(…)` in your own statements',
     remedy: 'Stop the work and roll the transaction back. Another holder has taken over, and does the work.',
   },
   STEPPED_DOWN: {
@@ -564,7 +564,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [
       new UnknownSourceError(
         'Found no tables of pg-boss in the schema "pgboss" of this database',
-        'The tables must be in the same database as Holdfast. If the tables are in another schema, pass the name of that schema.',
+        "The tables must be in the same database as Holdfast. If the tables are in another schema, pass that schema's name.",
       ),
     ],
     thrownBy: '`jobs.importFrom`, `holdfast job import`',

@@ -2,13 +2,13 @@ import { formatDuration } from '../base/index.js'
 import type { FleetInstance, InstanceWork } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
-/** Time that running work has to finish if the drain request does not specify a time. */
+/** Time allowed for running work to finish if the drain request does not specify one. */
 const defaultSeconds = 30
 
 export const instances = {
   'drain-instance': act({
     needs: { id: 'text' },
-    /** `within` is the time in seconds that running work has to finish. */
+    /** `within` is the time, in seconds, allowed for running work to finish. */
     params: { within: { number: [0, 2_147_483] } },
     async preview({ observer }, { id, within = defaultSeconds }) {
       const found = await observer.fleet.find(id)

@@ -117,8 +117,8 @@ export class UsageError extends HoldfastError {
 }
 
 /**
- * Thrown while the instance is draining, because a draining instance starts no new work. If draining times out, the signal of every handle
- * that is still held aborts with this error.
+ * Thrown while the instance is draining, because a draining instance starts no new work. If draining times out, the
+ * signals of all handles that are still held abort with this error.
  */
 export class InstanceDrainingError extends HoldfastError {
   constructor() {
@@ -131,8 +131,8 @@ export class InstanceDrainingError extends HoldfastError {
 }
 
 /**
- * Thrown because the instance, or a part of it, has been closed. If a call was in flight, the error contains the name and the stack trace
- * of that call.
+ * Thrown because the instance, or a part of it, has been closed. If a call was in flight, the error contains that
+ * call's name and stack trace.
  *
  * @example
  * const waiting = holdfast.locks.acquire('nightly-report')

@@ -58,7 +58,7 @@ export abstract class Handle {
     return this.release()
   }
 
-  /** @internal Throws the error of the loss if the handle has been lost. */
+  /** @internal Throws the loss error if the handle has been lost. */
   throwIfLost(): void {
     const { loss } = this
     if (loss) throw loss
@@ -103,15 +103,15 @@ export abstract class Handle {
   protected abstract releaseOnServer(): Promise<void>
 }
 
-/** Throws unless the last argument of a `with` is a function. */
+/** Throws unless the last argument to a `with` is a function. */
 export function checkCallback(where: string, work: unknown): void {
   if (typeof work === 'function') return
   throw new UsageError(`Expected the last argument of ${where} to be a function, got ${describe(work)}`)
 }
 
 /**
- * Runs `work` while the handle is held, then always releases the handle. Throws the error of the loss if the handle was lost before `work`
- * finished, because another holder may have worked at the same time.
+ * Runs `work` while the handle is held, then always releases the handle. Throws the loss error if the handle was lost
+ * before `work` finished, because another holder may have worked at the same time.
  */
 export async function whileHeld<T>(handle: Handle, work: () => Promise<T> | T): Promise<T> {
   try {

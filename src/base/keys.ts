@@ -19,7 +19,7 @@ export interface Key {
   readonly key: string
   /** The name that people use. If two different labels have the same key, that is a collision. */
   readonly label: string
-  /** The namespace of the label. Empty for pairs. */
+  /** The label's namespace. Empty for pairs. */
   readonly namespace: string
 }
 

@@ -107,7 +107,7 @@ export function callback<T extends (...given: never[]) => unknown>(expected: str
   return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }
 
-/** Returns a rule for an object of a library that the user uses. The object is recognized by its members. */
+/** Returns a rule for an object from a library that the user uses. The object is recognized by its members. */
 export function objectWith<T>(expected: string, ...members: (keyof T & string)[]): OptionRule<T> {
   const fits = (given: unknown): given is T =>
     (typeof given === 'object' || typeof given === 'function') &&

@@ -37,7 +37,7 @@ export function isError(value: unknown): boolean {
   return types.isNativeError(value) || isInstance(value, Error)
 }
 
-/** Converts a value to text of at most 4,000 characters. An object is shown as the name of its class. */
+/** Converts a value to text of at most 4,000 characters. An object is shown as its class name. */
 export function textOf(value: unknown): string {
   switch (typeof value) {
     case 'string':

@@ -20,13 +20,13 @@ export interface Column<Row> {
 export type Colour = 'red' | 'green' | 'yellow' | 'dim'
 const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
-/** Name of a command. A call without this type argument does not compile, and a wrong document does not either. */
+/** Name of a command. A call without this type argument, or with a wrong document, does not compile. */
 type Command = keyof Documents
 
 type Value = string | number | boolean | Date | null
 type ValueKey<Row> = { [Key in keyof Row]: Row[Key] extends Value ? Key : never }[keyof Row]
 
-/** Returns columns that show a property of the row as it is. Each title is mapped to the property. */
+/** Returns columns that show the row's properties unchanged. Each title is mapped to a property. */
 export function plainColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
   return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => ({ title, value: (row) => row[key] as Value }))
 }

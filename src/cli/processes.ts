@@ -1,4 +1,4 @@
-// Lists the processes of this machine, so that `lock run` can stop a child with all its descendants.
+// Lists this machine's processes, so that `lock run` can stop a child with all its descendants.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 

@@ -10,7 +10,7 @@ export type AuthenticatedVisitor = NonNullable<ReturnType<typeof readVisitor>>
 export interface RequestSource {
   /** IP address of the connection's peer. */
   readonly remoteAddress?: string | undefined
-  /** Original request object of Node.js. */
+  /** Node.js's original request object. */
   readonly incoming?: IncomingMessage | undefined
 }
 
@@ -74,7 +74,7 @@ function isLoopbackName(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || isLoopbackAddress(name)
 }
 
-/** Returns the host of the request, without a default port. */
+/** Returns the request's host, without a default port. */
 function hostOf({ headers, url }: Request): string {
   const { protocol, host } = new URL(url)
   const address = `${protocol}//${headers.get('host') ?? host}`

@@ -53,7 +53,7 @@ export class Streams {
     signal.addEventListener('abort', () => stream.end(), { once: true })
     const headers = headersWith({
       'content-type': 'text/event-stream; charset=utf-8',
-      // Prevents compression and proxies from buffering the events.
+      // Prevents proxies from buffering or compressing the events.
       'cache-control': 'no-store, no-transform',
       'x-accel-buffering': 'no',
     })

@@ -59,7 +59,7 @@ function connectionsShort(
     severity,
     subject: name ?? limited,
     text: `${place} has ${used} of at most ${max} connections, including ${ours} connections of the fleet`,
-    why: 'When the limit is reached, an instance that has lost its session cannot reconnect, and no new instance can open.',
+    why: 'When the limit is reached, an instance that has lost its session cannot reconnect, and no new instance can be opened.',
     facts: { limited, name, used, fleet: ours, most: max },
     fix: moreConnections(context, limited, name, used),
   })

@@ -1,4 +1,4 @@
--- Statements of the doctor. None of the statements writes data. `notify` sends a notification on a channel that only the doctor listens to.
+-- The doctor's statements. None of them writes data. `notify` sends a notification on a channel that only the doctor listens to.
 
 -- name: server
 -- Role, database and address of the server.
@@ -10,7 +10,7 @@ select
   inet_server_port() as port
 
 -- name: settings
--- Settings of a new session, in the units of pg_settings, and their source.
+-- A new session's settings, in pg_settings's units, and their source.
 select name, setting, source
 from pg_settings
 where name in (

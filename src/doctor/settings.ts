@@ -21,11 +21,11 @@ const effects: Record<string, string> = {
 }
 
 /**
- * Smallest safe values in milliseconds. For all other timeouts, the smallest safe value is the expiry of the instances.
+ * Smallest safe values in milliseconds. For all other timeouts, the smallest safe value is the instances' expiry.
  */
 const minimums: Record<string, number> = { statement_timeout: 5_000, lock_timeout: 2_000 }
 
-/** Checks the default settings of pool sessions. Anchors are not affected, because they override these settings. */
+/** Checks pool sessions' default settings. Anchors are not affected, because they override these settings. */
 export const settings: Check = {
   name: 'default settings of sessions',
   async run(context) {

@@ -33,7 +33,7 @@ select preferred.present as yields, (select count(*) from notified) as notified
 from preferred
 
 -- name: resign
--- Records the end of a term. Does not change the row of a later term. Uses the index election_pkey.
+-- Records the end of a term. Does not change a later term's row. Uses the index election_pkey.
 with written as (
   update holdfast.election
   set session = null

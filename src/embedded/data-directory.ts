@@ -1,4 +1,4 @@
-// The data directory: the files of PostgreSQL, and our files for the password and the log.
+// The data directory: PostgreSQL's files, and our files for the password and the log.
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chownSync, fchownSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'

@@ -113,7 +113,7 @@ function spanOf(runs: readonly Run[]): Spans['job process'] {
   return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
 }
 
-/** Starts the time limit of a handler, if its definition has one. */
+/** Starts a handler's time limit, if its definition has one. */
 function limitTime(runs: readonly Run[]): TimeLimit | undefined {
   const { timeoutMs } = runs[0]!.job.definition
   return timeoutMs === undefined ? undefined : new TimeLimit(runs, timeoutMs)

@@ -26,7 +26,7 @@ export class Queues {
     if (known) return known
     const { key } = hashedKey(this.#namespace, `queue/${checkName(queue, 'queue')}`)
     this.#keys.set(queue, key)
-    // No call waits for this write, because the queue's name is only used for display.
+    // No call waits for this write, because the queue's name is used only for display.
     void this.#store.run('record_queue', [key, this.#namespace, queue]).catch(() => this.#keys.delete(queue))
     return key
   }

@@ -25,7 +25,7 @@ const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
 /**
- * Shortest pause of a worker that has found no jobs. If a worker is woken up before this pause has passed, it counts as
+ * Shortest pause of a worker that has found no jobs. A worker that is woken up before this pause has passed counts as
  * busy.
  */
 const minRestMs = 20
@@ -43,7 +43,7 @@ const forgetBrokenMs = 60_000
 export class Worker {
   readonly #context: JobsContext
   readonly #options: WorkerOptions
-  /** All open workers of the instance, including this worker. */
+  /** All of the instance's open workers, including this worker. */
   readonly #workers: Set<Worker>
   readonly #store: JobStore
   readonly #claims: Claims
@@ -331,7 +331,7 @@ export class Worker {
     })
   }
 
-  /** Passes the jobs of a claim to the attempts. Returns the number of claimed jobs. */
+  /** Passes a claim's jobs to the attempts. Returns the number of claimed jobs. */
   #accept(epoch: Epoch, { fence, parse }: ClaimResult): number {
     const rows = parse()
     const claim: Claim = { epoch, fence, unended: rows.length }

@@ -23,7 +23,7 @@ from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 select holdfast.limit_sweep($1, $2::float8, $3::integer)
 
 -- name: usage
--- Returns the holders and waiters of an entity that are still present.
+-- Returns an entity's holders and waiters that are still present.
 select
   permit.instance,
   instance.name as instance_name,

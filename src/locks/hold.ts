@@ -4,7 +4,7 @@ import type { LockBatcher, LockMode } from './lock-batcher.js'
 /** Handle that is notified when its hold is lost or when its release is requested. */
 export interface HoldWatcher {
   lost(reason: HoldfastError): void
-  /** Called when the release of the lock is requested. If there is no reason, an operator requested the release. */
+  /** Called when the lock's release is requested. If there is no reason, an operator requested the release. */
   releaseRequested(reason?: HoldfastError): void
 }
 

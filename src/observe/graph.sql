@@ -3,7 +3,7 @@
 -- Counts are bounded.
 
 -- name: waits
--- Returns the recorded waits of live instances: waits for locks, waits for leases, and waits for permits if the waiting call also holds a
+-- Returns live instances' recorded waits: waits for locks, waits for leases, and waits for permits if the waiting call also holds a
 -- name.
 select
   wait.instance,
@@ -54,7 +54,7 @@ left join holdfast.instance_name as instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
 
 -- name: limits
--- Returns the permits and the queue of each limit that calls are waiting for. Uses the indexes permit_queue (one step per limit) and
+-- Returns the permits and the queue for each limit that calls are waiting for. Uses the indexes permit_queue (one step per limit) and
 -- permit_pkey.
 with recursive entity as (
   (select key from holdfast.permit where fence is null order by key limit 1)
@@ -143,7 +143,7 @@ placed as (
     row_number() over (partition by contended.key order by job.id) as place
   from contended
   cross join lateral (
-    -- A lane has at most max unended jobs, which are among its latest entries unless many of its entries were repeated.
+    -- A lane has at most max unfinished jobs, which are among its latest entries unless many of its entries were repeated.
     select f.id, f.kind, f.session, coalesce(f.claimed_at, f.enqueued_at) as since
     from holdfast.job_find(
       array(
@@ -211,7 +211,7 @@ left join holdfast.instance_name as instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job does not block dependants that
+-- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. A finished job does not block dependants that
 -- are about to be released or cancelled. Uses the indexes dependency_pkey and waiting_pkey.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)

@@ -2,7 +2,7 @@
 -- so that they cannot deadlock.
 
 -- name: claim
--- Returns the state of each key, and claims the free keys. See holdfast.claim_deliveries.
+-- Returns each key's state, and claims the free keys. See holdfast.claim_deliveries.
 select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
@@ -104,7 +104,7 @@ select set_config('idle_in_transaction_session_timeout', $1, true), pg_backend_p
 select exists (select from pg_stat_activity where pid = $1::integer and state = 'active') as yes
 
 -- name: forget
--- Removes a key's answer, or the row of a dead run. Does not affect a run in flight.
+-- Removes a key's answer, or a dead run's row. Does not affect a run in flight.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2

@@ -5,8 +5,8 @@ const maxLength = 63
 const minDays = 30
 
 /**
- * Returns the retention time of the name of an instance that is gone. Jobs that the instance ran refer to the name for up to `keepDays`
- * after their end.
+ * Returns how long the name of an instance that is gone is kept. Jobs that the instance ran refer to the name for up to
+ * `keepDays` after they end.
  */
 export function instanceNameDays(keepDays: number): number {
   return Math.max(minDays, keepDays + 1)
@@ -82,7 +82,7 @@ export function nameWithProcess(name: string, host: string | null, osPid: number
   return isInName ? name : `${name} (process ${osPid} on ${host})`
 }
 
-/** Some systems accept any character in the name of a host. */
+/** Some systems accept any character in a host's name. */
 function printable(host: string): string {
   return host.replace(/[^!"$-~]/g, '-').slice(0, maxLength) || 'unknown-host'
 }

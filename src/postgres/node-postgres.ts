@@ -74,7 +74,7 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
   })
 }
 
-/** Message of the node-postgres error when `query_timeout` expires. The error has no code. */
+/** node-postgres's error message when `query_timeout` expires. The error has no code. */
 const readTimeoutMessage = 'Query read timeout'
 
 /** The prepared statement does not exist, already exists, or now returns different columns. */

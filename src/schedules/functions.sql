@@ -161,7 +161,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
   end
   $$;
 comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
-  'Settles the due ticks of a schedule. The caller holds the lock on the schedule''s row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
+  'Settles a schedule''s due ticks. The caller holds the lock on the schedule''s row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
 
 create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoch_number integer, member text) returns json
   language plpgsql
@@ -226,7 +226,7 @@ create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoc
   end
   $$;
 comment on function holdfast.schedule_start_runs(bigint, integer, text) is
-  'Starts those waiting runs of a schedule that may start now. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
+  'Starts a schedule''s waiting runs that may start now. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
 
 create or replace function holdfast.schedule_states(keys bigint[]) returns json
   language plpgsql
@@ -260,7 +260,7 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
   end
   $$;
 comment on function holdfast.schedule_states(bigint[]) is
-  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum number of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
+  'Returns schedules'' states: [[key, rule in force, next tick, time until it is due, last instance, maximum number of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql
@@ -479,7 +479,7 @@ create or replace function holdfast.schedule_change(asked json) returns text
   end
   $$;
 comment on function holdfast.schedule_change(json) is
-  'Settles the due ticks of a schedule under the old rule, then changes the rule ("what": rule, by the code; override, by an operator) or resumes it (resume). Returns retry if the schedule has changed since it was read.';
+  'Settles a schedule''s due ticks under the old rule, then changes the rule ("what": rule, by the code; override, by an operator) or resumes it (resume). Returns retry if the schedule has changed since it was read.';
 
 create or replace function holdfast.schedule_recover(of_schedule bigint) returns void
   language plpgsql
@@ -530,7 +530,7 @@ create or replace function holdfast.schedule_recover(of_schedule bigint) returns
   end
   $$;
 comment on function holdfast.schedule_recover(bigint) is
-  'Returns the runs of dead instances to the state waiting, or records them as broken. Handles one schedule, or all schedules (null).';
+  'Returns dead instances'' runs to the state waiting, or records them as broken. Handles one schedule, or all schedules (null).';
 
 create or replace function holdfast.schedule_request_run(of_schedule bigint) returns float8
   language plpgsql
@@ -788,7 +788,7 @@ create or replace function holdfast.schedule_unaccounted(of_schedule bigint, tic
     + (select count(*) from holdfast.gap where schedule = of_schedule and first_at <= t.at and last_at >= t.at) <> 1
   $$;
 comment on function holdfast.schedule_unaccounted(bigint, timestamptz[]) is
-  'Returns the settled ticks of a rule that do not belong to exactly one run or gap. An empty result proves that no tick was lost or '
+  'Returns a rule''s settled ticks that do not belong to exactly one run or gap. An empty result proves that no tick was lost or '
   'repeated.';
 
 create or replace function holdfast.schedules_largest_numbers() returns table (sequence regclass, largest bigint)
@@ -810,4 +810,4 @@ create or replace function holdfast.schedules_largest_numbers() returns table (s
     )
   $$;
 comment on function holdfast.schedules_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';

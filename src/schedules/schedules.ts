@@ -301,7 +301,7 @@ export class Schedules {
     await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }
 
-  /** @internal Resolves when all writes of earlier calls have been recorded. */
+  /** @internal Resolves when all earlier calls' writes have been recorded. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }

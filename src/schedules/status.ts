@@ -1,7 +1,7 @@
 import type { RecordedError } from '../base/index.js'
 import type { ScheduleRule } from '../cron/index.js'
 
-/** The status of a schedule. */
+/** A schedule's status. */
 export interface ScheduleStatus {
   /** Name of the schedule. */
   readonly name: string

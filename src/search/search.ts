@@ -5,7 +5,7 @@ interface SearchTerm {
   /** Text before the first colon. Null if there is no colon. */
   readonly word: string | null
   readonly value: string
-  /** Position of the term in the search text. */
+  /** The term's position in the search text. */
   readonly from: number
   readonly to: number
 }

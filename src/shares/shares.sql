@@ -120,7 +120,7 @@ select pg_notify($1, 'resource-released ' || key)
 from unnest($2::text[]) as k (key)
 
 -- name: read_members
--- Returns the present members of shares. Checks each session once. Uses the index share_member_pkey.
+-- Returns shares' present members. Checks each session once. Uses the index share_member_pkey.
 with members as materialized (
   select share, instance, session
   from holdfast.share_member

@@ -39,7 +39,7 @@ function secondsOf(ms: number | null): number | null {
   return ms === null ? null : ms / 1_000
 }
 
-/** Gauges of this instance. */
+/** This instance's gauges. */
 export const instanceGauges = {
   holdfast_instance_up: gauge(
     'boolean',
@@ -48,7 +48,7 @@ export const instanceGauges = {
   ),
   holdfast_database_up: gauge(
     'boolean',
-    '1 if the last check of the database from this instance succeeded',
+    '1 if this instance last reached the database successfully',
     ({ databaseMs }) => (databaseMs === null ? 0 : 1),
   ),
   holdfast_database_answer_seconds: gauge('s', 'Response time of the database at the last check', ({ databaseMs }) =>
@@ -56,7 +56,7 @@ export const instanceGauges = {
   ),
 } as const satisfies Record<string, Gauge<Health>>
 
-/** Gauges of the fleet, read from the database. Every instance reports the same values. */
+/** The fleet's gauges, read from the database. Every instance reports the same values. */
 export const fleetGauges = {
   holdfast_instances: {
     unit: 'instances',
@@ -103,7 +103,7 @@ export const fleetGauges = {
   ),
   holdfast_schedule_running: scheduleGauge(
     'runs',
-    'Number of runs of the schedule in progress',
+    'Number of schedule runs that are in progress',
     ({ running }) => running,
   ),
   holdfast_schedule_paused: scheduleGauge('boolean', '1 if the schedule is paused', ({ paused }) => Number(paused)),

@@ -98,7 +98,7 @@ describe('queue pause and queue resume', () => {
     expect(await run(['queue', 'pause', 'post'], env)).toEqual({
       status: 0,
       stdout: '',
-      stderr: 'Paused "post". Workers claim none of its jobs until the queue is resumed.\n',
+      stderr: 'Paused "post". Workers will claim none of its jobs until the queue is resumed.\n',
     })
     expect((await run(['queue', 'pause', 'post'], env)).stderr).toBe('"post" was already paused.\n')
     expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: expect.any(String) }])
@@ -117,7 +117,7 @@ describe('queue pause and queue resume', () => {
     const slip = 'The queue "psot" has never been used. Did you mean "post"?\n'
     expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
     const { status, stderr } = await run(['queue', 'pause', 'psot'], env)
-    expect(stderr).toBe(`Paused "psot". Workers claim none of its jobs until the queue is resumed. ${slip}`)
+    expect(stderr).toBe(`Paused "psot". Workers will claim none of its jobs until the queue is resumed. ${slip}`)
     expect(status).toBe(0)
   })
 })

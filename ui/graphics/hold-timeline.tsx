@@ -17,7 +17,7 @@ interface HoldTimelineProps {
 }
 
 /**
- * Recent history of names. The area above the line shows the share of time during which a name was held. The area below
+ * Names' recent history. The area above the line shows the share of time during which a name was held. The area below
  * the line shows the number of waiting calls.
  */
 export function HoldTimeline({ timeline, onOpen }: HoldTimelineProps) {

@@ -4,7 +4,7 @@ import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
 import { type ContendedName, holdText, nameLabel, participantLabel, type WaitGraphData } from '../pages/now/labels.js'
 
-/** Role of a node or an edge. `certain`, `possible`: part of such a deadlock. `root`: blocks others. */
+/** Role of a node or an edge. `certain`, `possible`: part of a certain or possible deadlock. `root`: blocks others. */
 type Role = 'certain' | 'possible' | 'root' | 'plain'
 
 interface Node {

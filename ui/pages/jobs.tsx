@@ -67,7 +67,7 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
     <Panel
       title="Job flow"
       live={live}
-      description="Rates of the last minute. By default, ended jobs are deleted after 7 days."
+      description="Rates for the last minute. By default, ended jobs are deleted after 7 days."
       table={
         <Table
           label="Jobs by state"

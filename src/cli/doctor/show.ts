@@ -7,7 +7,7 @@ import { wrap } from '../table.js'
 const maxWidth = 100
 const indent = 2
 const labelWidth = 8
-/** Maximum number of lines that are printed of a statement. The JSON output contains all lines. */
+/** Maximum number of lines that are printed from a statement. The JSON output contains all lines. */
 const maxLines = 4
 const maxStatements = 6
 

@@ -134,7 +134,7 @@ async function runUnderLock(
     ? acquireFrom(leases, name, { ...lease, signal }, waitMs)
     : acquireFrom(locks, name, { mode, signal }, waitMs)
   const lock = await acquiring.finally(cancelNotice)
-  // A signal may arrive at the same time as the name is granted.
+  // A signal may arrive at the same time as the grant.
   signal.throwIfAborted()
   if (lock === null) {
     log(`holdfast: "${name}" is taken${waitMs ? ' and the wait timed out' : ''}`)

@@ -87,7 +87,7 @@ export async function oncePerTick(
 /** Thrown so that the tick is not recorded as having run. */
 class NotRunError extends Error {}
 
-/** Returns the retention time of the record: at least one day after the next tick, so that operators can inspect it. */
+/** Returns the record's retention time: at least one day after the next tick, so that operators can inspect it. */
 function retainMs(rule: TickRule, tick: Date): number {
   const next = rule.next(tick)
   return Math.max(minRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)

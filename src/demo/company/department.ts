@@ -18,7 +18,7 @@ export interface DepartmentContext {
   record<T>(kind: string, subject: unknown, run: () => Promise<T>): Promise<T>
 }
 
-/** Runs `run` in a transaction of the application. Rolls the transaction back if `run` throws an error. */
+/** Runs `run` in one of the application's transactions. Rolls the transaction back if `run` throws an error. */
 export async function transaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
   // If the session ends, the next query rejects. Without this error listener, the process would also exit.

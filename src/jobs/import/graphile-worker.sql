@@ -47,7 +47,7 @@ where job.id = taken.id
 returning 1
 
 -- name: count_remaining
--- Counts all jobs. graphile-worker deletes successful jobs, so an ended job has failed permanently.
+-- Counts all jobs. graphile-worker deletes successful jobs, so a finished job has failed permanently.
 select
   count(*) filter (where job.is_available)::integer as pending,
   count(*) filter (where job.locked_at is not null)::integer as running,

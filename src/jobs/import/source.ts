@@ -40,7 +40,7 @@ export interface ForeignJob {
   readonly lane: string | null
   /** Reason why the job stays in the other library. Null if it can be imported. */
   readonly reason: SkipReason | null
-  /** Position of the job in the import order. */
+  /** The job's position in the import order. */
   readonly place: string
 }
 
@@ -73,7 +73,7 @@ export class Source {
     if (!found!.yes) {
       throw new UnknownSourceError(
         `Found no tables of ${this.name} in the schema "${this.schema}" of this database`,
-        'The tables must be in the same database as Holdfast. If the tables are in another schema, pass the name of that schema.',
+        "The tables must be in the same database as Holdfast. If the tables are in another schema, pass that schema's name.",
       )
     }
     const [row] = await executor.query<{ version: number | null; is_hidden: boolean }>(this.#sql.version.text)

@@ -1,4 +1,4 @@
-// Compares Holdfast with the best of its peers. The tables print the goal next to the ratio.
+// Compares Holdfast with its best peer. The tables print the goal next to the ratio.
 import { median, round3 } from './measure.ts'
 import { type Cell, table } from './table.ts'
 

@@ -1,12 +1,12 @@
 // Measures contestants in alternating rounds, so that other load on the machine affects all of them equally. Figures are medians of the
-// rounds. A ratio is the median of the ratios of each round.
+// rounds. A ratio is the median of the per-round ratios.
 
 /** Command-line options of `npm run bench`. */
 export interface Options {
   rounds: number
   roundMs: number
   delayed: number
-  /** Length of the suite `analytics`. */
+  /** Length of the `analytics` suite. */
   minutes: number
   /** Number of killed workers per scenario of the suite `takeover`. */
   kills: number
@@ -91,7 +91,7 @@ export function percentile(values: number[], percent: number) {
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))]!
 }
 
-/** Summarizes the rounds of one contestant. */
+/** Summarizes one contestant's rounds. */
 export function summary(outcomes: Outcome[] = []): Summary {
   const waits = outcomes.map(({ waitsMs }) => waitsMs).filter((waits) => waits.length > 0)
   return {

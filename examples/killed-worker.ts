@@ -9,7 +9,7 @@ import { withDatabase } from './database.ts'
 
 const invoice = defineJob('invoice', {
   run: async ({ order }: { order: number }, { tx, attempt, signal }) => {
-    // Commits together with the end of the job.
+    // Commits together with the job's completion.
     await tx.query('insert into invoice (order_id) values ($1)', [order])
     // The first attempt of this job does not end.
     if (order === 42 && attempt === 1) {

@@ -64,7 +64,7 @@ setInterval(() => {
   if (ids.length > 0) write('still-holds', { ids }, at)
 }, checkEveryMs).unref()
 
-/** Records the hold of the handle in the history while `during` runs. */
+/** Records the handle's hold in the history while `during` runs. */
 async function recordHold<Result>(
   handle: Handle,
   names: readonly string[],
@@ -88,7 +88,10 @@ async function recordHold<Result>(
   }
 }
 
-/** Makes a handle for a run of a job or a schedule, which has only a signal. Reads `run.signal` each time, so that it notices a freeze. */
+/**
+ * Makes a handle for a job's or a schedule's run, which has only a signal. Reads `run.signal` each time, so that it
+ * notices a freeze.
+ */
 function handleOf(run: { signal: AbortSignal; fence: number }): Handle {
   return {
     signal: run.signal,
@@ -103,7 +106,7 @@ const pool = new pg.Pool({ connectionString: url, max: 4, connectionTimeoutMilli
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
 
-/** Runs `work` in a transaction of the user. */
+/** Runs `work` in one of the user's transactions. */
 async function transaction<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> {
   let client: pg.PoolClient | undefined
   let broken: Error | undefined

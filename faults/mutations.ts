@@ -10,7 +10,7 @@ export interface Mutation {
   readonly onlyFaults: readonly string[]
   /** Expiry in seconds. */
   readonly expiry?: number
-  /** Whether the effect of the bug is work that never ends. */
+  /** Whether the bug's effect is work that never ends. */
   readonly hangs?: boolean
 }
 

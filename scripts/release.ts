@@ -1,7 +1,7 @@
 // npm run release -- 0.2.0
 //
-// Makes a release in this clone: checks the preconditions, runs the tests, moves the unreleased part of the changelog below the new version,
-// commits and tags. Pushing the tag publishes the release. This script does not push.
+// Makes a release in this clone: checks the preconditions, runs the tests, moves the changelog's unreleased part below
+// the new version, commits and tags. Pushing the tag publishes the release. This script does not push.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 

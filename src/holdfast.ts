@@ -39,7 +39,7 @@ export interface DoctorOptions {
   readonly patience?: Duration | undefined
 }
 
-/** Maximum time that `close` spends on recording the last statistics and wait records. */
+/** Maximum time for which `close` may continue to record the last statistics and wait records. */
 const lastWritesMs = 1_000
 
 /**

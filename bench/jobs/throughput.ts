@@ -16,7 +16,7 @@ interface Progress {
   done: number
 }
 
-/** Maximum duration of a drain. The rate of a slower contestant is that of the jobs it has run by then. */
+/** Maximum duration of a drain. A slower contestant's rate is based on the jobs that it has run by then. */
 const maxDrainMs = 20_000
 
 /** Payloads of `bytes` bytes each. PostgreSQL stores a long repeated letter in a few bytes, but cannot compress random text. */
@@ -92,7 +92,7 @@ interface SustainLoad {
   server?: ServerOptions
 }
 
-/** Keeps a backlog of jobs while the processes run for `seconds`. Measures the rate of ended jobs. */
+/** Keeps a backlog of jobs while the processes run for `seconds`. Measures the rate at which jobs finish. */
 export function sustain(name: string, load: SustainLoad): Promise<Throughput> {
   const { seconds, processes = 1, isSnapshotOpen = false, server } = load
   const measure = async ({ queue, workers, usage, forgetSnapshot }: Fixture) => {

@@ -22,7 +22,7 @@ export async function isolation(url: string, { rounds, roundMs, progress }: Opti
       return outcome
     },
   })
-  /** A transaction locks the row of another entity during the whole run. */
+  /** A transaction locks another entity's row during the whole run. */
   const locked = {
     name: 'with the row of another entity locked',
     async run(ms: number) {

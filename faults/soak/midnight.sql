@@ -21,7 +21,7 @@ do $$
     where done_at between clock_timestamp() - interval '7 days' and made_before;
     update holdfast.term set began_at = began_at - interval '15 days', ended_at = ended_at - interval '15 days'
     where ended_at between clock_timestamp() - interval '14 days' and made_before;
-    -- Moves further each night, because the rows of the previous night may still exist.
+    -- Moves further each night, because the previous night's rows may still exist.
     update holdfast.sample set hour = hour - interval '50 hours' * current_setting('soak.night')::integer
     where hour > clock_timestamp() - interval '49 hours';
     with aged as (

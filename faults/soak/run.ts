@@ -1,6 +1,7 @@
 // npm run soak [-- --minutes 10 --plant handles|rows]
 //
-// Runs a fleet's work of one week in minutes. Exits with code 1 if a series of samples grows. See README.md in this directory.
+// Runs one week of a fleet's work in minutes. Exits with status 1 if a series of samples grows. See README.md in this
+// directory.
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -116,7 +117,7 @@ async function steadily(everyMs: number, work: () => Promise<void>, signal: Abor
   }
 }
 
-/** Ends the session of a random anchor. */
+/** Ends a randomly chosen anchor's session. */
 async function endOneSession() {
   const client = new pg.Client({ connectionString: url, application_name: 'soak' })
   await client.connect()

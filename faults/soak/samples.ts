@@ -110,7 +110,7 @@ export class Samples {
     })
   }
 
-  /** Calculates for each sequence how many years it lasts at the pace of the run. */
+  /** Calculates for each sequence how many years it lasts at the run's pace. */
   checkSequences(weeks: number) {
     return this.#sequences.map(({ name, value, maxValue, cycles }) => {
       const years = Math.min(maxValue, maxInteger) / (value / weeks) / weeksPerYear

@@ -1,5 +1,5 @@
-// The work of a typical fleet in a week, which the soak test does in ten minutes. A longer or shorter run has the same pace. Its seven days are
-// longer or shorter.
+// A typical fleet's work in a week, which the soak test does in ten minutes. A longer or shorter run has the same pace.
+// Its seven days are longer or shorter.
 
 /** Time for one week of work. */
 export const weekMs = 600_000

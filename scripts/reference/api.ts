@@ -1,5 +1,5 @@
-// Writes docs/reference/api: one page for each room and each further entry point of the package, from the published declarations. The pages
-// also report changes of the public interface: every change of the interface changes these pages.
+// Writes docs/reference/api: one page for each room and each further entry point of the package, from the published
+// declarations. The pages also reveal changes to the public interface, because every such change alters these pages.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const entries = Object.entries(exports).flatMap(([path, { types }]) =>
 const order = ['holdfast', 'locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs']
 
 const common = ['base', 'cron', 'postgres', 'observe', 'doctor']
-/** Returns the page of a declaration of the main entry, by the declaration's room. */
+/** Returns the page for a declaration in the main entry point, by the declaration's room. */
 export const pageOf = (room: string) => (common.includes(room) || room.endsWith('.d.ts') ? 'holdfast' : room)
 
 const positionOf = (page: string) => (order.includes(page) ? order.indexOf(page) : order.length)
@@ -228,7 +228,7 @@ function signature(item: Item, members: Item[]) {
   return [`${head} {`, ...inside, '}'].join('\n')
 }
 
-/** Returns the prose and the examples of a comment. */
+/** Returns a comment's prose and examples. */
 export function readComment(comment = '') {
   const lines = comment
     .replace(/^\/\*\*/, '')

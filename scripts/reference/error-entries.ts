@@ -264,7 +264,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   INVALID_INPUT: {
     examples: [new InvalidInputError('send-email', [{ path: 'to', message: 'expected a string' }])],
     thrownBy:
-      '`jobs.enqueue`, `jobs.enqueueMany`, `jobs.enqueueWorkflow`, `job.enqueue`. If a stored input does not match the schema, the job's attempt fails with this error',
+      "`jobs.enqueue`, `jobs.enqueueMany`, `jobs.enqueueWorkflow`, `job.enqueue`. If a stored input does not match the schema, the job's attempt fails with this error",
     remedy: 'Fix the input. The property `issues` lists each field that does not match the schema.',
   },
   JOB_CANCELLED: {
@@ -401,7 +401,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new OnceLostError('order-4711', 3, connectionLost)],
     thrownBy: '`once.run`, `once.inTransaction`. The `signal` of the delivery also aborts with this error',
     remedy:
-      'Call `once.run` with the same key again. The call returns the other run's answer, or runs the work again.',
+      "Call `once.run` with the same key again. The call returns the other run's answer, or runs the work again.",
   },
   PAYLOAD_TOO_LARGE: {
     examples: [new PayloadTooLargeError('an input', 1_200_345, 1_000_000)],
@@ -416,7 +416,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: `${anyCall}. Commands and dashboard actions that end a session, such as \`holdfast lock break\``,
     remedy:
-      'Run `holdfast migrate --application <role>` as the schema's owner. See [security](../operating/security.md).',
+      "Run `holdfast migrate --application <role>` as the schema's owner. See [security](../operating/security.md).",
   },
   PERMIT_LOST: {
     examples: [
@@ -466,7 +466,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   RESULT_TIMEOUT: {
     examples: [new ResultTimeoutError(7, 10_000)],
     thrownBy: '`jobs.result`',
-    remedy: 'Call `jobs.result` again, or increase `wait`. The job continues. `jobs.find` shows the job's state.',
+    remedy: "Call `jobs.result` again, or increase `wait`. The job continues. `jobs.find` shows the job's state.",
   },
   RUN_DRAINING: {
     examples: [new RunDrainingError('nightly-report')],

@@ -1,6 +1,5 @@
-// npm run reference: writes the pages of docs/reference that come from the code: the command line, the errors and the exports
-// of the package.
-// With --check, it writes nothing and exits with code 1 if a page is not up to date.
+// npm run reference: writes the pages of docs/reference that come from the code: the command line, the errors and the
+// package's exports. With --check, it writes nothing and exits with status 1 if a page is not up to date.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { api } from './api.ts'
 import { commandLine } from './command-line.ts'

@@ -124,7 +124,7 @@ export class Endings {
     }
   }
 
-  /** Removes ended jobs from their claims. When a claim's last job has ended, deletes the claim. */
+  /** Removes finished jobs from their claims. When a claim's last job has ended, deletes the claim. */
   recorded(batch: readonly HeldJob[], forgotten: readonly number[]): void {
     this.#detach(batch)
     const before = this.#emptied.length

@@ -130,7 +130,7 @@ export class ResultTimeoutError extends HoldfastError {
     super(`Job ${id} has not ended within ${formatDuration(waitMs)}`, {
       code: 'RESULT_TIMEOUT',
       retryable: true,
-      hint: 'Wait longer with the option `wait`, or look at the job's state with jobs.find(id).',
+      hint: "Wait longer with the option `wait`, or look at the job's state with jobs.find(id).",
     })
     this.id = id
   }

@@ -951,7 +951,7 @@ create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigi
   end
   $$;
 comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
-  'Claims the unique key for an ended job that will run again. Returns false if another job has the key.';
+  'Claims the unique key for a finished job that will run again. Returns false if another job has the key.';
 
 create or replace function holdfast.job_sweep_keys(max_count integer) returns integer
   language plpgsql
@@ -2245,7 +2245,7 @@ create or replace function holdfast.job_blocks_dependent(state text, if_failed t
       or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
   $$;
 comment on function holdfast.job_blocks_dependent(text, text) is
-  'Whether a job in this state blocks a dependent with this ifFailed. An ended job blocks only if it failed and the dependent '
+  'Whether a job in this state blocks a dependent with this ifFailed. A finished job blocks only if it failed and the dependent  '
   'waits for its retry. Otherwise the dependent is being released or cancelled.';
 
 create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_count integer) returns table (job bigint, needs bigint, state text)
@@ -2799,7 +2799,7 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
   end
   $$;
 comment on function holdfast.job_release_dependents(jsonb, integer) is
-  'Handles up to max_count dependents of ended jobs: cancels them, or releases those without other dependencies. '
+  'Handles up to max_count dependents of finished jobs: cancels them, or releases those without other dependencies. '
   'Returns the released jobs.';
 
 create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)

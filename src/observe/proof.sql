@@ -255,7 +255,7 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- Each of the latest ended jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Uses
+-- Each of the latest finished jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Uses
 -- the indexes job_end_bucket, job_stopped_id, job_id and waiting_pkey.
 with
 -- include: running_job

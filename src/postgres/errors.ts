@@ -47,7 +47,7 @@ export class PermissionError extends HoldfastError {
     super(`The role lacks a privilege: ${(cause as Error).message}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'Run `holdfast migrate --application <role>` as the schema's owner. `holdfast doctor` prints the required SQL.',
+      hint: "Run `holdfast migrate --application <role>` as the schema's owner. `holdfast doctor` prints the required SQL.",
       cause,
     })
   }

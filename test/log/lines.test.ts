@@ -82,7 +82,7 @@ describe('an event is one line', () => {
       'worker.failed',
       { queues: ['mail'], error: new PermissionError(new Error('permission denied for table claim')) },
       'error holdfast: worker of queue "mail" cannot claim jobs: PermissionError: The role lacks a privilege: permission denied for table claim. ' +
-        'Run `holdfast migrate --application <role>` as the schema's owner. `holdfast doctor` prints the required SQL.',
+        "Run `holdfast migrate --application <role>` as the schema's owner. `holdfast doctor` prints the required SQL.",
     ],
     [
       'schedule.failed',

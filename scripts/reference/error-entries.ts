@@ -133,7 +133,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     thrownBy:
       'The `signal` of a job handler aborts with this error while its worker closes (`Worker.close`, `holdfast.drain`)',
     remedy:
-      'Stop the work and throw the reason of the signal. Another worker runs the job. If this happens on every deployment, increase the time limit of `close` or `drain`.',
+      "Stop the work and throw the signal's reason. Another worker runs the job. If this happens on every deployment, increase the time limit of `close` or `drain`.",
   },
   EMBEDDED_COPY_NOT_OURS: {
     examples: [
@@ -270,7 +270,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   JOB_CANCELLED: {
     examples: [new JobCancelledError(7, 'cancelled by an operator')],
     thrownBy: 'The `signal` of a job handler aborts with this error after `jobs.cancel` or `holdfast job cancel`',
-    remedy: 'Stop the work and throw the reason of the signal. The job ends as cancelled.',
+    remedy: "Stop the work and throw the signal's reason. The job ends as cancelled.",
   },
   JOB_FAILED: {
     examples: [
@@ -471,7 +471,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   RUN_DRAINING: {
     examples: [new RunDrainingError('nightly-report')],
     thrownBy: 'The `signal` of a schedule run aborts with this error while the schedule or the instance closes',
-    remedy: 'Stop the work and throw the reason of the signal. Another instance runs the tick again.',
+    remedy: "Stop the work and throw the signal's reason. Another instance runs the tick again.",
   },
   RUN_LOST: {
     examples: [
@@ -485,7 +485,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   RUN_REPLACED: {
     examples: [new RunReplacedError('nightly-report')],
     thrownBy: "The `signal` of a schedule run aborts with this error (`overlap: 'replace'`)",
-    remedy: 'Stop the work and throw the reason of the signal. The later run starts when this run has ended.',
+    remedy: "Stop the work and throw the signal's reason. The later run starts when this run has ended.",
   },
   RUN_TIMEOUT: {
     examples: [new RunTimeoutError('nightly-report', 60_000)],

@@ -38,7 +38,9 @@ export class Operator {
     this.#sql = loadStatements(new URL('./operate.sql', import.meta.url), schema)
   }
 
-  /** Asks the instances to release the key. The signal on each holder's handle aborts with a `ReleaseRequestedError`. */
+  /**
+   * Asks the instances to release the key. The signal on each holder's handle aborts with a `ReleaseRequestedError`.
+   */
   async requestRelease(key: string, holders: readonly string[]): Promise<void> {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key, holders])
   }

@@ -123,7 +123,10 @@ export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   }
 }
 
-/** Returns the column for the namespace. On a terminal, this column appears only if the rows come from more than one namespace. */
+/**
+ * Returns the column for the namespace. On a terminal, this column appears only if the rows come from more than one
+ * namespace.
+ */
 export function namespaceColumn<Row extends { readonly namespace: string | null }>(rows: readonly Row[]): Column<Row> {
   const areSeveral = new Set(rows.map(({ namespace }) => namespace)).size > 1
   return {

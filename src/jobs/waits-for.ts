@@ -130,7 +130,7 @@ export function waitsForOf(row: WaitsForRow): WaitsFor {
   if (row.unserved === 'queue')
     return { reason: 'worker', unserved: 'queue', text: 'a worker, because no worker serves its queue' }
   if (row.unserved === 'kind') {
-    const text = `a worker, because no worker on its queue has a definition for the kind ${row.kind}`
+    const text = `a worker, because none of its queue's workers has a definition for the kind ${row.kind}`
     return { reason: 'worker', unserved: 'kind', text }
   }
   return {

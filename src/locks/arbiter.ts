@@ -67,9 +67,11 @@ class NameState {
  * Owns each name's FIFO queue inside one process, and sends only the head of a queue to the server. PostgreSQL arbitrates between sessions,
  * but would grant a lock again to a session that already holds it. The README describes the states.
  *
- * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the queue's new head if that request has the same mode. Otherwise, the lock is released.
- * - Readers join their process's shared hold. From one second after the grant, a joining reader first checks whether a writer in another
- *   process is waiting. If so, readers queue until the hold is released, so that writers do not starve.
+ * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the queue's new head if
+ *   that request has the same mode. Otherwise, the lock is released.
+ * - Readers join their process's shared hold. From one second after the grant, a joining reader first checks whether a
+ *   writer in another process is waiting. If so, readers queue until the hold is released, so that writers do not
+ *   starve.
  * - If the anchor connection is lost, holders are notified, waiting requests continue after the reconnection, and requests that do not wait
  *   throw an error.
  */

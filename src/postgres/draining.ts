@@ -7,7 +7,8 @@ import type { Presence } from './presence.js'
  *     open ──(drain(), or an operator's request)──► draining ──(no work is left)──► drained
  *
  * - **draining**: active modules, which run work, stop claiming and let running work finish. Leaderships and resources
- *   are handed over immediately. After the timeout, the remaining work's signals abort. Passive modules, which other work uses, stay usable, and draining also waits for passive modules.
+ *   are handed over immediately. After the timeout, the remaining work's signals abort. Passive modules, which other
+ *   work uses, stay usable, and draining also waits for passive modules.
  * - **drained** is final: to rejoin the fleet, close the instance and open a new one.
  *
  * The row in `instance` records the drain state and an operator's drain request. See decision 18.

@@ -16,10 +16,10 @@ import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
 /**
  * Migrates the schema in two kinds of steps, each in one transaction:
  *
- * - **migrations** change tables, forward only. The first migration is the baseline, which consists of each module's schema.sql. Later
- *   migrations are the numbered files in migrations/.
- * - **functions** follow all migrations. They are replaced whenever a module's text differs from the text that was applied last. An
- *   older instance, whose revision is lower, does not replace newer functions.
+ * - **migrations** change tables, forward only. The first migration is the baseline, which consists of each module's
+ *   schema.sql. Later migrations are the numbered files in migrations/.
+ * - **functions** follow all migrations. They are replaced whenever a module's text differs from the text that was
+ *   applied last. An older instance, whose revision is lower, does not replace newer functions.
  *
  * Instances that start at the same time wait for each other with a transaction lock, so this is safe through any pooler. The rules for
  * schema changes are in docs/operating/upgrades.md.

@@ -6,9 +6,10 @@ import { quoteIdentifier } from './statements.js'
  * Kinds of database roles. Only the role that migrates owns the schema.
  *
  * - **observer**: for the command line, the dashboard and metrics. May only read.
- * - **application**: for instances. May change everything except the audit log and the records of applied migrations and functions, which this
- *   role may only read.
- * - **operator**: for people. Has the privileges of an application, and may also write the audit log, as the dashboard does before each action.
+ * - **application**: for instances. May change everything except the audit log and the records of applied migrations
+ *   and functions, which this role may only read.
+ * - **operator**: for people. Has the privileges of an application, and may also write the audit log, as the dashboard
+ *   does before each action.
  */
 export const roleKinds = ['observer', 'application', 'operator'] as const
 export type RoleKind = (typeof roleKinds)[number]

@@ -48,7 +48,7 @@ export const instanceGauges = {
   ),
   holdfast_database_up: gauge(
     'boolean',
-    '1 if this instance last reached the database successfully',
+    "1 if this instance's last database check succeeded",
     ({ databaseMs }) => (databaseMs === null ? 0 : 1),
   ),
   holdfast_database_answer_seconds: gauge('s', 'Response time of the database at the last check', ({ databaseMs }) =>

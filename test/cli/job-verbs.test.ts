@@ -179,7 +179,7 @@ describe('job show', () => {
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
     expect(await stateOf()).toBe(
-      'ready: the job is waiting for a worker, because no worker on its queue has a definition for the kind mail',
+      "ready: the job is waiting for a worker, because none of its queue's workers has a definition for the kind mail",
     )
     expect(await whys()).toEqual([
       "none of the queue's workers handles jobs of this kind",

@@ -39,7 +39,7 @@ describe.each(anchorModes)('$name', ({ anchor }) => {
     expect(await why()).toEqual({
       reason: 'worker',
       unserved: 'kind',
-      text: 'a worker, because no worker on its queue has a definition for the kind send',
+      text: "a worker, because none of its queue's workers has a definition for the kind send",
     })
 
     const worker = work(holdfast, [send], { concurrency: 1 })

@@ -131,7 +131,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   DRAINING: {
     examples: [new DrainingError()],
     thrownBy:
-      'The `signal` of a job handler aborts with this error while its worker closes (`Worker.close`, `holdfast.drain`)',
+      "A job handler's `signal` aborts with this error while its worker closes (`Worker.close`, `holdfast.drain`)",
     remedy:
       "Stop the work and throw the signal's reason. Another worker runs the job. If this happens on every deployment, increase the time limit of `close` or `drain`.",
   },
@@ -269,7 +269,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   JOB_CANCELLED: {
     examples: [new JobCancelledError(7, 'cancelled by an operator')],
-    thrownBy: 'The `signal` of a job handler aborts with this error after `jobs.cancel` or `holdfast job cancel`',
+    thrownBy: "A job handler's `signal` aborts with this error after `jobs.cancel` or `holdfast job cancel`",
     remedy: "Stop the work and throw the signal's reason. The job ends as cancelled.",
   },
   JOB_FAILED: {
@@ -282,13 +282,13 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   JOB_LOST: {
     examples: [new JobLostError(7, 3, connectionLost), new JobLostError(7, 3)],
-    thrownBy: 'The `signal` of a job handler aborts with this error',
+    thrownBy: "A job handler's `signal` aborts with this error",
     remedy:
       'Stop the work. Another worker runs the job again, so effects outside the database must be safe to repeat. If the event loop was blocked, move the long computation to a worker thread.',
   },
   JOB_TIMEOUT: {
     examples: [new JobTimeoutError(7, '30s')],
-    thrownBy: 'The `signal` of a job handler aborts with this error',
+    thrownBy: "A job handler's `signal` aborts with this error",
     remedy:
       'Stop the work when the signal aborts. If attempts usually take this long, increase `timeout` in the job definition.',
   },
@@ -299,7 +299,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   LEASE_LOST: {
     examples: [new LeaseLostError('invoice:42', 7, new LeaseNotHeldError())],
-    thrownBy: 'The `signal` of a lease aborts with this error. `Lease.extend` throws the error',
+    thrownBy: "A lease's `signal` aborts with this error. `Lease.extend` throws the error",
     remedy:
       'Stop the work immediately. Use `lease.guard(tx)` in the transactions that write, so that the database rejects late writes.',
   },
@@ -423,7 +423,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       new PermitLostError('openai', 7, connectionLost),
       new PermitLostError('openai', 7, new LimitResetError()),
     ],
-    thrownBy: 'The `signal` of a permit aborts with this error',
+    thrownBy: "A permit's `signal` aborts with this error",
     remedy: 'Stop the work immediately, and acquire a new permit before you continue.',
   },
   READ_ONLY: {
@@ -460,7 +460,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   RESOURCE_MOVED: {
     examples: [new ResourceMovedError('tenants', 'acme', 'moved')],
-    thrownBy: 'The `signal` of an owned resource aborts with this error (`shares.assign`)',
+    thrownBy: "An owned resource's `signal` aborts with this error (`shares.assign`)",
     remedy: 'Finish or stop the work on this resource, then return. The next owner waits until your function ends.',
   },
   RESULT_TIMEOUT: {
@@ -470,7 +470,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   RUN_DRAINING: {
     examples: [new RunDrainingError('nightly-report')],
-    thrownBy: 'The `signal` of a schedule run aborts with this error while the schedule or the instance closes',
+    thrownBy: "A schedule run's `signal` aborts with this error while the schedule or the instance closes",
     remedy: "Stop the work and throw the signal's reason. Another instance runs the tick again.",
   },
   RUN_LOST: {
@@ -478,18 +478,18 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       new RunLostError('nightly-report', tick, 7, connectionLost),
       new RunLostError('nightly-report', tick, 7),
     ],
-    thrownBy: 'The `signal` of a schedule run aborts with this error',
+    thrownBy: "A schedule run's `signal` aborts with this error",
     remedy:
       'Stop the work. Another instance runs the tick again, so effects outside the database must be safe to repeat.',
   },
   RUN_REPLACED: {
     examples: [new RunReplacedError('nightly-report')],
-    thrownBy: "The `signal` of a schedule run aborts with this error (`overlap: 'replace'`)",
+    thrownBy: "A schedule run's `signal` aborts with this error (`overlap: 'replace'`)",
     remedy: "Stop the work and throw the signal's reason. The later run starts when this run has ended.",
   },
   RUN_TIMEOUT: {
     examples: [new RunTimeoutError('nightly-report', 60_000)],
-    thrownBy: 'The `signal` of a schedule run aborts with this error',
+    thrownBy: "A schedule run's `signal` aborts with this error",
     remedy: 'Stop the work when the signal aborts. If runs usually take this long, increase `timeout`.',
   },
   SCHEMA_OUTDATED: {
@@ -531,7 +531,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   STEPPED_DOWN: {
     examples: [new SteppedDownError('indexer', 7, 'asked')],
-    thrownBy: 'The `signal` of a leadership aborts with this error (`elections.campaign`)',
+    thrownBy: "A leadership's `signal` aborts with this error (`elections.campaign`)",
     remedy: 'Finish or stop the work, then return. The next leader starts after your function has returned.',
   },
   TEST_TIMEOUT: {

@@ -66,7 +66,7 @@ export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Op
   }
 }
 
-/** Options of `close` and `drain`. */
+/** Options for `close` and `drain`. */
 export const closeOptionRules = { within: duration(0, maxTimerMs) }
 
 export function oneOf<const T extends string>(...words: T[]): OptionRule<T> {

@@ -38,7 +38,7 @@ function lockTable({ used, advisory, each, budget }: LockTable): Finding | undef
     id: 'lock-table-full',
     severity,
     text: `The lock table contains ${used.toLocaleString('en-US')} of at most ${budget.toLocaleString('en-US')} locks, including ${advisory.toLocaleString('en-US')} advisory locks`,
-    why: 'When the lock table is full, every statement that needs a lock fails, in all databases of the server (SQLSTATE 53200).',
+    why: "When the lock table is full, every statement that needs a lock fails, in all of the server's databases (SQLSTATE 53200).",
     facts: { used, advisory, budget, max_locks_per_transaction: each },
     fix: {
       text: 'Increase max_locks_per_transaction and restart the server. Or hold fewer locks at a time. Leases and limits are stored in rows and do not use the lock table.',

@@ -296,7 +296,7 @@ export class Worker {
       // Another instance has taken over this epoch's jobs. The epoch has ended, even if its session still looks alive.
       if (this.#epoch === epoch) this.#epoch = undefined
       this.#attempts.loseAll(undefined)
-      throw new Error('The epoch of this worker has ended, and another instance has taken over the jobs')
+      throw new Error("This worker's epoch has ended, and another instance has taken over the jobs")
     }
     if (found.state === 'in-grace')
       throw new Error(

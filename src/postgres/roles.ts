@@ -70,7 +70,7 @@ export async function planGrants(executor: Executor, schema: string, grantees: r
     if (roles.filter((other) => other === role).length > 1) {
       throw new UsageError(
         `Expected each role to be specified only once, got ${JSON.stringify(role)} several times`,
-        'List each role only once: an operator has all privileges of an application, and an application has all privileges of an observer.',
+        "List each role only once: an operator has all of an application's privileges, and an application has all of an observer's privileges.",
       )
     }
   }

@@ -36,7 +36,10 @@ export type DrawnEdge = Edge & { readonly points: readonly Point[]; readonly mid
 
 export const boxHeight = 44
 const maxLetters = 26
-/** Maximum number of participants drawn per name that only wait for the name and block no other participant. */
+/**
+ * Maximum number of participants drawn per name, among those that only wait for the name and block no other
+ * participant.
+ */
 const maxLeaves = 5
 
 /** Returns the nodes in reading order, the edges, and the size of the drawing. */

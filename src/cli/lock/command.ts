@@ -47,7 +47,7 @@ export function addLock(program: CliCommand): void {
     .envOption('--kill-after <duration>', 'time from SIGTERM to SIGKILL if the lock is lost (default: 5s)')
     .addHelpText('after', runExitCodes)
     .exitOverride((error) => {
-      // The command itself may exit with 2, so a usage error needs a different exit code.
+      // The command itself may exit with status 2, so a usage error needs a different exit code.
       if (error.exitCode !== 0) error.exitCode = 125
       throw error
     })

@@ -108,7 +108,7 @@ async function startQueries(url: string) {
   const clients = Array.from({ length: queries }, () => new pg.Client(options))
   await Promise.all(clients.map((client) => client.connect()))
   const loops = clients.map(async (client, at) => {
-    // The first query of each client is shorter, so that the queries overlap from the beginning.
+    // Each client's first query is shorter, so that the queries overlap from the beginning.
     for (let ms = (queryMs * (at + 1)) / queries; !isOver; ms = queryMs) {
       await client.query(analyze, [Math.round(ms / 100)]).catch((error) => {
         if (!isOver) throw error

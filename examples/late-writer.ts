@@ -1,5 +1,5 @@
-// An administrator ends the session of a lock holder that is still working. Another instance acquires the lock and
-// writes. The first holder's late write is then rejected.
+// An administrator ends a lock holder's session while the holder is still working. Another instance acquires the lock
+// and writes. The first holder's late write is then rejected.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from './database.ts'

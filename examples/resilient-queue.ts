@@ -12,7 +12,7 @@ import { withDatabase } from './database.ts'
 
 const tables = `
   create table queued_job (id integer primary key, amount integer not null);
-  -- Without a unique key, a second effect of a job would be visible.
+  -- Without a unique key, a job's second effect would be visible.
   create table effect (job integer not null, amount integer not null);
   create table start (job integer not null)`
 

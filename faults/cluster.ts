@@ -60,7 +60,7 @@ interface Cluster {
   holdfast: Holdfast
   query: Query
   write: Write
-  /** The last values of the sequences fence and job_number at the beginning. */
+  /** The last values of the sequences fence and job_number when the run began. */
   backup: [string, string]
 }
 

@@ -9,7 +9,7 @@ export const now = () => process.hrtime.bigint().toString()
 
 export type Write = (event: string, facts?: object, at?: string) => void
 
-/** Appends events to the history of this process. */
+/** Appends events to this process's history. */
 export function writeHistory(path: string): Write {
   const file = openSync(path, 'a')
   return (event, facts = {}, at = now()) => void writeSync(file, `${JSON.stringify({ at, event, ...facts })}\n`)

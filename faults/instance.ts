@@ -1,5 +1,6 @@
-// One process of the fleet. The process opens Holdfast as a user would, performs random operations in all rooms at the same time, and writes
-// its holds and results into the history. Orders over IPC make it finish, close, block its event loop or change its clock.
+// One of the fleet's processes. The process opens Holdfast as a user would, performs random operations in all rooms at
+// the same time, and writes its holds and results into the history. Orders over IPC make it finish, close, block its
+// event loop or change its clock.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, HoldfastError } from 'holdfast'
 import pg from 'pg'

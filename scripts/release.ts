@@ -39,7 +39,7 @@ execFileSync('npm', ['test'], { stdio: 'inherit' })
 const today = new Date().toISOString().slice(0, 10)
 writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n## ${version}, ${today}\n`))
 for (const file of ['package.json', 'package-lock.json']) {
-  // package-lock.json contains the package's own version twice, before the versions of all dependencies.
+  // package-lock.json contains the package's own version twice, before all dependencies' versions.
   const limit = file === 'package.json' ? 1 : 2
   let count = 0
   const text = read(file).replaceAll(`"version": "${manifest.version}"`, (found) =>

@@ -1,4 +1,5 @@
-// Writes JSON schemas of the documents that commands print with `--json`, from the types in src/cli/documents.ts and their doc comments.
+// Writes JSON schemas for the documents that commands print with `--json`, from the types in src/cli/documents.ts and
+// their doc comments.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-// Entry point of the package: all exports that are available through `import … from 'holdfast'`.
+// The package's entry point: all exports that are available through `import … from 'holdfast'`.
 
 // The instance, which makes this process a member of the fleet.
 

@@ -49,8 +49,8 @@ export interface Throughput {
 }
 
 /**
- * Enqueues `jobs` jobs and then starts the processes. Before that, it enqueues `delayed` jobs with a delay of one day, and `hot` jobs of one lane
- * whose first job never ends.
+ * Enqueues `jobs` jobs and then starts the processes. Before that, it enqueues `delayed` jobs with a delay of one day,
+ * and `hot` jobs in one lane whose first job never ends.
  */
 export function drain(name: string, load: DrainLoad): Promise<Throughput> {
   const { jobs, processes = 1, handlerMs = 0, concurrency, bytes, isRandom, delayed = 0, hot = 0, server } = load
@@ -140,7 +140,7 @@ export function sustain(name: string, load: SustainLoad): Promise<Throughput> {
   return withFixture(name, measure, server)
 }
 
-/** Formats the table of one load. */
+/** Formats one load's table. */
 export function showThroughput(load: string, outcomes: Outcomes<Throughput>) {
   const isStream = Object.values(outcomes)[0]?.[0]?.last !== undefined
   const rows = Object.entries(outcomes).map(([name, rounds]) => {

@@ -1,4 +1,4 @@
-// Measures how long the only caller of a free entity waits while many callers use another entity.
+// Measures how long a free entity's only caller waits while many callers use another entity.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { type Contestant, loops, type Options, runRounds, summary } from '../measure.ts'

@@ -14,7 +14,7 @@ import { routeTo } from './cut.ts'
 const program = fileURLToPath(new URL('./holder.ts', import.meta.url))
 export const timeoutMs = 75_000
 
-/** Takeover times according to the documentation of these versions. */
+/** Takeover times according to these versions' documentation. */
 const documented: Record<string, string> = {
   'graphile-worker, defaults': '4 h',
   'pg-boss, defaults': '15 min',

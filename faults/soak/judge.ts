@@ -16,7 +16,7 @@ const minShare = 0.2
 const minSteadiness = 0.5
 const span = 2
 
-/** Checks one series. `samples` contains the values of each day, in order. */
+/** Checks one series. `samples` contains each day's values, in order. */
 export function judge(
   name: string,
   samples: readonly (readonly number[])[],

@@ -1,5 +1,5 @@
--- Simulates midnight. Rows that are older than one simulated day (soak.day) become old enough for cleanup, each row once. The partitions of the
--- job tables become one day older. Holdfast's own code then does the cleanup.
+-- Simulates midnight. Rows that are older than one simulated day (soak.day) become old enough for cleanup, each row once. The job tables' partitions
+-- become one day older. Holdfast's own code then does the cleanup.
 do $$
   declare
     made_before constant timestamptz := clock_timestamp() - current_setting('soak.day')::interval;
@@ -38,7 +38,7 @@ do $$
     update holdfast.job_note set noted_at = noted_at - interval '1 day';
     update holdfast.job_removed set removed_at = removed_at - interval '1 day';
 
-    -- The partitions of a table move in ascending order, so each finds its new place empty.
+    -- A table's partitions move in ascending order, so each finds its new place empty.
     set local timezone to 'UTC';
     for part in
       select

@@ -31,7 +31,7 @@ create trigger kept before delete on holdfast.name for each row execute function
 create trigger kept before delete on holdfast.delivery for each row execute function public.keep()`
 
 const server = await startEmbedded({
-  // Autovacuum runs more often because the week is compressed. The soak test does not test crashes of the machine.
+  // Autovacuum runs more often because the week is compressed. The soak test does not test machine crashes.
   settings: { autovacuum_naptime: '1s', max_connections: '200', fsync: 'off' },
 })
 const url = await server.createDatabase('soak')
@@ -107,7 +107,7 @@ function dayWith(client: pg.Client, samples: Samples) {
   }
 }
 
-/** Repeats `work` at the pace of the week. If one call takes too long, the next calls come sooner. */
+/** Repeats `work` at the week's pace. If one call takes too long, the next calls come sooner. */
 async function steadily(everyMs: number, work: () => Promise<void>, signal: AbortSignal) {
   let at = performance.now()
   while (!signal.aborted) {

@@ -43,7 +43,7 @@ const kinds: Record<string, Kind> = {
   dead: { margin: 500, fluctuates: true },
   'WAL per second': { margin: MB / 2, unit: 'bytes' },
   rows: { margin: 400 },
-  // The cleanup keeps the last hundred ticks of each schedule.
+  // The cleanup keeps each schedule's last hundred ticks.
   'rows of tick': { margin: 2_000 },
   'rows of gap': { margin: 2_000 },
   bytes: { margin: MB / 4, unit: 'bytes' },

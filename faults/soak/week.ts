@@ -10,7 +10,7 @@ export const days = 7
 export const instances = 4
 
 export const week = {
-  /** The session of each anchor is ended once an hour. */
+  /** Each anchor's session is ended once an hour. */
   reconnects: 7 * 24 * instances,
   /** Four deployments per day replace three instances each. Every fourth of these instances is killed. */
   replacements: 7 * 4 * (instances - 1),

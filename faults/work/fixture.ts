@@ -19,7 +19,7 @@ export type GuardedHandle = Handle & Pick<Lease, 'guard'>
 /** Options for a wait that may time out or be aborted. */
 export interface RandomWait {
   options: { wait?: number; signal?: AbortSignal }
-  /** Clears the timer of the abort. */
+  /** Clears the abort timer. */
   clear(): void
 }
 

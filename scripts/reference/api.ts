@@ -46,7 +46,7 @@ interface Page {
 /** Maps each declaration to its page. */
 type PageIndex = Map<string, string>
 
-/** Returns the name and the text of each page. */
+/** Returns each page's name and text. */
 export function api(): [name: string, text: string][] {
   const pages = new Map<string, Page>()
   for (const { path, name, items } of readDeclarations()) {
@@ -69,7 +69,7 @@ export function api(): [name: string, text: string][] {
   return [['README.md', index(sorted)], ...texts]
 }
 
-/** Returns the exports of each entry point. */
+/** Returns each entry point's exports. */
 function readDeclarations() {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-api-'))
   try {
@@ -242,7 +242,7 @@ export function readComment(comment = '') {
   return { prose: prose.trim().replace(/\{@link (\w+)\}/g, '`$1`'), examples }
 }
 
-/** Removes the code fence, and replaces an indentation of one space by two spaces. */
+/** Removes the code fence, and replaces an indentation of one space with two spaces. */
 function reindented(example: string) {
   const code = example.replace(/^```ts\n(.*)\n```$/s, '$1')
   return /^ (?! )/m.test(code) ? code.replace(/^ +/gm, (spaces) => spaces.repeat(2)) : code

@@ -80,8 +80,8 @@ export function errors() {
 const anchor = (code: string) => code.toLowerCase()
 
 /**
- * Returns the module that contains the first example's class. An error with several classes is in the group of the
- * first class.
+ * Returns the module that contains the first example's class. An error with several classes is in the first class's
+ * group.
  */
 const roomOf = ({ examples: [first] }: ErrorEntry) => classOf(first.name).room
 

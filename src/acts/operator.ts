@@ -23,7 +23,7 @@ export interface RevokedPermit {
 }
 
 /**
- * Runs the SQL statements of the acts that have no public method. Requesting a release and ending a session need no
+ * Runs the SQL statements for acts that have no public method. Requesting a release and ending a session need no
  * privileges on the schema. To end a session, the database role must be the session's own role or a member of
  * `pg_signal_backend`.
  */

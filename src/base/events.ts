@@ -68,7 +68,7 @@ export interface HoldfastEvents {
   'once.done': { readonly key: string; readonly durationMs: number }
   /** The idempotency key already had a recorded result, and the call returned that result. */
   'once.replayed': { readonly key: string }
-  /** A call was rejected because its fingerprint differs from that of the first call with the same key. */
+  /** A call was rejected because its fingerprint differs from the fingerprint of the first call with the same key. */
   'once.mismatched': { readonly key: string }
   /** Another run with the same idempotency key was in progress and did not finish before the wait timed out. */
   'once.refused': { readonly key: string }
@@ -276,7 +276,7 @@ export class Events {
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         const returned: unknown = listener(event)
-        // Ignores the rejection of an asynchronous listener, because an unhandled rejection would end the process.
+        // Ignores an asynchronous listener's rejection, because an unhandled rejection would end the process.
         if (isThenable(returned)) awaitValue(returned).catch(() => {})
       } catch {
         // Ignores the error, because a failing listener must not affect the work.

@@ -23,7 +23,7 @@ export function runHolding<T>(held: FlowHold, work: () => T): T {
   return currentFlow.run({ held, outer: currentFlow.getStore() }, work)
 }
 
-/** Yields all holds of the current flow of control, starting with the innermost `with` call. */
+/** Yields all of the current flow of control's holds, starting with the innermost `with` call. */
 export function* holdsOfFlow(): Iterable<FlowHold> {
   for (let flow = currentFlow.getStore(); flow; flow = flow.outer) if (flow.held.handle.held) yield flow.held
 }

@@ -17,8 +17,8 @@ export interface OptionRule<T> {
 type ParsedOptions<R> = { [K in keyof R]?: R[K] extends OptionRule<infer T> ? T : never }
 
 /**
- * Parses an options object. Throws for an unknown option. `aliases` maps the option names of other libraries to
- * Holdfast's names, so that the error message can suggest the correct name.
+ * Parses an options object. Throws for an unknown option. `aliases` maps other libraries' option names to Holdfast's
+ * names, so that the error message can suggest the correct name.
  */
 export function readOptions<R extends Record<string, OptionRule<unknown>>>(
   where: string,

@@ -14,7 +14,7 @@ export function clip(text: string): string {
   return text.slice(0, maxText).replaceAll('\0', '\uFFFD').toWellFormed()
 }
 
-/** Reads a member of a value. Returns undefined if the member does not exist or reading it throws. */
+/** Reads one of a value's members. Returns undefined if the member does not exist or reading it throws. */
 export function memberOf(value: unknown, key: PropertyKey): unknown {
   try {
     return (value as Record<PropertyKey, unknown> | null | undefined)?.[key]

@@ -1,7 +1,7 @@
 /**
- * Types of the documents that commands print with `--json`, and of the lines that commands print with `--jsonl`. The build generates the
- * package's JSON schemas from these types and uses the doc comments as descriptions (scripts/schemas.ts). Every number in a schema is an
- * integer, unless its doc comment has the tag `@fraction`.
+ * Types for the documents that commands print with `--json`, and for the lines that commands print with `--jsonl`. The
+ * build generates the package's JSON schemas from these types and uses the doc comments as descriptions
+ * (scripts/schemas.ts). Every number in a schema is an integer, unless its doc comment has the tag `@fraction`.
  */
 
 import type { RevokedPermit } from '../acts/index.js'
@@ -284,7 +284,7 @@ export interface DeliveryShow extends Omit<DeliveryDetails, 'value' | 'body'> {
   readonly body: string | null
 }
 
-/** The status of a job. */
+/** A job's status. */
 export interface JobShow extends Omit<JobStatus, 'result'> {
   /** The handler's return value, as JSON. Missing if the handler returned nothing. */
   readonly result?: unknown
@@ -300,7 +300,7 @@ export interface JobImport extends ImportResult {
 
 /** A schedule and its past runs. */
 export interface ScheduleShow extends ScheduleStatus {
-  /** Runs and gaps of the schedule, newest first. */
+  /** The schedule's runs and gaps, newest first. */
   readonly history: readonly (PastRun | PastGap)[]
 }
 
@@ -369,7 +369,7 @@ export interface GraphLine
   readonly waiter: string
   /** Name of the waiting instance. Null for other participants. */
   readonly waiterName: string | null
-  /** Participants that the waiter waits for: the holders of the name, or the participant that is ahead in the queue. */
+  /** Participants that the waiter waits for: the name's holders, or the participant that is ahead in the queue. */
   readonly blockers: readonly string[]
   /** Whether this wait is part of a confirmed deadlock. */
   readonly isDeadlocked: boolean
@@ -422,7 +422,7 @@ export interface FixAttempt {
   readonly failure: string | null
 }
 
-/** An event of the demo. */
+/** One of the demo's events. */
 export interface DemoLine {
   /**
    * Seconds since the first line.

@@ -49,7 +49,7 @@ export function sendSignal({ pid }: Process, signal: NodeJS.Signals): void {
   }
 }
 
-/** Returns the parent of a process. Returns undefined if the process has ended or the system has no /proc. */
+/** Returns a process's parent. Returns undefined if the process has ended or the system has no /proc. */
 export function parentOf(pid: number): number | undefined {
   try {
     return Number(statOf(pid)[1])

@@ -10,7 +10,7 @@ export type { Payload, Redact } from './redact.js'
 export type { ViewName } from './views/index.js'
 export type { Outcome } from './wire.js'
 
-/** Request handlers of the dashboard for several web frameworks. */
+/** The dashboard's request handlers for several web frameworks. */
 export interface Dashboard {
   /**
    * Handles a Fetch API request under any path. Without `auth`, you must pass the client's IP address as

@@ -65,7 +65,7 @@ export class Streams {
   }
 }
 
-/** Event stream of one page. A new message for a view replaces an older message that has not been sent yet. */
+/** One page's event stream. A new message for a view replaces an older message that has not been sent yet. */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
   readonly #pending = new Map<string, string>()

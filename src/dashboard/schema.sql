@@ -1,4 +1,4 @@
--- Audit log: acts that visitors of the dashboard have run.
+-- Audit log: acts that the dashboard's visitors have run.
 
 create sequence holdfast.audit_number as bigint;
 comment on sequence holdfast.audit_number is 'Source of audit entries'' ids.';

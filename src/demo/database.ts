@@ -9,7 +9,7 @@ export interface DemoDatabase extends AsyncDisposable {
   readonly directUrl: string | undefined
   readonly schema: string
   readonly tables: string
-  /** Describes the database in the output of the demo. */
+  /** Describes the database in the demo's output. */
   readonly description: string
 }
 

@@ -1,6 +1,6 @@
 import type { Member } from './fleet.js'
 
-/** Work item of a lost instance that a different instance has restarted. */
+/** A lost instance's work item that a different instance has restarted. */
 interface Takeover {
   readonly work: string
   readonly by: string

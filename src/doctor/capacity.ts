@@ -17,7 +17,7 @@ interface Connections {
   max: number
 }
 
-/** Checks resources that all clients of a server share. */
+/** Checks resources that all of a server's clients share. */
 export const capacity: Check = {
   name: 'the lock table and the connection limits',
   async run(context) {

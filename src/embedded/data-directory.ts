@@ -86,7 +86,7 @@ export class DataDirectory {
     return readFileSync(join(this.path, 'server.log'), 'utf8').slice(-8192)
   }
 
-  /** Reads the lock file of a running server: its process id, start time and state. */
+  /** Reads a running server's lock file: its process id, start time and state. */
   async status(): Promise<ServerStatus | undefined> {
     const text = await readFile(join(this.path, 'postmaster.pid'), 'utf8').catch(() => '')
     const lines = text.split('\n')

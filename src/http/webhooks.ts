@@ -11,8 +11,8 @@ export interface WebhookOptions<Given = AnyRequest> {
    */
   key: (given: Given) => string | Promise<string>
   /**
-   * Returns the content that must be the same in each delivery of an event, as text of any length. Default: the whole
-   * body. Omit fields that the sender changes between deliveries, such as Stripe's `pending_webhooks`.
+   * Returns the content that must be the same each time an event is delivered, as text of any length. Default: the
+   * whole body. Omit fields that the sender changes between deliveries, such as Stripe's `pending_webhooks`.
    */
   fingerprint?: ((given: Given) => string | Promise<string>) | undefined
   /** Maximum time for which a duplicate waits for the response to the first delivery. Default 0. */

@@ -102,7 +102,7 @@ export class Attempts {
   }
 
   /**
-   * Resolves when the outcomes of all finished attempts have been passed on for recording. Before an outcome is passed
+   * Resolves when all finished attempts' outcomes have been passed on for recording. Before an outcome is passed
    * on, the attempt's notes must be written.
    */
   settled(): Promise<void> {

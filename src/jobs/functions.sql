@@ -110,7 +110,7 @@ create or replace view holdfast.job_live as
     id, entry, queue, priority, kind, payload, enqueued_at, session, fence, claimed_at, failed, crashes, max_crashes, started, cancelled,
     progress, log, failures, links
   from holdfast.job_running;
-comment on view holdfast.job_live is 'Jobs that may run now, and running jobs. The session of a ready job is null.';
+comment on view holdfast.job_live is 'Jobs that may run now, and running jobs. A ready job''s session is null.';
 
 create or replace view holdfast.job_history as
   select
@@ -325,7 +325,7 @@ create or replace function holdfast.job_ready_sample(queues bigint[])
     ) as found
   $$;
 comment on function holdfast.job_ready_sample(bigint[]) is
-  'Returns ready jobs of the queues: at most 1,000 per queue and priority, and 10,000 per queue whose kind was unknown to a worker.';
+  'Returns the queues'' ready jobs: at most 1,000 per queue and priority, and 10,000 per queue whose kind was unknown to a worker.';
 
 create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
   language sql
@@ -344,7 +344,7 @@ create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) 
   $$;
 comment on function holdfast.job_unserved(bigint[], text[]) is
   'Returns each pair of a queue and a kind whose jobs no worker claims. unserved is queue if no worker serves the queue, and kind if no '
-  'worker of the queue has a definition of the kind.';
+  'worker of the queue has a definition for the kind.';
 
 -- PostgreSQL inlines this function only without a search_path setting.
 create or replace function holdfast.notification_channel() returns text
@@ -697,7 +697,7 @@ create or replace function holdfast.job_release_links(linked jsonb) returns bigi
   $$;
 comment on function holdfast.job_release_links(jsonb) is
   'Must be called when jobs end or leave the table job: [{"id": …, "queue": …, "kind": …, "state": …, "links": …}]. '
-  'Frees their keys and records follow-ups. Returns the numbers of the follow-ups for job_run_follow_ups.';
+  'Frees their keys and records follow-ups. Returns the follow-ups'' numbers for job_run_follow_ups.';
 
 create or replace function holdfast.job_remove(job_id bigint) returns setof holdfast.job
   language sql
@@ -1411,7 +1411,7 @@ create or replace function holdfast.job_claim(
             f.upto := pg_current_snapshot();
             is_newest := true;
           elsif pg_snapshot_xmax(f.upto) < pg_snapshot_xmax(everything) then
-            -- The era of this level has ended, so no more entries are added to it. All its unread entries form its last window.
+            -- This level's era has ended, so no more entries are added to the level. All its unread entries form its last window.
             f.base := f.upto;
             f.upto := everything;
             has_changed := true;
@@ -1549,7 +1549,7 @@ create or replace function holdfast.job_claim(
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], text[], integer, boolean, boolean) is
   'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also looks for '
-  'priorities that have not been used before. The first row describes the claim. jobs: the texts of the jobs (see job_text), separated by '
+  'priorities that have not been used before. The first row describes the claim. jobs: the jobs'' texts (see job_text), separated by  '
   'commas. is_drained: the claim has left no job that it could have taken. Each further row has the input of a job whose text contains '
   'null instead, because a long text of many large inputs is slow to build and to read.';
 
@@ -1598,7 +1598,7 @@ create or replace function holdfast.job_delete_claims(fences bigint[]) returns v
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- The caller has recorded the outcomes of all jobs. However, a failover may have lost an outcome. In this case, maintenance can find
+    -- The caller has recorded all jobs' outcomes. However, a failover may have lost an outcome. In this case, maintenance can find
     -- the job only through the claim.
     delete from holdfast.claim
     where fence = any(fences)
@@ -1889,7 +1889,7 @@ create or replace function holdfast.job_take_over(session integer, out ids bigin
   begin
     ids := '{}';
     moved := 0;
-    -- Returns, because a claim of this epoch is still running. The next maintenance run takes the epoch over.
+    -- Returns, because one of this epoch's claims is still running. The next maintenance run takes the epoch over.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
       return;
     end if;

@@ -29,7 +29,7 @@ export interface ScheduleRun {
   readonly extra: boolean
   /** This tick's attempt number, starting at 1. The number increases if an instance dies or closes during the run. */
   readonly attempt: number
-  /** Fencing token, larger than the token of the schedule's every earlier run. */
+  /** Fencing token, larger than the tokens of all the schedule's earlier runs. */
   readonly fence: number
   /** Last scheduled tick whose run succeeded. Undefined if no run has succeeded yet. */
   readonly lastSuccess: Date | undefined

@@ -40,7 +40,7 @@ const columns: Column<Finding>[] = [
   { title: 'FIX', value: ({ fix }) => [...fix.commands, ...fix.sql].join('; ') || fix.text },
 ]
 
-/** Returns the title of a finding, such as `dead-rows: job`. */
+/** Returns a finding's title, such as `dead-rows: job`. */
 export function titleOf({ id, subject }: Finding): string {
   return visible(subject === null ? id : `${id}: ${subject}`)
 }

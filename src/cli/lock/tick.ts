@@ -9,7 +9,7 @@ import { noticeWhenWaiting } from './wait-notice.js'
 const dayMs = 86_400_000
 const minRetainMs = 7 * dayMs
 
-/** Parses the value of the `--tick` option, which is a cron expression or an interval. */
+/** Parses the `--tick` option's value, which is a cron expression or an interval. */
 export function readTick(settings: Settings): TickRule | undefined {
   const given = settings.text('tick')
   const timezone = settings.text('timezone')

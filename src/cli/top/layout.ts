@@ -31,7 +31,7 @@ const minRows = 2
 /** Minimum width of text columns. Before text columns become narrower than this, other columns are hidden. */
 const readableWidth = 20
 
-/** Returns the lines of the whole screen. */
+/** Returns the whole screen's lines. */
 export function layOut(view: View, size: Size): Line[] {
   const room = Math.max(0, size.rows - 2)
   const body =

@@ -44,7 +44,7 @@ export const names = {
       observer.holdTimeline({ namespace, search, hours, limit: maxTimelines }),
   }),
 
-  /** Previous holders of a name, and the reason why each hold ended, latest first. */
+  /** A name's previous holders, and the reason why each hold ended, latest first. */
   terms: view({
     intervalMs: 5_000,
     needs: { key: 'key' },

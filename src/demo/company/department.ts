@@ -7,7 +7,7 @@ export interface DepartmentContext {
   readonly pool: pg.Pool
   /** Name of this instance, written with each effect. */
   readonly name: string
-  /** Registers the handler for a path of this instance's web server. */
+  /** Registers the handler for a path on this instance's web server. */
   serve(path: string, handler: (request: Request) => Promise<Response>): void
   /** Runs a function repeatedly, after pauses of roughly `pauseMs`, until this instance closes. */
   repeat(pauseMs: number, run: () => Promise<unknown>): void

@@ -2182,7 +2182,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
           end if;
           day := day + kept.days;
         exception
-          -- check_violation: rows of that day are already in the default partition. lock_not_available: a long query is running.
+          -- check_violation: rows for that day are already in the default partition. lock_not_available: a long query is running.
           when check_violation or lock_not_available then
             day := day + 1;
         end;
@@ -2876,6 +2876,6 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
   end
   $$;
 comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
-  'Runs the follow-ups with these numbers and the follow-ups of this session, then admits waiting jobs. Only one such transaction runs '
+  'Runs the follow-ups with these numbers and this session''s follow-ups, then admits waiting jobs. Only one such transaction runs '
   'at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next work is due, or 0 if follow-ups '
   'without an owner remain (session 0).';

@@ -77,7 +77,9 @@ async function settleBatch(runs: readonly Run[], context: JobsContext): Promise<
   return runs.map((run) => outcomes.get(run)!)
 }
 
-/** Decides the outcome of one job in a batch. Reading an element of the handler's list can throw, for example in a getter. */
+/**
+ * Decides one job's outcome in a batch. Reading an element of the handler's list can throw, for example in a getter.
+ */
 function outcomeAt(run: Run, values: readonly unknown[], at: number): Outcome {
   try {
     const value = values[at]

@@ -99,7 +99,7 @@ set progress = coalesce(excluded.progress, known.progress),
     log = (known.log || excluded.log)[greatest(1, cardinality(known.log || excluded.log) - 99):]
 
 -- name: give_back
--- Returns jobs to their queues if the response to their claim was lost ($2: the tokens of the claims).
+-- Returns jobs to their queues if the response to their claim was lost ($2: the claims' tokens).
 with lost as materialized (
   select fence, ids
   from holdfast.claim

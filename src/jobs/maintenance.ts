@@ -155,7 +155,7 @@ export class Maintenance {
     this.runWithin(Math.min(dueMs, (isBusy ? busyMs : this.#idleMs) * (0.7 + Math.random() * 0.4)))
   }
 
-  /** Emits `job.crashed` for those of the jobs that have been buried. */
+  /** Emits `job.crashed` for each of the jobs that has been buried. */
   async #reportCrashed(ids: string): Promise<void> {
     const emit = this.#events.emitter('job.crashed')
     if (!emit) return

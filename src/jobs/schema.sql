@@ -74,7 +74,7 @@ create table holdfast.frontier (
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.frontier is
   'How far each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number is current. '
-  'The primary key turns two claims of the same jobs into an error.';
+  'The primary key turns two claims on the same jobs into an error.';
 comment on column holdfast.frontier.priority is 'Priority of the level. See job.';
 comment on column holdfast.frontier.era is 'Era whose entries are being read. Earlier eras have been read completely.';
 comment on column holdfast.frontier.base is 'Entries of transactions that this snapshot sees have been read.';
@@ -140,7 +140,7 @@ comment on column holdfast.waiting.lane is 'Key of the lane in which the job is 
 comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers leave the lane first.';
 comment on column holdfast.waiting.seq is 'Position in the lane among jobs with the same priority.';
 comment on column holdfast.waiting.unmet is 'Number of jobs that must end first, in the stage jobs.';
--- Finds the waiting jobs of one queue, for operators who inspect the queue.
+-- Finds one queue's waiting jobs, for operators who inspect the queue.
 create index waiting_queue on holdfast.waiting (queue, run_at);
 create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
 create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';

@@ -170,7 +170,7 @@ create or replace function holdfast.release_leases(keys bigint[], tokens text[],
   end
   $$;
 comment on function holdfast.release_leases(bigint[], text[], bigint[], text) is
-  'Releases leases. Returns the key and token of each released lease. Without a fence, matches the token alone.';
+  'Releases leases. Returns each released lease''s key and token. Without a fence, matches the token alone.';
 
 create or replace function holdfast.guard_lease(key bigint, fence bigint) returns void
   language plpgsql
@@ -191,7 +191,7 @@ create or replace function holdfast.guard_lease(key bigint, fence bigint) return
   end
   $$;
 comment on function holdfast.guard_lease(bigint, bigint) is
-  'Raises HF001 if the lease of a key has expired or belongs to a later holder. Call it in the transaction of the guarded writes.';
+  'Raises HF001 if the lease on a key has expired or belongs to a later holder. Call it in the transaction that makes the guarded writes.';
 
 create or replace function holdfast.leases_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable

@@ -21,7 +21,7 @@ set has_waiters = true
 where key in (select key from rows)
 
 -- name: renew_leases
--- Renews leases, and returns the key and token of each renewed lease. An expired lease is not renewed, because another process may have locked the
+-- Renews leases, and returns each renewed lease's key and token. An expired lease is not renewed, because another process may have locked the
 -- name since then. expires_at never moves to an earlier time, because an older statement may arrive last, or another holder with the token may
 -- request a shorter TTL. The commit is flushed, because the name could be granted too early if a crash lost a renewal.
 with flushed as materialized (
@@ -43,8 +43,7 @@ where lease.key = rows.key
 returning lease.key, lease.token
 
 -- name: release
--- Releases leases by key, token and fence. If the fence is null, releases them by key and token alone. Returns the key and token of each
--- released lease.
+-- Releases leases by key, token and fence. If the fence is null, releases them by key and token alone. Returns each released lease's key and token.
 select released_key as key, released_token as token
 from holdfast.release_leases($1::bigint[], $2::text[], $3::bigint[], $4)
 

@@ -423,8 +423,8 @@ comment on function holdfast.limit_decide(
   text, text, text, jsonb, text[], bigint[], bigint[], integer[], integer[], integer[], boolean
 ) is
   'Decides all permit requests from one event-loop turn, entity by entity. Kinds: try; wait (try, then queue); release; leave (the queue; '
-  'reports a grant that came first); cancel (release a request that may not have arrived). The verdict of an entity that another '
-  'transaction has locked is locked; the caller retries it alone, with may_wait. Rows without an ordinal are waits of the same instance '
+  'reports a grant that came first); cancel (release a request that may not have arrived). The verdict for an entity that another  '
+  'transaction has locked is locked; the caller retries it alone, with may_wait. Rows without an ordinal are waits from the same instance  '
   'that this call granted. A request without a row refers to a permit that does not exist.';
 
 create or replace function holdfast.limit_check_waits(channel text, requests jsonb)

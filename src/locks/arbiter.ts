@@ -235,7 +235,7 @@ export class Arbiter {
         await this.#onFailure(state, head, error)
       }
     }
-    // No other code runs between the last check of the queue and this line, so no request is missed.
+    // No other code runs between the last check on the queue and this line, so no request is missed.
     state.isProcessing = false
     if (state.hold === undefined) this.#forgetName(state)
     state.onIdle?.()

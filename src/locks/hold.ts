@@ -9,7 +9,7 @@ export interface HoldWatcher {
 }
 
 /**
- * One grant of a lock, for one key, in one mode, to one session. An exclusive hold has one user. All readers in this
+ * One lock grant, for one key, in one mode, to one session. An exclusive hold has one user. All readers in this
  * process share one hold, which is released when the last reader leaves.
  */
 export class Hold {

@@ -138,7 +138,7 @@ export class LockBatcher {
     this.budget.giveBack(busy)
   }
 
-  /** Returns the fence of each attempt. The fence is null or an empty string if the name is busy. */
+  /** Returns each attempt's fence. The fence is null or an empty string if the name is busy. */
   async #send(releases: ReleaseRequest[], tries: TryRequest[]): Promise<(string | null)[]> {
     const { lock_batch, try_one, release_one } = this.statements
     if (releases.length + tries.length === 1) {

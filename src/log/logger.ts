@@ -66,7 +66,7 @@ export function writeToLogger(logger: Logger): WriteLine {
       const returned = hasFields
         ? (logger as unknown as Record<LogLevel, WriteFields>)[call](withFields, line)
         : logger[call]!(line)
-      // Ignores the rejection of an asynchronous logger, because an unhandled rejection would end the process.
+      // Ignores an asynchronous logger's rejection, because an unhandled rejection would end the process.
       if (isThenable(returned)) awaitValue(returned).catch(() => {})
     }
     try {

@@ -68,7 +68,7 @@ export interface ContendedName {
   readonly waiting: number
 }
 
-/** A participant's hold on a name or on a slot of a name. */
+/** A participant's hold on a name or on one of its slots. */
 export interface Holding {
   /** ID of the participant. */
   readonly participant: string

@@ -30,7 +30,7 @@ where wait.valid_until > clock_timestamp()
 order by wait.since, wait.instance, wait.request
 
 -- name: leased
--- Returns the leases and minimum holds of the names that calls are waiting for as locks or leases. Uses the index lease_pkey.
+-- Returns the leases and minimum holds on the names that calls are waiting for as locks or leases. Uses the index lease_pkey.
 with
 -- include: advisory
 contended as materialized (
@@ -114,7 +114,7 @@ where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
--- Returns the jobs that occupy the slots of each lane with parked jobs, and the parked jobs in queue order. If slots are free, the parked
+-- Returns the jobs that occupy each lane's slots if the lane has parked jobs, and the parked jobs in queue order. If slots are free, the parked
 -- jobs are waiting because of the lane's rate. Uses the indexes waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
   (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)

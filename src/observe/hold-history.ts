@@ -151,7 +151,7 @@ interface RawLatencyRow {
 
 const minuteMs = 60_000
 const tenthsOfMinute = 600
-/** Instances record the samples of a minute within the next minute. */
+/** Instances record a minute's samples within the next minute. */
 const recordedWithinMs = 60_000
 
 /** Reads name samples, terms and job latencies. Part of the `Observer`. */

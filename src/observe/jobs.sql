@@ -110,7 +110,7 @@ select json_build_object(
           from holdfast.waiting
           where waiting.queue = key
           order by run_at
-          -- The planner does not know the value of this limit, so it chooses the index.
+          -- The planner does not know this limit's value, so it chooses the index.
           limit (select $3::integer)
         ) as looked
       ) as waits

@@ -242,7 +242,7 @@ export class JobsObserver {
     return { count, rows: (rows ?? []).map((row) => readRow<ObservedQueue>(row, 'pausedAt', 'oldestAt')) }
   }
 
-  /** Returns the rates of the last minute, by queue key. Omits idle queues. */
+  /** Returns the rates for the last minute, by queue key. Omits idle queues. */
   async rates(): Promise<ReadonlyMap<string, QueueRates>> {
     const { overMs, rows } = await this.#read<RatesDocument>('rates', [maxHistoryPages, maxNewJobs])
     const rates = new Map<string, QueueRates>()

@@ -260,7 +260,7 @@ counted_from as materialized (
 ),
 
 -- part: delivery_columns
--- The columns of a delivery and of its instance.
+-- The columns of a delivery and its instance.
   delivery.instance,
   instance.name as "instanceName",
   instance.host,

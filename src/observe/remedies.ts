@@ -2,7 +2,7 @@ import type { ContendedName, Holding, Participant } from './contended.js'
 
 /** Operator action that unblocks a participant. */
 export type Remedy =
-  /** Requests the release of a lock. The holder decides when its work can stop. */
+  /** Requests a lock's release. The holder decides when its work can stop. */
   | { readonly action: 'release'; readonly key: string }
   /** Ends the sessions that hold a lock. As a result, everything that the sessions hold is released. */
   | { readonly action: 'break'; readonly key: string }

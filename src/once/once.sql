@@ -7,7 +7,7 @@ select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
 -- name: finish
--- Records each answer only if its row still has the run's token. Returns the keys of the recorded answers, including answers that were
+-- Records each answer only if its row still has the run's token. Returns the recorded answers' keys, including answers that were
 -- recorded before. The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose an answer that a
 -- caller has received. A body ($3) is allowed only for a single answer. Uses the index delivery_pkey.
 with flushed as materialized (

@@ -14,7 +14,7 @@ import type { Presence } from './presence.js'
  * The row in `instance` records the drain state and an operator's drain request. See decision 18.
  */
 interface Drainable {
-  /** Stops claiming work and resolves when all work has ended. After `withinMs`, the signals of the remaining work abort. */
+  /** Stops claiming work and resolves when all work has ended. After `withinMs`, the remaining work's signals abort. */
   drain(withinMs: number): Promise<void>
 }
 
@@ -60,8 +60,8 @@ export class Draining {
   }
 
   /**
-   * Waits up to `withinMs` for all work to finish. Returns true if no work is left. Otherwise the signals of the remaining work abort, and
-   * draining continues.
+   * Waits up to `withinMs` for all work to finish. Returns true if no work is left. Otherwise the remaining work's
+   * signals abort, and draining continues.
    */
   async begin(withinMs = drainWithinMs): Promise<boolean> {
     if (!this.signal.aborted) void this.#drain(withinMs)

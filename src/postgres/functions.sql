@@ -55,7 +55,7 @@ create or replace function holdfast.lock_class(purpose text) returns integer
     end
   $$;
 comment on function holdfast.lock_class(text) is
-  'Returns the class of an internal advisory lock, by its purpose. Null for an unknown purpose. The lock''s object is 0 unless the source code specifies another object.';
+  'Returns an internal advisory lock''s class, by its purpose. Null for an unknown purpose. The lock''s object is 0 unless the source code specifies another object.';
 
 create or replace function holdfast.clock_floor() returns bigint
   language sql volatile

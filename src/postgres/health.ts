@@ -73,7 +73,7 @@ interface HealthOptions {
   readonly name: InstanceName
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
-  /** Problems in individual parts of the instance. */
+  /** Problems in the instance's individual parts. */
   readonly reasons: () => Iterable<HealthReason>
 }
 

@@ -87,8 +87,8 @@ const rolledBackMessage =
 export const withoutJit = 'set local jit = off'
 
 /**
- * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither the user's statements on the same pool nor
- * other clients of a pooler.
+ * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither the user's statements
+ * on the same pool nor a pooler's other clients.
  */
 export const localSettings = `${withoutJit}; set local search_path = pg_catalog, pg_temp`
 

@@ -58,7 +58,7 @@ function read(room: string, file: 'schema' | 'functions'): string {
   return text
 }
 
-/** Returns version 1 of the schema: the tables of all modules. */
+/** Returns version 1 of the schema, which consists of all modules' tables. */
 export function baseline(schema: string): string {
   return inSchema(rooms.map(({ name }) => read(name, 'schema')).join('\n\n'), schema)
 }

@@ -29,7 +29,7 @@ comment on column holdfast.server_generation.system_identifier is
 comment on column holdfast.server_generation.timeline is 'Timeline of the write-ahead log. 0 if it is not readable.';
 comment on column holdfast.server_generation.started_at is 'Start time of the server.';
 comment on column holdfast.server_generation.database is
-  'The oid of the database. A copy made by "create database … template" has a different oid.';
+  'The database''s oid. A copy made by "create database … template" has a different oid.';
 comment on column holdfast.server_generation.written_by is
   'The transaction that wrote this row. If the row''s column xmin differs, a restored dump or logical replication wrote the row.';
 comment on column holdfast.server_generation.fence_floor is
@@ -93,7 +93,7 @@ comment on column holdfast.instance.expires_at is
 comment on column holdfast.instance.node is 'Version of Node.js.';
 comment on column holdfast.instance.state is
   'open: claims work. drain-requested: an operator has requested draining. draining: starts no new work. drained: no work is left, but the process is still running.';
-comment on column holdfast.instance.drain_within_ms is 'Drain timeout of the request, in ms.';
+comment on column holdfast.instance.drain_within_ms is 'The request''s drain timeout, in ms.';
 comment on column holdfast.instance.revocations is
   'Number of times that an operator has revoked something from the instance. An instance without an anchor polls this column.';
 create index instance_session on holdfast.instance (session);

@@ -311,7 +311,7 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
   end
   $$;
 comment on function holdfast.schedule_claim(integer, text, json) is
-  'Settles due ticks of schedules and starts runs: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick match. For an element without a rule, the function only starts runs. Skips locked schedules. Returns the started runs and the states of all schedules.';
+  'Settles schedules'' due ticks and starts runs: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick match. For an element without a rule, the function only starts runs. Skips locked schedules. Returns the started runs and the states of all schedules.';
 
 create or replace function holdfast.schedule_resolve(key bigint) returns bigint
   language sql stable
@@ -349,7 +349,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
     declared jsonb := '[]';
   begin
     perform holdfast.flush_leases();
-    -- Declarations are serialized, because a declaration may redirect the names of other schedules.
+    -- Declarations are serialized, because a declaration may redirect other schedules' names.
     perform pg_advisory_xact_lock(holdfast.lock_class('schedule declarations'), 0);
     for one in
       select *
@@ -614,7 +614,7 @@ create or replace function holdfast.schedule_record_ends(asked json) returns jso
   end
   $$;
 comment on function holdfast.schedule_record_ends(json) is
-  'Records the results of runs, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
+  'Records runs'' results, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
 
 create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
   language plpgsql

@@ -102,7 +102,7 @@ export class Runs {
   }
 
   /**
-   * Waits until the runs have ended. After `withinMs`, aborts the signals of the remaining runs. Abandons runs that
+   * Waits until the runs have ended. After `withinMs`, aborts the remaining runs' signals. Abandons runs that
    * still do not end.
    */
   async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {

@@ -41,7 +41,7 @@ where schedule = $1::bigint
 returning fence
 
 -- name: save_logs
--- Appends handlers' log lines. Skips the lines of a run whose fencing token has changed.
+-- Appends handlers' log lines. Skips a run's lines if its fencing token has changed.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
 select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)

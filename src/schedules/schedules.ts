@@ -214,8 +214,8 @@ export class Schedules {
   }
 
   /**
-   * Requests an immediate run, independently of the rule and even if the schedule is paused. Returns the tick of the
-   * run, or null if a run exists and `overlap` does not allow a second one.
+   * Requests an immediate run, independently of the rule and even if the schedule is paused. Returns the run's tick, or
+   * null if a run exists and `overlap` does not allow a second one.
    *
    * @example
    * const tick = await holdfast.schedules.run('invoices')

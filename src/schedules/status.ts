@@ -29,7 +29,7 @@ export interface ScheduleStatus {
   }[]
 }
 
-/** A run of a tick. */
+/** A tick's run. */
 export interface PastRun {
   /** Marks a run. */
   readonly kind: 'run'

@@ -21,7 +21,7 @@ export const jobSearchWords = {
   id: { text: 'the number of a job', example: 'id:17' },
 } as const
 
-/** Parsed search. A job must match one value of each list, and all entries of `input`. */
+/** Parsed search. A job must match one value from each list, and all entries of `input`. */
 export interface JobSearch {
   readonly ids: readonly number[]
   readonly queues: readonly string[]

@@ -108,7 +108,7 @@ export class Assignment {
     this.#context.onResourcesChanged()
   }
 
-  /** Leaves the share. Aborts the signals of all functions, and resolves when all resources have been released. */
+  /** Leaves the share. Aborts all functions' signals, and resolves when all resources have been released. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed

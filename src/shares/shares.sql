@@ -27,9 +27,9 @@ select
 from clock
 
 -- name: record_done
--- Records each processed resource if its holder's session is still present and no later holder has recorded the resource. Returns the
--- fences of the recorded resources. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so
--- that two instances cannot deadlock. Uses the index share_done_pkey.
+-- Records each processed resource if its holder's session is still present and no later holder has recorded the resource. Returns the recorded
+-- resources' fences. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so that two instances cannot
+-- deadlock. Uses the index share_done_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),

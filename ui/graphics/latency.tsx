@@ -11,7 +11,7 @@ import type { ViewData } from '../wire.js'
 type Latencies = ViewData<'latencies'>
 export type Measure = 'waited' | 'took'
 
-/** Data of one interval of the chart. */
+/** Data for one of the chart's intervals. */
 interface Point {
   readonly at: string
   readonly jobs: number

@@ -1,4 +1,4 @@
-// Computes the layout of the wait graph.
+// Computes the wait graph's layout.
 import { Graph, layout } from '@dagrejs/dagre'
 import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
@@ -163,7 +163,7 @@ function callsOf({ waits }: ContendedName): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/** Returns the roles of nodes (by their id) and of edges (by the ids of both ends). */
+/** Returns the roles of nodes (by their id) and edges (by the ids of both ends). */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
   // `cycles` lists confirmed deadlocks first. In reverse order, confirmed deadlocks overwrite possible deadlocks.

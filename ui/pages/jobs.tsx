@@ -25,7 +25,7 @@ type JobResult = ViewData<'jobs'>['rows'][number]
 
 export function Jobs() {
   const { namespace, search = '', id } = useParams<'jobs'>()
-  // While the search text is invalid, the page keeps the results of the last valid search.
+  // While the search text is invalid, the page keeps the last valid search's results.
   const good = useRef('')
   if (!parseMistake(search)) good.current = search
   const queues = useView('queues', { namespace })

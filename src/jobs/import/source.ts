@@ -6,7 +6,7 @@ import { UnknownSourceError } from '../errors.js'
 export type ImportSource = 'pg-boss' | 'graphile-worker'
 
 /**
- * Default schema of each library, the known versions of the library's tables, and the table that contains the version.
+ * Each library's default schema, the known versions of its tables, and the table that contains the version.
  */
 const known = {
   'pg-boss': { schema: 'pgboss', versions: [31, 43], release: '12.19 to 12.35', table: 'version' },

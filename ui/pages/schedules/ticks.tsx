@@ -31,7 +31,7 @@ const defaultMinutes = '5'
 const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
 const maxRows = 200
 
-/** Tick timelines of all schedules. */
+/** All schedules' tick timelines. */
 export function Ticks() {
   const { namespace, search, page = '1' } = useParams<'schedules'>()
   const { minutes, choose } = useMinutes()

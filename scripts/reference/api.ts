@@ -134,7 +134,7 @@ function index(pages: [string, Page][]) {
     const names = [...new Set(items.map(({ name }) => name))].filter((name) => !name.endsWith('Error'))
     return `| [${page}](${page}.md) | \`${from}\` | ${names.map((name) => `\`${name}\``).join(', ')} |`
   })
-  return `# What the package exports
+  return `# Package exports
 
 <!-- Written by npm run reference from the declarations. -->
 

@@ -41,7 +41,7 @@ export class LoadGenerator {
     })
   }
 
-  /** Returns the number of deliveries and of refused exports since the last call. */
+  /** Returns the number of deliveries and the number of refused exports since the last call. */
   resetCounts(): { deliveries: number; refused: number } {
     const counts = { deliveries: this.#deliveries, refused: this.#refused }
     this.#deliveries = this.#refused = 0

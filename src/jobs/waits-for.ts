@@ -59,7 +59,7 @@ export type WaitsFor = {
       readonly reason: 'rate'
       /** Name of the lane. */
       readonly lane: string
-      /** Earliest end of the wait. */
+      /** Earliest time when the wait can end. */
       readonly until: Date
       /** Number of jobs that are waiting ahead of this job, counted up to 10,000. */
       readonly ahead: number

@@ -64,7 +64,7 @@ cross join lateral (
 order by chosen.waited desc, chosen.held desc, chosen.label, chosen.key
 
 -- name: terms
--- Returns a key's ($1) latest $2 terms. If a term has no recorded end, term_end computes its end. Uses the index term_pkey.
+-- Returns the latest $2 terms of the key $1. If a term has no recorded end, term_end computes its end. Uses the index term_pkey.
 select
   term.fence::float8 as fence,
   term.kind,

@@ -1,4 +1,4 @@
--- Statements about the rows of instances, and the cleanup after dead instances.
+-- Statements about instances' rows, and about cleaning up after dead instances.
 
 -- name: record_session
 -- Begins an epoch for an instance with an anchor, and returns the instance's name. $14 is the wanted name, and $15 is the preferred

@@ -121,7 +121,7 @@ export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
     const got = kindsGiven.length === 0 ? 'none' : kindsGiven.join(' and ')
     throw new UsageError(
       `Expected exactly one of \`cron\`, \`every\` and \`at\` for ${where}, got ${got}`,
-      "For example { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
+      "For example, { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
     )
   }
   if (timezone !== undefined && cron === undefined) {

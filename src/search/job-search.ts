@@ -69,7 +69,7 @@ export function readJobSearch(text: string): JobSearch {
   if (found.ids.length > 0 && found.ids.length < terms.length) {
     throw new UsageError(
       'Expected a job number without other search terms, got other terms as well',
-      `For example ${found.ids[0]}`,
+      `For example, ${found.ids[0]}`,
     )
   }
   return { ...found, ...statesOf(states, found.waits.length > 0) }

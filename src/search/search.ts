@@ -54,7 +54,7 @@ function readTerm(text: string, from: number): SearchTerm {
     } else read += text[at]
   }
   if (word !== null && read === '' && !isQuoted) {
-    throw new UsageError(`Expected a value after "${word}:", got nothing`, `For example ${word}:mail`)
+    throw new UsageError(`Expected a value after "${word}:", got nothing`, `For example, ${word}:mail`)
   }
   return { word, value: read, from, to: at }
 }

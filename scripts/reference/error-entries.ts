@@ -400,8 +400,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   ONCE_LOST: {
     examples: [new OnceLostError('order-4711', 3, connectionLost)],
     thrownBy: '`once.run`, `once.inTransaction`. The `signal` of the delivery also aborts with this error',
-    remedy:
-      "Call `once.run` with the same key again. The call returns the other run's answer, or runs the work again.",
+    remedy: "Call `once.run` with the same key again. The call returns the other run's answer, or runs the work again.",
   },
   PAYLOAD_TOO_LARGE: {
     examples: [new PayloadTooLargeError('an input', 1_200_345, 1_000_000)],
@@ -507,7 +506,8 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   SESSION_LINGERS: {
     examples: [new SessionLingersError(4711)],
     thrownBy: 'Commands and dashboard actions that end a session, such as `holdfast lock break`',
-    remedy: 'Check again after a few seconds whether the session still exists. The server cannot interrupt some operations.',
+    remedy:
+      'Check again after a few seconds whether the session still exists. The server cannot interrupt some operations.',
   },
   SESSION_LOCKS_UNAVAILABLE: {
     examples: [

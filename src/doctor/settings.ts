@@ -76,7 +76,13 @@ function commitsNotFlushed(context: DoctorContext, { name, setting, source }: Se
     text: `synchronous_commit is off, ${describeOrigin(source)}`,
     why: 'If the server crashes, recently enqueued jobs and recently recorded runs can be lost.',
     facts: { source },
-    fix: unset(context, name, source, 'on', 'Turn synchronous_commit on. (Leases are flushed to disk regardless of this setting.)'),
+    fix: unset(
+      context,
+      name,
+      source,
+      'on',
+      'Turn synchronous_commit on. (Leases are flushed to disk regardless of this setting.)',
+    ),
   })
 }
 

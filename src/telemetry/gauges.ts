@@ -46,10 +46,8 @@ export const instanceGauges = {
     '1 if this instance is fully operational; 0 otherwise, including while it is reconnecting',
     ({ status }) => (status === 'up' ? 1 : 0),
   ),
-  holdfast_database_up: gauge(
-    'boolean',
-    "1 if this instance's last database check succeeded",
-    ({ databaseMs }) => (databaseMs === null ? 0 : 1),
+  holdfast_database_up: gauge('boolean', "1 if this instance's last database check succeeded", ({ databaseMs }) =>
+    databaseMs === null ? 0 : 1,
   ),
   holdfast_database_answer_seconds: gauge('s', 'Response time of the database at the last check', ({ databaseMs }) =>
     secondsOf(databaseMs),

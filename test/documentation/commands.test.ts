@@ -92,7 +92,7 @@ const commands: Record<string, RegExp | Expected> = {
 
   'holdfast queue ls': /^mail\tdefault\t/m,
   'holdfast queue ls --namespace billing --json': /"name": "mail"/,
-  'holdfast queue redrive mail': /^\d+ jobs? of "mail" can run again\.$/m,
+  'holdfast queue redrive mail': /^\d+ jobs? in "mail" can run again\.$/m,
   'holdfast queue redrive --yes mail': { given: ({ bury }) => bury(), output: /job/ },
   'holdfast queue pause mail': /paused/i,
   'holdfast queue resume mail': /resumed/i,

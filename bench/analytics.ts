@@ -1,7 +1,7 @@
-// Measures a steady stream of jobs while analytics queries keep old snapshots open. The load is that of PlanetScale's article "Keeping a
-// Postgres queue healthy": 800 jobs per second with handlers of 10 ms, and three overlapping queries of 120 seconds. At least one query runs
-// at any time, so that vacuum can never remove the newest dead rows. The contestants run one after the other, each on a fresh server with the
-// same settings.
+// Measures a steady stream of jobs while analytics queries keep old snapshots open. The load is taken from
+// PlanetScale's article "Keeping a Postgres queue healthy": 800 jobs per second with handlers of 10 ms, and three
+// overlapping queries of 120 seconds. At least one query runs at any time, so that vacuum can never remove the newest
+// dead rows. The contestants run one after the other, each on a fresh server with the same settings.
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { middle, type Outcomes, ratioOf } from './compare.ts'
@@ -33,7 +33,7 @@ from generate_series(1, $1::integer) as step,
 
 const deadRows = 'select coalesce(sum(n_dead_tup), 0)::float8 as rows from pg_stat_user_tables'
 
-/** State at the end of a minute. Times and costs are those of the jobs that started during the minute. */
+/** State at the end of a minute. Times and costs refer to the jobs that started during the minute. */
 interface Minute {
   enqueued: number
   done: number
@@ -108,7 +108,7 @@ async function startQueries(url: string) {
   const clients = Array.from({ length: queries }, () => new pg.Client(options))
   await Promise.all(clients.map((client) => client.connect()))
   const loops = clients.map(async (client, at) => {
-    // The first query of each client is shorter, so that the queries overlap from the beginning.
+    // Each client's first query is shorter, so that the queries overlap from the beginning.
     for (let ms = (queryMs * (at + 1)) / queries; !isOver; ms = queryMs) {
       await client.query(analyze, [Math.round(ms / 100)]).catch((error) => {
         if (!isOver) throw error

@@ -1,4 +1,4 @@
-// Compares Holdfast with the best of its peers. The tables print the goal next to the ratio.
+// Compares Holdfast with its best peer. The tables print the goal next to the ratio.
 import { median, round3 } from './measure.ts'
 import { type Cell, table } from './table.ts'
 
@@ -14,13 +14,13 @@ export interface Comparison<Outcome> {
 /** Outcomes of all rounds, by contestant. */
 export type Outcomes<Outcome> = Record<string, Outcome[]>
 
-/** Returns the median of a figure, or undefined if no round measured it. */
+/** Returns a figure's median, or undefined if no round measured it. */
 export function middle<Outcome>(rounds: Outcome[] = [], read: (outcome: Outcome) => number | undefined) {
   const values = rounds.map(read).filter((value) => value !== undefined && Number.isFinite(value)) as number[]
   return values.length > 0 ? round3(median(values)) : undefined
 }
 
-/** Compares the medians of a figure. `ratio` is the median of the rounds' ratios. */
+/** Compares a figure's medians. `ratio` is the median of the rounds' ratios. */
 export function compare<Outcome>(
   outcomes: Outcomes<Outcome>,
   { read, peers, isCost = false }: Omit<Comparison<Outcome>, 'figure' | 'goal'>,

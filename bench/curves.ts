@@ -1,5 +1,5 @@
-// Measures throughput for different numbers of worker processes, and for different concurrencies of one process. The contestants run in
-// alternating rounds, each time on a fresh server with the same settings.
+// Measures throughput for different numbers of worker processes, and for different concurrency settings in one process.
+// The contestants run in alternating rounds, each time on a fresh server with the same settings.
 import { compare, middle, type Outcomes, ratioOf } from './compare.ts'
 import { describeContestants, present } from './jobs/contestants.ts'
 import { drain, type Throughput } from './jobs/throughput.ts'
@@ -43,7 +43,7 @@ export async function run(_: string, { rounds, progress }: Options) {
       processes,
       concurrency: totalConcurrency / processes,
     })),
-    // These are about four seconds of work, if the queue adds nothing to the time of the handlers.
+    // This is about four seconds of work, if the queue adds nothing to the handlers' time.
     workers: await measure(concurrencies, 'workers', (concurrency) => ({
       jobs: Math.min(maxJobs, (concurrency * 4_000) / handlerMs),
       concurrency,

@@ -18,7 +18,7 @@ interface Load {
   hasLanes?: boolean
 }
 
-/** Single enqueues and latency of one round. */
+/** One round's single enqueues and latency. */
 type SingleJobs = Awaited<ReturnType<typeof singleEnqueues>> & Awaited<ReturnType<typeof latency>>
 
 /** Contestants with default settings take part only in the loads with `atDefaults`. */

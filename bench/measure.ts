@@ -1,12 +1,12 @@
 // Measures contestants in alternating rounds, so that other load on the machine affects all of them equally. Figures are medians of the
-// rounds. A ratio is the median of the ratios of each round.
+// rounds. A ratio is the median of the per-round ratios.
 
 /** Command-line options of `npm run bench`. */
 export interface Options {
   rounds: number
   roundMs: number
   delayed: number
-  /** Length of the suite `analytics`. */
+  /** Length of the `analytics` suite. */
   minutes: number
   /** Number of killed workers per scenario of the suite `takeover`. */
   kills: number
@@ -40,7 +40,10 @@ export interface Summary {
   longestMs?: number
 }
 
-/** Runs the contestants in alternating rounds, after one unmeasured run of each. Returns the outcomes of each contestant, by name. */
+/**
+ * Runs the contestants in alternating rounds, after one unmeasured run of each. Returns each contestant's outcomes, by
+ * name.
+ */
 export async function runRounds(contestants: Contestant[], { rounds, roundMs, onRound }: RoundOptions) {
   // The first run compiles code, plans statements, opens connections and registers names.
   for (const one of contestants) await one.run(roundMs / 2)
@@ -52,7 +55,7 @@ export async function runRounds(contestants: Contestant[], { rounds, roundMs, on
   return outcomes
 }
 
-/** Runs each contestant once per round. Returns the outcomes of each contestant, by name. */
+/** Runs each contestant once per round. Returns each contestant's outcomes, by name. */
 export async function alternate<Result>(
   names: string[],
   rounds: number,
@@ -65,7 +68,10 @@ export async function alternate<Result>(
   return outcomes
 }
 
-/** Runs `workers` concurrent loops for `ms` milliseconds. Each loop calls `once(worker)` again and again. Returns the durations of the calls. */
+/**
+ * Runs `workers` concurrent loops for `ms` milliseconds. Each loop calls `once(worker)` again and again. Returns the
+ * calls' durations.
+ */
 export async function loops(workers: number, ms: number, once: (worker: number) => unknown): Promise<Outcome> {
   const startedAt = performance.now()
   const until = startedAt + ms
@@ -91,7 +97,7 @@ export function percentile(values: number[], percent: number) {
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))]!
 }
 
-/** Summarizes the rounds of one contestant. */
+/** Summarizes one contestant's rounds. */
 export function summary(outcomes: Outcome[] = []): Summary {
   const waits = outcomes.map(({ waitsMs }) => waitsMs).filter((waits) => waits.length > 0)
   return {

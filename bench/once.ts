@@ -7,7 +7,7 @@ import { table } from './table.ts'
 
 const callers = [1, 64]
 
-/** Writes the effect and the record in one transaction, on a connection of the pool. */
+/** Writes the effect and the record in one transaction, on one of the pool's connections. */
 async function recipe(pool: pg.Pool, key: string) {
   const client = await pool.connect()
   try {

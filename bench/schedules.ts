@@ -1,5 +1,5 @@
 // Measures schedules with default settings: one tick per second on five instances, as the handlers report their runs; 2,000 schedules on three
-// instances, spread over the minute or all at the same moment; and the cost of 2,000 schedules while none is due.
+// instances, spread over the minute or all due at the same time; and the cost of 2,000 schedules while none is due.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,4 +1,5 @@
-// Measures takeover with default settings: the time from the moment a worker is killed, frozen or cut off until another process runs its job.
+// Measures takeover with default settings: the time from the moment a worker is killed, frozen or cut off until another
+// process runs its job.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'

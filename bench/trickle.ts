@@ -1,5 +1,6 @@
-// Measures the cost of single jobs that arrive at a slow, constant rate. CPU times are those of the whole server, with its background
-// processes. The contestants run in alternating rounds, each time on a fresh server with the same settings.
+// Measures the cost of single jobs that arrive at a slow, constant rate. CPU times cover the whole server, including
+// its background processes. The contestants run in alternating rounds, each time on a fresh server with the same
+// settings.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { comparisonRow, comparisonTable, middle, type Outcomes } from './compare.ts'
 import { ownCpuMs } from './cpu.ts'

@@ -1,5 +1,5 @@
-// A batch handler indexes up to ten documents per call, because the search engine accepts lists. The engine rejects one document. Only the job of
-// this document fails and runs again. The other jobs of the batch are done.
+// A batch handler indexes up to ten documents per call, because the search engine accepts lists. The engine rejects one
+// document. Only this document's job fails and runs again. The other jobs in the batch are done.
 import { type BatchJob, defineJob, Holdfast } from 'holdfast'
 import { withDatabase } from './database.ts'
 

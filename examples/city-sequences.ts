@@ -1,6 +1,7 @@
-// Numbers the buildings of each city, in batches, the oldest buildings first. Several processes run this task at the same time, like instances that
-// have the same schedule. Only one process at a time works on a city. The numbers therefore have no duplicates and no gaps, although the code that
-// assigns them does not check for other processes. The next trigger numbers only new buildings.
+// Numbers each city's buildings, in batches, the oldest buildings first. Several processes run this task at the same
+// time, like instances that have the same schedule. Only one process at a time works on a city. The numbers therefore
+// have no duplicates and no gaps, although the code that assigns them does not check for other processes. The next
+// trigger numbers only new buildings.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -1,6 +1,7 @@
-// Three hosts have the same crontab line, `holdfast lock run --tick RULE NAME -- COMMAND`, which can run a report in any language. The clock of the
-// first host is fast: its command starts before the tick and waits for the tick. The clocks of the other hosts are slow: their commands start after
-// the report has run, and end immediately. Only the clock of the database determines the tick.
+// Three hosts have the same crontab line, `holdfast lock run --tick RULE NAME -- COMMAND`, which can run a report in
+// any language. The first host's clock is fast: its command starts before the tick and waits for the tick. The other
+// hosts' clocks are slow: their commands start after the report has run, and end immediately. Only the database clock
+// determines the tick.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'

@@ -1,4 +1,4 @@
-// Provides the database of an example: the database in DATABASE_URL, or a new embedded server.
+// Provides an example's database: the database in DATABASE_URL, or a new embedded server.
 import { startEmbedded } from 'holdfast/embedded'
 
 export async function withDatabase(work: (url: string) => Promise<void>) {

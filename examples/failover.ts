@@ -1,6 +1,6 @@
-// Fails over from a primary to its standby. An instance holds a lock on the primary. The primary stops, and the standby, which has no record of this
-// lock, is promoted. A second instance acquires the lock on the new primary, with a larger fence, and writes. The late write of the first instance is
-// rejected.
+// Fails over from a primary to its standby. An instance holds a lock on the primary. The primary stops, and the
+// standby, which has no record of this lock, is promoted. A second instance acquires the lock on the new primary, with
+// a larger fence, and writes. The first instance's late write is rejected.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -33,7 +33,7 @@ try {
   rmSync(directory, { recursive: true, force: true })
 }
 
-// Writes as a program that ignores the signal of its lock, and only passes the fence to the database.
+// Writes as a program that ignores its lock's signal, and only passes the fence to the database.
 async function write(url: string, key: string, fence: number, who: string) {
   const answer = await query(
     url,

@@ -22,7 +22,7 @@ const url = process.argv[2]
 if (url) await work(url)
 else await withDatabase(manage)
 
-/** Runs one process of the fleet. */
+/** Runs one of the fleet's processes. */
 async function work(url: string) {
   const holdfast = await Holdfast.open({ url })
   holdfast.schedules.add('invoices', { every: '15m' }, async ({ tx }) => {

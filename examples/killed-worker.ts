@@ -9,9 +9,9 @@ import { withDatabase } from './database.ts'
 
 const invoice = defineJob('invoice', {
   run: async ({ order }: { order: number }, { tx, attempt, signal }) => {
-    // Commits together with the end of the job.
+    // Commits together with the job's completion.
     await tx.query('insert into invoice (order_id) values ($1)', [order])
-    // The first attempt of this job does not end.
+    // This job's first attempt does not end.
     if (order === 42 && attempt === 1) {
       process.send?.({ holds: order })
       await once(signal, 'abort')
@@ -24,7 +24,7 @@ const [url] = process.argv.slice(2)
 if (url) await work(url)
 else await withDatabase(shop)
 
-/** Runs one process of the fleet. */
+/** Runs one of the fleet's processes. */
 async function work(url: string) {
   const holdfast = await Holdfast.open({ url, namespace: 'examples' })
   holdfast.jobs.work([invoice], { concurrency: 5 })

@@ -1,5 +1,5 @@
-// The jobs of one shop must run one at a time, in the order in which they were enqueued. Each shop therefore has its own lane. In the whole fleet, one
-// job of a lane runs at a time, while jobs of other lanes run in parallel.
+// Each shop's jobs must run one at a time, in the order in which they were enqueued. Each shop therefore has its own
+// lane. Across the whole fleet, one of a lane's jobs runs at a time, while other lanes' jobs run in parallel.
 import { defineJob, Holdfast } from 'holdfast'
 import { withDatabase } from './database.ts'
 

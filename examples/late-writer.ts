@@ -1,5 +1,5 @@
-// An administrator ends the session of a lock holder that is still working. Another instance acquires the lock and writes. The late write of the first
-// holder is then rejected.
+// An administrator ends a lock holder's session while the holder is still working. Another instance acquires the lock
+// and writes. The first holder's late write is then rejected.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from './database.ts'
@@ -26,7 +26,7 @@ await withDatabase(async (url) => {
   await second.close()
 })
 
-// Writes as a program that ignores the signal of its lock, and only passes the fence to the database.
+// Writes as a program that ignores its lock's signal, and only passes the fence to the database.
 async function write(client: pg.Client, key: string, fence: number, who: string) {
   await client.query('begin')
   try {

@@ -1,5 +1,5 @@
 // Three processes campaign in one election. The leader counts. When the leader is killed, another process becomes the leader and continues to count.
-// Each number is stored with the term of the leader that wrote it.
+// Each number is stored with the term in which it was written.
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Holdfast } from 'holdfast'
@@ -17,7 +17,7 @@ async function stand(url: string) {
   holdfast.elections.campaign('counter', async ({ signal, term, guard }) => {
     while (!signal.aborted) {
       await client.query('begin')
-      await guard(client) // rejects the write of an earlier leader
+      await guard(client) // rejects an earlier leader's write
       await client.query('insert into counted (number, term) select count(*) + 1, $1 from counted', [term])
       await client.query('commit')
     }

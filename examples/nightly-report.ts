@@ -1,6 +1,6 @@
-// Five processes have the same schedule of a nightly report. At the tick, one process starts the report and is killed before it finishes. Another
-// process runs the report again. In the end, there is exactly one report, because the writes of a run through `tx` commit together with the end of the
-// run.
+// Five processes have the same schedule for a nightly report. At the tick, one process starts the report and is killed
+// before it finishes. Another process runs the report again. In the end, there is exactly one report, because a run's
+// writes through `tx` commit together with the run's completion.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

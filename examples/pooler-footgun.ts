@@ -1,6 +1,7 @@
-// Shows that session locks fail behind a pooler in transaction mode: two programs hold the same lock at the same time, and the lock remains after both
-// programs have disconnected. Holdfast detects this in `open`, and its error contains the remedy. With a direct URL for its one session, Holdfast works.
-// The example needs PgBouncer (apt install pgbouncer, brew install pgbouncer). Without PgBouncer, it prints a message and ends.
+// Shows that session locks fail behind a pooler in transaction mode: two programs hold the same lock at the same time,
+// and the lock remains after both programs have disconnected. Holdfast detects this in `open`, and its error contains
+// the remedy. With a direct URL for its one session, Holdfast works. The example needs PgBouncer (apt install
+// pgbouncer, brew install pgbouncer). Without PgBouncer, it prints a message and exits.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

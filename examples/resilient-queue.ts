@@ -1,5 +1,5 @@
 // A job queue with one advisory lock per job, in plain SQL and without Holdfast. Four processes work on 200 jobs. Two of
-// them are killed with SIGKILL: the first before the commit of its job, the second after the commit but before the unlock.
+// them are killed with SIGKILL: the first before its job's commit, the second after the commit but before the unlock.
 // PostgreSQL releases both locks. Another process runs the first job again, and no process repeats the second job. In the
 // end, every job has exactly one effect.
 import { type ChildProcess, fork } from 'node:child_process'
@@ -12,7 +12,7 @@ import { withDatabase } from './database.ts'
 
 const tables = `
   create table queued_job (id integer primary key, amount integer not null);
-  -- Without a unique key, a second effect of a job would be visible.
+  -- Without a unique key, a job's second effect would be visible.
   create table effect (job integer not null, amount integer not null);
   create table start (job integer not null)`
 

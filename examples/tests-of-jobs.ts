@@ -1,5 +1,5 @@
-// Tests jobs with holdfast/testing: checks the enqueued jobs, their results, and a retry after ten minutes, without a wait of ten minutes. The
-// functions work with any test runner. This example uses plain assertions.
+// Tests jobs with holdfast/testing: checks the enqueued jobs, their results, and a retry after ten minutes, without
+// waiting for ten minutes. The functions work with any test runner. This example uses plain assertions.
 import assert from 'node:assert/strict'
 import { defineJob, Holdfast } from 'holdfast'
 import { drain, emptyQueues, enqueued, passTime } from 'holdfast/testing'

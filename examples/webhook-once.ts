@@ -14,7 +14,7 @@ const [url] = process.argv.slice(2)
 if (url) await receive(url)
 else await withDatabase(deliver)
 
-/** Runs one process of the application. The handler waits for a message from the parent process. */
+/** Runs one of the application's processes. The handler waits for a message from the parent process. */
 async function receive(url: string) {
   const holdfast = await Holdfast.open({ url, namespace: 'examples' })
   const events = webhooks(holdfast.once, { key: (request) => `psp:${request.headers['x-event-id']}` })

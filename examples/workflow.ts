@@ -1,5 +1,6 @@
-// A workflow fetches three pages. When all pages are fetched, it makes an index. At the end, it sends a notification, even if a job failed. One call
-// enqueues all jobs of the workflow or none of them. The second workflow contains a page that cannot be fetched.
+// A workflow fetches three pages. When all pages are fetched, it makes an index. Finally, it sends a notification, even
+// if a job failed. One call enqueues either all of the workflow's jobs or none of them. The second workflow contains a
+// page that cannot be fetched.
 import { defineJob, Holdfast, NonRetryableError } from 'holdfast'
 import { withDatabase } from './database.ts'
 

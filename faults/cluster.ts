@@ -1,5 +1,5 @@
-// A run of the fault suite. The run starts a server, a pooler and a fleet, injects the faults of the plan, and waits until the fleet has
-// finished its work. Then the judge checks the histories of the processes and the tables.
+// A run of the fault suite. The run starts a server, a pooler and a fleet, injects the plan's faults, and waits until
+// the fleet has finished its work. Then the judge checks the processes' histories and the tables.
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -34,7 +34,7 @@ const configurations: (Pick<InstanceOptions, 'driver' | 'anchor'> & { pooled?: b
   { driver: 'pg', anchor: 'none' },
 ]
 
-/** Options of a run. */
+/** A run's options. */
 export interface Run extends PlanOptions {
   /** Maximum time without progress while the fleet finishes its work. */
   patienceMs: number
@@ -60,7 +60,7 @@ interface Cluster {
   holdfast: Holdfast
   query: Query
   write: Write
-  /** The last values of the sequences fence and job_number at the beginning. */
+  /** The last values of the sequences fence and job_number when the run began. */
   backup: [string, string]
 }
 
@@ -186,10 +186,10 @@ async function openThroughPooler({ url, expiryMs, pooler, write }: Cluster, sign
   }
 }
 
-/** Faults that keep a process from being notified that its session has ended. */
+/** Faults that can prevent a process from being notified that its session has ended. */
 const preventsNotification = new Set(['freeze', 'cut', 'lose an answer', 'delay', 'block'])
 
-/** Injects each fault of the plan at its time. Returns how often each fault was injected. */
+/** Injects each of the plan's faults at its time. Returns how often each fault was injected. */
 async function injectFaults(cluster: Cluster, plan: Step[], seconds: number, log: (line: string) => void) {
   const from = performance.now()
   /** Resolves when all processes know which sessions `terminate` has ended. A lost notification after `terminate` can give a lock two holders. */

@@ -23,7 +23,7 @@ export async function within<Result>(ms: number, what: string, promise: Promise<
   }
 }
 
-/** Options of an instance. `history` is the folder of the histories, and for the process its own file. */
+/** An instance's options. `history` is the folder for the histories or, for the process, its own file. */
 export interface InstanceOptions {
   url: string
   expiryMs: number

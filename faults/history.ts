@@ -9,24 +9,31 @@ export const now = () => process.hrtime.bigint().toString()
 
 export type Write = (event: string, facts?: object, at?: string) => void
 
-/** Appends events to the history of this process. */
+/** Appends events to this process's history. */
 export function writeHistory(path: string): Write {
   const file = openSync(path, 'a')
   return (event, facts = {}, at = now()) => void writeSync(file, `${JSON.stringify({ at, event, ...facts })}\n`)
 }
 
 /**
- * Hold of a lock, lease or permit, from the grant until the last check that found it valid. The process reads the clock *before* each check, so
- * this is the shortest possible duration of the hold, and every overlap that the judge finds is real.
+ * A hold on a lock, lease or permit, from the grant until the last check that found it valid. The process reads the
+ * clock *before* each check, so this is the shortest possible duration of the hold, and every overlap that the judge
+ * finds is real.
  */
 export interface Hold {
   id: string
   pid: number
-  /** Names of the hold. A lock and a lease of one name exclude each other, so only the other kinds have a prefix: `permit exports`. */
+  /**
+   * Names of the hold. A lock and a lease on the same name exclude each other, so only the other kinds have a prefix:
+   * `permit exports`.
+   */
   names: string[]
   mode: 'exclusive' | 'shared'
   fence: number
-  /** Whether the hold is a row and no session lock. The end of a session does not excuse an overlap of such a hold. */
+  /**
+   * Whether the hold is a row and no session lock. Such a hold must not overlap another hold, even if a session has
+   * ended.
+   */
   lasting: boolean
   weight?: number
   max?: number
@@ -56,7 +63,7 @@ export interface History {
   counts: Record<string, number>
 }
 
-/** Reads the histories of all processes in a folder. */
+/** Reads all processes' histories in a folder. */
 export async function readHistory(folder: string): Promise<History> {
   const holds = new Map<string, Hold>()
   const history: Omit<History, 'holds'> = {

@@ -1,5 +1,6 @@
-// One process of the fleet. The process opens Holdfast as a user would, performs random operations in all rooms at the same time, and writes
-// its holds and results into the history. Orders over IPC make it finish, close, block its event loop or change its clock.
+// One of the fleet's processes. The process opens Holdfast as a user would, performs random operations in all rooms at
+// the same time, and writes its holds and results into the history. Orders over IPC make it finish, close, block its
+// event loop or change its clock.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, HoldfastError } from 'holdfast'
 import pg from 'pg'
@@ -64,7 +65,7 @@ setInterval(() => {
   if (ids.length > 0) write('still-holds', { ids }, at)
 }, checkEveryMs).unref()
 
-/** Records the hold of the handle in the history while `during` runs. */
+/** Records the handle's hold in the history while `during` runs. */
 async function recordHold<Result>(
   handle: Handle,
   names: readonly string[],
@@ -88,7 +89,10 @@ async function recordHold<Result>(
   }
 }
 
-/** Makes a handle for a run of a job or a schedule, which has only a signal. Reads `run.signal` each time, so that it notices a freeze. */
+/**
+ * Makes a handle for a job's or a schedule's run, which has only a signal. Reads `run.signal` each time, so that it
+ * notices a freeze.
+ */
 function handleOf(run: { signal: AbortSignal; fence: number }): Handle {
   return {
     signal: run.signal,
@@ -103,7 +107,7 @@ const pool = new pg.Pool({ connectionString: url, max: 4, connectionTimeoutMilli
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
 
-/** Runs `work` in a transaction of the user. */
+/** Runs `work` in one of the user's transactions. */
 async function transaction<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> {
   let client: pg.PoolClient | undefined
   let broken: Error | undefined

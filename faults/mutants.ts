@@ -1,5 +1,5 @@
-// npm run faults -- --mutants: tests whether the judge finds the bugs of mutations.ts. Each bug is planted in a copy of the built package. Then
-// the fault suite runs on this copy up to `maxRuns` times, until the judge finds the bug.
+// npm run faults -- --mutants: tests whether the judge finds the bugs in mutations.ts. Each bug is planted in a copy of
+// the built package. Then the fault suite runs on this copy up to `maxRuns` times, until the judge finds the bug.
 import { execFile } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -10,7 +10,7 @@ export interface Mutation {
   readonly onlyFaults: readonly string[]
   /** Expiry in seconds. */
   readonly expiry?: number
-  /** Whether the effect of the bug is work that never ends. */
+  /** Whether the bug's effect is work that never ends. */
   readonly hangs?: boolean
 }
 
@@ -179,7 +179,7 @@ export const mutations: readonly Mutation[] = [
         /(order by number desc\s+limit 1;\n)(\s+if f\.number is null then)/,
         "$1      perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), levels.queues[level]::bit(32)::integer);\n$2",
       ],
-      // Otherwise two claims of the same jobs violate the primary key.
+      // Otherwise two claims on the same jobs violate the primary key.
       [
         functions('jobs'),
         'f.at_xid, f.at_entry, f.is_read);',

@@ -1,5 +1,5 @@
 // Injects the faults. Each function starts one fault. If the fault lasts, the function returns another function that ends it. Faults that end
-// sessions are recorded in the history, because PostgreSQL releases the locks of a session before it notifies the holder.
+// sessions are recorded in the history, because PostgreSQL releases a session's locks before it notifies the holder.
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import type { Step } from './plan.ts'
 
 const commandLine = fileURLToPath(new URL('../dist/cli/bin.js', import.meta.url))
 
-/** Opens a connection of the nemesis. Other faults may end this connection. */
+/** Opens one of the nemesis's connections. Other faults may end this connection. */
 async function session(url: string) {
   const client = new pg.Client({ connectionString: url, application_name: 'nemesis', connectionTimeoutMillis: 5_000 })
   client.on('error', () => {})
@@ -72,8 +72,9 @@ export const faults: Record<string, Act> = {
   },
 
   /**
-   * Ends sessions of the fleet, except those of members that cannot be notified. PostgreSQL would grant the lock of such a session to another
-   * process while its holder could not know of the loss (decision 9). Sessions of poolers and pools belong to no single member.
+   * Ends the fleet's sessions, except those of members that cannot be notified. PostgreSQL would grant such a session's
+   * lock to another process while its holder could not know of the loss (decision 9). Sessions of poolers and pools
+   * belong to no single member.
    */
   async terminate({ url, members, ending }, { part, draw }) {
     const unreachable = members
@@ -123,9 +124,9 @@ export const faults: Record<string, Act> = {
   },
 
   /**
-   * Changes the database as a restore into another cluster does. The sequences return to their first values. The stored transaction ids are
-   * larger, by `ahead`, than those that this cluster assigns. Another transaction has written the row of `server_generation`. The rows of the
-   * other tables stay, because the judge needs them.
+   * Changes the database as a restore into another cluster does. The sequences return to their first values. The stored
+   * transaction ids are larger, by `ahead`, than those that this cluster assigns. Another transaction has written the
+   * row of `server_generation`. The other tables' rows stay, because the judge needs them.
    */
   async restore({ url, backup, ending }, { ahead }) {
     const client = await session(url)

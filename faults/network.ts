@@ -30,9 +30,9 @@ export class Network {
   }
 
   /**
-   * Stops all data in these directions, including the notification that a connection was closed. New connections receive no response either.
-   * After `heal`, the data arrives late, as if TCP sent it again. With `forgets`, the connections stay silent for ever, as after the restart of
-   * a router.
+   * Stops all data in these directions, including the notification that a connection was closed. New connections
+   * receive no response either. After `heal`, the data arrives late, as if TCP sent it again. With `forgets`, the
+   * connections stay silent forever, as after a router restart.
    */
   cut(directions: Direction[], forgets = false) {
     for (const direction of directions) this.#cut.add(direction)
@@ -91,12 +91,12 @@ class Link {
     this.#pass('to-client', server, client, delayMs, () => {})
   }
 
-  /** Holds back the data of a direction. */
+  /** Holds back the data in one direction. */
   hold(direction: Direction) {
     this.#sides[direction].pause()
   }
 
-  /** Reads and drops the data of a direction, for ever. */
+  /** Reads and drops the data in one direction, forever. */
   lose(direction: Direction) {
     this.#lost.add(direction)
   }

@@ -1,13 +1,13 @@
-// The plan of a run: the faults with their times, targets and durations. The same seed generates the same plan.
+// A run's plan: the faults with their times, targets and durations. The same seed generates the same plan.
 import { type Random, randomFrom } from '../test/property/random.ts'
 import type { Direction } from './network.ts'
 
 const hourMs = 3_600_000
-/** Durations of faults, as multiples of the expiry. */
+/** Fault durations, as multiples of the expiry. */
 const durations = [0.15, 0.75, 1.05, 1.3, 2.25]
 const directionSets: Direction[][] = [['to-server', 'to-client'], ['to-server'], ['to-client']]
 
-/** One fault of the plan, with its time and the details of its kind. */
+/** One of the plan's faults, with its time and the details for its kind. */
 export interface Step {
   at: number
   fault: string

@@ -1,4 +1,4 @@
-// Formats the outcome of a run for people.
+// Formats a run's outcome for people.
 import type { Outcome } from './cluster.ts'
 
 const maxShown = 5

@@ -1,8 +1,8 @@
 // npm run faults [-- --seconds 60 --seed 1 --size 5 --expiry 2 --every 0.9 --patience 75 --faults kill,cut --rooms locks,jobs --json --quiet]
 // npm run faults -- --mutants [name…]
 //
-// Injects faults into a fleet and checks the guarantees. With --mutants, tests whether these checks find planted bugs. The exit code is 1 if a
-// guarantee was violated or a bug was not found.
+// Injects faults into a fleet and checks the guarantees. With --mutants, tests whether these checks find planted bugs.
+// The exit status is 1 if a guarantee was violated or a bug was not found.
 import { parseArgs } from 'node:util'
 import { runFaults } from './cluster.ts'
 import { findBugs } from './mutants.ts'
@@ -52,5 +52,5 @@ if (values.mutants) {
 }
 const outcome = await runFaults({ ...options, log: values.quiet ? () => {} : (line: string) => console.error(line) })
 const text = values.json ? JSON.stringify(outcome, null, 2) : formatReport(outcome)
-// The process must not exit before the reader of a pipe has received the whole report.
+// The process must not exit before a pipe's reader has received the whole report.
 process.stdout.write(`${text}\n`, () => process.exit(outcome.violations.length > 0 ? 1 : 0))

@@ -1,5 +1,5 @@
-// Compiles src/ to dist/. Copies the files that the code reads at run time, SQL and shell scripts, next to the compiled files. Writes the JSON
-// schemas of the command line. Bundles the front end of the dashboard from ui/.
+// Compiles src/ to dist/. Copies the files that the code reads at run time, SQL and shell scripts, next to the compiled
+// files. Writes the command line's JSON schemas. Bundles the dashboard's front end from ui/.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, rmSync } from 'node:fs'
 import { extname } from 'node:path'

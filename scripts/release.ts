@@ -1,7 +1,7 @@
 // npm run release -- 0.2.0
 //
-// Makes a release in this clone: checks the preconditions, runs the tests, moves the unreleased part of the changelog below the new version,
-// commits and tags. Pushing the tag publishes the release. This script does not push.
+// Makes a release in this clone: checks the preconditions, runs the tests, moves the changelog's unreleased part below
+// the new version, commits and tags. Pushing the tag publishes the release. This script does not push.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 
@@ -39,7 +39,7 @@ execFileSync('npm', ['test'], { stdio: 'inherit' })
 const today = new Date().toISOString().slice(0, 10)
 writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n## ${version}, ${today}\n`))
 for (const file of ['package.json', 'package-lock.json']) {
-  // package-lock.json contains the package's own version twice, before the versions of all dependencies.
+  // package-lock.json contains the package's own version twice, before all dependencies' versions.
   const limit = file === 'package.json' ? 1 : 2
   let count = 0
   const text = read(file).replaceAll(`"version": "${manifest.version}"`, (found) =>

@@ -1,4 +1,5 @@
-// Writes JSON schemas of the documents that commands print with `--json`, from the types in src/cli/documents.ts and their doc comments.
+// Writes JSON schemas for the documents that commands print with `--json`, from the types in src/cli/documents.ts and
+// their doc comments.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
@@ -77,7 +78,7 @@ function makeGenerator() {
 
 const pathOf = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
-/** Returns the whole schema of a document, with every definition that it refers to. */
+/** Returns a document's whole schema, with every definition that it refers to. */
 function schemaOf(name: string, document: Schema, line: Schema | undefined, definitions: Record<string, Schema>) {
   const { description, ...root } = document
   const rowType = targetOf(line ?? root.items ?? {})
@@ -107,12 +108,12 @@ function schemaOf(name: string, document: Schema, line: Schema | undefined, defi
   })
 }
 
-/** Adapts a schema of the generator: integers, and dates that may be null. */
+/** Adapts one of the generator's schemas: integers, and dates that may be null. */
 function plain(schema: Schema): Schema {
   return mapped(schema, (one) => nullable(whole(one)))
 }
 
-/** Makes a number an integer, unless its doc comment has the tag `@fraction`. TypeScript has only one type of numbers. */
+/** Makes a number an integer, unless its doc comment has the tag `@fraction`. TypeScript has only one number type. */
 function whole({ fraction, ...schema }: Schema): Schema {
   if (fraction !== undefined || schema.type === undefined) return schema
   const integer = (type: string) => (type === 'number' ? 'integer' : type)

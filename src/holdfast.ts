@@ -39,7 +39,7 @@ export interface DoctorOptions {
   readonly patience?: Duration | undefined
 }
 
-/** Maximum time that `close` spends on recording the last statistics and wait records. */
+/** Maximum time for which `close` may continue to record the last statistics and wait records. */
 const lastWritesMs = 1_000
 
 /**
@@ -158,9 +158,9 @@ export class Holdfast {
   }
 
   /**
-   * Calls the listener for each event with this name in this instance (see `HoldfastEvents`). Returns a function that removes the listener.
-   * Errors that listeners throw are ignored. Past events are not delivered. While an event has such a listener, the instance does not print
-   * the event to stderr (see the `log` option).
+   * Calls the listener for each of this instance's events with this name (see `HoldfastEvents`). Returns a function
+   * that removes the listener. Errors that listeners throw are ignored. Past events are not delivered. While an event
+   * has such a listener, the instance does not print the event to stderr (see the `log` option).
    *
    * @example
    * const stop = holdfast.on('job.failed', ({ kind, id, state, error }) => log.warn({ kind, id, state, error }))
@@ -195,12 +195,12 @@ export class Holdfast {
   }
 
   /**
-   * Starts a graceful shutdown: stops claiming new work and lets running work finish. Workers claim no more jobs, schedules start no more
-   * runs, and leaders and owners of resources hand over to other instances. The process and its running work can still use locks, leases,
-   * limits and once.
+   * Starts a graceful shutdown: stops claiming new work and lets running work finish. Workers claim no more jobs,
+   * schedules start no more runs, and leaders and resource owners hand over to other instances. The process and its
+   * running work can still use locks, leases, limits and once.
    *
-   * Resolves after at most `within` (default `30s`), with true if no work is left. Otherwise resolves with false: the signals of the
-   * remaining work abort, and draining continues. Draining cannot be undone. A second call only waits.
+   * Resolves after at most `within` (default `30s`), with true if no work is left. Otherwise resolves with false: the
+   * remaining work's signals abort, and draining continues. Draining cannot be undone. A second call only waits.
    *
    * @example
    * process.once('SIGTERM', async () => {
@@ -250,7 +250,7 @@ export class Holdfast {
     // calls.
     const rooms = [this.jobs, this.schedules, this.once]
     await resultWithin(this.context.expiryMs, Promise.all(rooms.map((room) => room.waitForWrites())))
-    // Schedules are closed before jobs, because runs of schedules may enqueue jobs.
+    // Schedules are closed before jobs, because schedule runs may enqueue jobs.
     await this.schedules.close()
     await this.jobs.close()
     // Modules that run the user's functions are closed first, because these functions may use all other modules until they have finished.

@@ -1,4 +1,4 @@
-// Entry point of the package: all exports that are available through `import … from 'holdfast'`.
+// The package's entry point: all exports that are available through `import … from 'holdfast'`.
 
 // The instance, which makes this process a member of the fleet.
 
@@ -11,7 +11,7 @@ export type { Logger } from './log/index.js'
 export type { KeySpace, Lock, Lockable, LockMode, LockOptions, Locks, TransactionLock } from './locks/index.js'
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 
-// Leases: locks that expire. The holder of a lease is identified by a token instead of a database session.
+// Leases: locks that expire. A lease's holder is identified by a token instead of a database session.
 
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'

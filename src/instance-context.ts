@@ -1,4 +1,5 @@
-// Context that all modules of an instance share. The context is created from the options before the modules are created.
+// Context shared by all of an instance's modules. The context is created from the options before the modules are
+// created.
 import { readFileSync } from 'node:fs'
 import {
   checkName,
@@ -43,8 +44,8 @@ import {
 
 export interface JobsSettings {
   /**
-   * Retention time of ended jobs. Holdfast deletes ended jobs in units of whole days, so a job may be kept for up to one day longer. If
-   * instances have different values, the shortest value applies. At least `1d`; default `7d`.
+   * Retention time of finished jobs. Holdfast deletes finished jobs in units of whole days, so a job may be kept for up
+   * to one day longer. If instances have different values, the shortest value applies. At least `1d`; default `7d`.
    */
   retain?: Duration | undefined
 }
@@ -64,11 +65,12 @@ export interface HoldfastOptions {
   sql?: PostgresJs | undefined
   /** URL of the same database that bypasses a pooler in transaction mode. The anchor uses this URL. */
   directUrl?: string | undefined
-  /** Namespace that separates your names from the names of other applications in the same database. Default: `default`. */
+  /** Namespace that separates your names from other applications' names in the same database. Default: `default`. */
   namespace?: string | undefined
   /**
-   * Name of this instance, which the command line, the dashboard and error messages show. At most 63 characters. Default:
-   * `<host>/<pid>`. If another live instance of the namespace has the same name, Holdfast appends a suffix such as `#2`.
+   * This instance's name, as shown by the command line, the dashboard and error messages. At most 63 characters.
+   * Default: `<host>/<pid>`. If another live instance in the namespace has the same name, Holdfast appends a suffix
+   * such as `#2`.
    */
   name?: string | undefined
   /** Database schema that contains Holdfast's tables. Default: `holdfast`. */
@@ -84,9 +86,10 @@ export interface HoldfastOptions {
   migrate?: boolean | undefined
   jobs?: JobsSettings | undefined
   /**
-   * Destination of warnings and errors, such as a failed job or a lost session. The default is one line to stderr for each event for which
-   * the program has no listener (`holdfast.on`). With a logger, such as `console` or a logger of pino, every line goes to the logger. With
-   * `false`, nothing is logged. At most 10 lines of one kind are written in 10 seconds.
+   * Destination of warnings and errors, such as a failed job or a lost session. The default is one line to stderr for
+   * each event for which the program has no listener (`holdfast.on`). With a logger, such as `console` or a pino
+   * logger, every line goes to the logger. With `false`, nothing is logged. At most 10 lines of each kind are written
+   * every 10 seconds.
    */
   log?: Logger | false | undefined
   /** Maximum number of connections on which this instance waits for contended names. Default: 4. The connections are opened on demand. */
@@ -112,7 +115,7 @@ const optionRules = {
 const aliases = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
 const jobsOptionRules = { retain: duration(86_400_000, 3_650 * 86_400_000) }
 
-/** Context that all modules of an instance share. */
+/** Context shared by all of an instance's modules. */
 export interface InstanceContext {
   readonly database: Database
   /** Database access for the statements that keep the instance alive. Differs from `database` only if there is no anchor. */

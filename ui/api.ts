@@ -11,7 +11,7 @@ import type {
   StatementList,
 } from './wire.js'
 
-/** Error of a request that the server rejected or did not respond to. */
+/** Error for a request that the server rejected or did not respond to. */
 export class ApiError extends Error {
   readonly code: string
   readonly hint: string | null
@@ -27,7 +27,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Returns the key of a view: its name and its sorted parameters. Example: `jobs?search=mail`. */
+/** Returns a view's key: its name and its sorted parameters. Example: `jobs?search=mail`. */
 export function keyOf(view: string, params: object): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(params).sort(([one], [other]) => (one < other ? -1 : 1))) {
@@ -42,7 +42,7 @@ export const api = {
   /** Returns a view's SQL statements, with values, so that they can be pasted into psql. */
   sql: async (key: string) => (await request<StatementList>(`api/sql/${key}`)).statements,
 
-  /** Returns the consequence of an action without running the action. */
+  /** Returns an action's consequence without running the action. */
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
     (await request<PreviewResponse>(`api/act/${act}`, { params, preview: true } satisfies ActRequest<Name>))
       .consequence,

@@ -98,13 +98,13 @@ function Shell({ me }: { readonly me: Me }) {
     ...pages.map(({ id, title, letter }) => ({ key: letter, text: title, group: 'Pages' as const, run: () => go(id) })),
     { key: '?', text: 'Keyboard shortcuts', group: 'Everywhere', run: () => setHelp(true) },
     { key: 'Esc', text: 'Close the open details', group: 'Everywhere' },
-    { key: 'q', text: 'Show the SQL statements of the panel', group: 'In a panel', run: () => pressPanel('sql') },
+    { key: 'q', text: "Show the panel's SQL statements", group: 'In a panel', run: () => pressPanel('sql') },
     { key: 't', text: 'Switch between the graphic and the table', group: 'In a panel', run: () => pressPanel('table') },
   ])
   const title = pages.find(({ id }) => id === page)!.title
   useEffect(() => {
     document.title = `${title} · Holdfast`
-    // When the document has just been loaded, the focus stays at its start.
+    // When the document has just been loaded, focus stays at its start.
     if (!first.current) main.current?.focus({ preventScroll: true })
     first.current = false
     scrollTo(0, 0)

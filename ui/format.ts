@@ -59,7 +59,7 @@ const escapes: Readonly<Record<string, string>> = {
   '\u200d': '\u200d',
 }
 
-/** Returns a readable form of a name. Escapes invisible characters, because names may contain any text. */
+/** Returns a name in a readable form. Escapes invisible characters, because names may contain any text. */
 export function visible(text: string): string {
   return cut(text, maxWhole).replace(
     invisible,

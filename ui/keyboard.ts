@@ -35,7 +35,7 @@ export function allShortcuts(): Shortcut[] {
 
 addEventListener('keydown', (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
-  // Shortcuts are disabled while a dialog is open or a text field has the focus.
+  // Shortcuts are disabled while a dialog is open or a text field has focus.
   if (document.querySelector('dialog[open]') || isTyping(event.target)) return
   const found = [...shortcuts.values()].flat().findLast(({ key, run }) => run && key === event.key)
   if (!found) return

@@ -1,4 +1,4 @@
-// Live data of views. Each tab has one event stream, which is reopened when the set of watched views changes.
+// Live data for views. Each tab has one event stream, which is reopened when the set of watched views changes.
 import { useEffect, useReducer } from 'preact/hooks'
 import { type ApiError, api, keyOf } from './api.js'
 import { now, syncClock } from './clock.js'

@@ -17,7 +17,7 @@ export type PageId = (typeof pages)[number]['id']
 /** Parameters that links to other pages keep. */
 const keptParams = ['namespace'] as const
 
-/** Additional parameters of each page. */
+/** Each page's additional parameters. */
 interface ParamNames {
   now: never
   locks: 'search' | 'key' | 'hours'

@@ -42,7 +42,7 @@ const probe = document.createElement('span')
 // With reduced motion, transitions take 1 ms. During this time, the probe would still have the previous colour.
 probe.style.transitionProperty = 'none'
 
-/** Returns the current value of a colour token for use in a canvas. The value changes with the `themechange` event. */
+/** Returns a colour token's current value, for use in a canvas. The value changes with the `themechange` event. */
 export function colourOf(token: `--${string}`): string {
   if (!probe.isConnected) document.documentElement.append(probe)
   probe.style.color = `var(${token})`

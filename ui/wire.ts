@@ -1,2 +1,2 @@
-// The server's types of requests and responses, for all files of the dashboard.
+// The server's request and response types, for all of the dashboard's files.
 export type * from '../src/dashboard/wire.js'

@@ -1,5 +1,5 @@
 // Runs the scheme of examples/resilient-queue.ts as a contestant. A worker locks a job with an advisory lock, reads its row again, runs the job,
-// records the end, and unlocks the job. The table keeps the history of jobs.
+// records the end, and unlocks the job. The table keeps the job history.
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Addresses, Handle, Payload, Queue, Settings } from './contestants.ts'

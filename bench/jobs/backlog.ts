@@ -82,7 +82,7 @@ async function withClaimFixture<Result>(measure: (fixture: ClaimFixture) => Prom
   const holdfast = await Holdfast.open({ url })
   const client = new pg.Client({ connectionString: url })
   await client.connect()
-  // The statements below claim for the epoch of this worker, which serves another queue.
+  // The statements below claim on behalf of this worker's epoch, which serves another queue.
   const worker = holdfast.jobs.work([defineJob('none', { queue: 'none', run() {} })])
   try {
     const filed = defineJob<unknown>('filed', { queue: 'filed', run() {} })

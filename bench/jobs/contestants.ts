@@ -15,7 +15,7 @@ export type Handle = (payload: Payload) => unknown
 
 export interface BulkOptions {
   delayMs?: number
-  /** At most one job of a lane runs at any time. */
+  /** At most one of a lane's jobs runs at any time. */
   lane?: string
 }
 

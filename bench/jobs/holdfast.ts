@@ -1,4 +1,5 @@
-// Runs Holdfast as a contestant. Holdfast keeps the history of jobs. `best` runs up to 1,000 jobs in one call of a batch handler.
+// Runs Holdfast as a contestant. Holdfast keeps the job history. `best` runs up to 1,000 jobs in one call to a batch
+// handler.
 import { type BatchJob, defineJob, Holdfast } from 'holdfast'
 import type { Addresses, Handle, How, Payload, Queue, Settings } from './contestants.ts'
 

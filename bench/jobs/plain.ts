@@ -85,7 +85,10 @@ export function comparedWithPlain({ rounds, seconds }: { rounds: number; seconds
   })
 }
 
-/** Creates the tables and connections. `slice` enqueues for some seconds, ends all jobs, and returns the ended jobs per second. */
+/**
+ * Creates the tables and connections. `slice` enqueues for some seconds, ends all jobs, and returns the number of
+ * finished jobs per second.
+ */
 async function plainLoops(url: string) {
   const clients = Array.from({ length: 4 }, () => new pg.Client({ connectionString: url }))
   await Promise.all(clients.map((client) => client.connect()))

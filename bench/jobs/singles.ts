@@ -15,7 +15,7 @@ export function singleEnqueues(name: string, ms: number) {
   })
 }
 
-/** Measures the time from the call of `enqueue` until the handler starts. Both are in this process. */
+/** Measures the time from the call to `enqueue` until the handler starts. Both are in this process. */
 export function latency(name: string, times: number) {
   return withFixture(name, async ({ queue }) => {
     const started = new Map<number | undefined, (at: number) => void>()

@@ -16,7 +16,7 @@ interface Progress {
   done: number
 }
 
-/** Maximum duration of a drain. The rate of a slower contestant is that of the jobs it has run by then. */
+/** Maximum duration of a drain. A slower contestant's rate is based on the jobs that it has run by then. */
 const maxDrainMs = 20_000
 
 /** Payloads of `bytes` bytes each. PostgreSQL stores a long repeated letter in a few bytes, but cannot compress random text. */
@@ -49,8 +49,8 @@ export interface Throughput {
 }
 
 /**
- * Enqueues `jobs` jobs and then starts the processes. Before that, it enqueues `delayed` jobs with a delay of one day, and `hot` jobs of one lane
- * whose first job never ends.
+ * Enqueues `jobs` jobs and then starts the processes. Before that, it enqueues `delayed` jobs with a delay of one day,
+ * and `hot` jobs in one lane whose first job never ends.
  */
 export function drain(name: string, load: DrainLoad): Promise<Throughput> {
   const { jobs, processes = 1, handlerMs = 0, concurrency, bytes, isRandom, delayed = 0, hot = 0, server } = load
@@ -92,7 +92,7 @@ interface SustainLoad {
   server?: ServerOptions
 }
 
-/** Keeps a backlog of jobs while the processes run for `seconds`. Measures the rate of ended jobs. */
+/** Keeps a backlog of jobs while the processes run for `seconds`. Measures the rate at which jobs finish. */
 export function sustain(name: string, load: SustainLoad): Promise<Throughput> {
   const { seconds, processes = 1, isSnapshotOpen = false, server } = load
   const measure = async ({ queue, workers, usage, forgetSnapshot }: Fixture) => {
@@ -140,7 +140,7 @@ export function sustain(name: string, load: SustainLoad): Promise<Throughput> {
   return withFixture(name, measure, server)
 }
 
-/** Formats the table of one load. */
+/** Formats one load's table. */
 export function showThroughput(load: string, outcomes: Outcomes<Throughput>) {
   const isStream = Object.values(outcomes)[0]?.[0]?.last !== undefined
   const rows = Object.entries(outcomes).map(([name, rounds]) => {

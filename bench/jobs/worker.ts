@@ -1,5 +1,5 @@
-// Runs a worker process of a contestant. The worker starts when the process receives a message. The process reports its number of ended jobs,
-// its CPU time, and how long the jobs waited.
+// Runs one of a contestant's worker processes. The worker starts when the process receives a message. The process
+// reports its number of finished jobs, its CPU time, and how long the jobs waited.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ownCpuMs } from '../cpu.ts'
 import { openQueue } from './contestants.ts'

@@ -1,4 +1,5 @@
-// Measures pairs of acquire and release of uncontended leases: 1, 8 and 64 callers in one process, and 64 callers in each of two processes.
+// Measures acquire-release pairs for uncontended leases: 1, 8 and 64 callers in one process, and 64 callers in each of
+// two processes.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

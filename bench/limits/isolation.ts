@@ -1,4 +1,4 @@
-// Measures how long the only caller of a free entity waits while many callers use another entity.
+// Measures how long a free entity's only caller waits while many callers use another entity.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { type Contestant, loops, type Options, runRounds, summary } from '../measure.ts'
@@ -22,7 +22,7 @@ export async function isolation(url: string, { rounds, roundMs, progress }: Opti
       return outcome
     },
   })
-  /** A transaction locks the row of another entity during the whole run. */
+  /** A transaction locks another entity's row during the whole run. */
   const locked = {
     name: 'with the row of another entity locked',
     async run(ms: number) {

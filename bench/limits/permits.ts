@@ -1,4 +1,5 @@
-// Measures pairs of acquire and release of permits: each caller uses its own entity, one common entity, or random ones of 10,000 entities.
+// Measures acquire-release pairs for permits: each caller uses its own entity, one common entity, or random entities
+// out of 10,000.
 import { type Options, ratio, runRounds, type Summary, summary } from '../measure.ts'
 import { query } from '../server.ts'
 import { table } from '../table.ts'

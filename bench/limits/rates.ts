@@ -1,4 +1,4 @@
-// Compares decisions of rate limits with a handwritten counter that needs one statement.
+// Compares rate limit decisions with a handwritten counter that needs one statement.
 import { type Options, ratio, runRounds, type Summary, summary } from '../measure.ts'
 import { query } from '../server.ts'
 import { table } from '../table.ts'

@@ -7,7 +7,7 @@ const [kind, url, each] = process.argv.slice(2) as [Kind, string, string]
 const entities = 10_000
 const anyEntity = () => Math.floor(Math.random() * entities)
 
-/** A handwritten semaphore: a counter. No process returns the permits of dead processes. */
+/** A handwritten semaphore: a counter. No process returns dead processes' permits. */
 const take = `
 insert into by_hand_limit (name, in_use) values ($1, 1)
 on conflict (name) do update set in_use = by_hand_limit.in_use + 1 where by_hand_limit.in_use < $2

@@ -1,4 +1,4 @@
-// Measures the cost of locks while one instance holds many other locks, on a server with default settings.
+// Measures what a lock costs while one instance holds many other locks, on a server with default settings.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, type HoldfastError, type Lock } from 'holdfast'
 import { loops, type Progress, percentile } from '../measure.ts'

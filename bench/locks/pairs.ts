@@ -1,4 +1,4 @@
-// Measures pairs of acquire and release of uncontended locks: 1, 64 and 256 callers, each with its own name.
+// Measures acquire-release pairs for uncontended locks: 1, 64 and 256 callers, each with its own name.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { loops, type Options, ratio, runRounds, summary } from '../measure.ts'

@@ -1,4 +1,4 @@
-// Compares pairs of acquire and release with the common libraries: redlock on Redis, and advisory-lock on PostgreSQL.
+// Compares acquire-release pairs with the common libraries: redlock on Redis, and advisory-lock on PostgreSQL.
 import { Holdfast } from 'holdfast'
 import { loops, type Options, ratio, runRounds, summary } from '../measure.ts'
 import { installPeers } from '../peers/install.ts'

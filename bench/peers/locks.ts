@@ -1,4 +1,4 @@
-// Adapts the locks of other libraries. `pair` acquires and releases the lock of a name.
+// Adapts other libraries' locks. `pair` acquires and releases a name's lock.
 import advisoryLock from 'advisory-lock'
 import { Redis } from 'ioredis'
 import Redlock from 'redlock'

@@ -23,8 +23,9 @@ export interface BenchRedis {
 }
 
 /**
- * Provides an empty database. `close` removes it. The documentation of Redis and BullMQ recommends `everysec` for `appendfsync`. A crash can then
- * lose the writes of the last second. `always` gives the guarantee of a PostgreSQL commit.
+ * Provides an empty database. `close` removes it. The documentation of Redis and BullMQ recommends `everysec` for
+ * `appendfsync`. A crash can then lose the last second's writes. `always` gives the same guarantee as a PostgreSQL
+ * commit.
  */
 export async function benchRedis({ appendfsync = 'everysec' } = {}): Promise<BenchRedis> {
   // A static import would fail before the peers are installed.

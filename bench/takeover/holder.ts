@@ -1,4 +1,4 @@
-// Runs a worker process of a contestant whose jobs never end. The process reports when a job starts.
+// Runs one of a contestant's worker processes. Its jobs never end. The process reports when a job starts.
 import { openQueue } from '../jobs/contestants.ts'
 
 const { name, addresses } = JSON.parse(process.argv[2]!)

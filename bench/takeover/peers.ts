@@ -1,6 +1,7 @@
-// Measures takeover of the peers, with default settings. Two processes serve a queue with one job. The process that starts the job is killed,
-// frozen or cut off. All measurements run at the same time, because the processes are idle. If the other process has not started the job after
-// `timeoutMs`, the measurement stops and the table shows the documented time.
+// Measures the peers' takeover times, with default settings. Two processes serve a queue with one job. The process that
+// starts the job is killed, frozen or cut off. All measurements run at the same time, because the processes are idle.
+// If the other process has not started the job after `timeoutMs`, the measurement stops and the table shows the
+// documented time.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -13,7 +14,7 @@ import { routeTo } from './cut.ts'
 const program = fileURLToPath(new URL('./holder.ts', import.meta.url))
 export const timeoutMs = 75_000
 
-/** Takeover times according to the documentation of these versions. */
+/** Takeover times according to these versions' documentation. */
 const documented: Record<string, string> = {
   'graphile-worker, defaults': '4 h',
   'pg-boss, defaults': '15 min',

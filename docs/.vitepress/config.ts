@@ -89,7 +89,7 @@ export default defineConfig({
       room('Coming from', 'docs/guides/coming-from'),
       room('Operating', 'docs/operating'),
       room('Reference', 'docs/reference'),
-      room('What the package exports', 'docs/reference/api'),
+      room('Package exports', 'docs/reference/api'),
       { text: 'Essays', collapsed: true, items: essays.map((name) => linkTo(`src/${name}/README.md`)) },
       room('Decisions', 'docs/decisions'),
       { text: 'The project', collapsed: true, items: ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'].map(linkTo) },

@@ -53,7 +53,7 @@ export async function startCluster() {
 
 interface Node {
   readonly name: string
-  /** Directory of the node. */
+  /** The node's directory. */
   readonly place: string
   readonly postgres: number
   readonly rest: number
@@ -152,7 +152,7 @@ class Cluster {
     return node.name
   }
 
-  /** Kills all programs of the leader at the same time. */
+  /** Kills all of the leader's programs at the same time. */
   async kill() {
     const node = await this.#leading()
     // Patroni first, because it would restart PostgreSQL.
@@ -162,7 +162,7 @@ class Cluster {
     return node.name
   }
 
-  /** Cuts all connections of the leader, which continues to run. */
+  /** Cuts all of the leader's connections. The leader continues to run. */
   async cutOff() {
     const node = await this.#leading()
     for (const wire of Object.values(node.wires)) wire.cut()

@@ -1,4 +1,4 @@
-// Hono on Node.js: its handlers use the web standard Request and Response, and its server is a server of `node:http`.
+// Hono on Node.js: its handlers use the web-standard Request and Response, and its server is a `node:http` server.
 import { serve } from '@hono/node-server'
 import { Holdfast, LimitReachedError, LockTimeoutError } from 'holdfast'
 import { dashboard } from 'holdfast/dashboard'

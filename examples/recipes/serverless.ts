@@ -9,7 +9,7 @@ import { exportOrders, makeReport, markPaid, type Order, placeOrder, type Shop, 
 
 let warm: Promise<Shop> | undefined
 
-/** Opens the instance at the first call. After a failure, the next invocation tries again. */
+/** Opens the instance on the first call. After a failure, the next invocation tries again. */
 function shop() {
   warm ??= open().catch((error) => {
     warm = undefined
@@ -31,7 +31,7 @@ const routes: Record<string, (request: Request, detail: string) => Promise<Respo
     return Response.json(await placeOrder(await shop(), (await request.json()) as Order), { status: 201 })
   },
 
-  // Uses a lease instead of a lock. The lease of a killed function becomes free after its ttl.
+  // Uses a lease instead of a lock. A killed function's lease becomes free after its ttl.
   async reports(_request: Request, day: string) {
     const { pool, holdfast } = await shop()
     return holdfast.leases.with(`report:${day}`, { ttl: '15s', wait: 0 }, async () =>
@@ -77,7 +77,7 @@ async function answer(request: Request) {
 /** For Vercel, and for other platforms that use Request and Response. */
 export default { fetch: answer }
 
-/** The fields of the event that this example reads, in payload format 2.0. */
+/** The event fields that this example reads, in payload format 2.0. */
 interface HttpEvent {
   rawPath: string
   rawQueryString: string

@@ -1,4 +1,4 @@
--- Tables of the recipes. In your program, your own migrations create such tables.
+-- Tables for the recipes. In your program, your own migrations create such tables.
 create table customer_order (
   id int generated always as identity primary key,
   customer text not null,

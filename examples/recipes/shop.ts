@@ -1,10 +1,14 @@
-// Code that all recipes share: the operations of the shop, and the authorization of the dashboard. Your program has its own code for this.
+// Code that all recipes share: the shop's operations, and the dashboard's authorization. Your program has its own code
+// for this.
 import { timingSafeEqual } from 'node:crypto'
 import { defineJob, type Holdfast, type Transaction } from 'holdfast'
 import type { Visitor } from 'holdfast/dashboard'
 import type pg from 'pg'
 
-/** Writes an invoice. The row commits together with the end of the job, so each order has exactly one invoice, even after a crash. */
+/**
+ * Writes an invoice. The row commits together with the job's completion, so each order has exactly one invoice, even
+ * after a crash.
+ */
 export const sendInvoice = defineJob('send-invoice', {
   run: async ({ order }: { order: number }, { tx }) => {
     await tx.query('insert into invoice (order_id) values ($1)', [order])
@@ -57,7 +61,9 @@ export async function exportOrders(pool: pg.Pool, user: string) {
   return rows
 }
 
-/** Returns the visitor of the dashboard, or null without a valid token. In production, check the sessions of your program instead. */
+/**
+ * Returns the dashboard's visitor, or null without a valid token. In production, check your program's sessions instead.
+ */
 export function operatorOf(request: Request): Visitor | null {
   const expected = Buffer.from(`Bearer ${process.env.OPERATOR_TOKEN}`)
   const given = Buffer.from(request.headers.get('authorization') ?? '')

@@ -1,5 +1,6 @@
-// The scenario of all transaction examples. An order is placed in a transaction of the library. In this transaction, the example locks the name of the
-// customer, enqueues a job, and guards its writes with the lock of the till. This process has acquired the lock of the till before the first order.
+// The scenario for all transaction examples. An order is placed in one of the library's transactions. In this
+// transaction, the example locks the customer's name, enqueues a job, and guards its writes with the lock on the till.
+// This process has acquired the lock on the till before the first order.
 import { defineJob, Holdfast, type Lock } from 'holdfast'
 import pg from 'pg'
 import { withDatabase } from '../database.ts'
@@ -45,7 +46,7 @@ export async function story(open: (given: Given) => Shop | Promise<Shop>) {
     await other.locks.with('customer:ada', () => tell('while another process has locked the customer'))
     await tell('after the customer is unlocked')
 
-    // An administrator ends the session that holds the lock of the till, and another instance acquires the lock.
+    // An administrator ends the session that holds the lock on the till, and another instance acquires the lock.
     const told = new Promise((resolve) => till.signal.addEventListener('abort', resolve))
     await client.query('select pg_terminate_backend(backend_pid) from holdfast.instance where id = $1', [holdfast.id])
     await told

@@ -2,7 +2,7 @@
 //
 // There is one exception. The nemesis ends a session or restarts the server. PostgreSQL releases the session's locks and then notifies the
 // holder. The server may grant the lock to the next holder before the notification reaches the old holder. If the nemesis ended the session, an
-// overlap that is shorter than the longest time for a notification is no violation.
+// overlap that is shorter than the longest time for a notification is not a violation.
 import type { Fault, History, Hold } from '../history.ts'
 import { maxNotificationMs } from '../notification.ts'
 import type { Verdict } from './index.ts'
@@ -37,7 +37,7 @@ export function oneHolder(history: History): Verdict {
   return { count: history.holds.length, violations }
 }
 
-/** Checks that the permits in use never exceed the limit at the moment at which a permit is granted. */
+/** Checks that the permits in use never exceed the limit at the moment a permit is granted. */
 export function permitsKept(history: History): Verdict {
   const endings = history.faults.filter(({ ends }) => ends !== undefined)
   const violations: Verdict['violations'] = []
@@ -83,7 +83,10 @@ function excuses({ from, to }: Fault, first: Hold, second: Hold) {
 
 const ms = (ns: bigint) => (Number(ns) / 1e6).toFixed(1)
 
-/** Lists the holds and the faults in the order of time, from five seconds before the first hold until the end of the last one. */
+/**
+ * Lists the holds and the faults in chronological order, from five seconds before the first hold until the last one
+ * ends.
+ */
 function excerptOf({ faults }: History, holds: Hold[]) {
   const from = holds.reduce((least, one) => (one.from < least ? one.from : least), holds[0]!.from) - 5_000_000_000n
   const to = holds.reduce((most, one) => (one.to > most ? one.to : most), holds[0]!.to)

@@ -68,7 +68,7 @@ export async function check(history: History, { query }: { query: Query }, unfin
 
 /** Runs Holdfast's own consistency check, which the dashboard shows. */
 async function ownProof(query: Query): Promise<Violation[]> {
-  // The rows of dead instances remain until the next call of their limit. The work has ended, so no such call follows.
+  // Dead instances' rows remain until the next call for their limit. The work has ended, so no such call follows.
   await query('select holdfast.limit_remove_dead(key) from (select distinct key from holdfast.permit) as used')
   const observer = new Observer({ read: query })
   const { invariants } = await observer.proof({ repairWithinMs: 0 })

@@ -1,8 +1,12 @@
-// Checks of jobs. Every committed job has ended once and has had its effect once. No job of a rolled-back transaction exists.
+// Checks for jobs. Every committed job has ended once and has had its effect once. No job from a rolled-back
+// transaction exists.
 import type { History } from '../history.ts'
 import type { Query, Verdict } from './index.ts'
 
-/** Checks that every job whose commit was acknowledged is done or still exists, and that no job of a rolled-back transaction has run. */
+/**
+ * Checks that every job whose commit was acknowledged is done or still exists, and that no job from a rolled-back
+ * transaction has run.
+ */
 export async function noJobLost(query: Query, { enqueued, rolledBack }: History): Promise<Verdict> {
   const alive = new Set(
     (await query('select id from holdfast.job_live union all select id from holdfast.waiting')).map(({ id }) =>

@@ -3,7 +3,10 @@ import { ruleFromText } from '../../dist/cron/index.js'
 import type { History } from '../history.ts'
 import type { Query, Verdict } from './index.ts'
 
-/** Checks that the writes of each name are in the order of their fences. A guard waits for the transaction that guarded the name before. */
+/**
+ * Checks that each name's writes are in the order of their fences. A guard waits for the transaction that previously
+ * guarded the name.
+ */
 export async function fencesGrow(query: Query): Promise<Verdict> {
   const [{ count }] = await query('select count(*)::int from ledger')
   const wrong = await query(`
@@ -23,8 +26,8 @@ export async function fencesGrow(query: Query): Promise<Verdict> {
 }
 
 /**
- * Checks that each delivery has one effect, that the delivery's record names the run that made the effect, and that each caller received the
- * result of this run. A caller receives the result only if the run had the same body.
+ * Checks that each delivery has one effect, that the delivery's record names the run that made the effect, and that
+ * each caller received this run's result. A caller receives the result only if the run had the same body.
  */
 export async function oneEffect(query: Query, { delivered }: History): Promise<Verdict> {
   const effects = await query(`

@@ -1,4 +1,5 @@
-// The processes of the fleet. One process runs for the whole week. Deployments replace the others one at a time, and some of these are killed.
+// The fleet's processes. One process runs for the whole week. Deployments replace the others one at a time, and some of
+// these are killed.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Counts, MemberOptions, Sample } from './member.ts'

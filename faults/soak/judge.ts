@@ -1,9 +1,10 @@
 // The rule that checks whether a series grows.
 //
-// The rule uses one level per day, from the third day on. By then, a table contains the rows that it keeps for one or two days. The level is the
-// highest sample of the day. For series that fluctuate from moment to moment, it is the lowest sample, because a leak is visible even at the
-// quietest moment. The slope of the series is the median of the slopes between all pairs of days (Theil-Sen estimator), so one odd day changes it
-// little. A series grows if both conditions are true:
+// The rule uses one level per day, from the third day on. By then, a table contains the rows that it keeps for one or
+// two days. The level is the highest sample of the day. For series that fluctuate from moment to moment, it is the
+// lowest sample, because a leak is visible even at the quietest moment. The series' slope is the median of the slopes
+// between all pairs of days (Theil-Sen estimator), so one odd day changes it little. A series grows if both conditions
+// are true:
 //
 // - The increase along the slope exceeds one fifth of the median level, and it exceeds the margin for noise of this kind of series.
 // - Over every span of two days, the series rose by at least half of the increase along the slope. A leak grows every day. A busy machine raises
@@ -15,7 +16,7 @@ const minShare = 0.2
 const minSteadiness = 0.5
 const span = 2
 
-/** Checks one series. `samples` contains the values of each day, in order. */
+/** Checks one series. `samples` contains each day's values, in order. */
 export function judge(
   name: string,
   samples: readonly (readonly number[])[],

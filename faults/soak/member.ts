@@ -169,7 +169,7 @@ if (stays) timers.push(steadily('visits', week.visits, visit))
 let board: ReturnType<typeof dashboard> | undefined
 const views = ['now', 'names', 'jobs', 'schedules', 'deliveries', 'limits', 'instances']
 
-/** Loads every view of the dashboard and runs the doctor. */
+/** Loads every dashboard view and runs the doctor. */
 async function visit() {
   board ??= dashboard({ url })
   const opened = board

@@ -1,5 +1,5 @@
--- Simulates midnight. Rows that are older than one simulated day (soak.day) become old enough for cleanup, each row once. The partitions of the
--- job tables become one day older. Holdfast's own code then does the cleanup.
+-- Simulates midnight. Rows that are older than one simulated day (soak.day) become old enough for cleanup, each row once. The job tables' partitions
+-- become one day older. Holdfast's own code then does the cleanup.
 do $$
   declare
     made_before constant timestamptz := clock_timestamp() - current_setting('soak.day')::interval;
@@ -21,7 +21,7 @@ do $$
     where done_at between clock_timestamp() - interval '7 days' and made_before;
     update holdfast.term set began_at = began_at - interval '15 days', ended_at = ended_at - interval '15 days'
     where ended_at between clock_timestamp() - interval '14 days' and made_before;
-    -- Moves further each night, because the rows of the previous night may still exist.
+    -- Moves further each night, because the previous night's rows may still exist.
     update holdfast.sample set hour = hour - interval '50 hours' * current_setting('soak.night')::integer
     where hour > clock_timestamp() - interval '49 hours';
     with aged as (
@@ -38,7 +38,7 @@ do $$
     update holdfast.job_note set noted_at = noted_at - interval '1 day';
     update holdfast.job_removed set removed_at = removed_at - interval '1 day';
 
-    -- The partitions of a table move in ascending order, so each finds its new place empty.
+    -- A table's partitions move in ascending order, so each finds its new place empty.
     set local timezone to 'UTC';
     for part in
       select

@@ -1,6 +1,7 @@
 // npm run soak [-- --minutes 10 --plant handles|rows]
 //
-// Runs a fleet's work of one week in minutes. Exits with code 1 if a series of samples grows. See README.md in this directory.
+// Runs one week of a fleet's work in minutes. Exits with status 1 if a series of samples grows. See README.md in this
+// directory.
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -30,7 +31,7 @@ create trigger kept before delete on holdfast.name for each row execute function
 create trigger kept before delete on holdfast.delivery for each row execute function public.keep()`
 
 const server = await startEmbedded({
-  // Autovacuum runs more often because the week is compressed. The soak test does not test crashes of the machine.
+  // Autovacuum runs more often because the week is compressed. The soak test does not test machine crashes.
   settings: { autovacuum_naptime: '1s', max_connections: '200', fsync: 'off' },
 })
 const url = await server.createDatabase('soak')
@@ -106,7 +107,7 @@ function dayWith(client: pg.Client, samples: Samples) {
   }
 }
 
-/** Repeats `work` at the pace of the week. If one call takes too long, the next calls come sooner. */
+/** Repeats `work` at the week's pace. If one call takes too long, the next calls come sooner. */
 async function steadily(everyMs: number, work: () => Promise<void>, signal: AbortSignal) {
   let at = performance.now()
   while (!signal.aborted) {
@@ -116,7 +117,7 @@ async function steadily(everyMs: number, work: () => Promise<void>, signal: Abor
   }
 }
 
-/** Ends the session of a random anchor. */
+/** Ends a randomly chosen anchor's session. */
 async function endOneSession() {
   const client = new pg.Client({ connectionString: url, application_name: 'soak' })
   await client.connect()

@@ -43,7 +43,7 @@ const kinds: Record<string, Kind> = {
   dead: { margin: 500, fluctuates: true },
   'WAL per second': { margin: MB / 2, unit: 'bytes' },
   rows: { margin: 400 },
-  // The cleanup keeps the last hundred ticks of each schedule.
+  // The cleanup keeps each schedule's last hundred ticks.
   'rows of tick': { margin: 2_000 },
   'rows of gap': { margin: 2_000 },
   bytes: { margin: MB / 4, unit: 'bytes' },
@@ -110,7 +110,7 @@ export class Samples {
     })
   }
 
-  /** Calculates for each sequence how many years it lasts at the pace of the run. */
+  /** Calculates for each sequence how many years it lasts at the run's pace. */
   checkSequences(weeks: number) {
     return this.#sequences.map(({ name, value, maxValue, cycles }) => {
       const years = Math.min(maxValue, maxInteger) / (value / weeks) / weeksPerYear

@@ -7,7 +7,7 @@ select
   pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 as wal
 
 -- name: tables
--- The numbers of a partitioned table include its partitions.
+-- A partitioned table's numbers include its partitions.
 select
   coalesce(parent.relname, pg_class.relname) as name,
   sum(pg_table_size(pg_class.oid))::float8 as bytes,

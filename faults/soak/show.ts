@@ -1,4 +1,4 @@
-// The report of the soak test, as Markdown tables.
+// The soak test's report, as Markdown tables.
 import type { Counts } from './member.ts'
 import type { Samples } from './samples.ts'
 import { days, week, weekMs } from './week.ts'

@@ -1,5 +1,5 @@
-// The work of a typical fleet in a week, which the soak test does in ten minutes. A longer or shorter run has the same pace. Its seven days are
-// longer or shorter.
+// A typical fleet's work in a week, which the soak test does in ten minutes. A longer or shorter run has the same pace.
+// Its seven days are longer or shorter.
 
 /** Time for one week of work. */
 export const weekMs = 600_000
@@ -10,7 +10,7 @@ export const days = 7
 export const instances = 4
 
 export const week = {
-  /** The session of each anchor is ended once an hour. */
+  /** Each anchor's session is ended once an hour. */
   reconnects: 7 * 24 * instances,
   /** Four deployments per day replace three instances each. Every fourth of these instances is killed. */
   replacements: 7 * 4 * (instances - 1),

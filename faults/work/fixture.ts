@@ -1,11 +1,11 @@
-// What an instance provides to the workload of each room.
+// Everything that an instance provides to each room's workload.
 import type { setTimeout as sleep } from 'node:timers/promises'
 import type { Holdfast, Lease } from 'holdfast'
 import type pg from 'pg'
 import type { Random } from '../../test/property/random.ts'
 import type { Write } from '../history.ts'
 
-/** Handle of a hold, as its holder sees it. */
+/** Handle to a hold, as its holder sees it. */
 export interface Handle {
   readonly held: boolean
   readonly signal: AbortSignal
@@ -16,10 +16,10 @@ export interface Handle {
 /** Handle that can guard writes. */
 export type GuardedHandle = Handle & Pick<Lease, 'guard'>
 
-/** Options of a wait that may time out or be aborted. */
+/** Options for a wait that may time out or be aborted. */
 export interface RandomWait {
   options: { wait?: number; signal?: AbortSignal }
-  /** Clears the timer of the abort. */
+  /** Clears the abort timer. */
   clear(): void
 }
 
@@ -43,7 +43,7 @@ export interface Fixture {
   userError: symbol
 }
 
-/** Workload of a room. Each of its flows repeats `step`. A workload without `step` runs in the background. */
+/** A room's workload. Each of its flows repeats `step`. A workload without `step` runs in the background. */
 export interface Workload {
   flows?: number
   step?(random: Random): Promise<void>

@@ -1,4 +1,4 @@
-// The workloads of an instance, one for each room.
+// An instance's workloads, one for each room.
 import { elections } from './elections.ts'
 import type { Fixture, Workload } from './fixture.ts'
 import { jobs } from './jobs.ts'

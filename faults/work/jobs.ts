@@ -8,8 +8,8 @@ const lanes = ['one', 'two', 'three']
 const manyAttempts = { maxCrashes: 1_000, retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 } }
 
 /**
- * Enqueues jobs of all kinds in transactions of the user. Some transactions are rolled back, and the outcome of some commits stays unknown. The
- * history contains the acknowledged commits and the rollbacks.
+ * Enqueues jobs of all kinds in the user's transactions. Some transactions are rolled back, and the outcome of some
+ * commits stays unknown. The history contains the acknowledged commits and the rollbacks.
  */
 export function jobs({
   holdfast,

@@ -18,7 +18,7 @@ export async function writeGuarded(
   })
 }
 
-/** Writes with the guard of the SQL function and ignores the signal, so that only the database can reject a late write. */
+/** Writes with the SQL function's guard and ignores the signal, so that only the database can reject a late write. */
 export async function writeGuardedBySql({ transaction, pause }: Fixture, name: string, fence: number, random: Random) {
   await pause(random)
   await transaction(async (tx) => {

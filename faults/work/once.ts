@@ -3,7 +3,7 @@ import { deliveryOf, webhooks } from 'holdfast/http'
 import type { Random } from '../../test/property/random.ts'
 import type { Fixture, Workload } from './fixture.ts'
 
-/** Bodies of deliveries. A delivery with the wrong body must never receive the result of the right one. */
+/** Delivery bodies. A delivery with the wrong body must never receive the right one's result. */
 const bodies = ['right', 'wrong']
 
 interface DeliveryResult {

@@ -1,5 +1,5 @@
-// Writes docs/reference/api: one page for each room and each further entry point of the package, from the published declarations. The pages
-// also report changes of the public interface: every change of the interface changes these pages.
+// Writes docs/reference/api: one page for each room and each further entry point of the package, from the published
+// declarations. The pages also reveal changes to the public interface, because every such change alters these pages.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,13 +18,13 @@ const entries = Object.entries(exports).flatMap(([path, { types }]) =>
 const order = ['holdfast', 'locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs']
 
 const common = ['base', 'cron', 'postgres', 'observe', 'doctor']
-/** Returns the page of a declaration of the main entry, by the declaration's room. */
+/** Returns the page for a declaration in the main entry point, by the declaration's room. */
 export const pageOf = (room: string) => (common.includes(room) || room.endsWith('.d.ts') ? 'holdfast' : room)
 
 const positionOf = (page: string) => (order.includes(page) ? order.indexOf(page) : order.length)
 
 const intros: Record<string, string> = {
-  holdfast: 'The class `Holdfast`, the types that several rooms share, and the errors.',
+  holdfast: 'The class `Holdfast`, the types that several modules share, and the errors.',
 }
 
 /** Fields of API Extractor's description of a declaration that this file reads. */
@@ -46,7 +46,7 @@ interface Page {
 /** Maps each declaration to its page. */
 type PageIndex = Map<string, string>
 
-/** Returns the name and the text of each page. */
+/** Returns each page's name and text. */
 export function api(): [name: string, text: string][] {
   const pages = new Map<string, Page>()
   for (const { path, name, items } of readDeclarations()) {
@@ -69,7 +69,7 @@ export function api(): [name: string, text: string][] {
   return [['README.md', index(sorted)], ...texts]
 }
 
-/** Returns the exports of each entry point. */
+/** Returns each entry point's exports. */
 function readDeclarations() {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-api-'))
   try {
@@ -134,7 +134,7 @@ function index(pages: [string, Page][]) {
     const names = [...new Set(items.map(({ name }) => name))].filter((name) => !name.endsWith('Error'))
     return `| [${page}](${page}.md) | \`${from}\` | ${names.map((name) => `\`${name}\``).join(', ')} |`
   })
-  return `# What the package exports
+  return `# Package exports
 
 <!-- Written by npm run reference from the declarations. -->
 
@@ -228,7 +228,7 @@ function signature(item: Item, members: Item[]) {
   return [`${head} {`, ...inside, '}'].join('\n')
 }
 
-/** Returns the prose and the examples of a comment. */
+/** Returns a comment's prose and examples. */
 export function readComment(comment = '') {
   const lines = comment
     .replace(/^\/\*\*/, '')
@@ -242,7 +242,7 @@ export function readComment(comment = '') {
   return { prose: prose.trim().replace(/\{@link (\w+)\}/g, '`$1`'), examples }
 }
 
-/** Removes the code fence, and replaces an indentation of one space by two spaces. */
+/** Removes the code fence, and replaces an indentation of one space with two spaces. */
 function reindented(example: string) {
   const code = example.replace(/^```ts\n(.*)\n```$/s, '$1')
   return /^ (?! )/m.test(code) ? code.replace(/^ +/gm, (spaces) => spaces.repeat(2)) : code

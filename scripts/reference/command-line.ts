@@ -1,4 +1,4 @@
-// Writes docs/reference/command-line.md from the definitions of the commands.
+// Writes docs/reference/command-line.md from the command definitions.
 import { existsSync } from 'node:fs'
 import type { Argument, Command, Option } from 'commander'
 import { examplesOf } from '../../dist/cli/command.js'
@@ -10,7 +10,7 @@ const code = (text: string) => `\`${text.replaceAll('|', '\\|')}\``
 const upper = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 const isShown = (command: Command) => !command.name().startsWith('__') && command.name() !== 'help'
 
-/** Returns the environment variable of an option. Commander's own options have none. */
+/** Returns an option's environment variable. Commander's own options have none. */
 const variableOf = (option: Option) => (option as Partial<EnvOption>).variable
 
 function optionsTable(options: readonly Option[]) {
@@ -56,7 +56,7 @@ function section(command: Command, words: string[]): string[] {
   ]
 }
 
-/** Returns the text of the page. */
+/** Returns the page's text. */
 export function commandLine() {
   const program = makeProgram()
   return `${[
@@ -81,7 +81,7 @@ export function commandLine() {
     '| 1 | The command failed. |',
     '| 2 | The command line is invalid, or the command needs a confirmation and stdin is not a terminal. |',
     '| 3 | A condition is not met. For example, an object with this name does not exist, or a migration is pending. |',
-    '| 4 | The database cannot be reached or refuses the login. |',
+    '| 4 | The database cannot be reached or rejects the login. |',
     '',
     '`lock run` exits with the exit code of the command that it runs, or with one of the following codes:',
     '',

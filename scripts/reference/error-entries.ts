@@ -149,7 +149,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: '`startEmbedded`, `holdfast dev`, `holdfast demo`',
     remedy:
-      'The copy of the PostgreSQL programs could contain programs of another user, so Holdfast does not start them. Remove the directory.',
+      "The copy of the PostgreSQL programs could contain another user's programs, so Holdfast does not start them. Remove the directory.",
   },
   EMBEDDED_DATA_IN_USE: {
     examples: [
@@ -249,7 +249,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new FingerprintMismatchError('order-4711')],
     thrownBy: '`once.run`, `once.inTransaction`. The middleware of `holdfast/http` responds with status 422 instead',
     remedy:
-      'The client has used the same idempotency key for two different requests. Use a new key for each request, and the same key only for a repetition.',
+      'The client has used the same idempotency key for two different requests. Use a new key for each request, and reuse a key only to repeat a request.',
   },
   IMPORT_FAILED: {
     examples: [
@@ -262,13 +262,13 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   INVALID_INPUT: {
     examples: [new InvalidInputError('send-email', [{ path: 'to', message: 'expected a string' }])],
     thrownBy:
-      '`jobs.enqueue`, `jobs.enqueueMany`, `jobs.enqueueWorkflow`, `job.enqueue`. If a stored input does not match the schema, the attempt of the job fails with this error',
+      "`jobs.enqueue`, `jobs.enqueueMany`, `jobs.enqueueWorkflow`, `job.enqueue`. If a stored input does not match the schema, the job's attempt fails with this error",
     remedy: 'Fix the input. The property `issues` lists each field that does not match the schema.',
   },
   JOB_CANCELLED: {
     examples: [new JobCancelledError(7, 'cancelled by an operator')],
-    thrownBy: 'The `signal` of a job handler aborts with this error after `jobs.cancel` or `holdfast job cancel`',
-    remedy: 'Stop the work and throw the reason of the signal. The job ends as cancelled.',
+    thrownBy: "A job handler's `signal` aborts with this error after `jobs.cancel` or `holdfast job cancel`",
+    remedy: "Stop the work and throw the signal's reason. The job ends as cancelled.",
   },
   JOB_FAILED: {
     examples: [
@@ -280,13 +280,13 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   JOB_LOST: {
     examples: [new JobLostError(7, 3, connectionLost), new JobLostError(7, 3)],
-    thrownBy: 'The `signal` of a job handler aborts with this error',
+    thrownBy: "A job handler's `signal` aborts with this error",
     remedy:
       'Stop the work. Another worker runs the job again, so effects outside the database must be safe to repeat. If the event loop was blocked, move the long computation to a worker thread.',
   },
   JOB_TIMEOUT: {
     examples: [new JobTimeoutError(7, '30s')],
-    thrownBy: 'The `signal` of a job handler aborts with this error',
+    thrownBy: "A job handler's `signal` aborts with this error",
     remedy:
       'Stop the work when the signal aborts. If attempts usually take this long, increase `timeout` in the job definition.',
   },
@@ -297,7 +297,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   LEASE_LOST: {
     examples: [new LeaseLostError('invoice:42', 7, new LeaseNotHeldError())],
-    thrownBy: 'The `signal` of a lease aborts with this error. `Lease.extend` throws the error',
+    thrownBy: "A lease's `signal` aborts with this error. `Lease.extend` throws the error",
     remedy:
       'Stop the work immediately. Use `lease.guard(tx)` in the transactions that write, so that the database rejects late writes.',
   },
@@ -311,7 +311,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new LeaseTimeoutError('invoice:42', 5_000, holder)],
     thrownBy: '`leases.acquire`, `leases.with`',
     remedy:
-      'Retry later, or increase `wait`. If a busy lease is normal in your program, use `leases.tryAcquire`, which returns null.',
+      'Retry later, or increase `wait`. If your program expects to find the lease busy, use `leases.tryAcquire`, which returns null.',
   },
   LIMIT_REACHED: {
     examples: [
@@ -323,16 +323,16 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: '`limits.acquire`, `limits.with`',
     remedy:
-      'Retry later, or increase `wait`. If a full limit is normal in your program, use `limits.tryAcquire`, which returns null. `limits.usage` lists who holds permits.',
+      'Retry later, or increase `wait`. If your program expects to find the limit full, use `limits.tryAcquire`, which returns null. `limits.usage` lists who holds permits.',
   },
   LIMIT_RESET: {
     examples: [new LimitResetError()],
     thrownBy: 'No call. This error is the `cause` of a `PERMIT_LOST` error',
-    remedy: 'Ask the operator who reset the limit. The audit log of the dashboard contains the reset.',
+    remedy: "Ask the operator who reset the limit. The dashboard's audit log contains the reset.",
   },
   LOCK_LOST: {
     examples: [new LockLostError('invoice:42', 7, connectionLost)],
-    thrownBy: 'The `signal` of a lock, of a leadership or of an owned resource aborts with this error',
+    thrownBy: 'The `signal` of a lock, a leadership or an owned resource aborts with this error',
     remedy:
       'Stop the work immediately. Use `lock.guard(tx)` in the transactions that write, so that the database rejects late writes.',
   },
@@ -351,7 +351,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new LockTimeoutError('invoice:42', 5_000, holder)],
     thrownBy: '`locks.acquire`, `locks.with`, `locks.inTransaction`',
     remedy:
-      'Retry later, or increase `wait`. If a busy lock is normal in your program, use `locks.tryAcquire`, which returns null.',
+      'Retry later, or increase `wait`. If your program expects to find the lock busy, use `locks.tryAcquire`, which returns null.',
   },
   LOGIN_REFUSED: {
     examples: [
@@ -375,7 +375,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       ),
     ],
     thrownBy: '`Holdfast.open`, `holdfast migrate`',
-    remedy: 'End the blocking transaction, or wait for its end. Then migrate again.',
+    remedy: 'End the blocking transaction, or wait until it ends. Then migrate again.',
   },
   MIGRATION_FAILED: {
     examples: [new MigrationFailedError({ version: 2, name: 'job-priorities' }, noReadAccess)],
@@ -398,8 +398,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   ONCE_LOST: {
     examples: [new OnceLostError('order-4711', 3, connectionLost)],
     thrownBy: '`once.run`, `once.inTransaction`. The `signal` of the delivery also aborts with this error',
-    remedy:
-      'Call `once.run` with the same key again. The call returns the answer of the other run, or runs the work again.',
+    remedy: "Call `once.run` with the same key again. The call returns the other run's answer, or runs the work again.",
   },
   PAYLOAD_TOO_LARGE: {
     examples: [new PayloadTooLargeError('an input', 1_200_345, 1_000_000)],
@@ -414,14 +413,14 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     ],
     thrownBy: `${anyCall}. Commands and dashboard actions that end a session, such as \`holdfast lock break\``,
     remedy:
-      'Run `holdfast migrate --application <role>` as the owner of the schema. See [security](../operating/security.md).',
+      "Run `holdfast migrate --application <role>` as the schema's owner. See [security](../operating/security.md).",
   },
   PERMIT_LOST: {
     examples: [
       new PermitLostError('openai', 7, connectionLost),
       new PermitLostError('openai', 7, new LimitResetError()),
     ],
-    thrownBy: 'The `signal` of a permit aborts with this error',
+    thrownBy: "A permit's `signal` aborts with this error",
     remedy: 'Stop the work immediately, and acquire a new permit before you continue.',
   },
   READ_ONLY: {
@@ -440,7 +439,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   RELEASE_REQUESTED: {
     examples: [new ReleaseRequestedError('invoice:42')],
     thrownBy:
-      'The `signal` of a lock, of a leadership or of an owned resource aborts with this error after `holdfast lock release` or the same action in the dashboard',
+      'The `signal` of a lock, a leadership or an owned resource aborts with this error after `holdfast lock release` or the same action in the dashboard',
     remedy: 'Finish or stop the work, then release the lock. The lock is held until you release it.',
   },
   RESOURCES_FAILED: {
@@ -458,31 +457,31 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   RESOURCE_MOVED: {
     examples: [new ResourceMovedError('tenants', 'acme', 'moved')],
-    thrownBy: 'The `signal` of an owned resource aborts with this error (`shares.assign`)',
-    remedy: 'Finish or stop the work on this resource, then return. The next owner waits for the end of your function.',
+    thrownBy: "An owned resource's `signal` aborts with this error (`shares.assign`)",
+    remedy: 'Finish or stop the work on this resource, then return. The next owner waits until your function ends.',
   },
   RESULT_TIMEOUT: {
     examples: [new ResultTimeoutError(7, 10_000)],
     thrownBy: '`jobs.result`',
-    remedy: 'Call `jobs.result` again, or increase `wait`. The job continues. `jobs.find` shows the state of the job.',
+    remedy: "Call `jobs.result` again, or increase `wait`. The job continues. `jobs.find` shows the job's state.",
   },
   RUN_LOST: {
     examples: [
       new RunLostError('nightly-report', tick, 7, connectionLost),
       new RunLostError('nightly-report', tick, 7),
     ],
-    thrownBy: 'The `signal` of a schedule run aborts with this error',
+    thrownBy: "A schedule run's `signal` aborts with this error",
     remedy:
       'Stop the work. Another instance runs the tick again, so effects outside the database must be safe to repeat.',
   },
   RUN_REPLACED: {
     examples: [new RunReplacedError('nightly-report')],
-    thrownBy: "The `signal` of a schedule run aborts with this error (`overlap: 'replace'`)",
-    remedy: 'Stop the work and throw the reason of the signal. The later run starts when this run has ended.',
+    thrownBy: "A schedule run's `signal` aborts with this error (`overlap: 'replace'`)",
+    remedy: "Stop the work and throw the signal's reason. The later run starts when this run has ended.",
   },
   RUN_TIMEOUT: {
     examples: [new RunTimeoutError('nightly-report', 60_000)],
-    thrownBy: 'The `signal` of a schedule run aborts with this error',
+    thrownBy: "A schedule run's `signal` aborts with this error",
     remedy: 'Stop the work when the signal aborts. If runs usually take this long, increase `timeout`.',
   },
   SCHEMA_OUTDATED: {
@@ -500,7 +499,8 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   SESSION_LINGERS: {
     examples: [new SessionLingersError(4711)],
     thrownBy: 'Commands and dashboard actions that end a session, such as `holdfast lock break`',
-    remedy: 'Check after some seconds whether the session still exists. The server cannot interrupt some operations.',
+    remedy:
+      'Check again after a few seconds whether the session still exists. The server cannot interrupt some operations.',
   },
   SESSION_LOCKS_UNAVAILABLE: {
     examples: [
@@ -517,14 +517,14 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       'Give Holdfast a direct connection to the primary (`directUrl`), or use leases. See [instances](../concepts/instances.md).',
   },
   STALE_FENCE: {
-    examples: [new StaleFenceError('The fence 7 of key 1234567890 is stale: a later holder has written already')],
+    examples: [new StaleFenceError('The fence 7 of key 1234567890 is stale: a later holder has already written')],
     thrownBy:
-      '`guard` of a lock, of a lease, of a leadership or of an owned resource, and the SQL function `holdfast.guard(…)` in your own statements',
+      '`guard` of a lock, a lease, a leadership or an owned resource, and the SQL function `holdfast.guard(…)` in your own statements',
     remedy: 'Stop the work and roll the transaction back. Another holder has taken over, and does the work.',
   },
   STEPPED_DOWN: {
     examples: [new SteppedDownError('indexer', 7, 'asked')],
-    thrownBy: 'The `signal` of a leadership aborts with this error (`elections.campaign`)',
+    thrownBy: "A leadership's `signal` aborts with this error (`elections.campaign`)",
     remedy: 'Finish or stop the work, then return. The next leader starts after your function has returned.',
   },
   TEST_TIMEOUT: {
@@ -562,7 +562,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [
       new UnknownSourceError(
         'Found no tables of pg-boss in the schema "pgboss" of this database',
-        'The tables must be in the same database as Holdfast. If the tables are in another schema, pass the name of that schema.',
+        "The tables must be in the same database as Holdfast. If the tables are in another schema, pass that schema's name.",
       ),
     ],
     thrownBy: '`jobs.importFrom`, `holdfast job import`',

@@ -1,5 +1,5 @@
 // Writes docs/reference/errors.md: one section for each error code. The class, the message, the hint and `retryable` come from the classes
-// themselves, and the first paragraph of a section is the doc comment of the class. The rest comes from error-entries.ts.
+// themselves, and a section's first paragraph is the class's doc comment. The rest comes from error-entries.ts.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import * as embedded from '../../dist/embedded/index.js'
@@ -41,7 +41,7 @@ const entryPoints: readonly [name: string, exports: object][] = [
 
 const classes = readClasses()
 
-/** Returns the text of the page. */
+/** Returns the page's text. */
 export function errors() {
   const codes = Object.keys(errorEntries) as (keyof typeof errorEntries)[]
   const sections = groups.flatMap(([title, rooms]) => {
@@ -79,7 +79,10 @@ export function errors() {
 
 const anchor = (code: string) => code.toLowerCase()
 
-/** Returns the module of the class of the first example. An error with several classes is in the group of the first class. */
+/**
+ * Returns the module that contains the first example's class. An error with several classes is in the first class's
+ * group.
+ */
 const roomOf = ({ examples: [first] }: ErrorEntry) => classOf(first.name).room
 
 function section(code: string, entry: ErrorEntry) {
@@ -112,7 +115,7 @@ function retryableText({ retryable, examples }: ErrorEntry) {
   return [...values].join('')
 }
 
-/** Returns the name of a class with its entry point, and a link to its declaration. */
+/** Returns a class's name with its entry point, and a link to its declaration. */
 function classText(name: string) {
   const [entryPoint] = entryPoints.find(([, exports]) => name in exports) ?? []
   if (!entryPoint) return `\`${name}\` (not exported, compare the \`code\`)`

@@ -9,7 +9,7 @@ export interface ActContext {
   readonly operator: Operator
   /** Runs `work` with an instance that is a member of the fleet but holds no locks. */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
-  /** Formats an error of a job as one line. The dashboard first redacts the error according to the job's kind. */
+  /** Formats a job's error as one line. The dashboard first redacts the error according to the job's kind. */
   errorLine(error: { readonly name: string; readonly message: string }, kind: string): string
   /** Name of the dashboard visitor who runs the act. Undefined if the act is run from the command line. */
   readonly actor?: string | undefined
@@ -21,7 +21,7 @@ export interface ActContext {
   onProgress?(text: string): void
 }
 
-/** Preview of an act, based on the current state of the database. */
+/** Preview of an act, based on the database's current state. */
 export interface Consequence {
   /** Object that the act changes, in two or three words, such as `lock etl`. */
   readonly subject: string
@@ -37,7 +37,7 @@ export interface Consequence {
   readonly facts?: readonly (readonly [label: string, value: string])[]
 }
 
-/** The result of an act. */
+/** An act's result. */
 export interface Outcome {
   /** False if there was nothing to do. */
   readonly done: boolean
@@ -60,7 +60,7 @@ interface ActDefinition<Needs extends ParamKinds, Params extends ParamKinds> {
 }
 
 /**
- * An operation on the fleet. The name of the act is also the name of the right to run it. `preview` reports what would
+ * An operation on the fleet. The act's name is also the name of the right to run it. `preview` reports what would
  * happen, and `run` executes the act. The database can change between the two, so `run` reads the current state again.
  */
 export interface Act<Needs extends ParamKinds, Params extends ParamKinds> extends ActDefinition<Needs, Params> {

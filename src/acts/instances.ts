@@ -5,7 +5,7 @@ import { act, formatCount, formatList, inapplicable, joinSentences } from './act
 export const instances = {
   'drain-instance': act({
     needs: { id: 'text' },
-    /** `within` is the time in seconds that running work has to finish. */
+    /** `within` is the time, in seconds, allowed for running work to finish. */
     params: { within: { number: [0, 2_147_483] } },
     async preview({ observer }, { id, within = defaultTimes.drainWithinMs / 1_000 }) {
       const found = await observer.fleet.find(id)

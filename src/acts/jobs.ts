@@ -94,7 +94,7 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
     return { ...mild, text: `Job ${id} can run now instead of in ${left}.` }
   }
   const text = joinSentences(
-    `Job ${id}, which is ${state}, will run again with the same input and the full number of attempts.`,
+    `Job ${id} (${state}) will run again with the same input and a fresh set of attempts.`,
     attempts.length > 0 && 'Work that a failed attempt has already done may be done again.',
   )
   return { ...mild, text }

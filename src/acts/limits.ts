@@ -15,7 +15,7 @@ export const limits = {
       if (holding === 0 && !rate) return inapplicable(subject, await unused(observer, namespace, name))
       const text = joinSentences(
         holding > 0 &&
-          `Revokes ${formatCount(holding, 'permit')} of "${name}". The permits become free immediately${waiting > 0 ? ', and the next waiters receive them' : ''}. Holders are notified immediately, or at their next renewal if they have no anchor. Work that ignores the loss may run at the same time as the work of the next holders.`,
+          `Revokes ${formatCount(holding, 'permit')} for "${name}". The permits become free immediately${waiting > 0 ? ', and the next waiters receive them' : ''}. Holders are notified immediately, or at their next renewal if they have no anchor. Work that ignores the loss may run at the same time as the next holders' work.`,
         rate &&
           `Resets the rate limit of "${name}" immediately. Without this action, the full burst would be available again in ${formatDuration(rate.refilledInMs)}. A caller that has already reserved a start time still waits for that time.`,
       )
@@ -29,7 +29,7 @@ export const limits = {
       const ended = holding > 0 ? await operator.resetLimit(keys.permits) : []
       const refilled = rate !== undefined && (await operator.refillRate(keys.rate))
       const text = joinSentences(
-        ended.length > 0 && `Revoked ${formatCount(ended.length, 'permit')} of "${name}".`,
+        ended.length > 0 && `Revoked ${formatCount(ended.length, 'permit')} for "${name}".`,
         refilled && `Reset the rate limit of "${name}".`,
       )
       return { done: text !== '', text: text || (await unused(observer, namespace, name)), result: { ended, refilled } }
@@ -49,7 +49,7 @@ async function unused(observer: Observer, namespace: string, name: string): Prom
   )
 }
 
-/** Returns the participant of a permit and the details of the permit. */
+/** Returns the participant that holds a permit, and the permit's details. */
 export function permitFact(permit: ObservedPermit): readonly [participant: string, details: string] {
   const { instance, instanceName, weight, max, fence, forMs } = permit
   const grant = fence === null ? '' : `, fence ${fence}`

@@ -7,7 +7,7 @@ select pg_notify($1, 'lock-release-requested ' || $2 || ' ' || holder)
 from unnest($3::text[]) as holder
 
 -- name: request_drain
--- Asks an instance to drain. $3 is the time in milliseconds that running work has to finish, or null for the default. The notification
+-- Asks an instance to drain. $3 is the time in milliseconds allowed for running work to finish, or null for the default. The notification
 -- makes the instance read its row. An instance that receives no notifications reads its row at the next renewal.
 with requested as (
   update holdfast.instance
@@ -21,7 +21,7 @@ select pg_notify($1, 'drain-requested ' || id)::text as notified
 from requested
 
 -- name: reset_limit
--- Revokes all permits of a limit ($2).
+-- Revokes all of a limit's permits ($2).
 select revoked.instance, instance_name.name as "instanceName", revoked.weight, revoked.fence::text as fence
 from holdfast.limit_reset($2::bigint, $1) as revoked
 left join holdfast.instance_name on instance_name.id = revoked.instance

@@ -18,12 +18,12 @@ export interface RevokedPermit {
   readonly instanceName: string | null
   /** Weight of the permit. */
   readonly weight: number
-  /** Fencing token of the grant. */
+  /** The grant's fencing token. */
   readonly fence: number
 }
 
 /**
- * Runs the SQL statements of the acts that have no public method. Requesting a release and ending a session need no
+ * Runs the SQL statements for acts that have no public method. Requesting a release and ending a session need no
  * privileges on the schema. To end a session, the database role must be the session's own role or a member of
  * `pg_signal_backend`.
  */
@@ -38,7 +38,9 @@ export class Operator {
     this.#sql = loadStatements(new URL('./operate.sql', import.meta.url), schema)
   }
 
-  /** Asks the instances to release the key. The signal of each holder's handle aborts with a `ReleaseRequestedError`. */
+  /**
+   * Asks the instances to release the key. The signal on each holder's handle aborts with a `ReleaseRequestedError`.
+   */
   async requestRelease(key: string, holders: readonly string[]): Promise<void> {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key, holders])
   }
@@ -55,9 +57,9 @@ export class Operator {
   }
 
   /**
-   * Revokes all permits of a limit and grants them to waiters. A handle's signal aborts when its instance receives the
-   * notification. An instance with an anchor receives it immediately. An instance without an anchor receives it when it
-   * next renews its presence.
+   * Revokes all of a limit's permits and grants them to waiters. A handle's signal aborts when its instance receives
+   * the notification. An instance with an anchor receives it immediately. An instance without an anchor receives it
+   * when it next renews its presence.
    */
   async resetLimit(key: string): Promise<RevokedPermit[]> {
     const rows = await this.#executor.query<{
@@ -91,13 +93,13 @@ export class Operator {
   }
 }
 
-/** Thrown if the database role is not allowed to end a session of a different role. */
+/** Thrown if the database role is not allowed to end a different role's session. */
 export class NotYourSessionError extends HoldfastError {
   constructor(pid: number, cause: Error) {
     super(`The database role is not allowed to end session ${pid}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'Use the role that owns the session, or a member of pg_signal_backend. Only a superuser can end the session of a superuser.',
+      hint: "Use the role that owns the session, or a member of pg_signal_backend. Only a superuser can end a superuser's session.",
       cause,
     })
   }

@@ -1,7 +1,7 @@
 import { type OptionRule, oneOf, readOptions, UsageError } from '../base/index.js'
 
 /**
- * Type of a parameter of a view or an act. `key` is a 64-bit key in decimal, and `id` is the ID of a job. Each value
+ * Type of a view's or an act's parameter. `key` is a 64-bit key in decimal, and `id` is the ID of a job. Each value
  * can be passed as text (from a URL) or as a JSON value.
  */
 type ParamKind =

@@ -14,7 +14,7 @@ export const queues = {
       if (queue.pausedAt) return inapplicable(subject, `"${name}" is already paused.`)
       const { ready, running } = queue
       const text = joinSentences(
-        `No instance starts jobs of "${name}" until the queue is resumed. ${formatJobs(ready, 'ready')} and all new jobs will wait.`,
+        `No instance will start jobs from "${name}" until the queue is resumed. ${formatJobs(ready, 'ready')} and all new jobs will wait.`,
         continueText(running),
         'No job is lost.',
       )
@@ -40,7 +40,7 @@ export const queues = {
       const { ready, workers, pausedForMs } = queue
       const text = joinSentences(
         `Resumes "${name}" after a pause of ${formatDuration(pausedForMs!)}. Workers can claim ${formatJobs(ready, 'ready')}.`,
-        workers === 0 && 'No worker serves the queue, so its jobs wait until a worker starts.',
+        workers === 0 && 'No worker serves the queue, so its jobs will wait until a worker starts.',
       )
       return { subject, text, applies: true, dangerous: false }
     },
@@ -62,9 +62,9 @@ export const queues = {
       if (!queue || queue.buried === 0) return inapplicable(subject, unknown ?? noneBuried(name))
       const { buried, ready, workers, pausedAt } = queue
       const text = joinSentences(
-        `Lets ${formatJobs(buried, 'buried')} of "${name}" run again, oldest first, with the full number of attempts. Work that a failed attempt has already done may be done again. A job stays buried if another job has the same unique key.`,
-        pausedAt && 'The queue is paused, so its jobs wait until the queue is resumed.',
-        workers === 0 && 'No worker serves the queue, so its jobs wait until a worker starts.',
+        `Lets ${formatJobs(buried, 'buried')} in "${name}" run again, oldest first, with a fresh set of attempts. Work that a failed attempt has already done may be done again. A job will stay buried if another job has the same unique key.`,
+        pausedAt && 'The queue is paused, so its jobs will wait until the queue is resumed.',
+        workers === 0 && 'No worker serves the queue, so its jobs will wait until a worker starts.',
       )
       const facts = [
         ['Buried', formatJobCount(buried)],
@@ -91,10 +91,10 @@ export const queues = {
         return all
       })
       if (redriven === 0) {
-        return { ...none, text: `No job of "${name}" could be redriven, because other jobs have the same unique keys.` }
+        return { ...none, text: `No job in "${name}" could be redriven, because other jobs have the same unique keys.` }
       }
       const text = joinSentences(
-        `${formatCount(redriven, 'job')} of "${name}" can run again.`,
+        `${formatCount(redriven, 'job')} in "${name}" can run again.`,
         outOfTime && 'Some jobs may still be buried. Redrive the queue again.',
       )
       return { done: true, text, result: { redriven } }

@@ -8,7 +8,7 @@ const needs = { namespace: 'text', name: 'text' } as const
 type ScheduleParams = ParsedParams<typeof needs, NoParams>
 
 export const schedules = {
-  /** Requests an additional run now. The ticks of the rule do not change. */
+  /** Requests an additional run now. The rule's ticks do not change. */
   'run-schedule': act({
     needs,
     preview: (context, of) => previewOf(context, of, (found) => runConsequence(of.name, found)),
@@ -35,7 +35,7 @@ export const schedules = {
         const { pausedAt, nextAt } = found
         if (pausedAt) return { text: `"${of.name}" has been paused since ${timeOf(pausedAt)}.`, applies: false }
         const text = joinSentences(
-          `The ticks of "${of.name}" do not run until the schedule is resumed, even after a deployment.`,
+          `The ticks of "${of.name}" will not run until the schedule is resumed, even after a deployment.`,
           nextAt ? `The next tick would be at ${timeOf(nextAt)}.` : 'The schedule has no further ticks.',
           runningOf(found).length > 0 && 'A run that is in progress continues.',
         )
@@ -47,7 +47,7 @@ export const schedules = {
         await context.asMember(namespace, ({ schedules }) => schedules.pause(name))
         const text = pausedAt
           ? `"${name}" was already paused.`
-          : `Paused "${name}". Its ticks do not run until the schedule is resumed.`
+          : `Paused "${name}". Its ticks will not run until the schedule is resumed.`
         return { done: true, text, result: { paused: name } }
       }),
   }),
@@ -61,8 +61,8 @@ export const schedules = {
           unrecordedTicks === 0
             ? 'No tick was due during the pause.'
             : unrecordedTicks === 1
-              ? 'The tick that was due during the pause does not run and is recorded as paused.'
-              : `The ${unrecordedTicks} ticks that were due during the pause do not run and are recorded as paused.`
+              ? 'The tick that was due during the pause will not run and will be recorded as paused.'
+              : `The ${unrecordedTicks} ticks that were due during the pause will not run and will be recorded as paused.`
         return { text: `"${of.name}" follows its rule again. ${gaps}` }
       }),
     run: (context, of) =>
@@ -176,7 +176,7 @@ function runConsequence(name: string, found: ScheduleDetails) {
         ? 'Its only member'
         : `One of its ${members.length} members`
   const orphanText = members.length === 0 && 'No live instance defines the schedule.'
-  const rest = 'The ticks of the rule do not change.'
+  const rest = "The rule's ticks do not change."
   if (overlap === 'replace' && running.length > 0) {
     const stopText = `Asks ${who} to stop the current run, and records that run as cancelled.`
     return {

@@ -23,7 +23,8 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     const forget = whenAborted(signal, done)
     function done() {
       clearTimeout(timer)
-      // If the signal has already aborted, `done` runs before `forget` is assigned, so the call of `forget` is deferred.
+      // If the signal has already aborted, `done` runs before `forget` is assigned, so the call to `forget` is
+      // deferred.
       queueMicrotask(() => forget())
       resolve()
     }

@@ -5,7 +5,8 @@ interface PendingItem<Item, Result> {
 }
 
 /**
- * Time after which the next batch is sent even if the previous batch is still in flight. The connection of the previous batch may be dead.
+ * Time after which the next batch is sent even if the previous batch is still in flight. The previous batch's
+ * connection may be dead.
  */
 const stallMs = 1_000
 const maxInFlight = 4

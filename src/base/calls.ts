@@ -4,9 +4,9 @@ import { ClosedError } from './errors.js'
 const maxTraced = 16
 
 /**
- * Tracks the user's in-flight calls to a module. When the module closes, each waiting call rejects with its own `ClosedError`, which
- * contains the name and the stack trace of the call. If a program calls `close()` without awaiting a call, the rejection is unhandled, and
- * only this error shows which call was affected.
+ * Tracks the user's in-flight calls to a module. When the module closes, each waiting call rejects with its own
+ * `ClosedError`, which contains the call's name and stack trace. If a program calls `close()` without awaiting a call,
+ * the rejection is unhandled, and only this error shows which call was affected.
  */
 export class Calls {
   readonly #closing = new AbortController()
@@ -27,7 +27,7 @@ export class Calls {
   }
 
   throwIfClosed(): void {
-    // Throws a new error, because the stack trace of the abort reason shows close() instead of the call.
+    // Throws a new error, because the abort reason's stack trace shows close() instead of the call.
     if (this.#closing.signal.aborted) throw new ClosedError('This instance')
   }
 

@@ -16,7 +16,7 @@ export interface TemporalDuration {
   total(unit: 'milliseconds'): number
 }
 
-/** Maximum delay of a timer. A Node.js timer with a delay of more than 2^31 ms fires immediately. */
+/** Maximum delay for a timer. A Node.js timer with a delay of more than 2^31 ms fires immediately. */
 export const maxTimerMs = 24 * 86_400_000
 
 const durationPattern = new RegExp(

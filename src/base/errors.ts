@@ -141,8 +141,8 @@ export class DrainingError extends HoldfastError {
 }
 
 /**
- * Thrown because the instance, or a part of it, has been closed. If a call was in flight, the error contains the name and the stack trace
- * of that call.
+ * Thrown because the instance, or a part of it, has been closed. If a call was in flight, the error contains that
+ * call's name and stack trace.
  *
  * @example
  * const waiting = holdfast.locks.acquire('nightly-report')

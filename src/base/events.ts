@@ -4,8 +4,8 @@ import { awaitValue, isThenable } from './thenable.js'
 import { describe } from './user-values.js'
 
 /**
- * All events of an instance and their payloads. Each event concerns only the instance that emits it. The state of the whole fleet is in the
- * database. A test compares docs/reference/events.md with this interface.
+ * All of an instance's events and their payloads. Each event concerns only the instance that emits it. The state of the
+ * whole fleet is in the database. A test compares docs/reference/events.md with this interface.
  */
 export interface HoldfastEvents {
   /** The instance lost its session, and with it all its locks and permits. The instance reconnects automatically. */
@@ -39,7 +39,7 @@ export interface HoldfastEvents {
   /** A lease was lost while it was held. */
   'lease.lost': LeaseFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
 
-  /** A permit of a limit was granted. */
+  /** A permit for a limit was granted. */
   'limit.acquired': PermitFacts & { readonly fence: number; readonly waitedMs: number }
   /** A permit was not granted, because all permits of the limit were in use. */
   'limit.refused': PermitFacts & { readonly inUse: number; readonly waitedMs: number }
@@ -61,7 +61,7 @@ export interface HoldfastEvents {
   }
   /** This instance lost its leadership. */
   'election.lost': { readonly name: string; readonly term: number; readonly ledMs: number; readonly reason: Error }
-  /** The function of a campaign threw an error, or another error prevents this instance from being a candidate. */
+  /** A campaign's function threw an error, or another error prevents this instance from being a candidate. */
   'election.failed': { readonly name: string; readonly error: unknown }
 
   /** The function for an idempotency key ran, and its result was recorded. */
@@ -77,23 +77,23 @@ export interface HoldfastEvents {
   /** Another run took over the idempotency key while the function was running. */
   'delivery.lost': { readonly key: string; readonly durationMs: number; readonly reason: Error }
 
-  /** A resource of a share was assigned to this instance. */
+  /** One of a share's resources was assigned to this instance. */
   'share.gained': { readonly share: string; readonly resource: string; readonly fence: number }
   /** This instance no longer owns a resource, because the resource moved or was lost, or the assignment was closed. */
   'share.released': { readonly share: string; readonly resource: string; readonly fence: number }
-  /** The function of a share threw an error, or another error prevents this instance from taking part. */
+  /** A share's function threw an error, or another error prevents this instance from taking part. */
   'share.failed': { readonly share: string; readonly error: unknown }
 
-  /** A run of a schedule started on this instance. */
+  /** A schedule run started on this instance. */
   'schedule.started': RunFacts & { readonly lateMs: number }
-  /** A run of a schedule ended: it completed, was cancelled, was returned to the fleet, or was lost. */
+  /** A schedule run ended: it completed, was cancelled, was returned to the fleet, or was lost. */
   'schedule.ended': RunFacts & {
     readonly state: 'done' | 'cancelled' | 'returned' | 'lost'
     readonly durationMs: number
   }
-  /** The function of a schedule threw an error or timed out. */
+  /** A schedule's function threw an error or timed out. */
   'schedule.failed': RunFacts & { readonly durationMs: number; readonly error: unknown }
-  /** An error prevents this instance from starting the runs of its schedules. The instance keeps trying. */
+  /** An error prevents this instance from starting its schedules' runs. The instance keeps trying. */
   'scheduler.failed': { readonly error: unknown }
 
   /** One or more jobs of one kind were enqueued. If `inTransaction` is true, the jobs exist only after your transaction has committed. */
@@ -155,7 +155,7 @@ export interface PermitFacts {
 export interface RunFacts {
   readonly name: string
   readonly tick: Date
-  /** Whether the run was requested explicitly, in addition to the ticks of the rule. */
+  /** Whether the run was requested explicitly, in addition to the rule's ticks. */
   readonly extra: boolean
   readonly attempt: number
 }
@@ -223,8 +223,8 @@ export const eventNames = Object.keys(knownEvents) as readonly EventName[]
 type Listener<Name extends EventName> = (event: HoldfastEvents[Name]) => void
 
 /**
- * The event listeners of an instance. Modules emit an event with `events.emitter('lock.lost')?.({ … })`. If the event has no listener, this
- * expression costs one map lookup and does not create the event object.
+ * An instance's event listeners. Modules emit an event with `events.emitter('lock.lost')?.({ … })`. If the event has no
+ * listener, this expression costs one map lookup and does not create the event object.
  */
 export class Events {
   readonly #listeners = new Map<EventName, readonly Listener<never>[]>()
@@ -232,7 +232,7 @@ export class Events {
   /** Number of listeners that the program has added, for each event. */
   readonly #handlers = new Map<EventName, number>()
 
-  /** Like `on`, for a listener of the program. While the program has a listener, `isHandled` returns true. */
+  /** Like `on`, for a listener that the program adds. While the program has a listener, `isHandled` returns true. */
   handle<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
     const stop = this.on(name, listener)
     this.#countHandlers(name, 1)
@@ -263,7 +263,7 @@ export class Events {
 
   /** Returns a function that calls the event's listeners, or undefined if the event has no listeners. */
   emitter<Name extends EventName>(name: Name): Listener<Name> | undefined {
-    // The emitter that is stored under an event's name accepts the payload of that event.
+    // The emitter that is stored under an event's name accepts that event's payload.
     return this.#emitters.get(name) as Listener<Name> | undefined
   }
 
@@ -276,7 +276,7 @@ export class Events {
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         const returned: unknown = listener(event)
-        // Ignores the rejection of an asynchronous listener, because an unhandled rejection would end the process.
+        // Ignores an asynchronous listener's rejection, because an unhandled rejection would end the process.
         if (isThenable(returned)) awaitValue(returned).catch(() => {})
       } catch {
         // Ignores the error, because a failing listener must not affect the work.
@@ -285,7 +285,7 @@ export class Events {
   }
 }
 
-/** Throws unless the arguments of `on` are valid. */
+/** Throws unless `on`'s arguments are valid. */
 export function checkSubscription(name: unknown, listener: unknown): void {
   if (typeof listener !== 'function') {
     throw new UsageError(`Expected the listener to be a function, got ${describe(listener)}`)

@@ -57,7 +57,7 @@ export abstract class Handle {
     return this.release()
   }
 
-  /** @internal Throws the error of the loss if the handle has been lost. */
+  /** @internal Throws the loss error if the handle has been lost. */
   throwIfLost(): void {
     const { loss } = this
     if (loss) throw loss
@@ -103,8 +103,8 @@ export abstract class Handle {
 }
 
 /**
- * Runs `work` while the handle is held, then always releases the handle. Throws the error of the loss if the handle was lost before `work`
- * finished, because another holder may have worked at the same time.
+ * Runs `work` while the handle is held, then always releases the handle. Throws the loss error if the handle was lost
+ * before `work` finished, because another holder may have worked at the same time.
  */
 export async function whileHeld<T>(handle: Handle, work: () => Promise<T> | T): Promise<T> {
   try {

@@ -1,4 +1,4 @@
-/** The states of a job. */
+/** A job's states. */
 export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried'] as const
 export type JobState = (typeof jobStates)[number]
 

@@ -80,7 +80,7 @@ function findInObject(value: object, parts: { left: number }, depth: number): Un
 
 function findInside(value: object, parts: { left: number }, depth: number): UnserializablePart | undefined {
   if (depth > maxDepth) {
-    // If the value contains a cycle, this call throws an error that names the members of the cycle.
+    // If the value contains a cycle, this call throws an error that names the cycle's members.
     JSON.stringify(value)
     return { got: `more than ${maxDepth} levels of nesting`, path: '' }
   }

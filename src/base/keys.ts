@@ -19,7 +19,7 @@ export interface Key {
   readonly key: string
   /** The name that people use. If two different labels have the same key, that is a collision. */
   readonly label: string
-  /** The namespace of the label. Empty for pairs. */
+  /** The label's namespace. Empty for pairs. */
   readonly namespace: string
 }
 
@@ -30,7 +30,7 @@ const maxNameLength = 500
 
 /**
  * Throws if a value cannot be a name (`checkNameFits`) or contains a missing value (`checkNoMissingValue`). All names and keys from users
- * are checked by this function. `hint` replaces the general hint of the error.
+ * are checked by this function. `hint` replaces the error's general hint.
  */
 export function checkName(given: unknown, what = 'name', hint?: string): string {
   const name = checkNameFits(given, what, hint)
@@ -78,7 +78,7 @@ export function numberedKey(namespace: string, space: string, base: string, numb
   return { key: (BigInt(base) + BigInt(number)).toString(), label: `${space}#${number}`, namespace }
 }
 
-/** Returns the class of an internal lock in the two-integer space. The class depends on the schema. */
+/** Returns an internal lock's class in the two-integer space. The class depends on the schema. */
 export function internalLockClass(schema: string, purpose: string): number {
   return createHash('sha256').update(`holdfast\0${schema}\0${purpose}`).digest().readInt32BE()
 }

@@ -31,7 +31,9 @@ export function findMissingValue(name: string): string | undefined {
   return suspectPattern.test(name) ? refusedPattern.exec(name)?.[0] : undefined
 }
 
-/** Throws if a missing value left its text in the name, such as `undefined`. `hint` replaces the general hint of the error. */
+/**
+ * Throws if a missing value left its text in the name, such as `undefined`. `hint` replaces the error's general hint.
+ */
 export function checkNoMissingValue(name: string, what: string, hint?: string): void {
   const part = findMissingValue(name)
   if (part === undefined) {

@@ -17,8 +17,8 @@ export interface OptionRule<T> {
 type ParsedOptions<R> = { [K in keyof R]?: R[K] extends OptionRule<infer T> ? T : never }
 
 /**
- * Parses an options object. Throws for an unknown option. `aliases` maps the option names of other libraries to
- * Holdfast's names, so that the error message can suggest the correct name.
+ * Parses an options object. Throws for an unknown option. `aliases` maps other libraries' option names to Holdfast's
+ * names, so that the error message can suggest the correct name.
  */
 export function readOptions<R extends Record<string, OptionRule<unknown>>>(
   where: string,
@@ -66,7 +66,7 @@ export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Op
   }
 }
 
-/** Options of `close` and `drain`. */
+/** Options for `close` and `drain`. */
 export const closeOptionRules = { within: duration(0, maxTimerMs) }
 
 export function oneOf<const T extends string>(...words: T[]): OptionRule<T> {
@@ -107,7 +107,7 @@ export function callback<T extends (...given: never[]) => unknown>(expected: str
   return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }
 
-/** Returns a rule for an object of a library that the user uses. The object is recognized by its members. */
+/** Returns a rule for an object from a library that the user uses. The object is recognized by its members. */
 export function objectWith<T>(expected: string, ...members: (keyof T & string)[]): OptionRule<T> {
   const fits = (given: unknown): given is T =>
     (typeof given === 'object' || typeof given === 'function') &&

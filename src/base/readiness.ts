@@ -5,13 +5,15 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-/** Calls of `ready()` that wait until an instance takes part in something, such as a queue, an election or a share. */
+/** Calls to `ready()` that wait until an instance takes part in something, such as a queue, an election or a share. */
 export class Readiness {
   readonly #what: string
   #state: 'pending' | 'ready' | 'closed' = 'pending'
   #waiters: Waiter[] = []
 
-  /** `what` starts the message of the error with which waiting calls reject after `close`, for example `The worker`. */
+  /**
+   * `what` is the start of the error message with which waiting calls reject after `close`, for example `The worker`.
+   */
   constructor(what: string) {
     this.#what = what
   }

@@ -1,6 +1,6 @@
 import { clip, isError, memberOf, messageOf, textOf } from './user-values.js'
 
-/** The recorded fields of an error. */
+/** An error's recorded fields. */
 export interface RecordedError {
   /** Name of the error. */
   readonly name: string

@@ -3,7 +3,7 @@ export function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }
 
-/** The namespace and the schema of a command. */
+/** A command's namespace and schema. */
 export interface CommandScope {
   readonly namespace?: string | null | undefined
   readonly schema?: string | undefined

@@ -12,11 +12,11 @@ export interface Spans {
   'limit wait': { readonly name: string }
   /** Execution of the function that was passed to `limits.with`. */
   'limit hold': { readonly name: string; readonly fence: number }
-  /** Term of one leader. */
+  /** One leader's term. */
   'election term': { readonly name: string; readonly term: number }
   /** Execution of the function for an idempotency key. */
   'once run': { readonly key: string; readonly fence: number }
-  /** One run of a schedule. */
+  /** One schedule run. */
   'schedule run': { readonly name: string; readonly tick: Date; readonly attempt: number; readonly fence: number }
   /** One call that enqueues one or more jobs in a queue. */
   'job send': { readonly queue: string; readonly kind: string; readonly count: number }
@@ -33,9 +33,12 @@ export interface Spans {
 
 export type SpanName = keyof Spans
 
-/** Runs the work of the modules inside trace spans. */
+/** Runs the modules' work inside trace spans. */
 export interface Tracer {
-  /** Runs `work` inside a span, which ends when `work` ends. Returns the result of `work`, synchronously if `work` is synchronous. */
+  /**
+   * Runs `work` inside a span, which ends when `work` ends. Returns `work`'s result, synchronously if `work` is
+   * synchronous.
+   */
   withSpan<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T
   /** Returns the current span as a W3C `traceparent`, to pass it to another process. */
   traceparent(): string | undefined

@@ -1,7 +1,7 @@
 import { formatDuration } from './durations.js'
 import type { HoldfastError } from './errors.js'
 
-/** Delay of a timer that shows that the event loop did not run. */
+/** Timer delay that shows that the event loop did not run. */
 const blockedMs = 250
 
 /**
@@ -95,8 +95,8 @@ export abstract class TrustDeadline {
   protected abstract lossByDeadline(lateMs: number): HoldfastError
 
   /**
-   * Returns a sentence for the reason of a loss that was noticed `lateMs` after the deadline. The timer notices the deadline immediately,
-   * unless the event loop is blocked. Returns an empty string if the loss was noticed in time.
+   * Returns a sentence for the reason of a loss that was noticed `lateMs` after the deadline. The timer notices the
+   * deadline immediately, unless the event loop is blocked. Returns an empty string if the loss was noticed in time.
    */
   protected blockedText(lateMs: number): string {
     if (this.#timer === undefined || lateMs < blockedMs) return ''

@@ -14,7 +14,7 @@ export function clip(text: string): string {
   return text.slice(0, maxText).replaceAll('\0', '\uFFFD').toWellFormed()
 }
 
-/** Reads a member of a value. Returns undefined if the member does not exist or reading it throws. */
+/** Reads one of a value's members. Returns undefined if the member does not exist or reading it throws. */
 export function memberOf(value: unknown, key: PropertyKey): unknown {
   try {
     return (value as Record<PropertyKey, unknown> | null | undefined)?.[key]
@@ -37,7 +37,7 @@ export function isError(value: unknown): boolean {
   return types.isNativeError(value) || isInstance(value, Error)
 }
 
-/** Converts a value to text of at most 4,000 characters. An object is shown as the name of its class. */
+/** Converts a value to text of at most 4,000 characters. An object is shown as its class name. */
 export function textOf(value: unknown): string {
   switch (typeof value) {
     case 'string':

@@ -18,13 +18,13 @@ export async function runAct<Name extends ActName>(
   params: ParamsOf<Name>,
 ): Promise<void> {
   const { done, text, result } = await withActs(settings, (context) => previewAndRun(settings, context, name, params))
-  // The types of the acts guarantee that the result fits the schema of the command.
+  // The acts' types guarantee that the result fits the command's schema.
   if (result) printDocument(settings, result as never)
   printMessage(text)
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** Acts on one object, which is the argument of the command. */
+/** Acts on one object, which is the command's argument. */
 export type NamedAct =
   | Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>
   | 'release-name'

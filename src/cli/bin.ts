@@ -14,7 +14,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 // A closed stderr must not end this process, because `lock run` must continue to supervise its command.
 process.stderr.on('error', () => {})
 
-/** Reads the raw arguments instead of the settings, because the arguments may be what could not be parsed. */
+/** Reads the raw arguments instead of the settings, because parsing the arguments may be what failed. */
 function wantsJson(): boolean {
   const end = process.argv.indexOf('--')
   const ours = process.argv.slice(2, end < 0 ? undefined : end)

@@ -69,7 +69,7 @@ export function runs<Args extends unknown[]>(load: () => Promise<(settings: Sett
   }
 }
 
-/** Creates the action of a command that runs an act on the object that its argument names. */
+/** Creates the action for a command that runs an act on the object that its argument names. */
 export function runsAct(name: NamedAct) {
   return runs(async () => (await import('./act.js')).actOn(name))
 }

@@ -20,7 +20,7 @@ export function connect(settings: Settings, maxConnections = 5) {
   return { pool: own.pool, database: fromPgPool(own.pool, connection, own), schema }
 }
 
-/** Runs `work` on a database with an up-to-date schema, and closes the connection afterwards. */
+/** Runs `work` on a database that has an up-to-date schema, and closes the connection afterwards. */
 export async function withDatabase<T>(
   settings: Settings,
   work: (database: Database, schema: string, pool: pg.Pool) => Promise<T>,
@@ -34,12 +34,12 @@ export async function withDatabase<T>(
   }
 }
 
-/** Runs `work` with an observer of a database with an up-to-date schema. */
+/** Runs `work` with an observer on a database that has an up-to-date schema. */
 export function observe<T>(settings: Settings, work: (observer: Observer) => Promise<T>): Promise<T> {
   return withDatabase(settings, (database, schema) => work(new Observer(database, schema)))
 }
 
-/** Runs `work` with an instance, which provides the methods of all modules. */
+/** Runs `work` with an instance, which provides all modules' methods. */
 export async function withHoldfast<T>(
   settings: Settings,
   work: (holdfast: Holdfast, observer: Observer) => Promise<T>,

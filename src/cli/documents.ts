@@ -1,7 +1,7 @@
 /**
- * Types of the documents that commands print with `--json`, and of the lines that commands print with `--jsonl`. The build generates the
- * package's JSON schemas from these types and uses the doc comments as descriptions (scripts/schemas.ts). Every number in a schema is an
- * integer, unless its doc comment has the tag `@fraction`.
+ * Types for the documents that commands print with `--json`, and for the lines that commands print with `--jsonl`. The
+ * build generates the package's JSON schemas from these types and uses the doc comments as descriptions
+ * (scripts/schemas.ts). Every number in a schema is an integer, unless its doc comment has the tag `@fraction`.
  */
 
 import type { RevokedPermit } from '../acts/index.js'
@@ -113,7 +113,7 @@ export interface Documents {
     /** Number of buried jobs that can now run again. */
     readonly redriven: number
   }
-  /** Schedules of a namespace. */
+  /** A namespace's schedules. */
   'schedule-ls': readonly ScheduleStatus[]
   /** One schedule and its past runs. */
   'schedule-show': ScheduleShow
@@ -141,7 +141,7 @@ export interface Documents {
     /** Whether an operator set this rule. False if the rule comes from the code. */
     readonly overridden: boolean
   }
-  /** The next ticks of a rule. */
+  /** A rule's next ticks. */
   'schedule-next': readonly UpcomingTick[]
   /** Instances, with the number of names that each instance holds and waits for. */
   'instance-ls': readonly FleetInstance[]
@@ -155,8 +155,8 @@ export interface Documents {
     readonly name: string | null
     /**
      * `asked`: the instance has not received the request yet. `draining`: the instance is finishing its work and starts
-     * no new work. `drained`: all work of the instance has ended, or the instance closed cleanly. `gone`: the instance
-     * does not exist or no longer responds.
+     * no new work. `drained`: all of the instance's work has ended, or the instance closed cleanly. `gone`: the
+     * instance does not exist or no longer responds.
      */
     readonly state: 'asked' | 'draining' | 'drained' | 'gone'
   }
@@ -173,9 +173,9 @@ export interface Documents {
   }
   /** Migrations that the command applied to the schema, or would apply. */
   migrate: MigrateDocument
-  /** Findings of the doctor. */
+  /** The doctor's findings. */
   doctor: DoctorDocument
-  /** Result of a run of the demo. */
+  /** Result of a demo run. */
   demo: DemoOutcome
   /** The PostgreSQL server that the command runs for development. */
   dev: {
@@ -186,11 +186,11 @@ export interface Documents {
     /** Data directory. */
     readonly dataDir: string
   }
-  /** Throughput and latency of the database, measured from this machine. */
+  /** The database's throughput and latency, measured from this machine. */
   bench: readonly Measured[]
 }
 
-/** The lines that a command prints with `--jsonl`, if these lines differ from the rows of the document. */
+/** The lines that a command prints with `--jsonl`, if these lines differ from the document's rows. */
 export interface JsonLines {
   readonly graph: GraphLine
   readonly top: Overview
@@ -206,7 +206,7 @@ export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
     ? Row
     : Documents[Name]
 
-/** A name as it appears in the output of commands. */
+/** A name as it appears in commands' output. */
 export interface Name {
   /** The name. Null for a key that is not registered. */
   readonly name: string | null
@@ -247,7 +247,7 @@ export interface LimitShow {
   readonly namespace: string
   /** Limit on the number of permits at the same time. */
   readonly permits: LimitPermits
-  /** Rate limit of the name. Null if the full burst is available. */
+  /** State of the name's rate limit. Null if the full burst is available. */
   readonly rate: LimitRate | null
 }
 
@@ -275,15 +275,18 @@ export interface LimitRate {
 
 /** A delivery and its answer. */
 export interface DeliveryShow extends Omit<DeliveryDetails, 'value' | 'body'> {
-  /** The recorded answer or failure of the delivery. Null if nothing was recorded, or if the recorded value is larger than 64 KiB. */
+  /**
+   * The delivery's recorded answer or failure. Null if nothing was recorded, or if the recorded value is larger than 64
+   * KiB.
+   */
   readonly value: unknown
   /** Binary part of the answer in base64, such as a response body. At most 64 KiB are included. */
   readonly body: string | null
 }
 
-/** The status of a job. */
+/** A job's status. */
 export interface JobShow extends Omit<JobStatus, 'result'> {
-  /** Return value of the handler, as JSON. Missing if the handler returned nothing. */
+  /** The handler's return value, as JSON. Missing if the handler returned nothing. */
   readonly result?: unknown
 }
 
@@ -297,7 +300,7 @@ export interface JobImport extends ImportResult {
 
 /** A schedule and its past runs. */
 export interface ScheduleShow extends ScheduleStatus {
-  /** Runs and gaps of the schedule, newest first. */
+  /** The schedule's runs and gaps, newest first. */
   readonly history: readonly (PastRun | PastGap)[]
 }
 
@@ -366,7 +369,7 @@ export interface GraphLine
   readonly waiter: string
   /** Name of the waiting instance. Null for other participants. */
   readonly waiterName: string | null
-  /** Participants that the waiter waits for: the holders of the name, or the participant that is ahead in the queue. */
+  /** Participants that the waiter waits for: the name's holders, or the participant that is ahead in the queue. */
   readonly blockers: readonly string[]
   /** Whether this wait is part of a confirmed deadlock. */
   readonly isDeadlocked: boolean
@@ -403,7 +406,7 @@ export interface MigrationLine {
   readonly name: string
 }
 
-/** Findings of the doctor, and the fixes that it tried. */
+/** The doctor's findings, and the fixes that it tried. */
 export interface DoctorDocument extends Diagnosis {
   /** With `--fix`: findings that the doctor tried to fix. */
   readonly fixed: readonly FixAttempt[]
@@ -419,7 +422,7 @@ export interface FixAttempt {
   readonly failure: string | null
 }
 
-/** An event of the demo. */
+/** One of the demo's events. */
 export interface DemoLine {
   /**
    * Seconds since the first line.
@@ -456,7 +459,7 @@ export interface Measured extends Sample {
   readonly roundTrips: number | null
 }
 
-/** Throughput and latency of an operation. */
+/** An operation's throughput and latency. */
 export interface Sample {
   /** Operations per second. */
   readonly perSecond: number

@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander'
 import { visible } from './output.js'
 
-/** Exit codes of all commands. lock/supervise.ts defines additional exit codes for `lock run`. */
+/** Exit codes that all commands use. lock/supervise.ts defines additional exit codes for `lock run`. */
 export const exitCode = { done: 0, failed: 1, usage: 2, conditionNotMet: 3, unreachable: 4 } as const
 
 const codeOf: Record<string, number> = {
@@ -45,7 +45,7 @@ export function printMessage(message: string): void {
   process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }
 
-/** Reports an error of the parser, such as `error: unknown option '--jsn'`. A second line may suggest a correction. */
+/** Reports a parser error, such as `error: unknown option '--jsn'`. A second line may suggest a correction. */
 function reportUsageError(error: CommanderError, asJson: boolean): number {
   if (error.exitCode === 0) return exitCode.done
   if (error.code !== 'commander.help') {

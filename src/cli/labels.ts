@@ -17,7 +17,7 @@ export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>
 
 export function durationLabel({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'granted'>): string {
   if (forMs !== null) return formatDuration(forMs)
-  // An instance records the start time of a hold after three seconds. If no start time is recorded, the hold is less
+  // An instance records a hold's start time after three seconds. If no start time is recorded, the hold is less
   // than three seconds old.
   return granted ? '' : '0ms'
 }

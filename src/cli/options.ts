@@ -5,7 +5,7 @@ import type { Settings } from './settings.js'
 /** An option that can also be set by an environment variable. The command line wins. An empty variable is unset. */
 export class EnvOption extends Option {
   readonly variable: string
-  /** Allowed values of the option, used for completion. `Settings.oneOf` checks the given value. */
+  /** The option's allowed values, used for completion. `Settings.oneOf` checks the given value. */
   values: readonly string[] = []
 
   constructor(flags: string, description: string, variable?: string) {
@@ -20,7 +20,7 @@ export class EnvOption extends Option {
   }
 }
 
-/** Reads the options of a command. */
+/** Reads a command's options. */
 export async function settingsOf(command: Command): Promise<Settings> {
   const { Settings } = await import('./settings.js')
   return new Settings(command)

@@ -20,13 +20,13 @@ export interface Column<Row> {
 export type Colour = 'red' | 'green' | 'yellow' | 'dim'
 const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
-/** Name of a command. A call without this type argument does not compile, and a wrong document does not either. */
+/** Name of a command. A call without this type argument, or with a wrong document, does not compile. */
 type Command = keyof Documents
 
 type Value = string | number | boolean | Date | null
 type ValueKey<Row> = { [Key in keyof Row]: Row[Key] extends Value ? Key : never }[keyof Row]
 
-/** Returns columns that show a property of the row as it is. Each title is mapped to the property. */
+/** Returns columns that show the row's properties unchanged. Each title is mapped to a property. */
 export function plainColumns<Row>(columns: Readonly<Record<string, ValueKey<Row>>>): Column<Row>[] {
   return Object.entries<ValueKey<Row>>(columns).map(([title, key]) => ({ title, value: (row) => row[key] as Value }))
 }
@@ -123,7 +123,10 @@ export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   }
 }
 
-/** Returns the column for the namespace. Terminals show this column only if the rows have several namespaces. */
+/**
+ * Returns the column for the namespace. On a terminal, this column appears only if the rows come from more than one
+ * namespace.
+ */
 export function namespaceColumn<Row extends { readonly namespace: string | null }>(rows: readonly Row[]): Column<Row> {
   const areSeveral = new Set(rows.map(({ namespace }) => namespace)).size > 1
   return {

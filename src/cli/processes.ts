@@ -1,4 +1,4 @@
-// Lists the processes of this machine, so that `lock run` can stop a child with all its descendants.
+// Lists this machine's processes, so that `lock run` can stop a child with all its descendants.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
@@ -49,7 +49,7 @@ export function sendSignal({ pid }: Process, signal: NodeJS.Signals): void {
   }
 }
 
-/** Returns the parent of a process. Returns undefined if the process has ended or the system has no /proc. */
+/** Returns a process's parent. Returns undefined if the process has ended or the system has no /proc. */
 export function parentOf(pid: number): number | undefined {
   try {
     return Number(statOf(pid)[1])

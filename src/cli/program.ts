@@ -65,7 +65,7 @@ export function makeProgram(): CliCommand {
   return program
 }
 
-/** Adds the `help` command. For a mistyped word, Commander's own command would show the help of the whole program. */
+/** Adds the `help` command. For a mistyped word, Commander's own command would show the whole program's help. */
 function addHelp(program: CliCommand): void {
   addVerb(program, 'help', ['holdfast help lock run'])
     .description('print the help for a command')

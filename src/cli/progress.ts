@@ -1,8 +1,8 @@
 import type { Settings } from './settings.js'
 
 /**
- * Shows the progress of long work on one line of stderr, and erases the line at the end. Shows nothing if stderr is
- * piped or redirected, or in CI.
+ * Shows the progress of long work on one line of stderr, and erases the line when the work is done. Shows nothing if
+ * stderr is piped or redirected, or in CI.
  *
  * @example
  * using progress = new Progress(settings)

@@ -12,7 +12,10 @@ interface OptionValue {
   readonly source: string
 }
 
-/** Reads and checks options by name and type, so that the error messages of all commands are consistent. Each command chooses its exit code. */
+/**
+ * Reads and checks options by name and type, so that all commands' error messages are consistent. Each command chooses
+ * its exit code.
+ */
 export class Settings {
   readonly #command: Command
 
@@ -137,8 +140,8 @@ export class Settings {
 
 function envValue(option: DeclaredOption, set: string): unknown {
   if (option.required || option.optional) return set
-  // NO_COLOR takes effect with any non-empty value (no-color.org). The variables of other flags can be turned off with
-  // 0, false or no.
+  // NO_COLOR takes effect with any non-empty value (no-color.org). Other flags' variables can be turned off with 0,
+  // false or no.
   const isOn = option.variable === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)
   return isOn ? !option.negate : undefined
 }

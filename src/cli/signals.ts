@@ -33,7 +33,7 @@ export function stopWithNpm(): void {
   const timer = setInterval(() => {
     if (process.ppid === parent && (npm === undefined || parentOf(parent) === npm)) return
     clearInterval(timer)
-    // Ctrl-C reaches npm, its shell and this process. The exit of npm must not be treated as a second signal.
+    // Ctrl-C reaches npm, its shell and this process. npm's exit must not be treated as a second signal.
     if (!isStopping) process.kill(process.pid, 'SIGTERM')
   }, pollEveryMs)
   timer.unref()

@@ -52,7 +52,7 @@ export function wrap(text: string, width: number): string[] {
   return lines
 }
 
-/** Shortens a text that does not fit, and marks the end with `…`. */
+/** Shortens a text that does not fit, and marks its end with `…`. */
 export function shorten(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let cut = ''

@@ -148,7 +148,7 @@ export class Calendar {
     return dateNumber(year, month, 32 - Math.clz32(mask))
   }
 
-  /** Returns the matching days of a month as a bit mask, with day 1 in the lowest bit. */
+  /** Returns a month's matching days as a bit mask, with day 1 in the lowest bit. */
   #daysOf(year: number, month: number): number {
     if (!this.#dates.month[month]) return 0
     return this.#cachedMask(daysIn(year, month), weekday(dateNumber(year, month, 1)))

@@ -1,6 +1,6 @@
 /**
  * Implements the rules that determine when a schedule ticks. A rule's ticks depend only on the rule's text, not on the machine's clock or
- * time zone, so every instance of a fleet computes the same ticks.
+ * time zone, so every instance in a fleet computes the same ticks.
  *
  * An `every` rule ticks at whole multiples of its interval since the Unix epoch. An `at` rule ticks once. A `cron` rule ticks at local
  * times in a time zone. When the clocks change, a `cron` rule behaves like Vixie cron:
@@ -35,7 +35,7 @@ import type { Calendar } from './calendar.js'
 import { readCron } from './expression.js'
 import { isZone, type OffsetPeriod, type Zone, zoneNames, zoneOf } from './zone.js'
 
-/** Options of a rule: exactly one of `cron`, `every` and `at`. */
+/** A rule's options: exactly one of `cron`, `every` and `at`. */
 export interface RuleOptions {
   /**
    * Cron expression with five fields (minute, hour, day of the month, month, day of the week), or six fields with the seconds first, or a
@@ -67,7 +67,7 @@ export interface ScheduleRule {
 
 /** Rule that determines when a schedule ticks. */
 export interface TickRule {
-  /** Normalized text of the rule, which `ruleFromText` parses. Equal rules have equal texts. */
+  /** The rule's normalized text, which `ruleFromText` parses. Equal rules have equal texts. */
   readonly text: string
   /** Returns the first tick after this time (exclusive). */
   next(after: Date): Date | null
@@ -108,7 +108,7 @@ const optionRules = { cron: text, every: duration(1_000, maxEveryMs), at: dateRu
 const kinds = ['cron', 'every', 'at'] as const
 
 /**
- * Parses the options of a rule. `where` names the call in error messages.
+ * Parses a rule's options. `where` names the call in error messages.
  *
  * @example
  * const rule = ruleFromOptions('schedules.add', { cron: '0 3 * * *', timezone: 'Europe/London' })
@@ -121,7 +121,7 @@ export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
     const got = kindsGiven.length === 0 ? 'none' : kindsGiven.join(' and ')
     throw new UsageError(
       `Expected exactly one of \`cron\`, \`every\` and \`at\` for ${where}, got ${got}`,
-      "For example { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
+      "For example, { cron: '0 3 * * *' }, { every: '15m' } or { at: new Date(…) }.",
     )
   }
   if (timezone !== undefined && cron === undefined) {
@@ -136,7 +136,7 @@ export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
 }
 
 /**
- * Parses the text of a rule.
+ * Parses a rule's text.
  *
  * @example
  * const rule = ruleFromText(ruleFromOptions('schedules.add', { every: '15m' }).text)

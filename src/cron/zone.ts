@@ -62,7 +62,7 @@ export interface ClockChange {
 }
 
 /**
- * Returns the clock changes of a zone at or after `from` and before `to`.
+ * Returns a zone's clock changes at or after `from` and before `to`.
  *
  * @example
  * clockChanges('Europe/London', new Date('2026-03-01T00:00:00Z'), new Date('2026-04-01T00:00:00Z'))[0]?.kind // skipped
@@ -122,7 +122,7 @@ export class Zone {
   #periodsOf(number: number): OffsetPeriod[] {
     const first = number * day
     const last = first + day
-    // Also reads the clock changes of the previous day, because the repeated local times may extend into this day.
+    // Also reads the previous day's clock changes, because the repeated local times may extend into this day.
     const changes = [...this.#changes(first - day, first), ...this.#changes(first, last)]
     if (changes.length === 0) {
       return [{ from: first, to: last, offset: this.#offsetAt(last - 1), skipped: 0, isRepeated: false }]

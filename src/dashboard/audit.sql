@@ -3,7 +3,7 @@
 -- name: begin
 -- Records an act before it runs ($1 visitor, $2 act, $3 subject, $4 parameters, $5 consequence, $6 reason). Deletes up to 1,000 entries
 -- older than 90 days. Logical replication copies the entries but not their sequence, so this statement first advances the sequence past the
--- copied entries. Only roles that may write to the audit may advance the sequence. Uses the index audit_at.
+-- copied entries. Only roles that may write to the audit log may advance the sequence. Uses the index audit_at.
 with caught_up as materialized (
   select holdfast.catch_up_sequences()
 ),

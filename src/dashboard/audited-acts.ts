@@ -8,7 +8,7 @@ import { errorDetails } from './views/jobs.js'
 import type { ActResponse, PreviewResponse } from './wire.js'
 
 const maxReasonLength = 1_000
-/** Time limit for an act with many steps, because a visitor is waiting for the response. */
+/** Time limit for an act with many steps. A visitor is waiting for the response. */
 const budgetMs = 15_000
 
 const rules = {

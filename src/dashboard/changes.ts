@@ -1,4 +1,4 @@
-/** Tolerance for ages, because the ages in one snapshot come from statements that run one after the other. */
+/** Tolerance for ages, because one snapshot's ages come from statements that run one after the other. */
 const toleranceMs = 400
 
 /** Compares two snapshots. A number named `…Ms` is an age or a remaining time, and may change by the elapsed time. */

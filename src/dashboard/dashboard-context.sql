@@ -1,7 +1,7 @@
--- Statements of the dashboard itself. The views use the observer's statements.
+-- The dashboard's own statements. The views use the observer's statements.
 
 -- name: database_info
--- Returns the server version, the time of the database clock, and the namespaces in use.
+-- Returns the server version, the database clock's time, and the namespaces in use.
 select
   current_setting('server_version') as server,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
@@ -19,5 +19,5 @@ select
   ) as namespaces
 
 -- name: clock
--- Returns the time of the database clock.
+-- Returns the database clock's time.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms

@@ -20,7 +20,7 @@ import type { ViewContext } from './view.js'
 
 const maxConnections = 5
 const queryTimeoutMs = 10_000
-/** Timeout of the clock query. If the clock query times out, the database counts as unreachable. */
+/** Timeout for the clock query. If the clock query times out, the database counts as unreachable. */
 const pingTimeoutMs = 2_000
 /** Idle time after which a member is closed. An open member has one row in the database, which it renews regularly. */
 const memberIdleMs = 60_000
@@ -31,7 +31,7 @@ const offsetTtlMs = 60_000
 
 interface Member {
   readonly holdfast: Promise<Holdfast>
-  /** Number of calls that use the member or wait until it is open. */
+  /** Number of calls that use the member or are waiting for it to open. */
   uses: number
   lastUsedAt: number
 }
@@ -106,7 +106,7 @@ export class DashboardContext {
   }
 
   /**
-   * Whether the database responds at all. Called after a query has received no response. Discards the schema check and
+   * Whether the database responds at all. Called when a query has received no response. Discards the schema check and
    * the clock offset, because the next response may come from another server.
    */
   async isReachable(): Promise<boolean> {

@@ -7,4 +7,4 @@ create or replace function holdfast.dashboard_largest_numbers() returns table (s
     select 'holdfast.audit_number'::regclass, max(id) from holdfast.audit
   $$;
 comment on function holdfast.dashboard_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';

@@ -10,7 +10,7 @@ export type AuthenticatedVisitor = NonNullable<ReturnType<typeof readVisitor>>
 export interface RequestSource {
   /** IP address of the connection's peer. */
   readonly remoteAddress?: string | undefined
-  /** Original request object of Node.js. */
+  /** Node.js's original request object. */
   readonly incoming?: IncomingMessage | undefined
 }
 
@@ -54,7 +54,8 @@ function requireLoopback(request: Request, { remoteAddress }: RequestSource): vo
   if (!isLoopbackAddress(remoteAddress)) throw refusal()
   const proxy = proxyHeaders.find((name) => request.headers.has(name))
   if (proxy) throw refusal(`. This request came through a proxy (it has the header ${proxy})`)
-  // Any site can resolve its own name to this machine. The browser would then treat this page as part of that site.
+  // Any site can make its own hostname resolve to this machine. The browser would then treat this page as part of that
+  // site.
   if (!isLoopbackName(hostOf(request)))
     throw refusal('. The host of the request must be localhost or a loopback address such as 127.0.0.1')
   // Some proxies add no header, but the browser still sends the address of the visited site as the origin.
@@ -73,7 +74,7 @@ function isLoopbackName(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || isLoopbackAddress(name)
 }
 
-/** Returns the host of the request, without a default port. */
+/** Returns the request's host, without a default port. */
 function hostOf({ headers, url }: Request): string {
   const { protocol, host } = new URL(url)
   const address = `${protocol}//${headers.get('host') ?? host}`

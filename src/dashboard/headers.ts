@@ -20,7 +20,9 @@ const always = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 }
 
-/** Returns the headers of a response, which is not cached unless `more` contains a different `cache-control` header. */
+/**
+ * Returns the headers for a response, which is not cached unless `more` contains a different `cache-control` header.
+ */
 export function headersWith(more: Record<string, string>): Headers {
   return new Headers({ ...always, 'cache-control': 'no-store', ...more })
 }

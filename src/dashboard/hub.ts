@@ -10,7 +10,7 @@ const maxSubscriptions = 100
 /** Interval between attempts to reach an unreachable database. */
 const retryMs = 1_000
 
-/** Message to the subscribers of a view. `json` is the serialized data. */
+/** Message to a view's subscribers. `json` is the serialized data. */
 export type LiveMessage =
   | { readonly kind: 'snapshot'; readonly at: Date; readonly json: string }
   | { readonly kind: 'failure'; readonly error: ErrorBody }
@@ -145,7 +145,9 @@ export class Hub {
     }
   }
 
-  /** Publishes the failure to all subscriptions. Then only the one that is due first tries the database again. */
+  /**
+   * Publishes the failure to all subscriptions. Then only the subscription that is due first tries the database again.
+   */
   #publishUnreachable(subscription: Subscription, body: ErrorBody): void {
     const again = performance.now() + retryMs
     subscription.dueAt = again

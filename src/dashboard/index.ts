@@ -10,7 +10,7 @@ export type { Payload, Redact } from './redact.js'
 export type { ViewName } from './views/index.js'
 export type { Outcome } from './wire.js'
 
-/** Request handlers of the dashboard for several web frameworks. */
+/** The dashboard's request handlers for several web frameworks. */
 export interface Dashboard {
   /**
    * Handles a Fetch API request under any path. Without `auth`, you must pass the client's IP address as
@@ -21,7 +21,8 @@ export interface Dashboard {
    */
   readonly fetch: (request: Request, from?: { remoteAddress?: string | undefined }) => Promise<Response>
   /**
-   * Handles a request of `node:http`, Express or another framework that passes the request and response of Node.js.
+   * Handles a request from `node:http`, Express or another framework that passes Node.js's request and response
+   * objects.
    *
    * @example
    * app.use('/admin/holdfast', board.node) // Express
@@ -34,7 +35,7 @@ export interface Dashboard {
    * app.register(board.fastify, { prefix: '/admin/holdfast' })
    */
   readonly fastify: (instance: FastifyLike) => Promise<void>
-  /** Ends the streams of open pages and closes the connections that the dashboard opened. */
+  /** Ends open pages' streams and closes the connections that the dashboard opened. */
   close(): Promise<void>
 }
 

@@ -53,7 +53,7 @@ export class Streams {
     signal.addEventListener('abort', () => stream.end(), { once: true })
     const headers = headersWith({
       'content-type': 'text/event-stream; charset=utf-8',
-      // Prevents compression and proxies from buffering the events.
+      // Prevents proxies from buffering or compressing the events.
       'cache-control': 'no-store, no-transform',
       'x-accel-buffering': 'no',
     })
@@ -65,7 +65,7 @@ export class Streams {
   }
 }
 
-/** Event stream of one page. A new message for a view replaces an older message that has not been sent yet. */
+/** One page's event stream. A new message for a view replaces an older message that has not been sent yet. */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
   readonly #pending = new Map<string, string>()

@@ -6,10 +6,10 @@ import type { Redact } from './redact.js'
 
 /** A person who may see the dashboard. */
 export interface Visitor {
-  /** Name of the visitor in the audit log. */
+  /** The visitor's name in the audit log. */
   readonly name: string
   /**
-   * Rights of the visitor: `read` (default) permits no acts, `all` permits all acts, and a list permits the listed
+   * The visitor's rights: `read` (default) permits no acts, `all` permits all acts, and a list permits the listed
    * acts.
    */
   readonly rights?: 'all' | 'read' | readonly ActName[] | undefined

@@ -9,7 +9,7 @@ export interface Payload {
     | 'run log'
     | 'delivery answer'
     | 'delivery body'
-  /** The kind of the job, the name of the schedule, or the key of the delivery. */
+  /** The job's kind, the schedule's name, or the delivery's key. */
   readonly of: string
 }
 

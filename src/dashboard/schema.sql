@@ -1,7 +1,7 @@
--- Audit log: acts that visitors of the dashboard have run.
+-- Audit log: acts that the dashboard's visitors have run.
 
 create sequence holdfast.audit_number as bigint;
-comment on sequence holdfast.audit_number is 'Source of the ids of audit entries.';
+comment on sequence holdfast.audit_number is 'Source of audit entries'' ids.';
 
 create table holdfast.audit (
   id bigint primary key default nextval('holdfast.audit_number'),
@@ -17,10 +17,10 @@ create table holdfast.audit (
   error text
 );
 comment on table holdfast.audit is
-  'Acts of the visitors of the dashboard. Inserted before an act and updated after it. An insert also deletes rows older than 90 days.';
+  'Acts of the dashboard''s visitors. A row is inserted before an act and updated after it. An insert also deletes rows older than 90 days.';
 comment on column holdfast.audit.at is 'Time immediately before the act.';
 comment on column holdfast.audit.visitor is 'Name of the visitor that auth returned, or loopback if the dashboard has no auth.';
-comment on column holdfast.audit.act is 'Name of the act, which is also the name of the right.';
+comment on column holdfast.audit.act is 'The act''s name, which is also the name of the right.';
 comment on column holdfast.audit.subject is 'Object that the act changes.';
 comment on column holdfast.audit.params is 'Parameters of the act.';
 comment on column holdfast.audit.reason is 'Reason that the visitor gave, or null.';

@@ -18,7 +18,7 @@ export function toJson(data: unknown): string {
   throw new ViewTooLargeError(json.length)
 }
 
-/** Thrown if the data of a dashboard view is too large. The dashboard shows the error in place of the view. */
+/** Thrown if a dashboard view's data is too large. The dashboard shows the error in place of the view. */
 export class ViewTooLargeError extends HoldfastError {
   constructor(length: number) {
     super(`Expected the data of this view to have at most ${maxJsonLength} characters, got ${length}`, {

@@ -6,7 +6,7 @@ import { views } from './views/index.js'
 
 const maxParams = 16
 
-/** Parses the name and the parameters of a view. */
+/** Parses a view's name and parameters. */
 export function viewRequest(name: string, search: URLSearchParams): ViewRequest {
   if (!Object.hasOwn(views, name)) {
     const meant = suggest(name, Object.keys(views))

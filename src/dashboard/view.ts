@@ -26,11 +26,11 @@ interface ViewDefinition<Needs extends ParamKinds, Params extends ParamKinds, Da
 }
 
 /**
- * Query of the dashboard, which runs every `intervalMs` while at least one page subscribes to it. The pages receive the
- * data whenever the data has changed.
+ * One of the dashboard's queries. It runs every `intervalMs` while at least one page subscribes to it. The pages
+ * receive the data whenever the data has changed.
  *
  * - Each list contains at most 200 rows, and long texts are truncated.
- * - Dates come from the database clock. Ages and remaining times (`…Ms`) are relative to the time of the snapshot. If
+ * - Dates come from the database clock. Ages and remaining times (`…Ms`) are relative to the snapshot's time. If
  *   such a number has changed only by the elapsed time, the data counts as unchanged.
  */
 export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data>

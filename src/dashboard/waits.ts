@@ -20,8 +20,8 @@ export interface WaitGraphView {
   /** Number of waiting calls. */
   readonly calls: number
   /**
-   * Participants that block others without waiting themselves, and one participant of each cycle. The participant that
-   * blocks the most others is first.
+   * Participants that block others without waiting themselves, and one participant from each cycle. The participant
+   * that blocks the most others is first.
    */
   readonly roots: readonly { readonly participant: string; readonly blocks: number }[]
   readonly cycles: WaitGraph['cycles']
@@ -58,7 +58,7 @@ export interface TreeRow {
   readonly depth: number
   readonly participant: string
   readonly has: boolean
-  /** Null for a root of the tree. */
+  /** Null for the tree's roots. */
   readonly name: string | null
   /** Whether the rows below this row appear elsewhere in the tree. */
   readonly isRepeated: boolean
@@ -125,7 +125,7 @@ function blockedBy(id: string, names: readonly ContendedName[]): number {
 }
 
 function drawName(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
-  // Merges the rows of one participant, because each permit and each wait for a permit is a separate row.
+  // Merges one participant's rows, because each permit and each wait for a permit is a separate row.
   const holders = mergeBy(
     name.holders,
     ({ participant, job }) => `${participant} ${job}`,

@@ -44,16 +44,16 @@ export interface Me {
   /** Address of the database, without a password. */
   readonly database: string
   readonly namespaces: readonly string[]
-  /** Time of the database clock. Null while the database is unreachable. */
+  /** The database clock's time. Null while the database is unreachable. */
   readonly now: string | null
-  /** Error of the attempt to read from the database. Null if the database is reachable. */
+  /** Error from the attempt to read from the database. Null if the database is reachable. */
   readonly error: ErrorBody | null
 }
 
 /** Response to `GET api/view/NAME?params`, and data of `event: view`. `view` is `NAME?params` as the page sent it. */
 export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
-  /** Time of the snapshot by the database clock. Ages and remaining times are relative to this time. */
+  /** The snapshot's time, by the database clock. Ages and remaining times are relative to this time. */
   readonly at: string
   readonly data: ViewData<Name>
 }
@@ -74,7 +74,7 @@ export interface ActRequest<Name extends ActName = ActName> {
   readonly params: ActParamsOf<Name>
   /** Whether to return only the consequence, without running the act. */
   readonly preview?: boolean
-  /** Reason that the audit records. */
+  /** Reason that the audit log records. */
   readonly reason?: string
 }
 

@@ -3,13 +3,13 @@ import { HoldfastError, hashedKey } from '../base/index.js'
 import { startEmbedded } from '../embedded/index.js'
 import { checkUrl, HostsClient, loadStatements, translate } from '../postgres/index.js'
 
-/** A database with two schemas: one for Holdfast, and one for the tables of the company. */
+/** A database with two schemas: one for Holdfast, and one for the company's tables. */
 export interface DemoDatabase extends AsyncDisposable {
   readonly url: string
   readonly directUrl: string | undefined
   readonly schema: string
   readonly tables: string
-  /** Describes the database in the output of the demo. */
+  /** Describes the database in the demo's output. */
   readonly description: string
 }
 
@@ -46,7 +46,7 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
       directUrl: undefined,
       schema: 'holdfast',
       tables,
-      description: `The demo has started PostgreSQL ${server.version} and deletes all data at the end: ${url}`,
+      description: `The demo has started PostgreSQL ${server.version} and will delete all data on exit: ${url}`,
       [Symbol.asyncDispose]: () => server.stop(),
     }
   } catch (error) {
@@ -55,7 +55,7 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
   }
 }
 
-/** Creates two schemas in the user's database and drops them at the end. Only one demo can run at a time. */
+/** Creates two schemas in the user's database and drops them before the demo exits. Only one demo can run at a time. */
 async function openOnServer(
   url: string,
   directUrl: string | undefined,
@@ -93,7 +93,7 @@ async function openOnServer(
     directUrl,
     schema,
     tables,
-    description: `The demo is running in the schemas ${schema} and ${tables} of your database, and drops both schemas at the end.`,
+    description: `The demo is running in the schemas ${schema} and ${tables} of your database, and will drop both schemas on exit.`,
     async [Symbol.asyncDispose]() {
       try {
         // Opens a new session, because a server restart or failover may have ended the session that held the lock.

@@ -23,7 +23,7 @@ interface FleetListener {
   onEnded(member: Member, how: string): void
 }
 
-/** The process of one instance. */
+/** One instance's process. */
 export class Member {
   readonly name: string
   readonly ended: Promise<void>
@@ -64,8 +64,8 @@ export class Member {
 
   /**
    * Freezes the process, like a paused virtual machine. A helper process outside this process group thaws the frozen
-   * process when the helper's stdin closes. The stdin closes on `thaw`, and also if the demo is killed. The helper is
-   * necessary because a frozen process cannot notice that the demo has ended.
+   * process when the helper's stdin closes. The helper's stdin closes on `thaw`, and also if the demo is killed. The
+   * helper is necessary because a frozen process cannot notice that the demo has ended.
    */
   freeze(): void {
     this.state = 'frozen'
@@ -100,7 +100,7 @@ export class Member {
   }
 }
 
-/** The instances of the demo whose processes have not ended. */
+/** The demo's instances whose processes have not ended. */
 export class Fleet {
   readonly #database: DemoDatabase
   readonly #expiryMs: number

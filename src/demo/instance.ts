@@ -1,4 +1,4 @@
-// One instance of the company: a process that the demo starts.
+// One of the company's instances: a process that the demo starts.
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { Holdfast, HoldfastError, type HoldfastOptions, HostsClient } from '../index.js'

@@ -8,7 +8,7 @@ const responseTimeoutMs = 3_000
 const customers = 6
 const domains = ['example.com', 'example.org', 'example.net']
 
-/** Creates orders, documents and buildings, and sends the requests of customers and of the payment provider. */
+/** Creates orders, documents and buildings, and sends the customers' and the payment provider's requests. */
 export class LoadGenerator {
   readonly #pool: pg.Pool
   readonly #fleet: Fleet
@@ -41,7 +41,7 @@ export class LoadGenerator {
     })
   }
 
-  /** Returns the number of deliveries and of refused exports since the last call. */
+  /** Returns the number of deliveries and the number of refused exports since the last call. */
   resetCounts(): { deliveries: number; refused: number } {
     const counts = { deliveries: this.#deliveries, refused: this.#refused }
     this.#deliveries = this.#refused = 0
@@ -53,7 +53,9 @@ export class LoadGenerator {
     await Promise.all(this.#running)
   }
 
-  /** Repeats the delivery of an event until status 201. With status 202, another delivery is still running. */
+  /**
+   * Repeats an event's delivery until the response has status 201. With status 202, another delivery is still running.
+   */
   async #deliverPayment(event: string): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       this.#deliveries++
@@ -76,7 +78,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Returns the status of the response, or undefined if there was no response. */
+  /** Returns the response's status, or undefined if there was no response. */
   async #post(path: string, body: object, headers: Record<string, string> = {}): Promise<number | undefined> {
     const member = this.#random.pick(this.#fleet.reachable)
     if (!member) return undefined

@@ -1,5 +1,5 @@
--- Counts the violations in the company's data. Each row of the result describes one guarantee of Holdfast: the number of checked effects,
--- the number of violations, and an example. Must run in one snapshot.
+-- Counts the violations in the company's data. Each row of the result describes one of Holdfast's guarantees: the number of checked effects,
+-- the number of violations, and an example. The whole statement must use a single snapshot.
 
 -- name: proof
 with

@@ -13,7 +13,7 @@ export interface Verdict {
   readonly example: string | null
 }
 
-/** Checks all guarantees in one snapshot. */
+/** Uses a single snapshot to check all guarantees. */
 export async function prove(pool: pg.Pool, schema: string, namespace: string): Promise<Verdict[]> {
   const { proof } = loadStatements<'proof'>(new URL('./proof.sql', import.meta.url), schema)
   const { rows } = await pool.query<{ [Field in keyof Verdict]: string | null }>(proof.text, [namespace])

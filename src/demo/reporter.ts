@@ -1,6 +1,6 @@
 import type { Verdict } from './proof.js'
 
-/** Receives the events of the demo. */
+/** Receives the demo's events. */
 export interface DemoReporter {
   /** Seconds since the demo started. */
   readonly seconds: number
@@ -25,7 +25,7 @@ export type DemoEventKind =
   | 'closing'
   | 'ended'
 
-/** An event of the demo. */
+/** One of the demo's events. */
 export interface DemoEvent {
   readonly event: DemoEventKind
   /** Instance that the event is about. */

@@ -76,7 +76,7 @@ export class DemoRunner {
   #doneByKind = new Map<string, number>()
   readonly #lostInstances = { killed: 0, frozen: 0 }
   readonly #takeoverMs: Record<'killed' | 'frozen', number[]> = { killed: [], frozen: [] }
-  /** Largest count of one proof. Violations stay in the tables, so that every later proof counts them again. */
+  /** Largest count from one proof. Violations stay in the tables, so every later proof counts them again. */
   #violations = 0
   #endedByThemselves = 0
 
@@ -151,7 +151,7 @@ export class DemoRunner {
   }
 
   #onOpen(member: Member, port: number): void {
-    // Ignores the message of an instance that was killed before the message arrived.
+    // Ignores a message if its instance was killed before the message arrived.
     if (member.state !== 'opening') return
     member.state = 'open'
     member.port = port

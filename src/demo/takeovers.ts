@@ -1,6 +1,6 @@
 import type { Member } from './fleet.js'
 
-/** Work item of a lost instance that a different instance has restarted. */
+/** A lost instance's work item that a different instance has restarted. */
 interface Takeover {
   readonly work: string
   readonly by: string
@@ -21,12 +21,15 @@ export interface Loss {
 /** Time after which the demo reports work that no instance has taken over. */
 const takeoverTimeoutMs = 20_000
 
-/** Measures the time until other instances continue the work of a lost instance. */
+/** Measures the time until other instances continue a lost instance's work. */
 export class Takeovers {
   readonly #losses = new Set<Loss>()
   readonly #onComplete: (loss: Loss) => void
 
-  /** Calls `onComplete` when all work of a lost instance was taken over, or when no takeover is expected any longer. */
+  /**
+   * Calls `onComplete` when all of a lost instance's work has been taken over, or when no takeover is expected any
+   * longer.
+   */
   constructor(onComplete: (loss: Loss) => void) {
     this.#onComplete = onComplete
   }

@@ -17,7 +17,7 @@ interface Connections {
   max: number
 }
 
-/** Checks resources that all clients of a server share. */
+/** Checks resources that all of a server's clients share. */
 export const capacity: Check = {
   name: 'the lock table and the connection limits',
   async run(context) {
@@ -38,7 +38,7 @@ function lockTable({ used, advisory, each, budget }: LockTable): Finding | undef
     id: 'lock-table-full',
     severity,
     text: `The lock table contains ${used.toLocaleString('en-US')} of at most ${budget.toLocaleString('en-US')} locks, including ${advisory.toLocaleString('en-US')} advisory locks`,
-    why: 'When the lock table is full, every statement that needs a lock fails, in all databases of the server (SQLSTATE 53200).',
+    why: "When the lock table is full, every statement that needs a lock fails, in all of the server's databases (SQLSTATE 53200).",
     facts: { used, advisory, budget, max_locks_per_transaction: each },
     fix: {
       text: 'Increase max_locks_per_transaction and restart the server. Or hold fewer locks at a time. Leases and limits are stored in rows and do not use the lock table.',
@@ -59,7 +59,7 @@ function connectionsShort(
     severity,
     subject: name ?? limited,
     text: `${place} has ${used} of at most ${max} connections, including ${ours} connections of the fleet`,
-    why: 'When the limit is reached, an instance that has lost its session cannot reconnect, and no new instance can open.',
+    why: 'When the limit is reached, an instance that has lost its session cannot reconnect, and no new instance can be opened.',
     facts: { limited, name, used, fleet: ours, most: max },
     fix: moreConnections(context, limited, name, used),
   })

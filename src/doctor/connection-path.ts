@@ -13,9 +13,9 @@ import { type Fact, type Finding, type FindingInput, finding } from './finding.j
 const receivedWithinMs = 5_000
 
 /**
- * Opens an anchor in the same way as an instance: opens a dedicated session, runs the session lock test, applies the
- * settings that make the server end a silent session, and runs LISTEN. A pooler is detected by its behavior, not by its
- * name.
+ * Opens an anchor in the same way as an instance does: opens a dedicated session, runs the session lock test, applies
+ * the settings that make the server end a silent session, and runs LISTEN. A pooler is detected by its behavior, not by
+ * its name.
  */
 export const connectionPath: Check = {
   name: 'the connection to the server',
@@ -85,7 +85,7 @@ async function transactionPooler(context: DoctorContext, message: string): Promi
     text: isMeant
       ? `${message}. All live instances were opened with anchor: "none" and do not need a dedicated session`
       : message,
-    why: 'Session locks need a dedicated session. Instances with an anchor cannot open, and `lock run` fails.',
+    why: 'Session locks need a dedicated session. Instances with an anchor cannot be opened, and `lock run` fails.',
     facts: { direct_url_given: context.direct !== undefined, server_address: address, server_port: port },
     fix: {
       text: context.direct
@@ -111,7 +111,7 @@ function sessionPooler(): Finding {
     id: 'session-pooler',
     severity: 'note',
     text: 'The connection goes through a pooler in session mode. Session locks work',
-    why: "If the pooler keeps a dead client's session, the locks of a killed process are released after the expiry instead of within milliseconds.",
+    why: "If the pooler keeps a dead client's session, a killed process's locks are released after the expiry instead of within milliseconds.",
     fix: { text: 'No action is required. A direct URL that bypasses the pooler makes takeovers faster.' },
   })
 }
@@ -144,7 +144,7 @@ export function refusedSettingFindings(
       text: isMissing
         ? `${who} needs the setting ${name}, which this server does not support`
         : `${who} set ${name} to ${wanted}, but its value is ${got}`,
-      why: explanations[name] ?? 'The server takes longer than usual to detect that the holder of a lock has died.',
+      why: explanations[name] ?? "The server takes longer than usual to detect that a lock's holder has died.",
       facts,
       fix: {
         text: isMissing

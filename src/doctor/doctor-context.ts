@@ -40,7 +40,7 @@ export type StatementName =
 
 export interface ExamineOptions {
   readonly database: Database
-  /** Connection that bypasses a pooler. Default: the connection of `database`. */
+  /** Connection that bypasses a pooler. Default: `database`'s connection. */
   readonly direct?: Connection | undefined
   readonly schema?: string | undefined
   /** Time after which a silent instance counts as dead. */
@@ -138,12 +138,12 @@ export class DoctorContext {
     return this.executor.query<Row>(this.#sql[statement].text, values)
   }
 
-  /** Runs a query with the default settings of the role, the database and the server. */
+  /** Runs a query with the role's, the database's and the server's default settings. */
   queryAsOthers<Row>(statement: StatementName, values: readonly unknown[] = []): Promise<Row[]> {
     return this.database.read<Row>(this.#sql[statement].text, values)
   }
 
-  /** Schemas on the search path of a pool session. */
+  /** Schemas on a pool session's search path. */
   async searchedSchemas(): Promise<string[]> {
     const [row] = await this.database.query<{ schemas: string[] }>(this.#sql.search_path.text)
     return row!.schemas

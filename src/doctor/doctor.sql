@@ -1,4 +1,4 @@
--- Statements of the doctor. None of the statements writes data. `notify` sends a notification on a channel that only the doctor listens to.
+-- The doctor's statements. None of them writes data. `notify` sends a notification on a channel that only the doctor listens to.
 
 -- name: server
 -- Role, database and address of the server.
@@ -10,7 +10,7 @@ select
   inet_server_port() as port
 
 -- name: settings
--- Settings of a new session, in the units of pg_settings, and their source.
+-- A new session's settings, in pg_settings's units, and their source.
 select name, setting, source
 from pg_settings
 where name in (
@@ -349,7 +349,7 @@ group by pid, usename, application_name, client_addr, state_change, backend_star
 order by state_change
 
 -- name: unserved_jobs
--- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker is claiming (see job_ready_sample).
+-- Job kinds in the queues ($1) with jobs that have been ready for more than $2 ms while no worker claims that kind (see job_ready_sample).
 with late as materialized (
   select
     queue,

@@ -90,7 +90,7 @@ const pollMs = 200
 type FixProgress = Record<'phase' | 'unit' | 'done' | 'total', string>
 
 /**
- * Applies the fix of a fixable finding. `onProgress` receives the progress that the server reports for large tables.
+ * Applies the fix for a fixable finding. `onProgress` receives the progress that the server reports for large tables.
  */
 export async function fix(
   options: ExamineOptions,
@@ -119,7 +119,7 @@ export async function fix(
 }
 
 async function applyFix({ database, schema }: DoctorContext, { id, fix }: Finding): Promise<void> {
-  // The only command of a fixable finding is `holdfast migrate`.
+  // The only command in a fixable finding is `holdfast migrate`.
   if (fix.commands.length > 0) await migrate(database, schema)
   for (const statement of fix.sql) {
     await database.query(statement).catch((error) => {

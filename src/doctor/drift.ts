@@ -17,8 +17,8 @@ export const drift: Check = {
   async run(context) {
     const expected = expectedSchema(context.schema, context.version)
     const actual = await context.query<CatalogObject>('catalog', [context.quotedSchema])
-    // Compares functions and views only if this version of Holdfast applied them. Otherwise, the check of the schema
-    // version reports the pending functions.
+    // Compares functions and views only if this version of Holdfast applied them. Otherwise, the schema version check
+    // reports the pending functions.
     return [
       tables(expected, actual),
       columns(context, expected, actual),

@@ -3,7 +3,7 @@ import { allMigrations, inSchema, roomFunctions } from '../postgres/index.js'
 /**
  * Objects that the migrations and functions create, parsed from their SQL. The doctor therefore does not need the right
  * to create a scratch schema for comparison, and it knows the statement that creates each object. The parser relies on
- * the style of the migrations. A test compares its result with the catalog of a migrated database.
+ * the migrations' style. A test compares its result with a migrated database's catalog.
  */
 export interface ExpectedSchema {
   readonly tables: Map<string, ExpectedTable>
@@ -22,7 +22,7 @@ export interface ExpectedSchema {
 export interface ExpectedTable {
   /** Statements that create and alter the table. */
   readonly statements: string[]
-  /** Statements that refer to the indexes of the table. */
+  /** Statements that refer to the table's indexes. */
   readonly afterIndexes: string[]
   /** Maps each column to its definition. */
   readonly columns: Map<string, string>
@@ -30,7 +30,7 @@ export interface ExpectedTable {
   readonly options: Map<string, string>
 }
 
-/** Parses the migrations up to a schema version, and the functions of this version of Holdfast. */
+/** Parses the migrations up to a schema version, and this version of Holdfast's functions. */
 export function expectedSchema(schema: string, upTo: number): ExpectedSchema {
   const expected: ExpectedSchema = {
     tables: new Map(),

@@ -34,7 +34,7 @@ export const notifications: Check = {
           ? ''
           : `. Session ${pid} (${sessionLabel(oldest)}) in the database ${oldest.database} has the oldest transaction, which has been open for ${formatDuration(oldest.for_ms)}`
       }`,
-      why: 'A listening session has been in a transaction for too long. When the queue is full, every transaction that sends a notification fails when it commits, in all databases of the server.',
+      why: "A listening session has been in a transaction for too long. When the queue is full, every transaction that sends a notification fails when it commits, in all of the server's databases.",
       facts: { used, pid, database: pid === null ? null : oldest.database },
       fix: {
         text: 'End the oldest transaction. This statement ends its session, which rolls the transaction back:',

@@ -63,7 +63,7 @@ function queueUnattended(queue: ObservedQueue, late: readonly Unserved[]): Findi
     severity: 'risky',
     subject: queue.name ?? queue.key,
     text: `${queueLabel(queue)} has ${formatJobs(queue.ready, 'ready')} but no worker. The oldest job has been ready for ${formatDuration(forMs)}`,
-    why: 'The jobs do not run until a worker serves the queue.',
+    why: 'The jobs will not run until a worker serves the queue.',
     facts: { ...facts(queue), ready: queue.ready, for_ms: Math.round(forMs) },
     fix: {
       text: `Start a worker with the definitions of ${formatList(late.map(({ kind }) => kind))}. Use jobs.work([…]) or \`holdfast work FILE\`.`,
@@ -78,7 +78,7 @@ function kindUnhandled(queue: ObservedQueue, late: readonly Unserved[]): Finding
     severity: 'risky',
     subject: queue.name ?? queue.key,
     text: `${queueLabel(queue)} has jobs that none of its workers handles. These jobs have been ready for up to ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
-    why: "None of the queue's workers has a definition for these kinds of jobs. The jobs do not run until such a worker starts.",
+    why: "None of the queue's workers has a definition for these kinds of jobs. The jobs will not run until such a worker starts.",
     facts: { ...facts(queue), kinds: late.map(({ kind }) => kind).join(', '), for_ms: Math.round(late[0]!.for_ms) },
     fix: {
       text: `Add the definition of ${formatList(late.map(({ kind }) => kind))} to a worker. If the definition was permanently removed, cancel the jobs.`,

@@ -15,7 +15,7 @@ interface Owner {
   database_owner: string
 }
 
-/** Checks the rights of the current role, and the rights that other roles have in schemas on its search path. */
+/** Checks the current role's rights, and the rights that other roles have in schemas on its search path. */
 export const rights: Check = {
   name: 'rights of the role',
   async run(context) {
@@ -47,7 +47,7 @@ function missing({ server, schema }: DoctorContext, missingRights: readonly Miss
     severity: isObserver ? 'note' : 'wrong',
     text: isObserver ? `The role ${role} is read-only` : `The role ${role} lacks rights on ${formatList(things)}`,
     why: isObserver
-      ? 'This is correct for a role that only observes the fleet. An instance cannot open with this role.'
+      ? 'This is correct for a role that only observes the fleet. An instance cannot be opened with this role.'
       : 'An instance that connects as this role fails, either when it opens or later.',
     facts: { role, things: things.length },
     fix: {
@@ -72,7 +72,7 @@ function cannotMigrate(context: DoctorContext, { may_migrate, owner, database_ow
       owner === null
         ? `The schema ${context.schema} does not exist, and the role ${server.role} may not create it`
         : `The schema needs a migration, but the role ${server.role} does not own the schema. The owner is ${owner}`,
-    why: 'An instance cannot open if the schema is missing or out of date.',
+    why: 'An instance cannot be opened if the schema is missing or out of date.',
     facts: { role: server.role, owner },
     fix:
       owner === null

@@ -19,7 +19,7 @@ export const schedules: Check = {
         severity: 'risky',
         subject: name,
         text: `No live instance defines the schedule ${name} (namespace ${namespace})${late_ms > 0 ? `, and its next tick is ${formatDuration(late_ms)} late` : ''}`,
-        why: 'The ticks of this schedule do not run.',
+        why: "This schedule's ticks do not run.",
         facts: { schedule: name, namespace, late_ms: Math.max(0, Math.round(late_ms)) },
         fix: {
           text: 'Start an instance that adds the schedule. If the schedule was permanently removed from the code, pause it:',

@@ -25,7 +25,7 @@ export const schema: Check = {
       id: 'migrations-pending',
       severity: 'wrong',
       text: pendingText(context.schema, state, known),
-      why: 'Instances of this version of Holdfast cannot open with migrate: false.',
+      why: 'Instances that run this version of Holdfast cannot be opened with migrate: false.',
       facts: { version: state.version, needed: known },
       fix: {
         text: 'Migrate the schema. Running instances continue to work.',
@@ -38,10 +38,10 @@ export const schema: Check = {
 
 function pendingText(schema: string, { version, revision, pending, pendingFunctions }: SchemaState, known: number) {
   if (pending.length > 0) {
-    return `The schema ${schema} has version ${version}, but this version of Holdfast needs version ${known}. Pending: ${formatCount(pending.length, 'migration')}`
+    return `The schema ${schema} is at version ${version}, but this version of Holdfast needs schema version ${known}. Pending: ${formatCount(pending.length, 'migration')}`
   }
   const rooms = formatList(pendingFunctions.map(({ room }) => room))
-  return `The functions of the schema ${schema} have revision ${revision}, but this version of Holdfast needs revision ${functionsRevision}. Modules whose functions differ: ${rooms}`
+  return `The functions in the schema ${schema} have revision ${revision}, but this version of Holdfast needs revision ${functionsRevision}. Modules whose functions differ: ${rooms}`
 }
 
 function migrateCommand({ schema }: DoctorContext): string {
@@ -53,7 +53,7 @@ function notInstalled(context: DoctorContext): Finding {
     id: 'not-installed',
     severity: 'wrong',
     text: `Holdfast is not installed in the schema ${context.schema} of this database`,
-    why: 'Instances cannot open. If you expected Holdfast to be installed, check that this is the right database.',
+    why: 'Instances cannot be opened. If you expected Holdfast to be installed, check that this is the right database.',
     facts: { schema: context.schema, database: context.server.database },
     fix: { text: 'Install Holdfast.', commands: [migrateCommand(context)], fixable: true },
   })
@@ -64,10 +64,10 @@ function newerSchema(context: DoctorContext, version: number, worksFrom: number,
   return finding({
     id: 'schema-newer',
     severity: works ? 'note' : 'wrong',
-    text: `The schema ${context.schema} has version ${version}, but this version of Holdfast was built for version ${known}${works ? '. It also works with the newer schema' : ''}`,
+    text: `The schema ${context.schema} is at version ${version}, but this version of Holdfast was built for schema version ${known}${works ? '. It also works with the newer schema' : ''}`,
     why: works
       ? 'This is normal during a deployment. The doctor does not check objects that the newer version added.'
-      : 'Instances of this version of Holdfast cannot open.',
+      : 'Instances that run this version of Holdfast cannot be opened.',
     facts: { version, works_from: worksFrom, known },
     fix: {
       text: 'Use the version of Holdfast that the fleet runs.',

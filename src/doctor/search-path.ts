@@ -10,7 +10,7 @@ interface SearchedSchema {
 }
 
 /**
- * Checks the search path of pool sessions. A role that can create objects in one of these schemas can add a function or
+ * Checks pool sessions' search path. A role that can create objects in one of these schemas can add a function or
  * an operator that matches a call better than the intended one. That function or operator then runs with the rights of
  * the role that calls it. Holdfast's functions and anchors have a fixed search path. All statements on a pool, both
  * Holdfast's and the application's, use the session's search path.

@@ -21,11 +21,11 @@ const effects: Record<string, string> = {
 }
 
 /**
- * Smallest safe values in milliseconds. For all other timeouts, the smallest safe value is the expiry of the instances.
+ * Smallest safe values in milliseconds. For all other timeouts, the smallest safe value is the instances' expiry.
  */
 const minimums: Record<string, number> = { statement_timeout: 5_000, lock_timeout: 2_000 }
 
-/** Checks the default settings of pool sessions. Anchors are not affected, because they override these settings. */
+/** Checks pool sessions' default settings. Anchors are not affected, because they override these settings. */
 export const settings: Check = {
   name: 'default settings of sessions',
   async run(context) {
@@ -76,7 +76,13 @@ function commitsNotFlushed(context: DoctorContext, { name, setting, source }: Se
     text: `synchronous_commit is off, ${describeOrigin(source)}`,
     why: 'If the server crashes, recently enqueued jobs and recently recorded runs can be lost.',
     facts: { source },
-    fix: unset(context, name, source, 'on', 'Turn synchronous_commit on. Leases are always flushed to disk.'),
+    fix: unset(
+      context,
+      name,
+      source,
+      'on',
+      'Turn synchronous_commit on. (Leases are flushed to disk regardless of this setting.)',
+    ),
   })
 }
 

@@ -59,7 +59,7 @@ interface CampaignContext extends ElectionsOptions {
 const pauseMs = 1_000
 const maxPauseMs = 60_000
 const recheckEveryMs = 2_000
-/** Maximum time that an announcement may delay the start of a term. */
+/** Maximum time by which an announcement may delay the start of a term. */
 const announceTimeoutMs = 1_000
 
 /**
@@ -89,7 +89,7 @@ export class Campaign {
   /** Epoch number in this instance's row of the `candidate` table. `#enrolling` is the write in progress. */
   #enrolledAs: number | undefined
   #enrolling: Promise<void> = Promise.resolve()
-  /** Call of `eligible` that is in progress. */
+  /** Call to `eligible` that is in progress. */
   #checkingEligibility: Promise<boolean> | undefined
   #failure: { readonly error: unknown } | undefined
 
@@ -156,7 +156,7 @@ export class Campaign {
     return this.close()
   }
 
-  /** @internal Failure because of which the campaign is pausing. */
+  /** @internal Failure that has caused the campaign to pause. */
   get trouble(): HealthReason | undefined {
     const what = `The campaign for "${this.name}" is paused after a failure`
     return this.#failure && healthReasonOf('CAMPAIGN_FAILED', what, this.#failure.error)
@@ -391,7 +391,7 @@ export class Campaign {
   }
 }
 
-/** Result of a term. */
+/** A term's result. */
 interface TermResult {
   /** Whether the instance yielded to a preferred candidate. */
   readonly hasYielded: boolean

@@ -14,7 +14,7 @@ export interface Leader {
   readonly since: Date
 }
 
-/** State of one election, as read from the database. */
+/** One election's state, as read from the database. */
 export interface ElectionState {
   readonly leader: Leader | null
   /** Whether a preferred candidate other than this instance is present. */
@@ -37,7 +37,7 @@ interface ElectionPollerOptions {
 const pollEveryMs = 2_000
 
 /**
- * Polls all elections of this instance with one statement, every 2 s and after each notification that an election has
+ * Polls all of this instance's elections with one statement, every 2 s and after each notification that an election has
  * changed.
  */
 export class ElectionPoller {

@@ -33,7 +33,7 @@ select preferred.present as yields, (select count(*) from notified) as notified
 from preferred
 
 -- name: resign
--- Records the end of a term. Does not change the row of a later term. Uses the index election_pkey.
+-- Records the end of a term. Does not change a later term's row. Uses the index election_pkey.
 with written as (
   update holdfast.election
   set session = null
@@ -80,7 +80,7 @@ where namespace = $1
   and session = $3::integer
 
 -- name: read_elections
--- Reads the leader of each election, and whether a preferred candidate other than session $3 is present. Returns one row for each
+-- Reads each election's leader, and whether a preferred candidate other than session $3 is present. Returns one row for each
 -- name. Uses the indexes election_pkey, candidate_pkey and instance_name_pkey.
 with announced as materialized (
   select name, instance, session, term, since

@@ -125,13 +125,13 @@ export class Elections {
     this.#poller.onElectionChanged(key)
   }
 
-  /** @internal Returns the failures that keep campaigns of this instance from leading. */
+  /** @internal Returns the failures that keep this instance's campaigns from leading. */
   troubles(): HealthReason[] {
     return [...this.#campaigns.values()].flatMap(({ trouble }) => trouble ?? [])
   }
 
   /**
-   * @internal Closes all campaigns immediately, because a term has no natural end. Followers continue to receive
+   * @internal Closes all campaigns immediately, because a term does not end by itself. Followers continue to receive
    * changes.
    */
   async drain(): Promise<void> {

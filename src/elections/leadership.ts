@@ -2,7 +2,7 @@ import { type HeldName, HeldWork } from '../postgres/index.js'
 import { type StepDownReason, SteppedDownError } from './errors.js'
 
 /**
- * Handle for one term, which is one uninterrupted period of leadership. The handle's signal also aborts when the leader
+ * Handle to one term, which is one uninterrupted period of leadership. The handle's signal also aborts when the leader
  * must step down. In that case the reason is a `SteppedDownError` or a `ReleaseRequestedError`.
  *
  * @example
@@ -14,7 +14,7 @@ export class Leadership extends HeldWork {
   /** Name of the election. */
   readonly name: string
   /**
-   * Number of this term, which is the fencing token of its grant. A term's number is larger than the number of every
+   * Number of this term, which is its grant's fencing token. A term's number is larger than the number of every
    * earlier term.
    */
   readonly term: number

@@ -8,9 +8,9 @@ create unlogged table holdfast.election (
   primary key (namespace, name)
 ) with (fillfactor = 50);
 comment on table holdfast.election is
-  'Current or last leader of each election, for followers. The lock or lease on election/<name> is authoritative. A row is valid only '
-  'while its session is present. Swept one month after the start of the last term.';
-comment on column holdfast.election.term is 'Number of the current or last term, which is the fencing token of the grant.';
+  'Each election''s current or last leader, for followers. The lock or lease on election/<name> is authoritative. A row is valid only '
+  'while its session is present. Deleted one month after the last term started.';
+comment on column holdfast.election.term is 'Number of the current or last term, which is the grant''s fencing token.';
 comment on column holdfast.election.instance is 'Instance ID of the current or last leader.';
 comment on column holdfast.election.session is 'Session number of the leader''s epoch (see instance). Null after the leader has stepped down.';
 

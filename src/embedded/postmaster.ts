@@ -10,7 +10,7 @@ import type { Watchdog } from './watchdog.js'
 export type StopMode = 'fast' | 'immediate' | 'smart'
 const signals = { smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' } as const
 
-/** Maximum time for a start, long enough for the crash recovery of a large data directory. */
+/** Maximum time for a start, long enough for a large data directory's crash recovery. */
 const startTimeoutMs = 60_000
 /** Time after which a stop becomes more forceful, because a backend may hang or be frozen. */
 const stopTimeoutMs = 20_000

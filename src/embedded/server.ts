@@ -19,7 +19,9 @@ export interface EmbeddedOptions {
   port?: number | undefined
   /** PostgreSQL settings, such as `{ shared_preload_libraries: 'pg_stat_statements', fsync: 'off' }`. */
   settings?: Record<string, string> | undefined
-  /** Directory with the programs of a different PostgreSQL installation (14 or later), such as `/usr/lib/postgresql/15/bin`. */
+  /**
+   * Directory with a different PostgreSQL installation's programs (14 or later), such as `/usr/lib/postgresql/15/bin`.
+   */
   binDir?: string | undefined
 }
 

@@ -10,7 +10,7 @@ const run = promisify(execFile)
 /** The user that runs the server. Undefined means our own user. */
 export type ServerUser = { name: string; uid: number; gid: number } | undefined
 
-/** Returns the owner of an existing data directory, or else the least privileged user of the system. */
+/** Returns the owner of an existing data directory, or else the system's least privileged user. */
 export async function chooseUser(dataDir: string | undefined): Promise<ServerUser> {
   if (process.getuid?.() !== 0) return undefined
   const existing = dataDir && (await stat(join(dataDir, 'PG_VERSION')).catch(() => undefined))

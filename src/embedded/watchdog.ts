@@ -7,7 +7,7 @@ import { spawnAs } from './user.js'
 /**
  * The shell script's arguments are the signals to send, one after the other, and then the directories to remove. Until the pipe closes, the
  * script reads the process id to watch from the pipe. Each line replaces the previous process id. An empty line means that there is no
- * process to watch. A process that has exited may remain a zombie, because the first process of a container may not reap it.
+ * process to watch. A process that has exited may remain a zombie, because a container's first process may not reap it.
  */
 const script = `
 pid=

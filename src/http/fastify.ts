@@ -13,7 +13,7 @@ export interface FastifyInstanceLike {
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage
   readonly body: unknown
-  /** Raw bytes of the body, which plugins such as fastify-raw-body set. */
+  /** The body's raw bytes, which plugins such as fastify-raw-body set. */
   readonly rawBody?: unknown
   readonly originalUrl: string
   readonly log: { error(details: unknown, message: string): void }

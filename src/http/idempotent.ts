@@ -17,8 +17,8 @@ import { readStringItem } from './string-item.js'
 
 export interface IdempotentOptions<Given = AnyRequest> {
   /**
-   * Returns an ID of the client, such as the user ID, so that clients never receive each other's responses. `given` is
-   * the first argument of the framework's handlers.
+   * Returns an ID that identifies the client, such as the user ID, so that clients never receive each other's
+   * responses. `given` is the first argument of the framework's handlers.
    */
   scope: (given: Given) => string | Promise<string>
   /**
@@ -30,16 +30,16 @@ export interface IdempotentOptions<Given = AnyRequest> {
   bare?: boolean | undefined
   /** Protected methods. Default `['POST', 'PATCH']`. Requests with other methods are not protected. */
   methods?: readonly string[] | undefined
-  /** Maximum time that a duplicate waits for the response to the first request. Default 0. */
+  /** Maximum time for which a duplicate waits for the response to the first request. Default 0. */
   wait?: Duration | undefined
-  /** Retention time of a response. State this time in the documentation of your API. Default `7d`. */
+  /** How long a response is kept. State this time in your API's documentation. Default `7d`. */
   retain?: Duration | undefined
-  /** URL of your documentation of the header, used as the `type` of problem responses. */
+  /** URL of your documentation about the header, used as the `type` of problem responses. */
   docs?: string | undefined
 }
 
 const rules = {
-  scope: functionRule('a function that returns an ID of the client'),
+  scope: functionRule('a function that returns an ID that identifies the client'),
   required: flag,
   bare: flag,
   methods: {
@@ -106,7 +106,7 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
       if (typeof caller !== 'string' || caller === '') {
         throw new UsageError(
           `Expected scope to return a non-empty string, got ${describe(caller)}`,
-          'Return an ID of the client, such as the user ID. If all clients share their keys, return a constant such as "everybody".',
+          'Return an ID that identifies the client, such as the user ID. If all clients share their keys, return a constant such as "everybody".',
         )
       }
       checkNoMissingValue(caller, 'scope')

@@ -6,7 +6,7 @@ import { type RecordedResponse, responseCodec, withHeader } from './response.js'
 // biome-ignore lint/suspicious/noExplicitAny: the request type of any framework
 export type AnyRequest = any
 
-/** Request of any framework. */
+/** Any framework's request. */
 export interface Exchange {
   /** Handler arguments that `deliveryOf` accepts. */
   readonly handlerArguments: readonly object[]

@@ -41,7 +41,7 @@ export class Protection {
   }
 
   /**
-   * Returns a plugin for Fastify 4 and 5. The plugin protects all routes of the registering instance and of its child
+   * Returns a plugin for Fastify 4 and 5. The plugin protects all routes of the registering instance and its child
    * instances.
    *
    * @example

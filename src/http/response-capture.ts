@@ -8,7 +8,7 @@ type Callback = (error?: Error | null) => void
 const overriddenMembers = ['writeHead', 'flushHeaders', 'write', 'end', 'headersSent', 'writableEnded'] as const
 
 /**
- * Maximum time that a response may remain open after the client has disconnected. A longer response is considered
+ * Maximum time for which a response may remain open after the client has disconnected. A longer response is considered
  * endless.
  */
 const maxOpenMs = 60_000
@@ -155,7 +155,7 @@ function setHeaders(res: ServerResponse, pairs: readonly (readonly [string, stri
   for (const { name, all } of values.values()) res.setHeader(name, all.length === 1 ? all[0]! : all)
 }
 
-/** Normalizes every form of headers that writeHead accepts. */
+/** Normalizes every form in which writeHead accepts headers. */
 function pairsOf(headers: Headers): [string, string][] {
   const pairs = Array.isArray(headers)
     ? headers.every((entry) => Array.isArray(entry))

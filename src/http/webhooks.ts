@@ -6,19 +6,19 @@ import { jsonResponse, problemResponse } from './response.js'
 
 export interface WebhookOptions<Given = AnyRequest> {
   /**
-   * Returns the event's key: the name of the sender, followed by the sender's ID for the event. `given` is the first
+   * Returns the event's key: the sender's name, followed by the sender's ID for the event. `given` is the first
    * argument of the framework's handlers. A key with a missing value, such as "stripe:undefined", is rejected.
    */
   key: (given: Given) => string | Promise<string>
   /**
-   * Returns the content that must be the same in each delivery of an event, as text of any length. Default: the whole
-   * body. Omit fields that the sender changes between deliveries, such as Stripe's `pending_webhooks`.
+   * Returns the content that must be the same each time an event is delivered, as text of any length. Default: the
+   * whole body. Omit fields that the sender changes between deliveries, such as Stripe's `pending_webhooks`.
    */
   fingerprint?: ((given: Given) => string | Promise<string>) | undefined
-  /** Maximum time that a duplicate waits for the response to the first delivery. Default 0. */
+  /** Maximum time for which a duplicate waits for the response to the first delivery. Default 0. */
   wait?: Duration | undefined
   /**
-   * Retention time of a response. Must be longer than the period during which the sender retries. Default `7d`.
+   * How long a response is kept. Must be longer than the period during which the sender retries. Default `7d`.
    */
   retain?: Duration | undefined
   /** Status for a duplicate while the first delivery is in flight. Default 202. */

@@ -18,7 +18,7 @@ import type { WorkerWakeup } from './worker-wakeup.js'
 export class Attempts {
   /** Number of attempts that have ended since `Pace` last reset this number. */
   finished = 0
-  /** Internal failure of the code that runs handlers. The worker reports and resets this failure. */
+  /** Internal failure in the code that runs handlers. The worker reports and resets this failure. */
   failure: { readonly error: unknown } | undefined
   readonly #context: JobsContext
   readonly #endings: Endings
@@ -103,7 +103,7 @@ export class Attempts {
   }
 
   /**
-   * Resolves when the outcomes of all finished attempts have been passed on for recording. Before an outcome is passed
+   * Resolves when all finished attempts' outcomes have been passed on for recording. Before an outcome is passed
    * on, the attempt's notes must be written.
    */
   settled(): Promise<void> {
@@ -200,7 +200,7 @@ export class Attempts {
   }
 
   /**
-   * Fails the attempts with an error of the code that runs handlers. If this also fails, gives the jobs back to their
+   * Fails the attempts with an error from the code that runs handlers. If this also fails, gives the jobs back to their
    * queue.
    */
   #broken(runs: readonly Run[], error: unknown): void {

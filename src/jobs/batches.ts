@@ -22,8 +22,8 @@ export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Pro
 }
 
 /**
- * Returns a job object for a batch handler. The object has no `tx`, because the transactions of one batch could use up
- * all connections.
+ * Returns a job object for a batch handler. The object has no `tx`, because one batch's transactions could use up all
+ * connections.
  */
 export function toBatchJob(job: JobContext, input: unknown): BatchJob {
   const { id, kind, attempt, fence, progress, log } = job

@@ -65,7 +65,7 @@ export interface HeldJob {
   readonly claim: Claim
 }
 
-/** The first row describes the claim. Each further row has the input of one job, whose input in `jobs` is null. */
+/** The first row describes the claim. Each further row contains one job's input, which is null in `jobs`. */
 interface ClaimRow {
   readonly state: ClaimResult['state']
   readonly fence: string | null
@@ -80,7 +80,10 @@ interface ClaimRow {
  */
 export class Claims {
   readonly #store: JobStore
-  /** Tokens of claims without a response. Value: time of the failure, or infinity while the claim runs. */
+  /**
+   * Tokens of claims that have no response. The value is the time of the failure, or infinity while the claim is
+   * running.
+   */
   readonly #unanswered = new Map<string, number>()
   #token = Math.floor(Math.random() * 2 ** 40)
 
@@ -134,7 +137,7 @@ export class Claims {
   }
 }
 
-/** Converts a row of a claim to a job. `definitions` has the same order as the kinds of the claim. */
+/** Converts a claim's row to a job. `definitions` has the same order as the claim's kinds. */
 export function toClaimedJob(row: ClaimedRow, claim: Claim, definitions: readonly ImplementedJob[]): ClaimedJob {
   const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null, inputText] = row
   const definition = definitions[kind - 1]!

@@ -20,7 +20,7 @@ export interface JobsOptions extends JobStoreOptions {
 }
 
 /**
- * Objects that the public methods and the workers of an instance share. `Jobs` creates the context once. The objects in
+ * Objects shared by an instance's public methods and workers. `Jobs` creates the context once. The objects in
  * the context do not use the context itself.
  */
 export interface JobsContext {

@@ -37,7 +37,7 @@ export interface JobOptions<Input, Handled = Input> {
   /** Name of the queue for these jobs. The default is `default`. */
   queue?: string | undefined
   retry?: RetryOptions | undefined
-  /** Time limit of an attempt. By default, there is no limit. */
+  /** Time limit for an attempt. By default, there is no limit. */
   timeout?: Duration | undefined
   /** Number of worker crashes after which a job is buried. The default is 3. */
   maxCrashes?: number | undefined
@@ -45,13 +45,13 @@ export interface JobOptions<Input, Handled = Input> {
   lanes?: LaneOptions | undefined
 }
 
-/** Options of a definition that includes its handler. */
+/** Options for a definition that includes its handler. */
 export interface ImplementedJobOptions<Input, Result, Handled = Input> extends JobOptions<Input, Handled> {
   batch?: undefined
   run: JobHandler<Handled, Result>
 }
 
-/** Options of a definition that includes a handler for many jobs per call. */
+/** Options for a definition that includes a handler for many jobs per call. */
 export interface BatchJobOptions<Input, Result, Handled = Input> extends JobOptions<Input, Handled> {
   batch: BatchOptions
   run: BatchHandler<Handled, Result>
@@ -70,7 +70,7 @@ const rules = {
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
 /**
- * Names of retry options that other libraries accept at the top level, with the corresponding option of this library.
+ * Names of retry options that other libraries accept at the top level, with this library's corresponding option.
  */
 const elsewhere = {
   attempts: 'retry.attempts',

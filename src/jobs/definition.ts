@@ -1,4 +1,4 @@
-// Types of definitions and handlers. These types refer to each other, because a handler may enqueue jobs of any
+// Types of definitions and handlers. These types refer to each other, because a handler may enqueue jobs with any
 // definition.
 import type { Duration } from '../base/index.js'
 import type { Transaction } from '../once/index.js'
@@ -9,13 +9,13 @@ import type { JobOutcome } from './outcome.js'
 import type { JobParent } from './parents.js'
 import type { Schema } from './schema.js'
 
-/** Context of an attempt. The handler receives the context as its second argument. */
+/** An attempt's context. The handler receives the context as its second argument. */
 export interface JobContext {
   readonly id: number
   readonly kind: string
   /** Attempt number, starting at 1. Failed attempts and crashes increase this number. */
   readonly attempt: number
-  /** Fencing token, larger than the token of every earlier attempt of this job. */
+  /** Fencing token, larger than the tokens of all earlier attempts of this job. */
   readonly fence: number
   /**
    * Aborts when the handler should stop. The reason is a `JobCancelledError`, `JobTimeoutError`, `JobLostError` or
@@ -73,16 +73,16 @@ export interface JobDefinition<Input = never, Result = unknown, Handled = unknow
 /** Definition of a kind of job together with its handler. Workers run implemented jobs. */
 export interface ImplementedJob<Input = never, Result = unknown, Handled = unknown>
   extends JobDefinition<Input, Result, Handled> {
-  /** Options and handler of a batch definition. In this case, `run` calls the batch handler with a single job. */
+  /** A batch definition's options and handler. In this case, `run` calls the batch handler with a single job. */
   readonly batch: Batch | undefined
-  /** Runs the handler. This is a method, because methods of any input type have a common type. */
+  /** Runs the handler. This is a method, because methods with different input types still have a common type. */
   run(input: Handled, job: JobContext): HandlerResult<Result>
 }
 
-/** Return value of a handler: a result, or a `JobOutcome`. */
+/** A handler's return value: a result, or a `JobOutcome`. */
 export type HandlerResult<Result> = Promise<Result | JobOutcome> | Result | JobOutcome
 
-/** Handler of a job. The return value becomes the job's result and must be serializable as JSON. */
+/** A job's handler. The return value becomes the job's result and must be serializable as JSON. */
 export type JobHandler<Handled, Result> = (input: Handled, job: JobContext) => HandlerResult<Result>
 
 export interface BatchOptions {

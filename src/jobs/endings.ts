@@ -32,7 +32,7 @@ const maxPerStatement = 2_000
 /**
  * Records the outcomes of attempts in batches. The claim's fencing token guards each outcome. While a statement is
  * running, new outcomes wait for the next batch. A batch that cannot be recorded is retried as long as the process is
- * alive. These retries are safe, because the database rejects outcomes of jobs that another worker owns.
+ * alive. These retries are safe, because the database rejects outcomes for jobs that another worker owns.
  */
 export class Endings {
   /** Number of outcomes that the database rejected because another worker had taken over the job. */
@@ -124,7 +124,7 @@ export class Endings {
     }
   }
 
-  /** Removes ended jobs from their claims. When a claim's last job has ended, deletes the claim. */
+  /** Removes finished jobs from their claims. When a claim's last job has ended, deletes the claim. */
   recorded(batch: readonly HeldJob[], forgotten: readonly number[]): void {
     this.#detach(batch)
     const before = this.#emptied.length

@@ -24,9 +24,9 @@ export interface EnqueueOptions {
    * Your open transaction (see docs/guides/transactions.md). The job exists if and only if this transaction commits.
    */
   tx?: CallerTransaction | undefined
-  /** Earliest start of the job, as a delay from the current time of the database's clock. */
+  /** The job's earliest start, as a delay from the database clock's current time. */
   delay?: Duration | undefined
-  /** Earliest start of the job, as a point in time. */
+  /** The job's earliest start, as a point in time. */
   runAt?: Instant | undefined
   /** Whole number from -5 to 5. Jobs with a larger number run first. The default is 0. */
   priority?: number | undefined
@@ -36,7 +36,7 @@ export interface EnqueueOptions {
    */
   unique?: string | UniqueOptions | undefined
   /**
-   * Name of the entity to which the job belongs, such as `shop:7`. The `lanes` option of the definition limits how many
+   * Name of the entity to which the job belongs, such as `shop:7`. The definition's `lanes` option limits how many
    * jobs in a lane run at the same time, across all processes. Jobs in a lane run in the order in which they entered
    * the lane.
    */
@@ -55,7 +55,7 @@ export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'
   unique?: ((input: Input) => string) | UniqueOptions<(input: Input) => string> | undefined
 }
 
-/** Options of `job.enqueue` in a handler. The new job belongs to the attempt's transaction. */
+/** Options for `job.enqueue` in a handler. The new job belongs to the attempt's transaction. */
 export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
 const maxDurationMs = 3_650 * 86_400_000

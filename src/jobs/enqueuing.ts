@@ -4,9 +4,9 @@ import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
 /**
- * Condition that a new job waits for: none, its start time, or other jobs. A second statement admits jobs that wait for
- * other jobs. Calls of different classes do not share a statement; otherwise, the cheap calls would have to wait for
- * the expensive calls.
+ * What a new job waits for: nothing, its start time, or other jobs. A second statement admits jobs that wait for other
+ * jobs. Calls that differ in this do not share a statement; otherwise, the cheap calls would have to wait for the
+ * expensive ones.
  */
 export type EnqueueClass = 'ready' | 'delayed' | 'linked'
 
@@ -21,7 +21,7 @@ interface NewJob {
 export class Enqueuing {
   readonly #store: JobStore
   readonly #followUps: FollowUps
-  /** Batchers for single jobs. Each batcher resolves to the id of the job. */
+  /** Batchers for single jobs. Each batcher resolves to the job's id. */
   readonly single: Readonly<Record<EnqueueClass, Batcher<NewJob, number>>>
 
   constructor(store: JobStore, followUps: FollowUps) {

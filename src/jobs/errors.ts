@@ -2,7 +2,7 @@ import { didYouMean, formatDuration, HoldfastError, type RecordedError } from '.
 
 export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
-/** Abort reason of the handler's signal if the job was cancelled. */
+/** Reason with which the handler's signal is aborted if the job was cancelled. */
 export class JobCancelledError extends HoldfastError {
   readonly id: number
 
@@ -17,8 +17,8 @@ export class JobCancelledError extends HoldfastError {
 }
 
 /**
- * Abort reason of the handler's signal if the attempt exceeds its `timeout`. The attempt fails, even if the handler
- * returns a result later.
+ * Reason with which the handler's signal is aborted if the attempt exceeds its `timeout`. The attempt fails, even if
+ * the handler returns a result later.
  */
 export class JobTimeoutError extends HoldfastError {
   readonly id: number
@@ -33,7 +33,10 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/** Abort reason of the handler's signal if another worker may own the job. This attempt's outcome is not recorded. */
+/**
+ * Reason with which the handler's signal is aborted if another worker may own the job. This attempt's outcome is not
+ * recorded.
+ */
 export class JobLostError extends HoldfastError {
   readonly id: number
   readonly fence: number
@@ -129,7 +132,7 @@ export class ResultTimeoutError extends HoldfastError {
     super(`Job ${id} has not ended within ${formatDuration(waitMs)}`, {
       code: 'RESULT_TIMEOUT',
       retryable: true,
-      hint: 'Wait longer with the option `wait`, or look at the state of the job with jobs.find(id).',
+      hint: "Wait longer with the option `wait`, or look at the job's state with jobs.find(id).",
     })
     this.id = id
   }

@@ -9,9 +9,10 @@ const maxPerStatement = 1_000
 const unownedSession = 0
 
 /**
- * Runs the follow-ups of ended jobs, and admits new jobs that have links. This work needs a separate statement, because
- * the statement that ends or enqueues a job may belong to a long transaction. The separate statement runs immediately
- * afterwards and combines all pending work. If this process dies first, another instance's maintenance does this work.
+ * Runs the follow-ups for finished jobs, and admits new jobs that have links. This work needs a separate statement,
+ * because the statement that ends or enqueues a job may belong to a long transaction. The separate statement runs
+ * immediately afterwards and combines all pending work. If this process dies first, another instance's maintenance does
+ * this work.
  */
 export class FollowUps {
   readonly #store: JobStore
@@ -97,8 +98,8 @@ export class FollowUps {
         failures++
         this.#numbers.push(...numbers)
         this.#mustRecheck ||= isUnsure
-        // The jobs are dropped after several failures, because maintenance also admits jobs. The follow-ups are kept, because other
-        // instances do not look for the follow-ups of a live process.
+        // The jobs are dropped after several failures, because maintenance also admits jobs. The follow-ups are kept,
+        // because other instances do not look for a live process's follow-ups.
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }

@@ -6,7 +6,7 @@
 create or replace function holdfast.job_bucket(id bigint) returns bigint
   language sql immutable strict parallel safe
   as $$ select id operator(pg_catalog.>>) 7 $$;
-comment on function holdfast.job_bucket(bigint) is 'Returns the bucket in which job_end lists the end of a job. A bucket has 128 jobs.';
+comment on function holdfast.job_bucket(bigint) is 'Returns the bucket in which job_end lists a job''s end. A bucket covers 128 jobs.';
 
 create or replace function holdfast.job_levels()
   returns table (queue bigint, priority smallint, era integer, base pg_snapshot, upto pg_snapshot, at_xid xid8, at_entry bigint)
@@ -110,7 +110,7 @@ create or replace view holdfast.job_live as
     id, entry, queue, priority, kind, payload, enqueued_at, session, fence, claimed_at, failed, crashes, max_crashes, started, cancelled,
     progress, log, failures, links
   from holdfast.job_running;
-comment on view holdfast.job_live is 'Jobs that may run now, and running jobs. The session of a ready job is null.';
+comment on view holdfast.job_live is 'Jobs that may run now, and running jobs. A ready job''s session is null.';
 
 create or replace view holdfast.job_history as
   select
@@ -168,7 +168,7 @@ create or replace function holdfast.job_find(ids bigint[])
       where not exists (select from waits where waits.id = asked.id)
         and not exists (select from stopped where stopped.id = asked.id)
     ),
-    -- Reads the rows of job_end once for each bucket, because there may be thousands of ids.
+    -- Reads job_end's rows once for each bucket, because there may be thousands of ids.
     ended as materialized (
       select entered.id, entered.entered_at, e.*
       from (select distinct holdfast.job_bucket(entered.id) as bucket from entered) as wanted
@@ -179,7 +179,7 @@ create or replace function holdfast.job_find(ids bigint[])
       join entered on entered.id = one.id
     ),
     over as materialized (
-      -- Keeps the newest end of each job. An end that did not finish the job (a retry, for example) is older than the job's next entry.
+      -- Keeps each job's newest end. An end that did not finish the job (a retry, for example) is older than the job's next entry.
       select distinct on (ended.id) ended.* from ended order by ended.id, ended.is_done desc, ended.ended_at desc
     ),
     claims as materialized (
@@ -325,7 +325,7 @@ create or replace function holdfast.job_ready_sample(queues bigint[])
     ) as found
   $$;
 comment on function holdfast.job_ready_sample(bigint[]) is
-  'Returns ready jobs of the queues: at most 1,000 per queue and priority, and 10,000 per queue whose kind was unknown to a worker.';
+  'Returns the queues'' ready jobs: at most 1,000 per queue and priority, and 10,000 per queue whose kind was unknown to a worker.';
 
 create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
   language sql
@@ -344,13 +344,13 @@ create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) 
   $$;
 comment on function holdfast.job_unserved(bigint[], text[]) is
   'Returns each pair of a queue and a kind whose jobs no worker claims. unserved is queue if no worker serves the queue, and kind if no '
-  'worker of the queue has a definition of the kind.';
+  'worker of the queue has a definition for the kind.';
 
 -- PostgreSQL inlines this function only without a search_path setting.
 create or replace function holdfast.notification_channel() returns text
   language sql immutable parallel safe
   as $$ select (pg_catalog.parse_ident('holdfast.job'))[1] $$;
-comment on function holdfast.notification_channel() is 'Returns the channel on which all instances listen: the name of this schema.';
+comment on function holdfast.notification_channel() is 'Returns the channel on which all instances listen, which is the name of this schema.';
 
 create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns void
   language plpgsql
@@ -376,7 +376,7 @@ create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns 
   end
   $$;
 comment on function holdfast.job_wake(bigint, bigint) is
-  'Wakes idle workers of a queue. Sends no notification if all workers are busy, because a notification would slow down every commit.';
+  'Wakes a queue''s idle workers. Sends no notification if all workers are busy, because a notification would slow down every commit.';
 
 create or replace function holdfast.job_announce_waiting() returns void
   language sql
@@ -443,7 +443,7 @@ create or replace function holdfast.jobs_largest_numbers() returns table (sequen
     )
   $$;
 comment on function holdfast.jobs_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';
 
 create or replace function holdfast.job_era() returns integer
   language plpgsql
@@ -461,7 +461,7 @@ create or replace function holdfast.job_era() returns integer
     end if;
     -- Does not use advance_fence(), which would keep its row locked until the user's transaction ends.
     floor := holdfast.largest_job_number();
-    -- Moves the sequence only if it may repeat ids, because the ids of a new installation start at 1.
+    -- Moves the sequence only if it may repeat ids, because a new installation's ids start at 1.
     if floor > (select last_value - (not is_called)::integer from holdfast.job_number)
       or not exists (select from holdfast.server_generation where generation = 0)
     then
@@ -697,7 +697,7 @@ create or replace function holdfast.job_release_links(linked jsonb) returns bigi
   $$;
 comment on function holdfast.job_release_links(jsonb) is
   'Must be called when jobs end or leave the table job: [{"id": …, "queue": …, "kind": …, "state": …, "links": …}]. '
-  'Frees their keys and records follow-ups. Returns the numbers of the follow-ups for job_run_follow_ups.';
+  'Frees their keys and records follow-ups. Returns the follow-ups'' numbers for job_run_follow_ups.';
 
 create or replace function holdfast.job_remove(job_id bigint) returns setof holdfast.job
   language sql
@@ -951,7 +951,7 @@ create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigi
   end
   $$;
 comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
-  'Claims the unique key for an ended job that will run again. Returns false if another job has the key.';
+  'Claims the unique key for a finished job that will run again. Returns false if another job has the key.';
 
 create or replace function holdfast.job_sweep_keys(max_count integer) returns integer
   language plpgsql
@@ -1163,7 +1163,7 @@ create or replace function holdfast.job_claim_others(others jsonb, most integer,
   end
   $$;
 comment on function holdfast.job_claim_others(jsonb, integer) is
-  'Processes entries that a claim has read and that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
+  'Processes entries that a claim has read but that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
   'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed.';
 
 create or replace function holdfast.job_claim(
@@ -1310,7 +1310,7 @@ create or replace function holdfast.job_claim(
         end
       ) as l;
     end if;
-    -- Serializes the claims of a queue. PostgreSQL releases the lock after the commit of this claim has become visible.
+    -- Serializes a queue's claims. PostgreSQL releases the lock after this claim's commit has become visible.
     perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
     from (
       select distinct queue::bit(32)::integer as object
@@ -1369,7 +1369,7 @@ create or replace function holdfast.job_claim(
             and job_skipped.kind = any(kinds)
             and job_skipped.has_key
           order by job_skipped.priority desc, job_skipped.entry
-          -- Reads more jobs than it claims, because jobs with a busy key must not prevent the claim of other jobs.
+          -- Reads more jobs than it claims, because jobs with a busy key must not prevent other jobs from being claimed.
           limit unread + 20
         ) as skipped
         join holdfast.job j on j.id = skipped.id and j.entry = skipped.entry
@@ -1411,7 +1411,7 @@ create or replace function holdfast.job_claim(
             f.upto := pg_current_snapshot();
             is_newest := true;
           elsif pg_snapshot_xmax(f.upto) < pg_snapshot_xmax(everything) then
-            -- The era of this level has ended, so no more entries are added to it. All its unread entries form its last window.
+            -- This level's era has ended, so no more entries are added to the level. All its unread entries form its last window.
             f.base := f.upto;
             f.upto := everything;
             has_changed := true;
@@ -1549,7 +1549,7 @@ create or replace function holdfast.job_claim(
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], text[], integer, boolean, boolean) is
   'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also looks for '
-  'priorities that have not been used before. The first row describes the claim. jobs: the texts of the jobs (see job_text), separated by '
+  'priorities that have not been used before. The first row describes the claim. jobs: the jobs'' texts (see job_text), separated by  '
   'commas. is_drained: the claim has left no job that it could have taken. Each further row has the input of a job whose text contains '
   'null instead, because a long text of many large inputs is slow to build and to read.';
 
@@ -1598,7 +1598,7 @@ create or replace function holdfast.job_delete_claims(fences bigint[]) returns v
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- The caller has recorded the outcomes of all jobs. However, a failover may have lost an outcome. In this case, maintenance can find
+    -- The caller has recorded all jobs' outcomes. However, a failover may have lost an outcome. In this case, maintenance can find
     -- the job only through the claim.
     delete from holdfast.claim
     where fence = any(fences)
@@ -1624,7 +1624,7 @@ create or replace function holdfast.job_done(
     ended bigint[];
     owner integer;
   begin
-    -- Fast path for a claim with one job. Most claims of a queue that is not busy contain one job.
+    -- Fast path for a claim with one job. Most claims on a queue that is not busy contain one job.
     if cardinality(ids) = 1 and emptied = fences then
       with gone as (
         delete from holdfast.claim
@@ -1889,7 +1889,7 @@ create or replace function holdfast.job_take_over(session integer, out ids bigin
   begin
     ids := '{}';
     moved := 0;
-    -- Returns, because a claim of this epoch is still running. The next maintenance run takes the epoch over.
+    -- Returns, because one of this epoch's claims is still running. The next maintenance run takes the epoch over.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
       return;
     end if;
@@ -1916,7 +1916,7 @@ create or replace function holdfast.job_take_over(session integer, out ids bigin
   end
   $$;
 comment on function holdfast.job_take_over(integer) is
-  'Returns the jobs of a dead epoch to their queues, up to 100 claims per call. Counts a crash for each job that may have run, '
+  'Returns a dead epoch''s jobs to their queues, up to 100 claims per call. Counts a crash for each job that may have run, '
   'and buries jobs with too many crashes.';
 
 create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
@@ -1948,7 +1948,7 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
             and id = job_id
           for update;
         end if;
-        -- These locks exclude claims of the queue, and the end of this claim. The job may have changed before the locks were granted, so
+        -- These locks exclude claims on the queue, and prevent this claim from ending. The job may have changed before the locks were granted, so
         -- its state is read again.
         perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), seen.queue::bit(32)::integer);
         if seen.fence is not null then
@@ -2131,13 +2131,13 @@ comment on function holdfast.job_re_enter(timestamptz) is
 
 create or replace function holdfast.job_roll_partitions(retain integer) returns void
   language plpgsql
-  -- Runs as the owner of the schema, because workers have no right to create tables.
+  -- Runs as the schema's owner, because workers have no right to create tables.
   security definer
   set search_path = pg_catalog, pg_temp
   set timezone = 'UTC'
   as $$
   declare
-    -- A long query on the history must not block the recording of outcomes.
+    -- A long query on the history must not prevent outcomes from being recorded.
     patience text := set_config('lock_timeout', '200ms', true);
     today constant date := (clock_timestamp() at time zone 'UTC')::date;
     schema constant text := holdfast.notification_channel();
@@ -2182,7 +2182,7 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
           end if;
           day := day + kept.days;
         exception
-          -- check_violation: rows of that day are already in the default partition. lock_not_available: a long query is running.
+          -- check_violation: rows for that day are already in the default partition. lock_not_available: a long query is running.
           when check_violation or lock_not_available then
             day := day + 1;
         end;
@@ -2245,7 +2245,7 @@ create or replace function holdfast.job_blocks_dependent(state text, if_failed t
       or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
   $$;
 comment on function holdfast.job_blocks_dependent(text, text) is
-  'Whether a job in this state blocks a dependent with this ifFailed. An ended job blocks only if it failed and the dependent '
+  'Whether a job in this state blocks a dependent with this ifFailed. A finished job blocks only if it failed and the dependent  '
   'waits for its retry. Otherwise the dependent is being released or cancelled.';
 
 create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_count integer) returns table (job bigint, needs bigint, state text)
@@ -2318,7 +2318,7 @@ create or replace function holdfast.job_request_maintenance() returns void
     select pg_notify(holdfast.notification_channel(), 'jobs-maintenance-due ' || session)
     from (select session from holdfast.worker order by not sleeping, random() limit 1) as chosen
   $$;
-comment on function holdfast.job_request_maintenance() is 'Requests maintenance from one random worker.';
+comment on function holdfast.job_request_maintenance() is 'Requests maintenance from one randomly chosen worker.';
 
 create or replace function holdfast.lane_is_empty(cursors bigint[]) returns boolean
   language sql immutable
@@ -2622,7 +2622,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
       cross join lateral jsonb_array_elements_text(w.links->'after') as needs (id)
       where w.id = any(ids)
     );
-    -- Either the end of a needed job must see the rows of this function, or this function must see the end. To ensure this, the function
+    -- Either a needed job's end must see this function's rows, or this function must see the end. To ensure this, the function
     -- locks the rows that change before an end. It skips rows that other transactions have locked, and the dependents are checked again
     -- later.
     waits := array(select id from holdfast.waiting where id = any(needed) order by id for update skip locked);
@@ -2681,7 +2681,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
         order by at
       );
       perform holdfast.job_cancel_dependents(failed, reasons);
-      -- The dependents of the failed jobs may also be in this call. They had no row in dependency yet when the failed jobs were cancelled.
+      -- The failed jobs' dependents may also be in this call. They had no row in dependency yet when the failed jobs were cancelled.
       unsure := array(
         (
           select unnest(unsure)
@@ -2692,7 +2692,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
         select unnest(failed)
       );
     end if;
-    -- The states of some dependencies are not known yet, so these jobs are checked again soon.
+    -- Some dependencies' states are not known yet, so these jobs are checked again soon.
     update holdfast.waiting
     set run_at = clock_timestamp() + interval '20 ms'
     where id = any(unsure);
@@ -2739,7 +2739,7 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
     failed bigint[];
     reasons text[];
   begin
-    -- Skips dependents that are waiting for a retry of the failed job.
+    -- Skips dependents that are waiting for the failed job to be retried.
     with over as materialized (
       select id, state, state in ('cancelled', 'buried') as is_failed
       from jsonb_to_recordset(ended) as e (id bigint, state text)
@@ -2799,7 +2799,7 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
   end
   $$;
 comment on function holdfast.job_release_dependents(jsonb, integer) is
-  'Handles up to max_count dependents of ended jobs: cancels them, or releases those without other dependencies. '
+  'Handles up to max_count dependents of finished jobs: cancels them, or releases those without other dependencies. '
   'Returns the released jobs.';
 
 create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)
@@ -2876,6 +2876,6 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
   end
   $$;
 comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
-  'Runs the follow-ups with these numbers and the follow-ups of this session, then admits waiting jobs. Only one such transaction runs '
+  'Runs the follow-ups with these numbers and this session''s follow-ups, then admits waiting jobs. Only one such transaction runs '
   'at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next work is due, or 0 if follow-ups '
   'without an owner remain (session 0).';

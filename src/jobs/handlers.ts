@@ -77,7 +77,9 @@ async function settleBatch(runs: readonly Run[], context: JobsContext): Promise<
   return runs.map((run) => outcomes.get(run)!)
 }
 
-/** Decides the outcome of one job in a batch. Reading an element of the handler's list can throw, for example in a getter. */
+/**
+ * Decides one job's outcome in a batch. Reading an element of the handler's list can throw, for example in a getter.
+ */
 function outcomeAt(run: Run, values: readonly unknown[], at: number): Outcome {
   try {
     const value = values[at]
@@ -113,7 +115,7 @@ function spanOf(runs: readonly Run[]): Spans['job process'] {
   return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
 }
 
-/** Starts the time limit of a handler, if its definition has one. */
+/** Starts a handler's time limit, if its definition has one. */
 function limitTime(runs: readonly Run[]): TimeLimit | undefined {
   const { timeoutMs } = runs[0]!.job.definition
   return timeoutMs === undefined ? undefined : new TimeLimit(runs, timeoutMs)

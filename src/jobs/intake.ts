@@ -74,7 +74,7 @@ export class Intake {
     return this.#tracing.tracer ? this.#sent(definition, 1, send) : send()
   }
 
-  /** Enqueues a job from a handler, in the transaction that records the outcome of the attempt. */
+  /** Enqueues a job from a handler, in the transaction that records the attempt's outcome. */
   async child(
     parent: ParentAttempt,
     definition: JobDefinition,
@@ -234,7 +234,7 @@ export class Intake {
   }
 
   /**
-   * Returns the head of a job and what the job waits for. Jobs with the same options share a head, which
+   * Returns a job's head and what the job waits for. Jobs with the same options share a head, which
    * is the start of a JSON object. With `unique`, also returns a function that returns the unique key for an input.
    */
   #headOf(definition: JobDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
@@ -280,7 +280,7 @@ export class Intake {
     if (largest <= this.#lastNumber) return
     throw new UsageError(
       `Expected the option \`after\` to contain the ids of enqueued jobs, got ${largest}`,
-      `The largest job id at present is ${this.#lastNumber}.`,
+      `The largest job id is currently ${this.#lastNumber}.`,
     )
   }
 

@@ -1,5 +1,5 @@
--- Statements of the job queue. None needs session state, so any connection pooler works.
--- Hot statements call a function of the schema, because PostgreSQL caches the plans of functions.
+-- The job queue's statements. None needs session state, so any connection pooler works. Hot statements call one of the schema's functions, because
+-- PostgreSQL caches the plans of functions.
 
 -- name: enqueue prepared
 -- Enqueues jobs. Returns their ids in the order of the inputs, and which are new if they have unique keys. See job_enqueue.
@@ -28,7 +28,7 @@ where session = $1
   and sleeping <> $3
 
 -- name: unregister_worker
--- Unregisters a worker. The last row of an epoch stays until all its claims and follow-ups are done.
+-- Unregisters a worker. An epoch's last row stays until all its claims and follow-ups are done.
 with gone as (
   delete from holdfast.worker
   where session = $1
@@ -79,7 +79,7 @@ returning n.id
 
 -- name: check_running
 -- Returns the running jobs that the worker still owns, and the reasons why they must stop. Also notifies idle instances that this worker
--- has jobs, so that they detect its death.
+-- has jobs, so that they can detect if it dies.
 with told as materialized (
   select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $3)
 )
@@ -99,7 +99,7 @@ set progress = coalesce(excluded.progress, known.progress),
     log = (known.log || excluded.log)[greatest(1, cardinality(known.log || excluded.log) - 99):]
 
 -- name: give_back
--- Returns jobs to their queues if the response to their claim was lost ($2: the tokens of the claims).
+-- Returns jobs to their queues if the response to their claim was lost ($2: the claims' tokens).
 with lost as materialized (
   select fence, ids
   from holdfast.claim
@@ -159,7 +159,7 @@ from asked, members, holdfast.job_find(members.ids) as f
 order by f.id
 
 -- name: unserved
--- Pairs of a queue ($1) and a kind ($2) that no worker claims, with the number of their ready jobs (see job_ready_sample). Skips paused
+-- Pairs of a queue ($1) and a kind ($2) for which no worker claims jobs, with the number of their ready jobs (see job_ready_sample). Skips paused
 -- queues.
 with unserved as materialized (
   select found.*
@@ -182,7 +182,7 @@ select
 from holdfast.job_maintain($1::integer)
 
 -- name: crashed
--- Returns those of the given jobs ($1) that were buried because their workers died.
+-- Returns which of the given jobs ($1) were buried because their workers died.
 select job_stopped.id, job_stopped.kind, queue.name as queue, job_stopped.crashes
 from unnest($1::text::bigint[]) as requested (id)
 join holdfast.job_stopped on job_stopped.id = requested.id
@@ -290,7 +290,7 @@ where answer is not null
 select holdfast.job_retry($1::bigint) as is_retried
 
 -- name: redrive
--- Makes up to $2 buried jobs of a queue run again. Their links can still delay these jobs. Skips jobs whose unique key belongs to another
+-- Makes up to $2 of a queue's buried jobs run again. Their links can still delay these jobs. Skips jobs whose unique key belongs to another
 -- job. Waits for row locks. The first call returns its start time, which later calls pass as $3. Jobs that were buried after this time are
 -- skipped; otherwise, a job that fails immediately would be redriven forever. Uses the index job_stopped_state.
 with candidate as materialized (

@@ -45,7 +45,7 @@ import {
 export interface WorkOptions {
   /** Maximum number of jobs that run at the same time. The default is 10. */
   concurrency?: number | undefined
-  /** Names of the queues that the worker serves. The default is the queues of the definitions. */
+  /** Names of the queues that the worker serves. The default is the definitions' queues. */
   queues?: readonly string[] | undefined
 }
 
@@ -174,7 +174,7 @@ export class Jobs {
   }
 
   /**
-   * Returns the status of a workflow. Accepts the workflow's ID or the ID of any of its jobs. Returns null if the
+   * Returns a workflow's status. Accepts the workflow's ID or the ID of any of its jobs. Returns null if the
    * workflow does not exist, or if the history no longer contains any of its jobs.
    *
    * @example
@@ -186,8 +186,8 @@ export class Jobs {
   }
 
   /**
-   * Starts a worker that claims and runs jobs of these definitions until the worker is closed. The worker runs at most
-   * `concurrency` jobs at the same time. If jobs are short, the worker also claims a few jobs in advance.
+   * Starts a worker that claims and runs jobs with these definitions until the worker is closed. The worker runs at
+   * most `concurrency` jobs at a time. If jobs are short, the worker also claims a few jobs ahead of time.
    *
    * @example
    * await using worker = holdfast.jobs.work([sendEmail, makeReport], { concurrency: 50 })
@@ -256,7 +256,7 @@ export class Jobs {
   }
 
   /**
-   * Returns the status of a job, which includes its state, the reason why the job is waiting, its failures and its
+   * Returns a job's status, which includes its state, the reason why the job is waiting, its failures and its
    * result. Returns null if the job never existed, or if the history no longer contains the job.
    *
    * @example
@@ -343,7 +343,7 @@ export class Jobs {
   }
 
   /**
-   * Makes all buried jobs (dead letters) of a queue ready again, with a full number of attempts. Skips jobs whose
+   * Makes all of a queue's buried jobs (dead letters) ready again, with a fresh set of attempts. Skips jobs whose
    * unique key another job has, and jobs that are buried during the call. Returns the number of jobs that will run
    * again. Throws an `UnknownQueueError` if no instance has ever used the queue.
    *
@@ -407,7 +407,7 @@ export class Jobs {
     for (const worker of this.#workers) if (called.has(`${epoch}.${worker.number}`)) worker.wake()
   }
 
-  /** @internal Reasons why this instance's workers cannot work. */
+  /** @internal Reasons why this instance's workers cannot run jobs. */
   troubles(): HealthReason[] {
     return [...this.#workers].flatMap(({ trouble }) => trouble ?? [])
   }
@@ -418,7 +418,7 @@ export class Jobs {
     await Promise.all([...this.#workers].map((worker) => worker.close({ within: withinMs })))
   }
 
-  /** @internal Resolves when all writes of earlier calls have finished. */
+  /** @internal Resolves when all earlier calls' writes have finished. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }

@@ -1,7 +1,7 @@
 import { readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { intervalNsOf, type Rate, rateRule } from '../limits/index.js'
 
-/** Limits that apply to each lane of a definition. You choose the lane's name when you enqueue a job. */
+/** Limits that apply to each of a definition's lanes. You choose the lane's name when you enqueue a job. */
 export interface LaneOptions {
   /** Maximum number of jobs in a lane that run at the same time, across all processes. The default is 1. */
   max?: number | undefined

@@ -39,7 +39,7 @@ const maxWaitMs = 86_400_000
 const rollEveryMs = 3_600_000
 
 /**
- * Queue maintenance. Takes over the jobs of dead workers, moves due jobs, and creates and drops partitions. One
+ * Queue maintenance. Takes over dead workers' jobs, moves due jobs, and creates and drops partitions. One
  * instance at a time runs maintenance: about twice per second while any instance has work, and less often otherwise.
  */
 export class Maintenance {
@@ -76,7 +76,7 @@ export class Maintenance {
 
   /**
    * Creates the first history partitions and starts maintenance, when called for the first time. Resolves when the
-   * partitions exist. Without these partitions, ended jobs would be stored in the default partition.
+   * partitions exist. Without these partitions, finished jobs would be stored in the default partition.
    */
   start(): Promise<void> {
     this.#started ??= this.#rollPartitions()
@@ -155,7 +155,7 @@ export class Maintenance {
     this.runWithin(Math.min(dueMs, (isBusy ? busyMs : this.#idleMs) * (0.7 + Math.random() * 0.4)))
   }
 
-  /** Emits `job.crashed` for those of the jobs that have been buried. */
+  /** Emits `job.crashed` for each of the jobs that has been buried. */
   async #reportCrashed(ids: string): Promise<void> {
     const emit = this.#events.emitter('job.crashed')
     if (!emit) return

@@ -48,7 +48,7 @@ export class NoteTaker {
     return this.#writing.has(run) ? this.#written : undefined
   }
 
-  /** Resolves when the notes of all finished attempts have been written. */
+  /** Resolves when all finished attempts' notes have been written. */
   settled(): Promise<void> {
     return this.#written
   }
@@ -60,7 +60,7 @@ export class NoteTaker {
 
   #flush(): Promise<void> {
     this.close()
-    // Ignores errors, because a failed write of notes must not prevent the recording of an outcome.
+    // Ignores errors, because failing to write notes must not prevent an outcome from being recorded.
     this.#written = this.#written.then(() => this.#write()).catch(() => {})
     return this.#written
   }

@@ -87,7 +87,7 @@ export function returnOf(job: ClaimedJob): EndedOutcome {
   return { event: 'job.ended', commits: false, state: 'returned', ending: endingOf(job, 'returned', undefined) }
 }
 
-/** Outcome of an attempt whose job another worker owns. */
+/** Outcome of an attempt if another worker owns its job. */
 export const lost: EndedOutcome = { event: 'job.ended', commits: false, state: 'lost', ending: undefined }
 
 function endingOf({ id, claim }: ClaimedJob, state: Ending['state'], error: RecordedError | undefined): Ending {

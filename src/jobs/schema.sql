@@ -33,13 +33,13 @@ create table holdfast.job (
   links jsonb
 ) partition by range (entered_at);
 comment on table holdfast.job is
-  'Entries of jobs into their queues. Rows are only inserted. A job that returns to its queue gets another entry, and its newest entry '
-  'counts. Partitions are dropped when all their jobs have ended and their retention time is over. The function job_find tells the state '
+  'Jobs'' entries into their queues. Rows are only inserted. A job that returns to its queue gets another entry, and its newest entry '
+  'counts. Partitions are dropped when all their jobs have ended and their retention time has passed. The function job_find tells the state '
   'of a job.';
 comment on column holdfast.job.id is 'ID of the job. It never changes.';
 comment on column holdfast.job.entry is 'Number of the entry. The number of a job''s first entry is the job''s ID.';
 comment on column holdfast.job.xid is
-  'Transaction that made the entry. Claims find an entry through the time when this transaction became visible (see frontier).';
+  'Transaction that made the entry. Claims find an entry by the time when this transaction became visible (see frontier).';
 comment on column holdfast.job.era is
   'Number of the cluster whose transaction ids the entry uses. A new era begins when the tables are restored into another cluster.';
 comment on column holdfast.job.priority is 'Priority from -5 to 5. Larger numbers run first.';
@@ -74,7 +74,7 @@ create table holdfast.frontier (
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.frontier is
   'How far each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number is current. '
-  'The primary key turns two claims of the same jobs into an error.';
+  'The primary key turns two claims on the same jobs into an error.';
 comment on column holdfast.frontier.priority is 'Priority of the level. See job.';
 comment on column holdfast.frontier.era is 'Era whose entries are being read. Earlier eras have been read completely.';
 comment on column holdfast.frontier.base is 'Entries of transactions that this snapshot sees have been read.';
@@ -138,9 +138,9 @@ comment on column holdfast.waiting.stage is
   'waiting in its lane.';
 comment on column holdfast.waiting.lane is 'Key of the lane in which the job is waiting.';
 comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers leave the lane first.';
-comment on column holdfast.waiting.seq is 'Position in the lane among jobs of the same priority.';
+comment on column holdfast.waiting.seq is 'Position in the lane among jobs with the same priority.';
 comment on column holdfast.waiting.unmet is 'Number of jobs that must end first, in the stage jobs.';
--- Finds the waiting jobs of one queue, for operators who inspect the queue.
+-- Finds one queue's waiting jobs, for operators who inspect the queue.
 create index waiting_queue on holdfast.waiting (queue, run_at);
 create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
 create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
@@ -202,7 +202,7 @@ create table holdfast.job_end (
 comment on table holdfast.job_end is
   'Attempts that have ended: a row for each statement that recorded outcomes, claim and bucket. Rows are only inserted. Jobs that did not '
   'succeed are also in job_history, waiting or, with another entry, in job.';
-comment on column holdfast.job_end.bucket is 'The value of job_bucket() for each of the ids. Finds the end of a job.';
+comment on column holdfast.job_end.bucket is 'The value of job_bucket() for each of the ids. Used to find a job''s end.';
 comment on column holdfast.job_end.fence is 'Fencing token of the claim.';
 comment on column holdfast.job_end.session is 'Number of the epoch that claimed the jobs.';
 comment on column holdfast.job_end.is_done is 'Whether the handlers returned. Otherwise the jobs were cancelled, retried and so on.';
@@ -230,7 +230,7 @@ comment on column holdfast.job_note.fence is 'Fencing token of the claim.';
 comment on column holdfast.job_note.started is
   'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is counted for the job only if this column '
   'is set.';
-comment on column holdfast.job_note.cancelled is 'Reason of the cancellation. Null if the job was not cancelled.';
+comment on column holdfast.job_note.cancelled is 'Reason for the cancellation. Null if the job was not cancelled.';
 comment on column holdfast.job_note.progress is 'Progress that the handler reported.';
 comment on column holdfast.job_note.log is 'Last 100 lines that the handler logged during this attempt.';
 
@@ -245,8 +245,8 @@ create table holdfast.worker (
   primary key (session, number)
 ) with (fillfactor = 50);
 comment on table holdfast.worker is
-  'Workers, alive or dead. Only an epoch with a row here can claim jobs. The row of a dead epoch remains until all its claims are deleted.';
-comment on column holdfast.worker.session is 'Number of the epoch. See instance.';
+  'Workers, alive or dead. Only an epoch with a row here can claim jobs. A dead epoch''s row remains until all its claims are deleted.';
+comment on column holdfast.worker.session is 'The epoch''s number. See instance.';
 comment on column holdfast.worker.number is 'Number of the worker in its instance.';
 comment on column holdfast.worker.queues is 'Keys of the queues that the worker serves.';
 comment on column holdfast.worker.kinds is 'Kinds of jobs that the worker claims. Empty while it closes.';
@@ -305,7 +305,7 @@ create table holdfast.lane (
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.lane is
   'Lanes with jobs, or with a rate limit that has not recovered. Each lane has one row. Each change gives the row the next version, and '
-  'readers start at the highest one. So readers need not skip old versions that a long transaction keeps.';
+  'readers start at the highest version. Readers therefore need not skip old versions that a long transaction keeps.';
 comment on column holdfast.lane.key is 'Key that lock_key() derives from the key of the queue and lane/<name>.';
 comment on column holdfast.lane.version is 'Number of changes to the lane.';
 comment on column holdfast.lane.name is 'Name of the lane, unique in its queue.';
@@ -328,7 +328,7 @@ create table holdfast.follow_up (
 );
 comment on table holdfast.follow_up is
   'Ended jobs with links whose effects on other jobs have not been applied yet. The process that ended the job applies these effects. '
-  'Maintenance applies the effects for dead processes.';
+  'Maintenance applies the effects on behalf of dead processes.';
 comment on column holdfast.follow_up.session is 'Number of the epoch that ended the job. 0 if no worker ended it.';
 comment on column holdfast.follow_up.linked is
   'The job: id, queue, kind, state and links. placed is false if the job was not in the table job.';

@@ -15,19 +15,19 @@ export interface FailedAttempt extends RecordedError {
   readonly instanceName: string | null
 }
 
-/** The status of a job. */
+/** A job's status. */
 export interface JobStatus {
-  /** ID of the job. */
+  /** The job's ID. */
   readonly id: number
   /** Name of the job definition. */
   readonly kind: string
   /** Name of the queue. */
   readonly queue: string
-  /** State of the job. */
+  /** The job's state. */
   readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
   /** Reason why the job is not running yet. Undefined if the job is running or has ended. */
   readonly waitsFor: WaitsFor | undefined
-  /** Input of the job, as any JSON value. */
+  /** The job's input, as any JSON value. */
   readonly input: unknown
   /** Priority. Larger numbers run first. */
   readonly priority: number
@@ -39,7 +39,7 @@ export interface JobStatus {
   readonly claimedAt: Date | undefined
   /** Time when the job ended. */
   readonly endedAt: Date | undefined
-  /** ID of the instance that is running the job, or that ran the last attempt of an ended job. */
+  /** ID of the instance that is running the job, or that ran a finished job's last attempt. */
   readonly instance: string | undefined
   /** Name of this instance. */
   readonly instanceName: string | undefined
@@ -61,7 +61,7 @@ export interface JobStatus {
   readonly result: unknown
   /** Error that ended the job. */
   readonly error: RecordedError | undefined
-  /** Reason for the cancellation of a running job. Undefined if no cancellation was requested. */
+  /** Reason for cancelling a running job. Undefined if no cancellation was requested. */
   readonly cancelling: string | undefined
 }
 

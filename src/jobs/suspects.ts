@@ -36,7 +36,7 @@ export class Suspects {
     this.#endings = endings
   }
 
-  /** Marks a job as about to run. If the job must not run, resolves to the outcome of the attempt. */
+  /** Marks a job as about to run. If the job must not run, resolves to the attempt's outcome. */
   async mark(run: Run): Promise<Outcome | undefined> {
     const isOurs = await this.#marks.add(run).catch(() => undefined)
     if (isOurs === undefined) return returnOf(run.job)

@@ -15,7 +15,7 @@ import { type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
 import type { JobRef } from './job-ref.js'
 import type { JobStore } from './store.js'
 
-/** Options of a unique key. At most one job with the same queue and kind has a given key. */
+/** Options for a unique key. At most one job with the same queue and kind has a given key. */
 export interface UniqueOptions<Key = string> {
   /** Idempotency key, for example `invoice:42`. For `enqueueMany`, a function that returns the key for an input. */
   key: Key
@@ -25,7 +25,7 @@ export interface UniqueOptions<Key = string> {
    */
   until?: 'started' | 'ended' | undefined
   /**
-   * Time that the key stays reserved, even if the job ends earlier. A cancellation frees the key. Use either `for` or
+   * How long the key stays reserved, even if the job ends earlier. A cancellation frees the key. Use either `for` or
    * `until`.
    */
   for?: Duration | undefined
@@ -110,7 +110,7 @@ export class UniqueKeyBusyError extends HoldfastError {
   }
 }
 
-/** Maximum time that a statement waits for another transaction. The call holds no connection between retries. */
+/** Maximum time for which a statement waits for another transaction. The call holds no connection between retries. */
 const patienceMs = 100
 const maxBusyMs = 30_000
 

@@ -4,7 +4,7 @@ import type { JobDefinition } from './definition.js'
 import type { Queues } from './queues.js'
 import type { JobStore } from './store.js'
 
-/** State of one kind of job in one queue. */
+/** State of one job kind in one queue. */
 interface Pair {
   readonly queue: string
   readonly kind: string
@@ -25,7 +25,7 @@ interface UnservedRow {
 }
 
 const checkAfterMs = 20_000
-/** Delay of the second check. A worker that restarts at the time of the first check is present again. */
+/** Delay before the second check. A worker that restarts at the time of the first check is present again. */
 const confirmAfterMs = 5_000
 const quietMs = 300_000
 /** Shorter than `quietMs`, because the transaction that enqueued the jobs may be open, or the jobs may be due later. */
@@ -34,9 +34,9 @@ const quietWithoutJobsMs = 60_000
 const maxPairs = 1_000
 
 /**
- * Finds jobs of this instance that no worker in the fleet handles, and emits `job.unserved`. The first job of a kind in a queue plans a
- * check, 20 seconds later. A second check 5 seconds later confirms the result. Afterwards, no check of the pair runs for 5 minutes.
- * Nothing runs while nothing is enqueued, and the timer does not keep the process running.
+ * Finds this instance's jobs that no worker in the fleet handles, and emits `job.unserved`. The first job of a kind in
+ * a queue plans a check, 20 seconds later. A second check 5 seconds later confirms the result. Afterwards, this pair is
+ * not checked for 5 minutes. Nothing runs while nothing is enqueued, and the timer does not keep the process running.
  */
 export class UnservedCheck {
   readonly #store: JobStore
@@ -54,7 +54,7 @@ export class UnservedCheck {
     this.#events = events
   }
 
-  /** Plans a check, unless a check of this kind in this queue is planned or ran recently. */
+  /** Plans a check, unless a check for this kind in this queue is planned or has run recently. */
   noteEnqueued({ queue, kind }: Pick<JobDefinition, 'queue' | 'kind'>): void {
     if (this.#isClosed || !this.#events.emitter('job.unserved')) return
     const pair = this.#pairs.get(queue)?.get(kind) ?? this.#add(queue, kind)
@@ -104,7 +104,8 @@ export class UnservedCheck {
     try {
       rows = await this.#store.run<UnservedRow>('unserved', [arrayLiteral(keys), due.map(({ kind }) => kind)])
     } catch {
-      // Checks again later. This check need not report the error, because workers and enqueueing report errors of the same database.
+      // Checks again later. This check need not report the error, because workers and enqueueing report errors from the
+      // same database.
       for (const pair of due) pair.checkAt = performance.now() + checkAfterMs
       return
     }

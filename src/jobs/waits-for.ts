@@ -1,9 +1,9 @@
 /**
  * Reason why a job is not running yet. `time`: the job is waiting for its start time. `attempt`: the job is waiting for
  * its next attempt. `pause`: the job's queue is paused. `jobs`: other jobs must end or be retried first. `lane`: the
- * job's lane is full. `rate`: the lane's rate limit is exhausted. `worker`: no worker serves the queue (`queue`), or no
- * worker of the queue has a definition of the job's kind (`kind`). `turn`: a worker will claim the job. `ahead` is the
- * number of jobs before this job, counted up to 10,000.
+ * job's lane is full. `rate`: the lane's rate limit is exhausted. `worker`: no worker serves the queue (`queue`), or
+ * none of the queue's workers has a definition for the job's kind (`kind`). `turn`: a worker will claim the job.
+ * `ahead` is the number of jobs before this job, counted up to 10,000.
  */
 export type WaitsFor = {
   /** The reason as a phrase that completes "the job is waiting for". */
@@ -59,7 +59,7 @@ export type WaitsFor = {
       readonly reason: 'rate'
       /** Name of the lane. */
       readonly lane: string
-      /** Earliest end of the wait. */
+      /** Earliest time when the wait can end. */
       readonly until: Date
       /** Number of jobs that are waiting ahead of this job, counted up to 10,000. */
       readonly ahead: number
@@ -67,7 +67,7 @@ export type WaitsFor = {
   | {
       /** No worker can claim the job. */
       readonly reason: 'worker'
-      /** `queue`: no worker serves the queue. `kind`: no worker of the queue has a definition of this kind. */
+      /** `queue`: no worker serves the queue. `kind`: none of the queue's workers has a definition for this kind. */
       readonly unserved: 'queue' | 'kind'
     }
   | {
@@ -130,7 +130,7 @@ export function waitsForOf(row: WaitsForRow): WaitsFor {
   if (row.unserved === 'queue')
     return { reason: 'worker', unserved: 'queue', text: 'a worker, because no worker serves its queue' }
   if (row.unserved === 'kind') {
-    const text = `a worker, because no worker of its queue has a definition of the kind ${row.kind}`
+    const text = `a worker, because none of its queue's workers has a definition for the kind ${row.kind}`
     return { reason: 'worker', unserved: 'kind', text }
   }
   return {

@@ -1,8 +1,8 @@
 import { pause } from '../base/index.js'
 
 /**
- * Ends the pauses of a worker. `signal` ends each pause. `signalRoom` ends a pause only if the pause waits for room and
- * there is room.
+ * Ends a worker's pauses. `signal` ends each pause. `signalRoom` ends a pause only if the worker is waiting for room
+ * and there is room.
  */
 export class WorkerWakeup {
   /** Whether `signal` has been called since the worker last reset this flag. */

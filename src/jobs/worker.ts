@@ -35,7 +35,7 @@ const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
 /**
- * Shortest pause of a worker that has found no jobs. If a worker is woken up before this pause has passed, it counts as
+ * Shortest pause of a worker that has found no jobs. A worker that is woken up before this pause has passed counts as
  * busy.
  */
 const minRestMs = 20
@@ -52,7 +52,7 @@ const forgetBrokenMs = 60_000
 export class Worker {
   readonly #context: JobsContext
   readonly #options: WorkerOptions
-  /** All open workers of the instance, including this worker. */
+  /** All of the instance's open workers, including this worker. */
   readonly #workers: Set<Worker>
   readonly #store: JobStore
   readonly #claims: Claims
@@ -294,8 +294,7 @@ export class Worker {
   async #claim(maxJobs: number): Promise<{ found: number; isDrained: boolean }> {
     this.#context.maintenance.checkVersion()
     const epoch = this.#epoch!
-    // Notifies idle instances every two seconds that a worker has jobs, because idle instances must detect the death of
-    // this worker.
+    // Notifies idle instances every two seconds that a worker has jobs, so that they can detect if this worker dies.
     const now = performance.now()
     const announces = now - this.#announcedAt >= announceEveryMs
     const isThorough = now - this.#thoroughAt >= thoroughEveryMs
@@ -306,7 +305,7 @@ export class Worker {
       // Another instance has taken over this epoch's jobs. The epoch has ended, even if its session still looks alive.
       if (this.#epoch === epoch) this.#epoch = undefined
       this.#attempts.loseAll(undefined)
-      throw new Error('The epoch of this worker has ended, and another instance has taken over the jobs')
+      throw new Error("This worker's epoch has ended, and another instance has taken over the jobs")
     }
     if (found.state === 'in-grace')
       throw new Error(
@@ -341,7 +340,7 @@ export class Worker {
     })
   }
 
-  /** Passes the jobs of a claim to the attempts. Returns the number of claimed jobs. */
+  /** Passes a claim's jobs to the attempts. Returns the number of claimed jobs. */
   #accept(epoch: Epoch, { fence, parse }: ClaimResult): number {
     const rows = parse()
     const claim: Claim = { epoch, fence, unended: rows.length }

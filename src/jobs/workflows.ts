@@ -5,20 +5,20 @@ import type { RecordedError } from './errors.js'
 import type { JobRef } from './job-ref.js'
 import type { JobStatus, StatusRow } from './status.js'
 
-/** Handle of a job in a workflow that is being built. */
+/** Handle to a job in a workflow under construction. */
 export interface WorkflowJob {
   readonly kind: string
 }
 
 /**
- * Options of `workflow.add`. These are the options of `jobs.enqueue`, but `after` also accepts jobs in the same
+ * Options for `workflow.add`. These are the options of `jobs.enqueue`, but `after` also accepts jobs in the same
  * workflow.
  */
 export interface WorkflowJobOptions extends Omit<ChildOptions, 'after' | 'unique'> {
   after?: readonly (WorkflowJob | JobRef | number)[] | undefined
 }
 
-/** Collects the jobs of a workflow before they are enqueued. */
+/** Collects a workflow's jobs before they are enqueued. */
 export interface WorkflowBuilder {
   /** Adds a job to the workflow. Returns a handle that later jobs can use in `after`. */
   add(definition: JobDefinition<null>, input?: null, options?: WorkflowJobOptions): WorkflowJob
@@ -27,16 +27,16 @@ export interface WorkflowBuilder {
 
 /** An enqueued workflow. */
 export interface WorkflowRef {
-  /** ID of the workflow, which is the ID of its first job. */
+  /** The workflow's ID, which is the ID of its first job. */
   readonly id: number
   /** Jobs in the order in which they were added. */
   readonly jobs: readonly JobRef[]
 }
 
-/** Status of a workflow. */
+/** A workflow's status. */
 export interface WorkflowStatus {
   readonly id: number
-  /** Whether all jobs of the workflow have ended. */
+  /** Whether all of the workflow's jobs have ended. */
   readonly isOver: boolean
   /** Number of jobs in each state. */
   readonly counts: Readonly<Partial<Record<JobStatus['state'], number>>>

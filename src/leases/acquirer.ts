@@ -53,7 +53,7 @@ export class LeaseAcquirer {
     options.waits.addSource(() => this.#waits)
   }
 
-  /** Returns null if another holder still has the name at the end of the wait. */
+  /** Returns null if another holder still has the name when the wait ends. */
   async acquire(request: LeaseRequest, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
     const wait = this.#newWait(request.key)
     try {
@@ -188,7 +188,7 @@ export class LeaseAcquirer {
     return new Lease(holding, operations)
   }
 
-  /** Waits until a notification of the release arrives or the next attempt is due. */
+  /** Waits until a notification about the release arrives or the next attempt is due. */
   async #waitForRelease(
     key: string,
     result: AcquireResult | undefined,

@@ -1,11 +1,13 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 import type { Holder } from '../postgres/index.js'
 
-/** Thrown if another holder still has the lease at the end of `wait`. `tryAcquire` returns null instead. */
+/** Thrown if another holder still has the lease after `wait`. `tryAcquire` returns null instead. */
 export class LeaseTimeoutError extends HoldfastError {
   readonly lease: string
   readonly waitedMs: number
-  /** Name of the holder: an instance's name, or another session's application name. Undefined if the name is not known. */
+  /**
+   * The holder's name: an instance's name, or another session's application name. Undefined if the name is not known.
+   */
   readonly holder: string | undefined
 
   constructor(lease: string, waitedMs: number, holder?: Holder) {
@@ -33,7 +35,8 @@ export class LeaseNotHeldError extends HoldfastError {
 }
 
 /**
- * Abort reason of a lease's signal if the lease was lost before it was released. Another process may hold the name now.
+ * Reason with which a lease's signal is aborted if the lease is lost before it is released. Another process may now
+ * hold the name.
  */
 export class LeaseLostError extends HoldfastError {
   readonly lease: string

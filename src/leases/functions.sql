@@ -1,4 +1,4 @@
--- This function uses PL/pgSQL because each PL/pgSQL statement takes a new snapshot. The calling statement took its snapshot before the lock
+-- This function uses PL/pgSQL, because each PL/pgSQL statement takes a new snapshot. The calling statement took its snapshot before the lock
 -- on the key was granted, and would miss a lease that was committed in between. The function runs for every lock and uses qualified names,
 -- because setting search_path would make it 10 % slower.
 create or replace function holdfast.is_leased(key bigint) returns boolean
@@ -124,11 +124,11 @@ create or replace function holdfast.acquire_leases(
   end
   $$;
 comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text, text) is
-  'Grants the free names. Returns for each name, in order: the fence and whether this call granted it, or the time until the expiry.';
+  'Grants the free names. For each name, in order, returns either the fence and whether this call granted it, or the time until the expiry.';
 
--- The name stays taken until its minimum hold has passed. Waiters are notified only if the minimum hold has passed when the lease is
--- released. If a fence is given, the function releases only that grant, because the same token may have a newer grant. Other holders of the
--- token are notified after a release by token alone, and if another instance acquired the lease with the same token.
+-- The name stays taken until its minimum hold has passed. Waiters are notified only if the minimum hold has passed when the lease is released. If a
+-- fence is given, the function releases only that grant, because the same token may have a newer grant. Other holders with the same token are
+-- notified if the lease was released by its token alone, or if another instance acquired it with that token.
 create or replace function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
   returns table (released_key bigint, released_token text, waiters_notified text, holders_notified text)
   language plpgsql
@@ -170,7 +170,7 @@ create or replace function holdfast.release_leases(keys bigint[], tokens text[],
   end
   $$;
 comment on function holdfast.release_leases(bigint[], text[], bigint[], text) is
-  'Releases leases. Returns the key and token of each released lease. Without a fence, matches the token alone.';
+  'Releases leases. Returns each released lease''s key and token. Without a fence, matches the token alone.';
 
 create or replace function holdfast.guard_lease(key bigint, fence bigint) returns void
   language plpgsql
@@ -191,7 +191,7 @@ create or replace function holdfast.guard_lease(key bigint, fence bigint) return
   end
   $$;
 comment on function holdfast.guard_lease(bigint, bigint) is
-  'Raises HF001 if the lease of a key has expired or belongs to a later holder. Call it in the transaction of the guarded writes.';
+  'Raises HF001 if the lease on a key has expired or belongs to a later holder. Call it in the transaction that makes the guarded writes.';
 
 create or replace function holdfast.leases_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable
@@ -200,7 +200,7 @@ create or replace function holdfast.leases_largest_numbers() returns table (sequ
     select 'holdfast.fence'::regclass, max(fence) from holdfast.lease
   $$;
 comment on function holdfast.leases_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';
 
 create or replace function holdfast.lock_holders(keys bigint[]) returns table (
     key text, instance text, name text, host text, os_pid integer, application text, pid integer, held_ms double precision

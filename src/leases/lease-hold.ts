@@ -14,8 +14,8 @@ export interface LeaseHoldWatcher {
  */
 export class LeaseHold extends TrustDeadline {
   /**
-   * Handles that depend on this hold. There are several handles if the lease was acquired several times with the same
-   * token.
+   * Handles that depend on this hold. There is more than one handle if the lease was acquired several times with the
+   * same token.
    */
   readonly watchers = new Set<LeaseHoldWatcher>()
   renewalDueAt = 0

@@ -29,7 +29,7 @@ export interface LeaseOperations {
 }
 
 /**
- * Handle of a lease. The handle renews the lease until the lease is released or lost.
+ * Handle to a lease. The handle renews the lease until the lease is released or lost.
  *
  * @example
  * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s' })
@@ -43,8 +43,8 @@ export class Lease extends Handle {
   /** Fencing token, larger than the fencing token of every earlier lease or lock on the name. */
   readonly fence: number
   /**
-   * Token of this acquisition. Any process that has the token can acquire the lease again, or release the lease for all
-   * holders of the token with `leases.release(name, token)`.
+   * Token of this acquisition. Any process that has the token can acquire the lease again, or release the lease for
+   * everyone who holds the token with `leases.release(name, token)`.
    */
   readonly token: string
   readonly #holding: LeaseHold
@@ -90,14 +90,14 @@ export class Lease extends Handle {
     }
     if (this.isReleased) throw new UsageError('Expected extend to be called on a held lease, got a released lease')
     this.throwIfLost()
-    // The caller must be notified of the loss even if the network never returns a response.
+    // The caller must be notified of the loss even if no response ever arrives.
     await orAborted(this.signal, this.#operations.extend(this.#holding, ttlMs))
     this.throwIfLost()
   }
 
   /**
    * Makes the transaction fail with a `StaleFenceError` if the lease has ended. Call `guard` inside the transaction,
-   * before the commit. A guarded transaction never overwrites the writes of a later holder.
+   * before the commit. A guarded transaction never overwrites a later holder's writes.
    *
    * @example
    * await lease.guard(client)

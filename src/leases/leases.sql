@@ -1,12 +1,12 @@
 -- name: acquire
--- Grants the names that are free. The parameters are the key, token, TTL and minimum hold of each name. For a granted name, returns the
--- fence and whether this call granted it. For any other name, returns the time until the expiry. The statement calls a function because
--- PL/pgSQL caches plans even without prepared statements, and planning takes twice as long as execution.
+-- Grants the names that are free. The parameters are each name's key, token, TTL and minimum hold. For a granted name, returns the fence and whether
+-- this call granted it. For any other name, returns the time until the expiry. The statement calls a function, because PL/pgSQL caches plans even
+-- without prepared statements, and planning takes twice as long as execution.
 select grace_over, granted_fence as fence, is_fresh as fresh, free_in_ms, lease_has_waiters as has_waiters
 from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5, $6)
 
 -- name: mark_waited_for
--- Requests a notification for the release of each given name. Locks rows in key order. Uses the index lease_pkey.
+-- Requests a notification for when each given name is released. Locks rows in key order. Uses the index lease_pkey.
 with rows as materialized (
   select key
   from holdfast.lease
@@ -21,9 +21,9 @@ set has_waiters = true
 where key in (select key from rows)
 
 -- name: renew_leases
--- Renews leases, and returns the key and token of each renewed lease. An expired lease is not renewed, because another process may have
--- locked the name since then. expires_at never moves to an earlier time, because an older statement may arrive last, or another holder of
--- the token may request a shorter TTL. The commit is flushed, because the name could be granted too early if a crash lost a renewal.
+-- Renews leases, and returns each renewed lease's key and token. An expired lease is not renewed, because another process may have locked the
+-- name since then. expires_at never moves to an earlier time, because an older statement may arrive last, or another holder with the token may
+-- request a shorter TTL. The commit is flushed, because the name could be granted too early if a crash lost a renewal.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -43,8 +43,7 @@ where lease.key = rows.key
 returning lease.key, lease.token
 
 -- name: release
--- Releases leases by key, token and fence. If the fence is null, releases them by key and token alone. Returns the key and token of each
--- released lease.
+-- Releases leases by key, token and fence. If the fence is null, releases them by key and token alone. Returns each released lease's key and token.
 select released_key as key, released_token as token
 from holdfast.release_leases($1::bigint[], $2::text[], $3::bigint[], $4)
 

@@ -48,7 +48,7 @@ export interface LeaseOptions {
    * up to this time. At least 1 s. Default 30 s.
    */
   ttl?: Duration | undefined
-  /** Minimum time that the name stays taken after the grant, even if the lease is released earlier. Default 0. */
+  /** Minimum time for which the name stays taken after the grant, even if the lease is released earlier. Default 0. */
   minHold?: Duration | undefined
   /** Maximum time to wait for the name. Default: no limit for `acquire` and `with`, 0 for `tryAcquire`. */
   wait?: Duration | undefined
@@ -126,7 +126,7 @@ export class Leases {
   }
 
   /**
-   * Acquires a lease. By default, waits without a time limit. With `wait`, throws `LeaseTimeoutError` after that time.
+   * Acquires a lease. By default, waits indefinitely. With `wait`, throws `LeaseTimeoutError` after that time.
    *
    * @example
    * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s', wait: '5m' })

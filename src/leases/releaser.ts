@@ -6,8 +6,8 @@ import type { LeaseRequest, LeaseStore, ReleaseRequest } from './store.js'
 const minLeftMs = 50
 
 /**
- * Releases leases. An acquire waits for any pending release of the same token, because that release could otherwise end
- * the new grant.
+ * Releases leases. An acquire waits for any pending release with the same token, because that release could otherwise
+ * end the new grant.
  */
 export class LeaseReleaser {
   readonly #pending = new Map<string, Promise<void>>()

@@ -8,7 +8,7 @@ const retryAfterPart = 1 / 15
 const maxBatch = 5_000
 
 /**
- * Renews the leases of this instance in batches. When one lease is due, all leases that are due soon are renewed in the
+ * Renews this instance's leases in batches. When one lease is due, all leases that are due soon are renewed in the
  * same statement.
  *
  * Renewals use the anchor connection, or dedicated connections if there is no anchor, so an exhausted pool does not
@@ -77,7 +77,7 @@ export class Renewals {
     this.#scheduleNext()
   }
 
-  /** Returns the ids of the renewed holds. */
+  /** Returns the renewed holds' ids. */
   async #send(values: unknown[][]): Promise<string[]> {
     const session = this.#isAnchorBusy ? undefined : this.anchor?.session
     if (!session) {

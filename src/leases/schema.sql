@@ -12,7 +12,7 @@ create table holdfast.lease (
   instance_name text
 ) with (fillfactor = 50);
 comment on table holdfast.lease is
-  'Leases: the holder and the expiry of each name. The expiry is on this database''s clock. An expired row is equivalent to a free name.';
+  'Leases: each name''s holder and expiry. The expiry is on this database''s clock. An expired row is equivalent to a free name.';
 comment on column holdfast.lease.token is 'Random token that is required to renew or release the lease. Empty after a release.';
 comment on column holdfast.lease.ttl_ms is 'Time in milliseconds until the lease expires if it is not renewed.';
 comment on column holdfast.lease.min_hold_ms is 'Minimum time in milliseconds for which the name stays taken after the grant, even after a release.';

@@ -72,7 +72,7 @@ export class LeaseStore {
     return this.#releases.add(release)
   }
 
-  /** Requests a notification for the release of the name. */
+  /** Requests a notification for when the name is released. */
   markWaitedFor(key: string): Promise<void> {
     return this.#waitMarks.add(key)
   }

@@ -22,7 +22,7 @@ export interface PermitAcquirerOptions {
   readonly track: <T>(promise: Promise<T>) => Promise<T>
 }
 
-/** Maximum time that a request without `wait` waits until this instance is present. */
+/** Maximum time for which a request without `wait` waits until this instance is present. */
 const maxPresenceWaitMs = 2_000
 /**
  * Maximum time, after `wait` has passed, for the response to a statement in progress or to the statement that leaves
@@ -30,7 +30,7 @@ const maxPresenceWaitMs = 2_000
  */
 const maxLastResponseMs = 2_000
 
-/** Abort reason for a wait that has timed out. */
+/** Reason with which a wait is aborted when it times out. */
 const waitOver = Symbol('wait over')
 
 /** Signals that end the wait, and later end the wait for the response to a statement in progress. */
@@ -132,7 +132,7 @@ export class PermitAcquirer {
       if (decision instanceof Permit || decision.verdict !== 'waiting') return decision
       wait.isQueued = true
       const outcome = await orAborted(giveUp.wait, wait.outcome).catch((error) => {
-        // If the permit was granted at the same moment, the `leave` request returns the permit.
+        // If the permit was granted at the same time, the `leave` request returns the permit.
         if (error === waitOver) return this.#requestOnce('leave', request, giveUp)
         this.#withdraw(request)
         throw error

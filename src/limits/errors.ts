@@ -2,12 +2,12 @@ import { formatDuration, HoldfastError } from '../base/index.js'
 import type { Holder } from '../postgres/index.js'
 
 /**
- * Thrown if the limit has no room for the permit, either immediately or at the end of `wait`. `tryAcquire` returns null
+ * Thrown if the limit has no room for the permit, either immediately or after `wait`. `tryAcquire` returns null
  * instead.
  */
 export class LimitReachedError extends HoldfastError {
   readonly limit: string
-  /** Maximum of the limit, as given by the caller. */
+  /** The limit's maximum, as given by the caller. */
   readonly max: number
   /** Requested weight. */
   readonly weight: number
@@ -58,8 +58,8 @@ export class LimitReachedError extends HoldfastError {
 }
 
 /**
- * Abort reason of a permit's signal if the permit was lost before it was released. Another holder may have been
- * admitted.
+ * Reason with which a permit's signal is aborted if the permit is lost before it is released. Another holder may have
+ * been admitted.
  */
 export class PermitLostError extends HoldfastError {
   readonly limit: string
@@ -77,7 +77,7 @@ export class PermitLostError extends HoldfastError {
   }
 }
 
-/** Cause of a `PermitLostError`: an operator revoked all permits of the limit. */
+/** Cause of a `PermitLostError`: an operator revoked all of the limit's permits. */
 export class LimitResetError extends HoldfastError {
   constructor() {
     super('an operator has reset the limit', { code: 'LIMIT_RESET', retryable: true })

@@ -112,7 +112,7 @@ create or replace function holdfast.limit_repair(key bigint, channel text) retur
   end
   $$;
 comment on function holdfast.limit_repair(bigint, text) is
-  'Deletes rows of dead epochs of an entity, and grants the freed permits to the queue.';
+  'Deletes an entity''s rows that belong to dead epochs, and grants the freed permits to the queue.';
 
 create or replace function holdfast.limit_reset(key bigint, channel text)
   returns table (instance text, weight integer, fence bigint)
@@ -145,7 +145,7 @@ create or replace function holdfast.limit_reset(key bigint, channel text)
   end
   $$;
 comment on function holdfast.limit_reset(bigint, text) is
-  'Revokes all permits of an entity, and grants them to the queue. Returns the revoked permits. The holders detect the revocation through '
+  'Revokes all of an entity''s permits, and grants them to the queue. Returns the revoked permits. The holders detect the revocation through '
   'a notification or at the next renewal of their presence.';
 
 create or replace function holdfast.limit_decide(
@@ -422,9 +422,9 @@ create or replace function holdfast.limit_decide(
 comment on function holdfast.limit_decide(
   text, text, text, jsonb, text[], bigint[], bigint[], integer[], integer[], integer[], boolean
 ) is
-  'Decides all permit requests of one event-loop turn, entity by entity. Kinds: try; wait (try, then queue); release; leave (the queue; '
-  'reports a grant that came first); cancel (release a request that may not have arrived). The verdict of an entity that another '
-  'transaction has locked is locked; the caller retries it alone, with may_wait. Rows without an ordinal are waits of the same instance '
+  'Decides all permit requests from one event-loop turn, entity by entity. Kinds: try; wait (try, then queue); release; leave (the queue; '
+  'reports a grant that came first); cancel (release a request that may not have arrived). The verdict for an entity that another  '
+  'transaction has locked is locked; the caller retries it alone, with may_wait. Rows without an ordinal are waits from the same instance  '
   'that this call granted. A request without a row refers to a permit that does not exist.';
 
 create or replace function holdfast.limit_check_waits(channel text, requests jsonb)
@@ -496,7 +496,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
     is_locked boolean;
     is_mine boolean;
   begin
-    -- The commit is not flushed, because a crash loses only the decisions of the last half second.
+    -- The commit is not flushed, because a crash loses only the decisions made in the last half second.
     perform set_config('synchronous_commit', 'off', true);
     perform set_config('lock_timeout', '200ms', true);
     for request in
@@ -646,7 +646,7 @@ create or replace function holdfast.limit_sweep(channel text, position_share flo
   $$;
 comment on function holdfast.limit_sweep(text, float8, integer) is
   'Sweeps the given number of pages of each table, at a relative position between 0 and 1. Deletes entities that have been idle for a '
-  'minute, permits of dead epochs, and rates that have recovered.';
+  'minute, permits that dead epochs held, and rates that have fully recovered.';
 
 create or replace function holdfast.limits_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable
@@ -657,7 +657,7 @@ create or replace function holdfast.limits_largest_numbers() returns table (sequ
     select 'holdfast.wait_order'::regclass, max(wait_order) from holdfast.permit
   $$;
 comment on function holdfast.limits_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';
 
 create or replace function holdfast.permit_holders(keys bigint[]) returns table (
     key text, instance text, name text, host text, os_pid integer, application text, pid integer, held_ms double precision

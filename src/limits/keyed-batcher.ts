@@ -18,7 +18,7 @@ const maxRowWaitMs = 10_000
 const maxBatch = 250
 
 /**
- * Batches the requests of one event-loop turn without letting one entity block another entity. The shared statement
+ * Batches the requests from one event-loop turn without letting one entity block another entity. The shared statement
  * does not wait for rows that other transactions have locked, and returns `locked` for such rows. Requests for a locked
  * entity are retried in separate batches.
  */

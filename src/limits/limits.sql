@@ -19,11 +19,11 @@ select ordinal, verdict, after_ns, remaining
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 
 -- name: sweep
--- Deletes idle entities, recovered rates and permits of dead epochs from a few pages of each table.
+-- Deletes from a few pages of each table: idle entities, rates that have fully recovered, and permits that dead epochs held.
 select holdfast.limit_sweep($1, $2::float8, $3::integer)
 
 -- name: usage
--- Returns the holders and waiters of an entity that are still present.
+-- Returns an entity's holders and waiters that are still present.
 select
   permit.instance,
   instance.name as instance_name,

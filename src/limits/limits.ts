@@ -35,7 +35,7 @@ import { Waitlist } from './waitlist.js'
 export interface LimitOptions {
   /** Maximum total weight of the permits in use at the same time. Each request is decided with its own `max`. */
   max: number
-  /** Number of units of the limit that this permit uses. Default 1. */
+  /** Number of the limit's units that this permit uses. Default 1. */
   weight?: number | undefined
   /** Maximum time to wait in the FIFO queue. Default 0 (no waiting). */
   wait?: Duration | undefined
@@ -46,7 +46,7 @@ export interface LimitOptions {
 export interface ConsumeOptions {
   /** Number of uses in a period: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'` or `{ count: 3, per: '10s' }`. */
   rate: Rate
-  /** Maximum number of uses at the same moment after an idle period. Default: the count of the rate. */
+  /** Maximum number of uses at the same time after an idle period. Default: the count of the rate. */
   burst?: number | undefined
   /** Number of uses that this call spends. Default 1. */
   cost?: number | undefined
@@ -76,7 +76,7 @@ export interface PermitUser {
   readonly host: string | undefined
   readonly pid: number | undefined
   readonly weight: number
-  /** Maximum of the limit, as given by this holder or waiter. */
+  /** The limit's maximum, as given by this holder or waiter. */
   readonly max: number
   /** Time of the grant, or start of the wait, on the database's clock. */
   readonly since: Date
@@ -170,7 +170,7 @@ export class Limits {
   }
 
   /**
-   * Acquires a permit. If the limit has no room, throws `LimitReachedError` immediately, or at the end of `wait`.
+   * Acquires a permit. If the limit has no room, throws `LimitReachedError` immediately, or after `wait`.
    *
    * @example
    * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
@@ -249,7 +249,7 @@ export class Limits {
   }
 
   /**
-   * Returns the current holders and waiters of a limit, for display. The result may already be outdated when it
+   * Returns a limit's current holders and waiters, for display. The result may already be outdated when it
    * arrives.
    */
   async usage(name: string): Promise<LimitUsage> {
@@ -360,7 +360,7 @@ export class Limits {
 
   async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const giveUp = combineSignals(this.#calls.closing, signal)
-    // Adds 1 ms, because timers of Node.js may fire up to 1 ms early.
+    // Adds 1 ms, because Node.js timers may fire up to 1 ms early.
     await pause(ms + 1, giveUp.signal)
     giveUp.forget()
     giveUp.signal.throwIfAborted()

@@ -59,7 +59,7 @@ export class PermitBatcher {
   readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
   /**
-   * `onGranted` is called for each waiting request of this instance that was granted because another request in the
+   * `onGranted` is called for each of this instance's waiting requests that was granted because another request in the
    * batch made room.
    */
   constructor(

@@ -3,7 +3,7 @@ import { PermitLostError } from './errors.js'
 import type { PermitRequest } from './permit-batcher.js'
 
 /**
- * Handle of a permit. A permit needs no renewals. The permit is lost when the instance is no longer present in the
+ * Handle to a permit. A permit needs no renewals. The permit is lost when the instance is no longer present in the
  * database.
  *
  * @example
@@ -15,9 +15,9 @@ import type { PermitRequest } from './permit-batcher.js'
  */
 export class Permit extends Handle {
   readonly name: string
-  /** Number of units of the limit that the permit uses. */
+  /** Number of the limit's units that the permit uses. */
   readonly weight: number
-  /** Fencing token, larger than the fencing token of every earlier permit of the name. */
+  /** Fencing token, larger than the fencing token of every earlier permit with the name. */
   readonly fence: number
   /** @internal */
   readonly request: PermitRequest

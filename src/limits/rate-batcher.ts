@@ -8,7 +8,7 @@ interface RateRequest {
   readonly intervalNs: bigint
   readonly burst: number
   readonly cost: number
-  /** Maximum time that the request may wait, in nanoseconds. */
+  /** Maximum time for which the request may wait, in nanoseconds. */
   readonly waitNs: number
 }
 

@@ -6,7 +6,7 @@ interface LimitStoreOptions {
   readonly expiryMs: number
 }
 
-/** Number of requests between two sweeps. The rows of these requests cannot fill the pages of one sweep. */
+/** Number of requests between two sweeps. The rows for these requests cannot fill the pages that one sweep covers. */
 const requestsPerSweep = 1_000
 const pagesPerSweep = 64
 /**

@@ -67,10 +67,11 @@ class NameState {
  * Owns each name's FIFO queue inside one process, and sends only the head of a queue to the server. PostgreSQL arbitrates between sessions,
  * but would grant a lock again to a session that already holds it. The README describes the states.
  *
- * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the new head of the queue if the new head
- *   requests the same mode. Otherwise, the lock is released.
- * - Readers join a shared hold of their process. From one second after the grant, a joining reader first checks whether a writer in another
- *   process is waiting. If so, readers queue until the hold is released, so that writers do not starve.
+ * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the queue's new head if
+ *   that request has the same mode. Otherwise, the lock is released.
+ * - Readers join their process's shared hold. From one second after the grant, a joining reader first checks whether a
+ *   writer in another process is waiting. If so, readers queue until the hold is released, so that writers do not
+ *   starve.
  * - If the anchor connection is lost, holders are notified, waiting requests continue after the reconnection, and requests that do not wait
  *   throw an error.
  */
@@ -225,7 +226,7 @@ export class Arbiter {
       const { hold } = state
       try {
         if (hold === undefined) await this.#requestFromServer(state, head)
-        // The release of the hold will resume the queue, unless the hold was already released during #joinHold.
+        // Releasing the hold will resume the queue, unless the hold was already released during #joinHold.
         else if (!(await this.#joinHold(state, hold, head)) && state.hold === hold) {
           this.#reportWaits(state)
           break
@@ -234,7 +235,7 @@ export class Arbiter {
         await this.#onFailure(state, head, error)
       }
     }
-    // No other code runs between the last check of the queue and this line, so no request is missed.
+    // No other code runs between the last check on the queue and this line, so no request is missed.
     state.isProcessing = false
     if (state.hold === undefined) this.#forgetName(state)
     state.onIdle?.()
@@ -247,7 +248,10 @@ export class Arbiter {
     this.#states.delete(state.key.key)
   }
 
-  /** Lets the head of the queue join a hold of this process. Returns false if the head must wait until that hold is released. */
+  /**
+   * Lets the head of the queue join one of this process's holds. Returns false if the head must wait until that hold is
+   * released.
+   */
   async #joinHold(state: NameState, hold: Hold, head: PendingRequest): Promise<boolean> {
     if (head.request.mode !== 'shared' || hold.mode !== 'shared') return false
     if (performance.now() > hold.joinableUntil) {
@@ -307,7 +311,10 @@ export class Arbiter {
     })
   }
 
-  /** Waits for the lock on a wait connection for one slice of time, or pauses briefly if all wait connections are in use. */
+  /**
+   * Waits on a wait connection for the lock, for one slice of time, or pauses briefly if all wait connections are in
+   * use.
+   */
   async #waitOnConnection(state: NameState): Promise<void> {
     state.connection ??= await this.#waitPool.acquire(backoffMs(3, 25, 250))
     const { connection, queue } = state

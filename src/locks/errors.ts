@@ -1,7 +1,7 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 import type { Holder } from '../postgres/index.js'
 
-/** Thrown if another holder still has the name at the end of `wait`. `tryAcquire` returns null instead. */
+/** Thrown if another holder still has the name after `wait`. `tryAcquire` returns null instead. */
 export class LockTimeoutError extends HoldfastError {
   readonly lock: string
   readonly waitedMs: number
@@ -23,7 +23,8 @@ export class LockTimeoutError extends HoldfastError {
 }
 
 /**
- * Abort reason of a lock's signal if the lock was lost before it was released. Another process may hold the name now.
+ * Reason with which a lock's signal is aborted if the lock is lost before it is released. Another process may now hold
+ * the name.
  */
 export class LockLostError extends HoldfastError {
   readonly lock: string
@@ -42,7 +43,8 @@ export class LockLostError extends HoldfastError {
 }
 
 /**
- * Abort reason of a lock's signal if an operator requests the lock's release. You hold the lock until you release it.
+ * Reason with which a lock's signal is aborted if an operator requests the lock's release. You hold the lock until you
+ * release it.
  */
 export class ReleaseRequestedError extends HoldfastError {
   readonly lock: string

@@ -4,12 +4,12 @@ import type { LockBatcher, LockMode } from './lock-batcher.js'
 /** Handle that is notified when its hold is lost or when its release is requested. */
 export interface HoldWatcher {
   lost(reason: HoldfastError): void
-  /** Called when the release of the lock is requested. If there is no reason, an operator requested the release. */
+  /** Called when the lock's release is requested. If there is no reason, an operator requested the release. */
   releaseRequested(reason?: HoldfastError): void
 }
 
 /**
- * One grant of a lock, for one key, in one mode, to one session. An exclusive hold has one user. All readers in this
+ * One lock grant, for one key, in one mode, to one session. An exclusive hold has one user. All readers in this
  * process share one hold, which is released when the last reader leaves.
  */
 export class Hold {

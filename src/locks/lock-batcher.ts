@@ -26,10 +26,10 @@ const maxStatements = 2
 const minToSplit = 16
 
 /**
- * Sends the lock attempts and releases of one session in batches: one statement per event-loop turn, or two statements
- * for a large batch. A key is in at most one statement at a time, because a failed statement releases all of its keys.
- * The arbiter ensures that the session does not already hold a key that it tries to lock, because PostgreSQL would
- * grant the key again.
+ * Sends one session's lock attempts and releases in batches: one statement per event-loop turn, or two statements for a
+ * large batch. A key is in at most one statement at a time, because a failed statement releases all of its keys. The
+ * arbiter ensures that the session does not already hold a key that it tries to lock, because PostgreSQL would grant
+ * that key again.
  */
 export class LockBatcher {
   #tries: TryRequest[] = []
@@ -138,7 +138,7 @@ export class LockBatcher {
     this.budget.giveBack(busy)
   }
 
-  /** Returns the fence of each attempt. The fence is null or an empty string if the name is busy. */
+  /** Returns each attempt's fence. The fence is null or an empty string if the name is busy. */
   async #send(releases: ReleaseRequest[], tries: TryRequest[]): Promise<(string | null)[]> {
     const { lock_batch, try_one, release_one } = this.statements
     if (releases.length + tries.length === 1) {
@@ -174,7 +174,7 @@ export class LockBatcher {
 
   /**
    * A failed statement may have acquired some of the locks, because session-level locks survive a rollback. This method
-   * therefore releases all keys of the statement. Releasing a lock that is not held is harmless.
+   * therefore releases all of the statement's keys. Releasing a lock that is not held is harmless.
    */
   async #cleanUp(tries: TryRequest[], releases: ReleaseRequest[], error: unknown): Promise<void> {
     const details = { budget: this.session.lockBudget, inUse: undefined, cause: error }

@@ -1,10 +1,10 @@
 import { LockTableFullError, type Session, type Statement } from '../postgres/index.js'
 
 /**
- * Prevents Holdfast from filling the server's lock table. A full lock table would make the statements of every client
- * fail, including DDL. With thousands of locks, counting takes milliseconds, so the locks are counted once per 16 to
- * 256 grants. Between two counts, each instance can exceed the budget by that number of locks. The table can actually
- * hold about twice the guaranteed budget.
+ * Prevents Holdfast from filling the server's lock table. A full lock table would make every client's statements fail,
+ * including DDL. With thousands of locks, counting takes milliseconds, so the locks are counted once per 16 to 256
+ * grants. Between two counts, each instance can exceed the budget by that number of locks. The table can actually hold
+ * about twice the guaranteed budget.
  */
 export class LockBudget {
   #grantedSinceCount = 0

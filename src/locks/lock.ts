@@ -5,7 +5,7 @@ import type { Hold, HoldWatcher } from './hold.js'
 import type { LockMode } from './lock-batcher.js'
 
 /**
- * Handle of a lock on one or more names.
+ * Handle to a lock on one or more names.
  *
  * @example
  * await using lock = await holdfast.locks.acquire('city:london')
@@ -59,7 +59,7 @@ export class Lock extends Handle {
 
   /**
    * Makes the transaction fail with a `StaleFenceError` if another holder may have acquired the lock. Call `guard`
-   * inside the transaction, before the commit. A guarded transaction never overwrites the writes of a later holder.
+   * inside the transaction, before the commit. A guarded transaction never overwrites a later holder's writes.
    * Requires an exclusive lock.
    *
    * @example

@@ -1,5 +1,5 @@
 -- name: lock_batch
--- Runs the releases and then the lock attempts of one event-loop turn. Returns the number of releases that found no lock, and a
+-- Runs the releases and then the lock attempts from one event-loop turn. Returns the number of releases that found no lock, and a
 -- comma-separated list with the fence of each attempt, in order. An empty entry means that the name is busy. Fences are assigned after the
 -- grant, so that a later holder gets a larger fence. $5 is the fence sequence that the session knows. If the database is restored while the
 -- session is open, the statement fails and the client closes the session. The client decodes one row of two texts faster than any other
@@ -95,7 +95,7 @@ select pg_try_advisory_xact_lock_shared($1::bigint)
 select pg_cancel_backend($1::integer)
 
 -- name: count_locks
--- Counts the entries of the server's lock table.
+-- Counts the entries in the server's lock table.
 select count(*)
 from pg_locks
 

@@ -47,7 +47,7 @@ import { Lock } from './lock.js'
 import type { LockMode } from './lock-batcher.js'
 import { isReentrant, LockFlowHold } from './reentrancy.js'
 
-/** Name in the namespace of this instance, or key from `locks.pair` or `locks.space`. */
+/** Name in this instance's namespace, or key from `locks.pair` or `locks.space`. */
 export type Lockable = string | Key
 
 export interface LockOptions {
@@ -126,7 +126,7 @@ export class Locks {
 
   /**
    * Acquires a lock on one or more names. Several names are acquired all or nothing, in a fixed order, so these calls
-   * cannot deadlock with each other. By default, waits without a time limit. With `wait`, throws `LockTimeoutError`
+   * cannot deadlock with each other. By default, waits indefinitely. With `wait`, throws `LockTimeoutError`
    * after that time.
    *
    * @example
@@ -385,7 +385,7 @@ export class Locks {
     const tx = executorOf(client)
     const keys = this.#keysOf(names)
     this.#calls.throwIfClosed()
-    // This check matters only if it throws an error. A nested reader still needs its own lock, because its transaction
+    // Called only for the error that it may throw. A nested reader still needs its own lock, because its transaction
     // is a separate holder.
     for (const key of keys) isReentrant(key, mode, this)
     for (const key of keys) this.#options.names.check(key)

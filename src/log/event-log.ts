@@ -38,7 +38,7 @@ export class EventLog {
       const describe = lines[name] as (event: unknown) => Line | undefined
       this.#stops.push(
         events.on(name, (event) => {
-          // A listener of the program replaces the line on stderr. The program's logger receives every line.
+          // A listener that the program adds replaces the line on stderr. The program's logger receives every line.
           if (log || !events.isHandled(name)) this.#log(name, event, describe(event))
         }),
       )

@@ -3,7 +3,7 @@ import { formatDuration } from '../base/index.js'
 interface Window<T> {
   lines: number
   suppressed: number
-  /** Last suppressed line. Its level and fields are those of the line that reports the number of suppressed lines. */
+  /** Last suppressed line. The line that reports the number of suppressed lines has the same level and fields. */
   last: T | undefined
   readonly timer: NodeJS.Timeout
 }
@@ -17,8 +17,8 @@ const maxTopics = 1_000
 const unreported = new Set<{ flush(): void }>()
 
 /**
- * Limits the number of lines of one topic to 10 in 10 seconds. After the 10 seconds, or when the process exits, reports the number of
- * suppressed lines. The timers do not keep the process running.
+ * Limits each topic to 10 lines every 10 seconds. After the 10 seconds, or when the process exits, reports the number
+ * of suppressed lines. The timers do not keep the process running.
  */
 export class LineLimit<T> {
   readonly #report: (count: number, topic: string, within: string, last: T) => void

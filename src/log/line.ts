@@ -1,6 +1,6 @@
 import { errorLine, HoldfastError, isInstance } from '../base/index.js'
 
-/** Maximum number of characters of a line, of an error inside a line, and of a name inside a line. */
+/** Maximum number of characters in a line, in an error inside a line, and in a name inside a line. */
 const maxLine = 1_000
 const maxError = 600
 const maxName = 80

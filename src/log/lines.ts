@@ -59,7 +59,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
       ? {
           level: 'warn',
           topic: `schedule ${nameText(name)} lost`,
-          text: `schedule ${nameText(name)} was lost after ${formatDuration(durationMs)} (tick ${tick.toISOString()}): the run starts again in the fleet`,
+          text: `schedule ${nameText(name)} was lost after ${formatDuration(durationMs)} (tick ${tick.toISOString()}): the run will start again in the fleet`,
         }
       : undefined,
   'scheduler.failed': ({ error }) => failed('schedules cannot start', error, levelOf(error)),
@@ -83,7 +83,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
       ? {
           level: 'warn',
           topic: `job ${nameText(kind)} lost`,
-          text: `job ${nameText(kind)} ${id} was lost after ${formatDuration(durationMs)}: another attempt starts in the fleet`,
+          text: `job ${nameText(kind)} ${id} was lost after ${formatDuration(durationMs)}: another attempt will start in the fleet`,
         }
       : undefined,
   'job.crashed': ({ id, kind, crashes }) => ({

@@ -6,8 +6,8 @@ export type LogLevel = 'info' | 'warn' | 'error'
 /**
  * Destination of the lines that an instance logs, such as `console`. Each function receives a line as its only argument.
  *
- * If the logger also has a function `bindings`, as the loggers of pino and Fastify have, each function receives two arguments: an object with
- * the fields of the event, and the line.
+ * If the logger also has a function `bindings`, as pino's and Fastify's loggers do, each function receives two
+ * arguments: an object with the event's fields, and the line.
  */
 export interface Logger {
   warn(line: string): unknown
@@ -45,7 +45,7 @@ export function writeToStderr(line: string): void {
   }
 }
 
-/** Handles the `error` event, which Node.js emits after it has passed the error to the callback of the write. */
+/** Handles the `error` event, which Node.js emits after it has passed the error to the write's callback. */
 function ignoreErrors(): void {
   if (isIgnoringErrors) return
   isIgnoringErrors = true
@@ -66,14 +66,14 @@ export function writeToLogger(logger: Logger): WriteLine {
       const returned = hasFields
         ? (logger as unknown as Record<LogLevel, WriteFields>)[call](withFields, line)
         : logger[call]!(line)
-      // Ignores the rejection of an asynchronous logger, because an unhandled rejection would end the process.
+      // Ignores an asynchronous logger's rejection, because an unhandled rejection would end the process.
       if (isThenable(returned)) awaitValue(returned).catch(() => {})
     }
     try {
       write(fields)
     } catch {
       try {
-        // The error may have a property that throws when the logger reads the property.
+        // The error may have a property that throws when the logger reads it.
         if (hasFields && 'err' in fields) write({ ...fields, err: toRecordedError(fields.err) })
       } catch {
         // Ignores the error, because a failing logger must not affect the work.

@@ -6,8 +6,8 @@ import type { Reader, Statement } from '../postgres/index.js'
  */
 export class CombinedQuery<Rows> {
   /**
-   * Combined SQL. The parameters of the first statement come first, followed by the parameters of the second statement,
-   * and so on.
+   * Combined SQL. The first statement's parameters come first, followed by the second statement's parameters, and so
+   * on.
    */
   readonly text: string
   readonly #names: readonly (keyof Rows & string)[]
@@ -24,7 +24,7 @@ export class CombinedQuery<Rows> {
     this.text = `select json_build_object(${columns.join(', ')}) as answer`
   }
 
-  /** Runs the combined query with the parameter values of each statement. */
+  /** Runs the combined query with each statement's parameter values. */
   async read(
     reader: Reader,
     values: { readonly [Name in keyof Rows]?: readonly unknown[] } = {},

@@ -16,7 +16,7 @@ export interface Participant {
   readonly host: string | null
   /** Operating system process ID of the instance. */
   readonly osPid: number | null
-  /** Server processes that hold or wait for names on behalf of the participant. */
+  /** Server processes that hold or wait for names on the participant's behalf. */
   readonly pids: readonly number[]
   /** Application name of the session. */
   readonly application: string | null
@@ -56,9 +56,9 @@ export interface ContendedName {
   readonly label: string | null
   /** Queue of a lane or a job. Null for other kinds of names. */
   readonly queue: string | null
-  /** Number of slots of a limit or a lane. Null for other kinds of names. */
+  /** A limit's or a lane's number of slots. Null for other kinds of names. */
   readonly max: number | null
-  /** Number of slots of a limit or a lane that are in use. Null for other kinds of names. */
+  /** Number of a limit's or a lane's slots that are in use. Null for other kinds of names. */
   readonly inUse: number | null
   /** Holders of the name. */
   readonly holders: readonly Holding[]
@@ -68,7 +68,7 @@ export interface ContendedName {
   readonly waiting: number
 }
 
-/** A participant's hold on a name or on a slot of a name. */
+/** A participant's hold on a name or on one of its slots. */
 export interface Holding {
   /** ID of the participant. */
   readonly participant: string
@@ -88,7 +88,7 @@ export interface Holding {
   readonly weight: number
   /** Start of the hold. Null until a start is recorded. */
   readonly since: Date | null
-  /** Duration of the hold so far in milliseconds, by the database clock. */
+  /** Duration of the hold so far, in milliseconds by the database clock. */
   readonly forMs: number | null
   /**
    * Milliseconds until the name becomes free if the hold is not renewed. Null if the name does not become free on its
@@ -109,7 +109,7 @@ export interface Wait {
   readonly weight: number
   /** Start of the wait. */
   readonly since: Date | null
-  /** Duration of the wait so far in milliseconds, by the database clock. */
+  /** Duration of the wait so far, in milliseconds by the database clock. */
   readonly forMs: number | null
   /**
    * The participant's recorded calls that are waiting for this name. A call is recorded only after it has waited for 1
@@ -128,7 +128,7 @@ export interface Call {
   readonly holds: readonly string[]
 }
 
-/** Returns the IDs of the holders. */
+/** Returns the holders' IDs. */
 export function holderIds({ holders }: Pick<ContendedName, 'holders'>): string[] {
   return [...new Set(holders.map(({ participant }) => participant))]
 }

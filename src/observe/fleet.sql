@@ -102,7 +102,7 @@ select json_build_object(
 ) as answer
 
 -- name: instance
--- Returns the names, jobs, ticks and deliveries of one instance ($1 is the instance ID), at most $2 of each. Uses the indexes
+-- Returns one instance's names, jobs, ticks and deliveries ($1 is the instance ID), at most $2 of each. Uses the indexes
 -- lease_expires_at, name_pkey, job_pkey and tick_active.
 with
 -- include: running_job

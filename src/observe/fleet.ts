@@ -42,8 +42,8 @@ export interface FleetInstance extends InstanceIdentity {
   readonly node: string | null
   /**
    * Progress of a drain. `open`: no drain was requested. `drain-requested`: the instance has not received the request
-   * yet. `draining`: the instance is finishing its work and starts no new work. `drained`: all work of the instance has
-   * ended.
+   * yet. `draining`: the instance is finishing its work and starts no new work. `drained`: all of the instance's work
+   * has ended.
    */
   readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
   /**
@@ -107,7 +107,7 @@ export interface NameReference extends NamedKey {
   readonly since: Date | null
 }
 
-/** Names, jobs, ticks and deliveries of an instance. */
+/** An instance's names, jobs, ticks and deliveries. */
 export interface InstanceWork {
   /** Number of server restarts that Holdfast had counted when the instance last reconnected. */
   readonly generation: number
@@ -220,7 +220,7 @@ export class FleetObserver {
     return alive.length > 0 ? alive : matching
   }
 
-  /** Reads the current work of one instance, with at most `max` entries per list. Returns null if the id is unknown. */
+  /** Reads one instance's current work, with at most `max` entries per list. Returns null if the id is unknown. */
   async workOf(id: string, max = maxPerList): Promise<InstanceWork | null> {
     const work = await readDocument<InstanceWorkDocument>(this.#reader, this.#sql.instance, [id, max])
     if (!work) return null

@@ -140,7 +140,7 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitR
   const waiting = locks.filter(({ granted }) => !granted)
   const inside = noted.filter(
     ({ kind, instance, mode, holding }) =>
-      // The call is waiting inside its process for a different call of the same instance, so the lock table does not
+      // The call is waiting inside its process for a different call in the same instance, so the lock table does not
       // contain the wait.
       kind === 'lock' &&
       holding.length > 0 &&
@@ -161,7 +161,7 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitR
   ]
 }
 
-/** Combines all waits of an instance into one wait. */
+/** Combines all of an instance's waits into one wait. */
 function recordedWaits(waits: readonly RecordedWaitRow[]): Wait[] {
   return [...new Set(waits.map(({ instance }) => instance))].map((instance) => {
     const mine = waits.filter((wait) => wait.instance === instance)

@@ -1,7 +1,7 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
 import { callOf, groupBy, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
 
-/** A holder or waiter of a limit or a lane, or a job that blocks another job or is waiting for another job. */
+/** A holder of or waiter for a limit or a lane, or a job that blocks another job or is waiting for another job. */
 export interface PlaceRow {
   kind: 'limit' | 'lane' | 'job'
   key: string

@@ -3,7 +3,7 @@
 -- Counts are bounded.
 
 -- name: waits
--- Returns the recorded waits of live instances: waits for locks, waits for leases, and waits for permits if the waiting call also holds a
+-- Returns live instances' recorded waits: waits for locks, waits for leases, and waits for permits if the waiting call also holds a
 -- name.
 select
   wait.instance,
@@ -30,7 +30,7 @@ where wait.valid_until > clock_timestamp()
 order by wait.since, wait.instance, wait.request
 
 -- name: leased
--- Returns the leases and minimum holds of the names that calls are waiting for as locks or leases. Uses the index lease_pkey.
+-- Returns the leases and minimum holds on the names that calls are waiting for as locks or leases. Uses the index lease_pkey.
 with
 -- include: advisory
 contended as materialized (
@@ -54,7 +54,7 @@ left join holdfast.instance_name as instance on instance.id = lease.instance
 where lease.expires_at > clock_timestamp()
 
 -- name: limits
--- Returns the permits and the queue of each limit that calls are waiting for. Uses the indexes permit_queue (one step per limit) and
+-- Returns the permits and the queue for each limit that calls are waiting for. Uses the indexes permit_queue (one step per limit) and
 -- permit_pkey.
 with recursive entity as (
   (select key from holdfast.permit where fence is null order by key limit 1)
@@ -114,7 +114,7 @@ where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
--- Returns the jobs that occupy the slots of each lane with parked jobs, and the parked jobs in queue order. If slots are free, the parked
+-- Returns the jobs that occupy each lane's slots if the lane has parked jobs, and the parked jobs in queue order. If slots are free, the parked
 -- jobs are waiting because of the lane's rate. Uses the indexes waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
   (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)
@@ -143,7 +143,7 @@ placed as (
     row_number() over (partition by contended.key order by job.id) as place
   from contended
   cross join lateral (
-    -- A lane has at most max unended jobs, which are among its latest entries unless many of its entries were repeated.
+    -- A lane has at most max unfinished jobs, which are among its latest entries unless many of its entries were repeated.
     select f.id, f.kind, f.session, coalesce(f.claimed_at, f.enqueued_at) as since
     from holdfast.job_find(
       array(
@@ -211,7 +211,7 @@ left join holdfast.instance_name as instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. An ended job does not block dependants that
+-- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. A finished job does not block dependants that
 -- are about to be released or cancelled. Uses the indexes dependency_pkey and waiting_pkey.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)

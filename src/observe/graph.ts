@@ -19,7 +19,7 @@ export interface WaitGraph {
   readonly isPartial: boolean
 }
 
-/** Builds the graph from the names and participants of all modules. */
+/** Builds the graph from all modules' names and participants. */
 export function buildGraph(
   allNames: readonly ContendedName[],
   participants: Iterable<Participant>,

@@ -64,7 +64,7 @@ cross join lateral (
 order by chosen.waited desc, chosen.held desc, chosen.label, chosen.key
 
 -- name: terms
--- Returns the latest $2 terms of a key ($1). If a term has no recorded end, term_end computes its end. Uses the index term_pkey.
+-- Returns the latest $2 terms of the key $1. If a term has no recorded end, term_end computes its end. Uses the index term_pkey.
 select
   term.fence::float8 as fence,
   term.kind,
@@ -88,11 +88,11 @@ order by term.fence desc
 select holdfast.lock_key($1, $2)::text as key
 
 -- name: latencies
--- Returns the wait times and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes. Returns at most $5 queues in
--- a namespace ($3, or null) with a name ($4, or null), the queues with the most ended jobs first. Ends are appended in the order in which
--- they happen, so a binary search over the pages of a partition finds the start without an index. Then the statement reads every n-th page,
--- at most $6 pages in total, of these pages at most 5,000 rows, and of these rows at most 20,000 jobs. A row may be slightly out of order,
--- because it can reuse the space of a redriven job. Uses the index job_id.
+-- Returns the wait times and run times of the jobs that ended in the last $1 hours, in columns of $2 minutes. Returns at most $5 queues in a
+-- namespace ($3, or null) with a name ($4, or null), the queues with the most finished jobs first. Ends are appended in the order in which they
+-- happen, so a binary search over the pages of a partition finds the start without an index. Then the statement reads every n-th page, at most $6
+-- pages in total. From these pages, it reads at most 5,000 rows, and from these rows at most 20,000 jobs. A row may be slightly out of order, because
+-- it can reuse the space of a redriven job. Uses the index job_id.
 with recursive span as materialized (
   select clock_timestamp() as now, clock_timestamp() - make_interval(secs => $1::float8 * 3600) as from_at
 ),

@@ -39,9 +39,9 @@ export interface HoldTimelineRow extends NamedKey {
   readonly heldMs: number
   /** Total wait time of all calls, in milliseconds. */
   readonly waitedMs: number
-  /** Share of each column in which the name was held, in percent. */
+  /** Percentage of each column during which the name was held. */
   readonly held: readonly number[]
-  /** Average number of waiting calls in each column, in percent: 250 means 2.5 calls. */
+  /** Average number of waiting calls in each column, in hundredths: 250 means 2.5 calls. */
   readonly waited: readonly number[]
 }
 
@@ -69,7 +69,7 @@ export interface ObservedTerm {
   readonly instance: string
   /** Name of the instance when it recorded the term. */
   readonly instanceName: string | null
-  /** Host of the instance. Null, like `osPid`, if the host was no longer known when the term was recorded. */
+  /** The instance's host. Null, as is `osPid`, if the host was no longer known when the term was recorded. */
   readonly host: string | null
   readonly osPid: number | null
   readonly beganAt: Date
@@ -99,7 +99,7 @@ export interface Latencies {
   readonly columns: number
   /** Sampling rate: one in `oneOf` jobs was read. The value is 1 if all jobs were read. */
   readonly oneOf: number
-  /** Latencies of at most 20 queues. The queues with the most ended jobs come first. */
+  /** Latencies of at most 20 queues. The queues with the most finished jobs come first. */
   readonly queues: readonly QueueLatencies[]
 }
 
@@ -151,7 +151,7 @@ interface RawLatencyRow {
 
 const minuteMs = 60_000
 const tenthsOfMinute = 600
-/** Instances record the samples of a minute within the next minute. */
+/** Instances record a minute's samples within the next minute. */
 const recordedWithinMs = 60_000
 
 /** Reads name samples, terms and job latencies. Part of the `Observer`. */

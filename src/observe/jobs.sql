@@ -110,7 +110,7 @@ select json_build_object(
           from holdfast.waiting
           where waiting.queue = key
           order by run_at
-          -- The planner does not know the value of this limit, so it chooses the index.
+          -- The planner does not know this limit's value, so it chooses the index.
           limit (select $3::integer)
         ) as looked
       ) as waits
@@ -134,9 +134,9 @@ select json_build_object(
 ) as answer
 
 -- name: rates
--- Returns the number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of ended jobs (see
--- recent_history) and the $2 entries and waiting jobs with the largest IDs. The counted period starts at the latest of these times: one
--- minute ago, the start of the ended jobs that were read, and the oldest entry that was read. Uses the indexes job_id and waiting_pkey.
+-- Returns the number of jobs per queue that were enqueued, retried or ended in the last minute. Reads the last $1 pages of finished jobs (see
+-- recent_history) and the $2 entries and waiting jobs with the largest IDs. The counted period starts at the latest of these times: one minute ago,
+-- the start of the finished jobs that were read, and the oldest entry that was read. Uses the indexes job_id and waiting_pkey.
 with
 -- include: recent_history
 latest as materialized (
@@ -190,7 +190,7 @@ select json_build_object(
 -- name: search
 -- Returns at most $10 jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), IDs ($5; each null for all), states
 -- ($6), states that match only after a failed attempt ($7), wait reasons ($8, or null) and input values ($9: pairs of a path and a text).
--- Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and ended jobs from newest to oldest. Without an
+-- Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and finished jobs from newest to oldest. Without an
 -- index, the search scans at most $11 rows of each state and $12 done jobs. If isCut is true, the scan stopped early. The limits are
 -- subqueries, so that the planner chooses the index. Uses the indexes job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey,
 -- job_stopped_state and job_end_bucket.
@@ -471,8 +471,8 @@ select json_build_object(
 ) as answer
 
 -- name: job
--- Returns one job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs of the same workflow,
--- the dependencies and the dependants. Uses the indexes job_workflow, waiting_workflow, job_stopped_workflow and dependency_job.
+-- Returns one job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs in the same workflow, the
+-- dependencies and the dependants. Uses the indexes job_workflow, waiting_workflow, job_stopped_workflow and dependency_job.
 with found as materialized (
   select f.*, waiting.stage
   from holdfast.job_find(array[$1::bigint]) as f

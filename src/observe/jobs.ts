@@ -68,7 +68,7 @@ export interface ObservedQueue extends QueueName {
   readonly discarded: number
 }
 
-/** Recent rates of a queue, in jobs per minute. `retried` counts only retried jobs that have not ended yet. */
+/** A queue's recent rates, in jobs per minute. `retried` counts only retried jobs that have not ended yet. */
 export type QueueRates = Readonly<Record<RateKind, number>>
 
 /** Rates of an idle queue. */
@@ -182,7 +182,7 @@ export interface JobDetails
   readonly error: RecordedError | null
   readonly log: readonly string[]
   readonly attempts: readonly ObservedAttempt[]
-  /** The job itself, the jobs of its workflow, its dependencies and its dependants. */
+  /** The job itself, the jobs in its workflow, its dependencies and its dependants. */
   readonly linked: readonly LinkedJob[]
   /** Number of linked jobs, not counting the job itself. */
   readonly others: number
@@ -208,7 +208,9 @@ const everyJob: JobSearch = {
   waits: [],
   input: [],
 }
-/** Number of pages that are read from the ends of the tables `job_end` and `job_stopped` to find recently ended jobs. */
+/**
+ * Number of pages that are read from the ends of the tables `job_end` and `job_stopped` to find recently finished jobs.
+ */
 export const maxHistoryPages = 64
 const maxNewJobs = 5_000
 /**
@@ -240,12 +242,12 @@ export class JobsObserver {
     return { count, rows: (rows ?? []).map((row) => readRow<ObservedQueue>(row, 'pausedAt', 'oldestAt')) }
   }
 
-  /** Returns the rates of the last minute, by queue key. Omits idle queues. */
+  /** Returns the rates for the last minute, by queue key. Omits idle queues. */
   async rates(): Promise<ReadonlyMap<string, QueueRates>> {
     const { overMs, rows } = await this.#read<RatesDocument>('rates', [maxHistoryPages, maxNewJobs])
     const rates = new Map<string, QueueRates>()
     for (const { key, kind, jobs } of rows ?? []) {
-      // A few jobs in a very short period say nothing about a minute.
+      // A few jobs in a very short period do not allow an estimate for a minute.
       const perMinute = Math.round((jobs * 60_000) / Math.max(jobs < 1_000 ? 1_000 : 1, overMs))
       rates.set(key, { ...(rates.get(key) ?? noRates), [kind]: perMinute })
     }
@@ -254,9 +256,9 @@ export class JobsObserver {
 
   /**
    * Finds at most `limit` jobs. Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and
-   * ended jobs from newest to oldest. Without an index, the search scans the first 20,000 jobs of each state, or 5,000
-   * if it reads inputs, and reports whether more jobs exist. To find done jobs, the search scans the latest ended jobs
-   * of all states. An empty search matches every job.
+   * finished jobs from newest to oldest. Without an index, the search scans the first 20,000 jobs of each state, or
+   * 5,000 if it reads inputs, and reports whether more jobs exist. To find done jobs, the search scans the latest
+   * finished jobs in all states. An empty search matches every job.
    */
   async search(
     search: Partial<JobSearch>,
@@ -332,7 +334,7 @@ const maxNamed = 3
 /** Returns the reason why a job is not running, as text. */
 function waitReasonOf(unserved: Unserved, needs: Needs): string | null {
   if (unserved === 'queue') return "no worker serves the job's queue"
-  if (unserved === 'kind') return 'no worker of the queue handles jobs of this kind'
+  if (unserved === 'kind') return "none of the queue's workers handles jobs of this kind"
   if (needs === null) return null
   if (needs.length === 0) return 'all dependencies have ended, and the job will become ready soon'
   const named = needs.slice(0, maxNamed).map(({ id, state }) => `${id} (${state})`)

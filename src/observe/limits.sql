@@ -128,7 +128,7 @@ where place <= $2::integer
 order by fence is null, place
 
 -- name: rate
--- Returns the time when the full burst of a rate limit ($1) will be available again. Uses the index rate_pkey.
+-- Returns the time when the full burst of the rate limit $1 will be available again. Uses the index rate_pkey.
 select
   full_at::float8 / 1000000 as "refilledAt",
   greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "refilledInMs"

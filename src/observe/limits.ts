@@ -81,7 +81,7 @@ export interface ObservedPermit {
   readonly forMs: number
 }
 
-/** The permits and the rate of one name. */
+/** One name's permits and rate. */
 export interface LimitDetails {
   /**
    * Total weight of the held permits.

@@ -58,7 +58,7 @@ export interface ObservedLease extends NamedKey {
   readonly forMs: number
   /** Milliseconds until the name becomes free if the lease is not renewed. */
   readonly expiresInMs: number
-  /** Whether a waiting call has requested a notification of the release. */
+  /** Whether a waiting call has requested a notification about the release. */
   readonly hasWaiters: boolean
 }
 

@@ -3,7 +3,7 @@ import { maxCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
 import { msOf, type RawRow, readRow } from './rows.js'
 
-/** Metrics of a fleet that are cheap to read. */
+/** A fleet's metrics, as far as they are cheap to read. */
 export interface FleetMetrics {
   readonly queues: readonly (ObservedQueue & {
     /** Milliseconds since the ready job that runs next was enqueued. Null if no job is ready. */
@@ -29,7 +29,7 @@ export interface ScheduleMetrics {
 
 const maxSchedules = 1_000
 
-/** Reads the metrics of one namespace. */
+/** Reads one namespace's metrics. */
 export async function fleetMetrics(reader: Reader, namespace: string, schema = 'holdfast'): Promise<FleetMetrics> {
   const sql = loadStatements<'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
   const observer = new Observer(reader, schema)

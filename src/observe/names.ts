@@ -63,7 +63,7 @@ export interface OverviewLease extends NamedKey {
   readonly fence: number
   /** Time after which the lease expires if it is not renewed, in milliseconds. */
   readonly ttlMs: number
-  /** Whether a waiting call has requested a notification of the release. */
+  /** Whether a waiting call has requested a notification about the release. */
   readonly hasWaiters: boolean
   /** Milliseconds since the grant. */
   readonly heldMs: number

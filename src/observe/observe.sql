@@ -104,7 +104,7 @@ select
   usename as "user",
   client_address as "clientAddress",
   (extract(epoch from since) * 1000)::float8 as since,
-  -- `since` is computed from the age of the wait, and may be slightly in the future.
+  -- `since` is computed from the wait's age, and may be slightly in the future.
   case when since is not null then greatest(0, extract(epoch from clock_timestamp() - since) * 1000) end::float8 as "forMs",
   fence::float8 as fence,
   requests::integer as requests,

@@ -28,7 +28,7 @@ const maxNames = 100
 const maxPerName = 50
 
 /**
- * Reads the state of the fleet. The observer never writes, acquires no locks, and works through any connection and any
+ * Reads the fleet's state. The observer never writes, acquires no locks, and works through any connection and any
  * pooler. Its queries do not use other modules, so the observer works even if those modules fail. Each result is a
  * snapshot, and a name can change hands before the result arrives. Sessions that do not belong to Holdfast, such as
  * psql, are included, because they can hold locks and wait for locks. src/observe/README.md lists the authoritative
@@ -80,7 +80,7 @@ export class Observer {
   }
 
   /**
-   * Checks the invariants of Holdfast with one bounded statement. A healthy fleet resolves some contradictions within
+   * Checks Holdfast's invariants with one bounded statement. A healthy fleet resolves some contradictions within
    * seconds. The result therefore reports a contradiction as a violation only if the same observer still finds it after
    * `repairWithinMs` (default 20 s). Until then, the result counts the contradiction in `suspects`.
    */
@@ -141,14 +141,14 @@ export class Observer {
   }
 
   /**
-   * Lists the terms of a name, latest first, with the reason why each term ended. Includes election terms
+   * Lists a name's terms, latest first, with the reason why each term ended. Includes election terms
    * (`election/<name>`), and the terms of locks and leases that were held for at least one second.
    */
   async terms(namespace: string, name: string, options: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
     return this.termsOf(await this.#holdHistory.keyOf(namespace, name), options)
   }
 
-  /** Lists the terms of a key. */
+  /** Lists a key's terms. */
   termsOf(key: string, { limit = 100 }: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
     return this.#holdHistory.terms(key, limit)
   }

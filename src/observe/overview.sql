@@ -203,8 +203,8 @@ select json_build_object(
 ) as answer
 
 -- name: recent
--- Returns the number of jobs that ended in the last minute, and the failures of the last hour, in a namespace ($2, or null for all) and in
--- at most $3 queues. Ended jobs are counted for up to a minute, see recent_history. Uses the indexes job_id, job_stopped_state, tick_pkey,
+-- Returns the number of jobs that ended in the last minute, and the failures from the last hour, in a namespace ($2, or null for all) and in
+-- at most $3 queues. Finished jobs are counted for up to a minute (see recent_history). Uses the indexes job_id, job_stopped_state, tick_pkey,
 -- gap_pkey and lease_expires_at.
 with
 -- include: recent_history

@@ -43,12 +43,12 @@ export interface Overview {
   /** Queues, by name. */
   readonly queues: readonly OverviewQueue[]
   /**
-   * Period in milliseconds over which ended jobs are counted. The period is one minute, or less if more jobs ended
-   * within that minute than the overview reads.
+   * Period in milliseconds over which finished jobs are counted. The period is one minute, or less if more jobs
+   * finished within that minute than the overview reads.
    */
   readonly overMs: number
   /**
-   * Ongoing problems, and failures of the last hour, latest first. Contains at most 50 failures, and at most 10 per
+   * Ongoing problems, and failures from the last hour, latest first. Contains at most 50 failures, and at most 10 per
    * queue or schedule.
    */
   readonly trouble: readonly Trouble[]
@@ -102,7 +102,7 @@ export interface OverviewSchedule extends ScheduleName {
   readonly last: LastRun | null
 }
 
-/** An ended run of a schedule. */
+/** A finished schedule run. */
 export interface LastRun {
   /** How the run ended. */
   readonly state: 'done' | 'failed' | 'cancelled' | 'broken'
@@ -118,7 +118,7 @@ export interface LastRun {
   readonly instanceName: string | null
 }
 
-/** A queue and its recently ended jobs. */
+/** A queue and its recently finished jobs. */
 export interface OverviewQueue extends QueueName {
   /** Number of ready jobs, exact up to 1,000. `readyIs` shows what larger numbers mean. */
   readonly ready: number

@@ -75,14 +75,14 @@ unended_job as materialized (
 running_job as materialized (
   select unended_job.*, entered.queue
   from unended_job
-  -- All entries of a job have the same queue.
+  -- All of a job's entries have the same queue.
   cross join lateral (select queue from holdfast.job where job.id = unended_job.id limit 1) as entered
 ),
 
 -- part: ready_stretch
--- The places that contain ready entries, in at most a few steps per level. A stretch without a kind is a range of the index job_order: the
--- entries behind the frontier of the level, or the entries of a transaction that was in progress when the frontier passed it. A stretch
--- with a kind is a range of the index job_skipped_queue.
+-- The places that contain ready entries, in at most a few steps per level. A stretch without a kind is a range of the index job_order: the entries
+-- behind the level's frontier, or the entries of a transaction that was in progress when the frontier passed it. A stretch with a kind is a range of
+-- the index job_skipped_queue.
 level_frontier as materialized (
   select
     *,
@@ -260,7 +260,7 @@ counted_from as materialized (
 ),
 
 -- part: delivery_columns
--- The columns of a delivery and of its instance.
+-- The columns of a delivery and its instance.
   delivery.instance,
   instance.name as "instanceName",
   instance.host,

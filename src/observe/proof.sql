@@ -1,6 +1,6 @@
 -- Read-only statements that check Holdfast's invariants against its tables and PostgreSQL's lock table. Each statement returns one row: the
 -- number of checked rows, the number of violations, and the first 20 violations as facts. The text of a fact does not change as long as the
--- violation lasts. The statements check all current holds, but only the latest ended holds.
+-- violation lasts. The statements check all current holds, but only the most recent holds that have ended.
 
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
@@ -255,7 +255,7 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- Each of the latest ended jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Uses
+-- Each of the latest finished jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Uses
 -- the indexes job_end_bucket, job_stopped_id, job_id and waiting_pkey.
 with
 -- include: running_job
@@ -285,7 +285,7 @@ ended as materialized (
 twice as materialized (
   select id from ended
   union all
-  -- Finds a second end that is older than the ends that were read above.
+  -- Finds a duplicate end record that is older than the end records read above.
   select id
   from latest
   where id not in (select id from stopped)
@@ -324,8 +324,8 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_run
--- Each of a schedule's latest ticks has exactly one run, or exactly one recorded reason for having no run. Live instances have taken over
--- the runs of dead instances. Uses the indexes tick_pkey, tick_active and gap_pkey.
+-- Each of a schedule's latest ticks has exactly one run, or exactly one recorded reason for having no run. Live instances have taken over dead
+-- instances' runs. Uses the indexes tick_pkey, tick_active and gap_pkey.
 with planned as materialized (
   select key, namespace, name, next_at, paused_at from holdfast.schedule order by key limit 500
 ),

@@ -44,15 +44,15 @@ const promises = {
   one_end: { number: 5, text: 'The end of a job is recorded exactly once', unit: 'ended jobs' },
   one_run: { number: 6, text: 'Each tick has one run, or one recorded reason why it did not run', unit: 'ticks' },
   one_answer: { number: 7, text: 'Each delivery has at most one answer', unit: 'deliveries' },
-  permits_kept: { number: 8, text: 'The permits of a limit never exceed its maximum', unit: 'limits' },
+  permits_kept: { number: 8, text: "The permits in use never exceed the limit's maximum", unit: 'limits' },
 } as const
 
 type InvariantName = keyof typeof promises
 type ProofRows = Record<InvariantName, InvariantRow> & { clock: { now_ms: number } }
 
 /**
- * Time that a fleet has to resolve a contradiction. For example, a fleet recovers a dead worker's jobs within seconds.
- * Contradictions that last longer are violations.
+ * Time within which a fleet must resolve a contradiction. For example, a fleet recovers a dead worker's jobs within
+ * seconds. Contradictions that last longer are violations.
  */
 const repairWithinMs = 20_000
 const maxFacts = 5

@@ -2,13 +2,13 @@ import type { ContendedName, Holding, Participant } from './contended.js'
 
 /** Operator action that unblocks a participant. */
 export type Remedy =
-  /** Requests the release of a lock. The holder decides when its work can stop. */
+  /** Requests a lock's release. The holder decides when its work can stop. */
   | { readonly action: 'release'; readonly key: string }
   /** Ends the sessions that hold a lock. As a result, everything that the sessions hold is released. */
   | { readonly action: 'break'; readonly key: string }
-  /** Ends a lease, or the minimum hold of a released lease. */
+  /** Ends a lease, or a released lease's minimum hold. */
   | { readonly action: 'expire'; readonly key: string }
-  /** Revokes all permits of a limit. */
+  /** Revokes all of a limit's permits. */
   | { readonly action: 'reset'; readonly namespace: string; readonly name: string }
   /** Stops a running job. */
   | { readonly action: 'cancel'; readonly job: number }
@@ -18,7 +18,7 @@ export type Remedy =
   | { readonly action: 'inspect'; readonly job: number }
 
 /**
- * Returns the actions that unblock the waiters of a name, the least disruptive action first. Returns an empty list if
+ * Returns the actions that unblock a name's waiters, the least disruptive action first. Returns an empty list if
  * the only remedy is to wait or to start a worker.
  */
 export function remediesFor(name: ContendedName, holding: Holding | undefined, participant: Participant): Remedy[] {

@@ -29,7 +29,7 @@ export interface ObservedSchedule extends ScheduleName {
   readonly members: number
   /** Number of current runs. */
   readonly running: number
-  /** Ended run with the latest tick. */
+  /** Finished run with the latest tick. */
   readonly last: EndedRun | null
 }
 

@@ -181,7 +181,7 @@ where namespace = $1
   and name = $2
 
 -- name: run
--- Returns the error and the log of one run. The parameters are the schedule's namespace ($1) and name ($2), the tick ($3), and whether the
+-- Returns one run's error and log. The parameters are the schedule's namespace ($1) and name ($2), the tick ($3), and whether the
 -- run is an extra run ($4). Uses the indexes schedule_named and tick_pkey.
 select json_build_object(
   'error', error,

@@ -153,7 +153,7 @@ export class SchedulesObserver {
     return found ? readDetails(found) : null
   }
 
-  /** Reads the recorded error and the log of one run. Returns null if the run does not exist. */
+  /** Reads one run's recorded error and log. Returns null if the run does not exist. */
   async run(
     namespace: string,
     name: string,
@@ -166,7 +166,7 @@ export class SchedulesObserver {
   }
 
   /**
-   * Reads the ticks of up to 20 schedules during the last `minutes`, in at most `steps` steps. Returns the instance
+   * Reads up to 20 schedules' ticks during the last `minutes`, in at most `steps` steps. Returns the instance
    * that ran each tick, gaps with their reasons, and the next ticks.
    */
   async tickTimeline(

@@ -1,10 +1,9 @@
 -- Read-only statement for the tick timeline.
 
 -- name: tick_timeline
--- Returns the ticks of schedules ($1, their keys) since a time ($3, in ms), in $5 steps of $4 ms. Reads the latest $6 ended ticks of each
--- schedule and its latest 20 current runs. For a dense schedule ($2), reads $7 done ticks per step and the latest $6 failures instead of
--- the latest $6 ended ticks. Combines runs with the same step, instance and state into one row. Uses the indexes tick_pkey, tick_active,
--- tick_not_done and gap_pkey.
+-- Returns the ticks of schedules ($1, their keys) since a time ($3, in ms), in $5 steps of $4 ms. Reads each schedule's latest $6 finished ticks and
+-- its latest 20 current runs. For a dense schedule ($2), reads $7 done ticks per step and the latest $6 failures instead of the latest $6 finished
+-- ticks. Combines runs with the same step, instance and state into one row. Uses the indexes tick_pkey, tick_active, tick_not_done and gap_pkey.
 with requested as materialized (
   select key, is_dense
   from unnest($1::text::bigint[], $2::text::boolean[]) as requested (key, is_dense)

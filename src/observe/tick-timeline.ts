@@ -2,7 +2,7 @@ import { type ClockChange, clockChanges, describeRule, type TickRule } from '../
 import { dateOf, msOf } from './rows.js'
 import type { GapReason, ObservedGap, ObservedSchedule, RunState } from './schedule-rows.js'
 
-/** Timeline of the ticks of several schedules. */
+/** Timeline of several schedules' ticks. */
 export interface TickTimeline {
   /** Start of the timeline. */
   readonly from: Date
@@ -59,7 +59,7 @@ export interface TickTimelineCell {
   readonly endedAt: Date | null
 }
 
-/** Runs of one step with the same instance and state. */
+/** Runs in one step with the same instance and state. */
 export interface TickTimelineRuns {
   readonly instance: string | null
   readonly state: RunState
@@ -223,7 +223,7 @@ function cellsOf(
     })
 }
 
-/** Counts the ticks of a long gap that fall within a step. */
+/** Counts a long gap's ticks that fall within a step. */
 function ticksWithin(gap: GapRow, fromMs: number, uptoMs: number, rule: TickRule): number {
   if (gap.lastMs < fromMs || gap.firstMs >= uptoMs || (gap.firstMs >= fromMs && gap.lastMs < uptoMs)) return 0
   return rule.count(new Date(Math.max(gap.firstMs, fromMs) - 1), new Date(Math.min(gap.lastMs, uptoMs - 1)))
@@ -254,7 +254,7 @@ function upcomingOf(
   return coming
 }
 
-/** Returns the band of the current pause, or undefined if no tick has passed since the pause started. */
+/** Returns the band for the current pause, or undefined if no tick has passed since the pause started. */
 function pauseOf(
   { schedule: { pausedAt }, rule, nextMs }: ListedSchedule,
   gaps: readonly GapRow[],

@@ -12,8 +12,8 @@ export interface Blocker {
 export interface BlockedName {
   readonly name: ContendedName
   /**
-   * Hold of the participant above the name in the tree. Undefined if that participant holds nothing and is only first
-   * in the queue.
+   * The hold of the participant above the name in the tree. Undefined if that participant holds nothing and is only
+   * first in the queue.
    */
   readonly holding: Holding | undefined
   /** True if the waiters are listed below another holder. */

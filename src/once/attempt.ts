@@ -9,9 +9,9 @@ export interface AttemptContext {
 }
 
 /**
- * One call to a user's function whose effect must not happen twice: for a delivery, a tick or a job. The attempt is
- * bound to an epoch of the instance. After the epoch is lost, another instance may do the same work, so the attempt's
- * signal aborts before the epoch ends.
+ * One call to a user's function for a delivery, a tick or a job. The call's effect must not happen twice. The attempt
+ * is bound to one of the instance's epochs. After the epoch is lost, another instance may do the same work, so the
+ * attempt's signal aborts before the epoch ends.
  */
 export abstract class Attempt {
   readonly #epoch: Epoch

@@ -35,8 +35,8 @@ export class RecordedFailureError extends HoldfastError {
 export type RecordedFailure = Omit<RecordedError, 'stack'>
 
 /**
- * Thrown if a run was lost: another run may have taken over the key, and the lost run has recorded no answer. Also the
- * abort reason of the run's signal.
+ * Thrown if a run was lost: another run may have taken over the key, and the lost run has recorded no answer. The run's
+ * signal is aborted with the same error.
  */
 export class OnceLostError extends HoldfastError {
   readonly key: string

@@ -5,12 +5,11 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   as $$
   #variable_conflict use_column
   begin
-    -- A key is free if it has no row, its answer has expired, or its run's session has ended. The statement tries to acquire the
-    -- transaction lock of each free key and never waits for a lock. A caller's transaction holds the lock until it ends, and waiting for
-    -- its uncommitted row would block the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and
-    -- no key is granted before the grace period ends. The state "retry" means that another claim committed after this statement's snapshot.
-    -- Uses the index delivery_pkey. The query is in a function so that PostgreSQL caches its plan, because planning takes longer than
-    -- execution.
+    -- A key is free if it has no row, its answer has expired, or its run's session has ended. The statement tries to acquire the transaction lock on
+    -- each free key and never waits for a lock. A caller's transaction holds the lock until it ends, and waiting for its uncommitted row would block
+    -- the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and no key is granted before the grace period
+    -- ends. The state "retry" means that another claim committed after this statement's snapshot. Uses the index delivery_pkey. The query is in a
+    -- function so that PostgreSQL caches its plan, because planning takes longer than execution.
     return query
     with unflushed as materialized (
       select case when is_own_transaction then set_config('synchronous_commit', 'off', true) end as commits
@@ -90,7 +89,7 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   end
   $$;
 comment on function holdfast.claim_deliveries(text, json, boolean, text) is
-  'Returns the state of each key, and claims the free keys.';
+  'Returns each key''s state, and claims the free keys.';
 
 create or replace function holdfast.once_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable
@@ -104,4 +103,4 @@ create or replace function holdfast.once_largest_numbers() returns table (sequen
     select 'holdfast.session'::regclass, max(session) from latest
   $$;
 comment on function holdfast.once_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';

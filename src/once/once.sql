@@ -2,12 +2,12 @@
 -- so that they cannot deadlock.
 
 -- name: claim
--- Returns the state of each key, and claims the free keys. See holdfast.claim_deliveries.
+-- Returns each key's state, and claims the free keys. See holdfast.claim_deliveries.
 select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
 -- name: finish
--- Records each answer only if its row still has the run's token. Returns the keys of the recorded answers, including answers that were
+-- Records each answer only if its row still has the run's token. Returns the recorded answers' keys, including answers that were
 -- recorded before. The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose an answer that a
 -- caller has received. A body ($3) is allowed only for a single answer. Uses the index delivery_pkey.
 with flushed as materialized (
@@ -104,7 +104,7 @@ select set_config('idle_in_transaction_session_timeout', $1, true), pg_backend_p
 select exists (select from pg_stat_activity where pid = $1::integer and state = 'active') as yes
 
 -- name: forget
--- Removes a key's answer, or the row of a dead run. Does not affect a run in flight.
+-- Removes a key's answer, or a dead run's row. Does not affect a run in flight.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2

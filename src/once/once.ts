@@ -27,9 +27,9 @@ import { Runs } from './runs.js'
 import { OnceStore } from './store.js'
 
 export interface OnceInTransactionOptions {
-  /** Maximum time that a duplicate waits for the answer of the run in flight. Default 0 (no waiting). */
+  /** Maximum time for which a duplicate waits for the in-flight run's answer. Default 0 (no waiting). */
   wait?: Duration | undefined
-  /** Retention time of the recorded answer. At least 1 s. Default `7d`. */
+  /** How long the recorded answer is kept. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
   /**
    * Fingerprint that identifies the payload, for example a hash. If the same key is used with a different fingerprint,

@@ -14,7 +14,7 @@ export interface Delivery {
   readonly tx: Transaction
   /** Signal that aborts before another run can take over. The reason is a `OnceLostError`. */
   readonly signal: AbortSignal
-  /** Fencing token, larger than the token of every earlier run of the key. */
+  /** Fencing token, larger than the token of every earlier run with the key. */
   readonly fence: number
 }
 

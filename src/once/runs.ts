@@ -21,7 +21,7 @@ export interface RunsOptions {
   readonly expiryMs: number
 }
 
-/** Claims, runs and records the deliveries of this process. */
+/** Claims, runs and records this process's deliveries. */
 export class Runs {
   readonly #options: RunsOptions
   readonly #store: OnceStore

@@ -21,7 +21,7 @@ comment on column holdfast.delivery.state is 'in-flight: claimed while its sessi
 comment on column holdfast.delivery.token is 'Random token of the run. Only the run with this token can record an answer or free the key.';
 comment on column holdfast.delivery.session is 'Session number of the epoch that runs the key. 0 if the run is in the caller''s transaction. Other sessions cannot see that row before the commit.';
 comment on column holdfast.delivery.instance is 'Instance that runs or ran the key.';
-comment on column holdfast.delivery.fence is 'Fencing token of the run. A later run of the key has a larger token.';
+comment on column holdfast.delivery.fence is 'Fencing token of the run. A later run with the key has a larger token.';
 comment on column holdfast.delivery.fingerprint is 'Fingerprint that identifies the payload. Null if the caller gave no fingerprint.';
 comment on column holdfast.delivery.value is 'Answer or failure. Null for undefined. The type is not jsonb, because jsonb would change the text.';
 comment on column holdfast.delivery.body is 'Bytes of the answer, such as a response body.';

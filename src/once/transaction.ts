@@ -10,7 +10,7 @@ import {
 } from '../postgres/index.js'
 
 /**
- * Transaction of a run. Its writes commit together with the answer. `query` works like the `query` method of a `pg`
+ * A run's transaction. Its writes commit together with the answer. `query` works like the `query` method of a `pg`
  * client.
  */
 export interface Transaction {
@@ -19,13 +19,13 @@ export interface Transaction {
 
 export type TransactionStatements = Record<'set_idle_timeout' | 'is_working', Statement>
 
-/** Loads the statements of `RunTransaction`, for the rooms that extend `Attempt`. */
+/** Loads the statements of `RunTransaction`, for the modules that extend `Attempt`. */
 export function transactionStatements(schema: string): TransactionStatements {
   return loadStatements<'set_idle_timeout' | 'is_working'>(new URL('./once.sql', import.meta.url), schema)
 }
 
 /**
- * Transaction of a run. The first query begins the transaction, so a run that does not use it needs no connection.
+ * A run's transaction. The first query begins the transaction, so a run that does not use it needs no connection.
  *
  * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases
  * its row locks. If a response takes longer than the expiry, another connection checks whether the server is still

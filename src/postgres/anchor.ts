@@ -35,7 +35,7 @@ import { loadStatements } from './statements.js'
  */
 export interface AnchorOptions {
   readonly database: Database
-  /** Connection settings of the anchor. They may bypass the pooler that the pool uses. */
+  /** The anchor's connection settings. They may bypass the pooler that the pool uses. */
   readonly connection: Connection
   readonly schema: string
   readonly namespace: string
@@ -51,7 +51,7 @@ const resweepMs = 1_000
 const pollMs = 50
 
 export class Anchor implements Presence {
-  /** Random id of the instance. It is part of the application_name of every session of this instance. */
+  /** Random id of the instance. It is part of the application_name of all of this instance's sessions. */
   readonly instanceId = randomBytes(6).toString('hex')
   readonly #options: AnchorOptions
   readonly #sql

@@ -23,5 +23,5 @@ comment on table holdfast.applied_functions is
 comment on column holdfast.applied_functions.room is 'Module (source directory) that the functions belong to.';
 comment on column holdfast.applied_functions.hash is 'SHA-256 hash of the SQL text that was applied.';
 comment on column holdfast.applied_functions.revision is
-  'Revision of the functions of all modules. Each release that changes a function raises it.';
+  'Revision of all modules'' functions. Each release that changes a function increases the revision.';
 comment on column holdfast.applied_functions.applied_at is 'Time when the functions were applied.';

@@ -6,9 +6,10 @@ import { type PostgresJsExecutor, postgresJsExecutor } from './postgres-js.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
 
 /**
- * Your open transaction: a node-postgres client (or any object with the same `query` method) on which you have run `begin`, the `sql` that
- * `sql.begin` of postgres.js passes to your function, or a transaction object from Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is not
- * a transaction, because each statement may run on a different connection.
+ * Your open transaction: a node-postgres client (or any object with the same `query` method) on which you have run
+ * `begin`, the `sql` that postgres.js's `sql.begin` passes to your function, or a transaction object from Drizzle,
+ * Knex, Kysely, Prisma or TypeORM. A pool is not a transaction, because each statement may run on a different
+ * connection.
  */
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
 
@@ -82,8 +83,8 @@ function isPool(given: object | null | undefined): boolean {
 }
 
 /**
- * Returns whether the client reports an open transaction. node-postgres 8.21 and later keep the transaction status of the last response.
- * Returns undefined for clients that do not keep the status, such as older clients and wrappers.
+ * Returns whether the client reports an open transaction. node-postgres 8.21 and later keep the last response's
+ * transaction status. Returns undefined for clients that do not keep the status, such as older clients and wrappers.
  */
 function isKnownOpen(client: object): boolean | undefined {
   const { getTransactionStatus } = client as { getTransactionStatus?: unknown }
@@ -132,8 +133,8 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
 }
 
 /**
- * Uses the savepoints of postgres.js, because a failed statement makes postgres.js fail the whole transaction unless postgres.js created
- * the savepoint.
+ * Uses postgres.js's own savepoints. Unless postgres.js created the savepoint, a failed statement makes it fail the
+ * whole transaction.
  */
 function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
   // In postgres.js, only transactions have the `savepoint` method.

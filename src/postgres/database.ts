@@ -41,8 +41,8 @@ export interface Database extends Executor, Reader {
    */
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
-   * Runs a statement that changes rows, in the same way as `read`. The isolation level is read committed, so a function that waits for a
-   * lock can then see what the previous owner of the lock has committed.
+   * Runs a statement that changes rows, in the same way as `read`. The isolation level is read committed, so a function
+   * that waits for a lock can then see what the lock's previous owner has committed.
    */
   write<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /** Runs `work` in one transaction. `withinMs` is the timeout for each of `begin`, `commit` and `rollback`. */

@@ -7,14 +7,14 @@ import type { Presence } from './presence.js'
  *     open ──(drain(), or an operator's request)──► draining ──(no work is left)──► drained
  *
  * - **draining**: active modules, which run work, stop claiming and let running work finish. Leaderships and resources
- *   are handed over immediately. After the timeout, the signals of the remaining work abort. Passive modules, which
- *   other work uses, stay usable, and draining also waits for passive modules.
+ *   are handed over immediately. After the timeout, the remaining work's signals abort. Passive modules, which other
+ *   work uses, stay usable, and draining also waits for passive modules.
  * - **drained** is final: to rejoin the fleet, close the instance and open a new one.
  *
  * The row in `instance` records the drain state and an operator's drain request. See decision 18.
  */
 interface Drainable {
-  /** Stops claiming work and resolves when all work has ended. After `withinMs`, the signals of the remaining work abort. */
+  /** Stops claiming work and resolves when all work has ended. After `withinMs`, the remaining work's signals abort. */
   drain(withinMs: number): Promise<void>
 }
 
@@ -59,8 +59,8 @@ export class Draining {
   }
 
   /**
-   * Waits up to `withinMs` for all work to finish. Returns true if no work is left. Otherwise the signals of the remaining work abort, and
-   * draining continues.
+   * Waits up to `withinMs` for all work to finish. Returns true if no work is left. Otherwise the remaining work's
+   * signals abort, and draining continues.
    */
   async begin(withinMs = defaultTimes.drainWithinMs): Promise<boolean> {
     if (!this.signal.aborted) void this.#drain(withinMs)

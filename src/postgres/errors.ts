@@ -47,7 +47,7 @@ export class PermissionError extends HoldfastError {
     super(`The role lacks a privilege: ${(cause as Error).message}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'Run `holdfast migrate --application <role>` as the owner of the schema. `holdfast doctor` prints the required SQL.',
+      hint: "Run `holdfast migrate --application <role>` as the schema's owner. `holdfast doctor` prints the required SQL.",
       cause,
     })
   }
@@ -251,7 +251,7 @@ export class SchemaVersionError extends HoldfastError {
   readonly found: number
   readonly expected: number
 
-  /** `functions` contains the revision of the functions if only the functions are outdated. */
+  /** `functions` contains the functions' revision if only the functions are outdated. */
   constructor(
     found: number,
     expected: number,
@@ -261,14 +261,14 @@ export class SchemaVersionError extends HoldfastError {
     const newer = !functions && found > expected
     const isMissing = !functions && found === 0
     const outdated = functions
-      ? `The functions of the schema "${schema}" have revision ${functions.found}${functions.found === functions.expected ? ' with different text' : ''}`
-      : `The schema "${schema}" has version ${found}`
+      ? `The functions in the schema "${schema}" have revision ${functions.found}${functions.found === functions.expected ? ' with different text' : ''}`
+      : `The schema "${schema}" is at version ${found}`
     super(
       newer
-        ? `The schema "${schema}" has version ${found}, but this version of Holdfast supports only versions up to ${expected}`
+        ? `The schema "${schema}" is at version ${found}, but this version of Holdfast supports only schema versions up to ${expected}`
         : isMissing
           ? `Holdfast is not installed in the schema "${schema}" of this database`
-          : `${outdated}, but this version of Holdfast requires ${functions?.expected ?? expected}`,
+          : `${outdated}, but this version of Holdfast requires ${functions ? `revision ${functions.expected}` : `schema version ${expected}`}`,
       {
         code: newer ? 'SCHEMA_TOO_NEW' : 'SCHEMA_OUTDATED',
         retryable: false,

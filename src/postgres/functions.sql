@@ -55,7 +55,7 @@ create or replace function holdfast.lock_class(purpose text) returns integer
     end
   $$;
 comment on function holdfast.lock_class(text) is
-  'Returns the class of an internal advisory lock, by its purpose. Null for an unknown purpose. The lock''s object is 0 unless the source code specifies another object.';
+  'Returns an internal advisory lock''s class, by its purpose. Null for an unknown purpose. The lock''s object is 0 unless the source code specifies another object.';
 
 create or replace function holdfast.clock_floor() returns bigint
   language sql volatile
@@ -127,7 +127,7 @@ create or replace function holdfast.postgres_largest_numbers() returns table (se
     select 'holdfast.session'::regclass, max(session) from holdfast.instance
   $$;
 comment on function holdfast.postgres_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';
 
 -- A module whose tables contain numbers from sequences defines the function <module>_largest_numbers() in its functions.sql. The function
 -- returns one row per sequence. It runs within the statement_timeout of an instance that is opening, so it reads only the latest rows of
@@ -168,7 +168,7 @@ create or replace function holdfast.catch_up_sequences() returns boolean
       select coalesce(bool_or(holdfast.raise_sequence(sequence, largest, false)), false)
       from holdfast.sequence_positions()
       where largest > reached
-        -- The application role has no privilege on audit_number. The roles that write the audit advance this sequence.
+        -- The application role has no privilege on audit_number. The roles that write the audit log advance this sequence.
         and has_sequence_privilege(sequence, 'update')
     );
   end
@@ -188,7 +188,7 @@ create or replace function holdfast.system_identifier() returns bigint
       return null;
   end
   $$;
-comment on function holdfast.system_identifier() is 'Returns the identifier of the cluster. Null if it is not readable.';
+comment on function holdfast.system_identifier() is 'Returns the cluster''s identifier. Null if it is not readable.';
 
 create or replace function holdfast.is_another_cluster() returns boolean
   language sql
@@ -223,7 +223,7 @@ create or replace function holdfast.advance_fence() returns void
     -- clock.
     ahead constant bigint := 67108864;
   begin
-    -- The setting applies until the end of the transaction. So the commit is flushed to disk, and a second crash cannot undo the commit.
+    -- The setting applies until the transaction ends. The commit is therefore flushed to disk, and a second crash cannot undo the commit.
     if current_setting('synchronous_commit') = 'off' then
       perform set_config('synchronous_commit', 'on', true);
     end if;
@@ -300,7 +300,7 @@ create or replace function holdfast.guard_key(key bigint, fence bigint, session 
         used_on = excluded.used_on
     where known.fence <= excluded.fence;
     if not found then
-      raise exception 'The fence % of key % is stale: a later holder has written already', guard_key.fence, guard_key.key
+      raise exception 'The fence % of key % is stale: a later holder has already written', guard_key.fence, guard_key.key
         using errcode = 'HF001';
     end if;
     -- If this transaction acquires the lock on the session number, the holder's session has ended.
@@ -331,7 +331,7 @@ create or replace view holdfast.noticed_server as
     and fence_floor <= (select last_value from holdfast.fence)
     and exists (select from holdfast.crash_witness);
 comment on view holdfast.noticed_server is
-  'The row of server_generation. Empty after a restart, a crash, a failover or a restore until advance_fence() has detected it. A standby cannot read this view, because it cannot read unlogged tables.';
+  'The row in server_generation. Empty after a restart, a crash, a failover or a restore until advance_fence() has detected it. A standby cannot read this view, because it cannot read unlogged tables.';
 comment on column holdfast.noticed_server.era is 'Number of the cluster. See server_generation.';
 comment on column holdfast.noticed_server.began_at is 'Time when the generation was detected.';
 
@@ -475,7 +475,7 @@ create or replace function holdfast.free_instance_name(for_namespace text, for_i
   end
   $$;
 comment on function holdfast.free_instance_name(text, text, text, text) is
-  'Returns the first name that no other live instance of the namespace has: the preferred name, the wanted name, or the wanted name with the suffix #2, #3, and so on. Locks the wanted name until the end of the transaction, which must record the instance.';
+  'Returns the first name that no other live instance in the namespace has: the preferred name, the wanted name, or the wanted name with the suffix #2, #3, and so on. Locks the wanted name until the transaction ends. The transaction must record the instance.';
 
 create or replace function holdfast.instance_of_session(session integer) returns text
   language plpgsql

@@ -3,7 +3,7 @@ import type { Database } from './database.js'
 import type { InstanceName } from './instance-name.js'
 import type { Presence } from './presence.js'
 
-/** Health of an instance. */
+/** An instance's health. */
 export interface Health {
   /**
    * `up`: everything works. `degraded`: a part of the instance does not work, or the instance is draining. `down`: the database cannot be
@@ -73,7 +73,7 @@ interface HealthOptions {
   readonly name: InstanceName
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
-  /** Problems in individual parts of the instance. */
+  /** Problems in the instance's individual parts. */
   readonly reasons: () => Iterable<HealthReason>
 }
 
@@ -91,7 +91,7 @@ export class HealthCheck {
     this.#options = options
   }
 
-  /** Returns the current health. The result of the query may be up to 3 s old. */
+  /** Returns the current health. The query's result may be up to 3 s old. */
   async check(): Promise<Health> {
     const { presence, hasAnchor, name, isDraining, isClosing, reasons: troubles } = this.#options
     const { databaseMs, checkedAt, error, isNameTaken } = await this.#latestProbe()

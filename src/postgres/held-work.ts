@@ -2,7 +2,10 @@ import { whenAborted } from '../base/index.js'
 import type { CallerTransaction } from './caller.js'
 import type { HeldName } from './name-locker.js'
 
-/** The leadership during a term, or a resource of a share. Only this instance holds it while your function is running. */
+/**
+ * The leadership during a term, or one of a share's resources. Only this instance holds it while your function is
+ * running.
+ */
 export abstract class HeldWork {
   readonly #name: HeldName
   readonly #controller = new AbortController()

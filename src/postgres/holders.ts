@@ -9,7 +9,7 @@ export interface Holder {
   readonly name: string | undefined
   /** The name with the process, such as `worker-3 (process 4242 on web-1)`. */
   readonly text: string
-  /** Milliseconds since the grant. Null if the time of the grant is not known yet. */
+  /** Milliseconds since the grant. Null if the grant time is not known yet. */
   readonly heldMs: number | null
 }
 
@@ -24,7 +24,7 @@ interface HolderRow {
   readonly held_ms: number | null
 }
 
-/** Maximum time that a lookup delays an error. */
+/** Maximum time by which a lookup delays an error. */
 const maxDelayMs = 300
 /** Period during which a result is used again, so that many failing calls do not burden the database. */
 const reuseMs = 1_000

@@ -10,10 +10,10 @@ import { loadStatements } from './statements.js'
 /**
  * Finds the primary among several hosts.
  *
- * All hosts are probed at the same time, because a dead host may take a long time to time out. Holdfast uses the first host that accepts
- * writes, unless that host was replaced. Every promotion of a standby begins a new timeline, and an isolated old primary stays on its own
- * timeline. So the process remembers the latest timeline that any host has reported. The process skips hosts with an earlier timeline and
- * closes all connections to them.
+ * All hosts are probed at the same time, because a dead host may take a long time to time out. Holdfast uses the first
+ * host that accepts writes, unless that host was replaced. Every standby promotion begins a new timeline, and an
+ * isolated old primary stays on its own timeline. So the process remembers the latest timeline that any host has
+ * reported. The process skips hosts with an earlier timeline and closes all connections to them.
  *
  * A process that does not know a timeline yet also waits up to 1 s for the other responses. If the process can reach only an old primary,
  * it cannot detect that this primary was replaced. Only synchronous replication or the cluster manager prevents that case.
@@ -24,7 +24,8 @@ interface Primary {
   readonly host: string
   readonly port: number
   /**
-   * System identifier and hosts of the cluster. The identifier alone is not enough, because copies of a system have the same identifier.
+   * The cluster's system identifier and hosts. The identifier alone is not enough, because copies of a system have the
+   * same identifier.
    */
   readonly cluster: string
   /** Timeline of the host. 0 if the server does not report its timeline. */
@@ -118,7 +119,8 @@ export class PgHostsClient extends pg.Client {
  * A node-postgres client that accepts several hosts and connects to the primary. With this client, your pool moves to the new primary after
  * a failover, as Holdfast's own pools do. With one host, this client behaves like the driver's client.
  *
- * Holdfast's types do not import the types of node-postgres. If you create a client yourself, pass its type: `new HostsClient<pg.Client>(…)`.
+ * Holdfast's types do not import node-postgres's types. If you create a client yourself, pass its type: `new
+ * HostsClient<pg.Client>(…)`.
  *
  * @example
  * const pool = new pg.Pool({ connectionString: 'postgres://app:secret@one,two:5433/app', Client: HostsClient })

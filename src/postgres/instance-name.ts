@@ -82,7 +82,7 @@ export function nameWithProcess(name: string, host: string | null, osPid: number
   return isInName ? name : `${name} (process ${osPid} on ${host})`
 }
 
-/** Some systems accept any character in the name of a host. */
+/** Some systems accept any character in a host's name. */
 function printable(host: string): string {
   return host.replace(/[^!"$-~]/g, '-').slice(0, maxLength) || 'unknown-host'
 }

@@ -1,7 +1,7 @@
--- Statements about the rows of instances, and the cleanup after dead instances.
+-- Statements about instances' rows, and about cleaning up after dead instances.
 
 -- name: record_session
--- Begins an epoch of an instance with an anchor, and returns the name of the instance. $14 is the wanted name, and $15 is the preferred
+-- Begins an epoch for an instance with an anchor, and returns the instance's name. $14 is the wanted name, and $15 is the preferred
 -- name, which may have a suffix from an earlier epoch. The commit is flushed to disk, because after a crash the other instances wait for
 -- the instances that are recorded in this table.
 with flushed as materialized (
@@ -55,12 +55,12 @@ set state = $2
 where id = $1
 
 -- name: delete_instance
--- Deletes the row of an instance that is closing.
+-- Deletes a closing instance's row.
 delete from holdfast.instance
 where id = $1
 
 -- name: record_row
--- Begins an epoch of an instance without an anchor, which is present until the row expires. $10 is the wanted name, and $11 is the
+-- Begins an epoch for an instance without an anchor, which is present until the row expires. $10 is the wanted name, and $11 is the
 -- preferred name. The commit is flushed to disk for the same reason as in record_session.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
@@ -106,7 +106,7 @@ where id = $1
 returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
 
 -- name: name_is_taken
--- Returns whether a live instance of the namespace ($1), other than the instance with the id $2, has the name $3.
+-- Returns whether a live instance in the namespace ($1), other than the instance with the id $2, has the name $3.
 select exists (
   select
   from holdfast.instance
@@ -131,7 +131,7 @@ from holdfast.instance
 where generation < (select generation from holdfast.server_generation)
 
 -- name: sweep
--- Deletes rows of epochs that are no longer present, and names, fences and elections that have not been used for a month. Also deletes the
+-- Deletes rows for epochs that are no longer present, and names, fences and elections that have not been used for a month. Also deletes the
 -- names of instances that have been gone for $1 days. Each part has a limit, so that the statement stays small. Returns the number of parts
 -- that reached their limit. Uses name_used_at, fence_guard_used_on and instance_name_gone_at.
 with alive as materialized (

@@ -1,4 +1,5 @@
--- Statements that apply one step of a migration: one process at a time, in one transaction, without blocking the fleet for long.
+-- Statements that apply one step of a migration. Only one process at a time runs them. They run in one transaction and do not block the fleet for
+-- long.
 
 -- name: no_timeouts
 -- Disables the timeouts that are set for the role, the database and the server. A migration has its own time limit, and large tables need

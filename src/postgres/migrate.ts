@@ -16,10 +16,10 @@ import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
 /**
  * Migrates the schema in two kinds of steps, each in one transaction:
  *
- * - **migrations** change tables, forward only. The first migration is the baseline, which consists of the schema.sql of each module. Later
- *   migrations are the numbered files in migrations/.
- * - **functions** follow all migrations. They are replaced whenever the text of a module differs from the text that was applied last. An
- *   older instance, whose revision is lower, does not replace newer functions.
+ * - **migrations** change tables, forward only. The first migration is the baseline, which consists of each module's
+ *   schema.sql. Later migrations are the numbered files in migrations/.
+ * - **functions** follow all migrations. They are replaced whenever a module's text differs from the text that was
+ *   applied last. An older instance, whose revision is lower, does not replace newer functions.
  *
  * Instances that start at the same time wait for each other with a transaction lock, so this is safe through any pooler. The rules for
  * schema changes are in docs/operating/upgrades.md.
@@ -32,7 +32,10 @@ export interface Migration {
   readonly sql: string
 }
 
-/** Directory of the numbered migrations. The package does not contain this directory as long as there are no numbered migrations. */
+/**
+ * Directory for the numbered migrations. The package does not contain this directory as long as there are no numbered
+ * migrations.
+ */
 const directory = new URL('./migrations/', import.meta.url)
 
 export function allMigrations(schema: string): Migration[] {
@@ -114,7 +117,7 @@ export function checkSchema(state: SchemaState, schema: string): void {
   }
 }
 
-/** Maximum time that a migration waits for table locks. */
+/** Maximum time for which a migration waits for table locks. */
 const maxTryMs = 60_000
 
 const functionsStep = (schema: string) => ({ version: latestVersion(schema), name: 'functions' })
@@ -212,7 +215,7 @@ async function applyStep(
   })
 }
 
-/** Returns the SQL of a migration, with the insert that records it. */
+/** Returns a migration's SQL, with the insert that records it. */
 function migrationStep({ version, name, worksFrom, sql }: Migration, schema: string): string {
   const statements = sql.trim().replace(/;?$/, ';')
   return `-- migration ${version}: ${name}\n${statements}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`

@@ -74,10 +74,10 @@ export function openPgPool(connection: Connection, maxConnections = 5): Database
   })
 }
 
-/** Message of the node-postgres error when `query_timeout` expires. The error has no code. */
+/** node-postgres's error message when `query_timeout` expires. The error has no code. */
 const readTimeoutMessage = 'Query read timeout'
 
-/** The prepared statement does not exist, exists already, or its result has other columns now. */
+/** The prepared statement does not exist, already exists, or now returns different columns. */
 const lostPreparation: readonly unknown[] = ['26000', '42P05', '0A000']
 
 const rolledBackMessage =
@@ -87,8 +87,8 @@ const rolledBackMessage =
 export const withoutJit = 'set local jit = off'
 
 /**
- * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither the user's statements on the same pool nor
- * other clients of a pooler.
+ * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither the user's statements
+ * on the same pool nor a pooler's other clients.
  */
 export const localSettings = `${withoutJit}; set local search_path = pg_catalog, pg_temp`
 

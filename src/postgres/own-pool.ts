@@ -4,7 +4,10 @@ import type { Connection } from './database.js'
 import { copyConfig, PgHostsClient } from './hosts.js'
 
 const connectMs = 10_000
-/** On a silent network, a connection does not report its end. The close of an instance must not wait for that. */
+/**
+ * On a silent network, a connection does not report that it has ended. Closing an instance must not wait for such a
+ * report.
+ */
 const closeWithinMs = 500
 
 interface OwnPoolOptions {

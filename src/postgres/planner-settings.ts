@@ -1,7 +1,7 @@
 /**
- * Planner settings of all functions. Without these settings, PostgreSQL would plan for the tables as they were at the last ANALYZE.
- * Holdfast's tables grow from zero to millions of rows and shrink again within minutes, so such a plan is usually wrong. schema-rooms.ts
- * applies the settings. A test checks that there are no planner settings elsewhere.
+ * Planner settings for all functions. Without these settings, PostgreSQL would plan for the tables as they were at the
+ * last ANALYZE. Holdfast's tables grow from zero to millions of rows and shrink again within minutes, so such a plan is
+ * usually wrong. schema-rooms.ts applies the settings. A test checks that there are no planner settings elsewhere.
  */
 const traits = {
   /**
@@ -30,7 +30,7 @@ const traits = {
 
 type Trait = keyof typeof traits
 
-/** The settings of each function. A function that is not listed runs with the session's settings. */
+/** Each function's settings. A function that is not listed runs with the session's settings. */
 const profiles: readonly { readonly traits: readonly Trait[]; readonly functions: readonly string[] }[] = [
   {
     traits: ['one plan'],
@@ -129,7 +129,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     functions: ['job_find'],
   },
   {
-    // These functions process all jobs of a batch.
+    // These functions process all jobs in a batch.
     traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
     functions: ['job_note_ends', 'job_wait_for_dependencies'],
   },

@@ -17,7 +17,7 @@ import type { HoldfastError } from '../base/index.js'
 export interface Presence {
   /** Random id of the instance. */
   readonly instanceId: string
-  /** Name of the instance. Without an anchor, the name is only confirmed to be free once the instance is present. */
+  /** The instance's name. Without an anchor, the name is confirmed to be free only once the instance is present. */
   readonly name: string
   /** Returns whether another live instance has the name that this instance was opened with. */
   isNameTaken(): Promise<boolean>

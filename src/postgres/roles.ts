@@ -6,9 +6,10 @@ import { quoteIdentifier } from './statements.js'
  * Kinds of database roles. Only the role that migrates owns the schema.
  *
  * - **observer**: for the command line, the dashboard and metrics. May only read.
- * - **application**: for instances. May change everything except the audit and the records of applied migrations and functions, which this
- *   role may only read.
- * - **operator**: for people. Has the privileges of an application, and may also write the audit, as the dashboard does before each action.
+ * - **application**: for instances. May change everything except the audit log and the records of applied migrations
+ *   and functions, which this role may only read.
+ * - **operator**: for people. Has the privileges of an application, and may also write the audit log, as the dashboard
+ *   does before each action.
  */
 export const roleKinds = ['observer', 'application', 'operator'] as const
 export type RoleKind = (typeof roleKinds)[number]
@@ -69,7 +70,7 @@ export async function planGrants(executor: Executor, schema: string, grantees: r
     if (roles.filter((other) => other === role).length > 1) {
       throw new UsageError(
         `Expected each role to be specified only once, got ${JSON.stringify(role)} several times`,
-        'List each role only once: an operator has all privileges of an application, and an application has all privileges of an observer.',
+        "List each role only once: an operator has all of an application's privileges, and an application has all of an observer's privileges.",
       )
     }
   }

@@ -25,9 +25,9 @@ const rooms = [
 ] as const
 
 /**
- * Revision of the functions of all modules. Increase the revision by one in the first commit after a release that changes a functions.sql
- * or planner-settings.ts. An instance never replaces functions of a higher revision, so during a rolling deployment old instances do not
- * restore old functions.
+ * Revision of all modules' functions. Increase the revision by one in the first commit after a release that changes a
+ * functions.sql or planner-settings.ts. An instance never replaces functions with a higher revision, so during a
+ * rolling deployment old instances do not restore old functions.
  */
 export const functionsRevision = 1
 
@@ -58,14 +58,14 @@ function read(room: string, file: 'schema' | 'functions'): string {
   return text
 }
 
-/** Returns version 1 of the schema: the tables of all modules. */
+/** Returns version 1 of the schema, which consists of all modules' tables. */
 export function baseline(schema: string): string {
   return inSchema(rooms.map(({ name }) => read(name, 'schema')).join('\n\n'), schema)
 }
 
 let hashed: RoomFunctions[] | undefined
 
-/** Returns the functions of each module, with their planner settings. */
+/** Returns each module's functions, with their planner settings. */
 export function roomFunctions(schema: string): RoomFunctions[] {
   hashed ??= rooms
     .filter(({ hasFunctions }) => hasFunctions)
@@ -80,8 +80,8 @@ export function roomFunctions(schema: string): RoomFunctions[] {
 }
 
 /**
- * Returns SQL that applies the functions of the given modules and records the revision for all modules. Functions may call functions from
- * other modules, so PostgreSQL does not check their bodies.
+ * Returns SQL that applies the given modules' functions and records the revision for all modules. Functions may call
+ * functions from other modules, so PostgreSQL does not check their bodies.
  */
 export function functionsScript(apply: readonly RoomFunctions[], schema: string, isInstall: boolean): string {
   const applied = new Set(apply.map(({ room }) => room))

@@ -29,9 +29,9 @@ comment on column holdfast.server_generation.system_identifier is
 comment on column holdfast.server_generation.timeline is 'Timeline of the write-ahead log. 0 if it is not readable.';
 comment on column holdfast.server_generation.started_at is 'Start time of the server.';
 comment on column holdfast.server_generation.database is
-  'The oid of the database. A copy made by "create database … template" has a different oid.';
+  'The database''s oid. A copy made by "create database … template" has a different oid.';
 comment on column holdfast.server_generation.written_by is
-  'The transaction that wrote this row. If the column xmin of the row differs, a restored dump or logical replication wrote the row.';
+  'The transaction that wrote this row. If the row''s column xmin differs, a restored dump or logical replication wrote the row.';
 comment on column holdfast.server_generation.fence_floor is
   'Last value of the sequence fence when this row was written. If the sequence is below it, the sequence was set back or not copied.';
 comment on column holdfast.server_generation.era is
@@ -74,12 +74,12 @@ comment on table holdfast.instance is
 comment on column holdfast.instance.id is 'Random id of the instance. The id is part of the application_name of all its sessions.';
 comment on column holdfast.instance.namespace is 'Namespace of the instance''s names.';
 comment on column holdfast.instance.name is
-  'Name of the instance, which people see instead of the id. Unique among the live instances of a namespace: see free_instance_name().';
+  'Name of the instance, which people see instead of the id. Unique among the live instances in a namespace: see free_instance_name().';
 comment on column holdfast.instance.session is
   'Session number of the current epoch. With an anchor, the instance is alive while the lock on this number is held.';
 comment on column holdfast.instance.backend_pid is 'Server process of the anchor. Null without an anchor.';
 comment on column holdfast.instance.os_pid is 'Process id on the machine.';
-comment on column holdfast.instance.version is 'Version of the package holdfast.';
+comment on column holdfast.instance.version is 'Version of the holdfast package.';
 comment on column holdfast.instance.expiry_ms is 'Time without contact after which the server ends the instance''s sessions.';
 comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
 comment on column holdfast.instance.pooler is 'Pooler between the instance and the server: none, session pooler, or any (no anchor).';
@@ -93,7 +93,7 @@ comment on column holdfast.instance.expires_at is
 comment on column holdfast.instance.node is 'Version of Node.js.';
 comment on column holdfast.instance.state is
   'open: claims work. drain-requested: an operator has requested draining. draining: starts no new work. drained: no work is left, but the process is still running.';
-comment on column holdfast.instance.drain_within_ms is 'Drain timeout of the request, in ms.';
+comment on column holdfast.instance.drain_within_ms is 'The request''s drain timeout, in ms.';
 comment on column holdfast.instance.revocations is
   'Number of times that an operator has revoked something from the instance. An instance without an anchor polls this column.';
 create index instance_session on holdfast.instance (session);
@@ -107,11 +107,11 @@ create table holdfast.instance_name (
   gone_at timestamptz
 );
 comment on table holdfast.instance_name is
-  'Names of instances, live or gone. The history of jobs, runs and deliveries refers to instances by id or by session number. A row is deleted a month after its instance is gone, or later if ended jobs are kept longer.';
+  'Names of instances, live or gone. The history of jobs, runs and deliveries refers to instances by id or by session number. A row is deleted a month after its instance is gone, or later if finished jobs are kept longer.';
 comment on column holdfast.instance_name.id is 'Id of the instance. See instance.';
 comment on column holdfast.instance_name.name is 'Last name of the instance.';
 comment on column holdfast.instance_name.os_pid is 'Process id on the machine.';
-comment on column holdfast.instance_name.sessions is 'Session numbers of the latest 1,000 epochs of the instance, oldest first.';
+comment on column holdfast.instance_name.sessions is 'Session numbers of the instance''s latest 1,000 epochs, oldest first.';
 comment on column holdfast.instance_name.gone_at is
   'Time when a sweep found no row in the table instance. Null while the instance has a row there.';
 -- A row is inserted only when an instance opens, so a pending list would slow down each search and save nothing.

@@ -22,13 +22,13 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 
 -- name: apply_settings
--- Applies the settings that the server supports. Older servers lack some settings.
+-- Applies the settings that the server supports. Older servers lack some of them.
 select count(set_config(name, value, false))
 from unnest($1::text[], $2::text[]) as wanted (name, value)
 join pg_settings using (name)
 
 -- name: read_settings
--- Returns the effective values, in the units of pg_settings. TCP settings stay 0 on a Unix socket.
+-- Returns the effective values, in pg_settings's units. TCP settings stay 0 on a Unix socket.
 select name, setting
 from pg_settings
 where name = any($1::text[])
@@ -53,7 +53,7 @@ select pg_backend_pid()
 select pg_backend_pid(), holdfast.generation_began()
 
 -- name: end_old_session
--- Ends the session of an earlier epoch. Another process may have reused the process id, so the statement also checks the application_name.
+-- Ends an earlier epoch's session. Another process may have reused the process id, so the statement also checks the application_name.
 select pg_terminate_backend(pid)
 from pg_stat_activity
 where pid = $1

@@ -147,7 +147,7 @@ export class Session extends TrustDeadline {
     this.watchDeadline()
   }
 
-  /** Calls the listener for each notification on the channels of this session. */
+  /** Calls the listener for each notification on this session's channels. */
   onNotification(listener: (channel: string, payload: string) => void): void {
     this.#client.on('notification', ({ channel, payload }) => listener(channel, payload ?? ''))
   }
@@ -210,7 +210,7 @@ export class Session extends TrustDeadline {
     }
   }
 
-  /** Ends the session of an earlier epoch. Otherwise, the server could keep that session until it expires. */
+  /** Ends an earlier epoch's session. Otherwise, the server could keep that session until it expires. */
   async endOldSession(backendPid: number): Promise<void> {
     await this.run(this.#options.statements.end_old_session, [backendPid, this.#options.applicationName])
   }
@@ -315,7 +315,7 @@ function checkServer(identity: Identity): void {
   }
 }
 
-/** Session settings, in the units of pg_settings. No setting needs special privileges. */
+/** Session settings, in pg_settings's units. No setting needs special privileges. */
 function settingsFor(expiryMs: number): Record<string, string> {
   const expirySeconds = Math.floor(expiryMs / 1_000)
   const idle = Math.max(1, Math.floor(expirySeconds * 0.4))

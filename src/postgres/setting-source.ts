@@ -10,7 +10,7 @@ const origins: Record<string, string> = {
   client: 'set by the connection',
 }
 
-/** Describes the origin of a setting from its `source` in pg_settings. */
+/** Describes a setting's origin, based on its `source` in pg_settings. */
 export function describeOrigin(source: string): string {
   return origins[source] ?? `by ${source}`
 }

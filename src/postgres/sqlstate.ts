@@ -70,8 +70,8 @@ const cancelledHint =
   'If nobody cancelled the statement, the statement_timeout of the role, database or server is too short. `holdfast doctor` shows where the timeout is set.'
 
 /**
- * Converts any driver error to a typed error. A `HoldfastError` is returned unchanged. `connection` is used for the hint of a refused
- * login.
+ * Converts any driver error to a typed error. A `HoldfastError` is returned unchanged. `connection` is used for the
+ * hint about a refused login.
  */
 export function translate(error: unknown, connection?: Connection): HoldfastError {
   if (isInstance(error, HoldfastError)) return error

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { checkNoMissingValue, describe, UsageError } from '../base/index.js'
 
-/** A named statement of a `.sql` file, for one schema. */
+/** A named statement from a `.sql` file, for one schema. */
 export interface Statement {
   readonly name: string
   readonly text: string
@@ -20,11 +20,12 @@ export function statementByText(text: string): Statement | undefined {
 }
 
 /**
- * Loads the statements of a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below this line describes the
- * statement and the index that the statement relies on. The line `-- name: acquire prepared` marks a hot statement that calls a function, so
- * that each connection parses and plans the statement only once. The plan of a statement that reads tables itself would become outdated. The files are written for the `holdfast` schema (or `writtenFor`). For a different
- * schema, this function replaces the name. A line `-- include: used_queue` is replaced by the SQL below `-- part: used_queue` in
- * `parts.sql` of the same folder.
+ * Loads the statements from a `.sql` file. A statement starts with a line `-- name: acquire`. The comment below this
+ * line describes the statement and the index that the statement relies on. The line `-- name: acquire prepared` marks a
+ * hot statement that calls a function, so that each connection parses and plans the statement only once. The plan of a
+ * statement that reads tables itself would become outdated. The files are written for the `holdfast` schema (or
+ * `writtenFor`). For a different schema, this function replaces the name. A line `-- include: used_queue` is replaced
+ * by the SQL below `-- part: used_queue` in `parts.sql` of the same folder.
  */
 export function loadStatements<const Name extends string>(
   file: URL,
@@ -51,7 +52,7 @@ export function loadStatements<const Name extends string>(
   return statements as Record<Name, Statement>
 }
 
-/** Two schemas, or two versions of this code on one pool, have statements with the same name and different texts. */
+/** Two schemas, or two versions of this code on one pool, have statements with the same name but different texts. */
 function preparedName(name: string, text: string): string {
   return `holdfast_${name}_${createHash('sha256').update(text).digest('hex').slice(0, 8)}`
 }

@@ -1,8 +1,8 @@
 -- Statements about wait records, which show people long waits and reveal deadlocks.
 
 -- name: record_waits
--- Records calls that have waited for longer than 1 s. $8 is the validity of the records in ms. $8 is null for an instance with an anchor,
--- because its records are valid while the instance has a session. $9 is the name of the instance.
+-- Records calls that have waited for longer than 1 s. $8 is the time for which the records are valid, in ms. $8 is null for an instance with an
+-- anchor, because its records are valid while the instance has a session. $9 is the instance's name.
 insert into holdfast.wait (instance, request, key, kind, mode, since, holding, valid_until, instance_name)
 select
   $1, request, key, kind, mode, now() - make_interval(secs => age_ms / 1000), holding::bigint[],
@@ -12,7 +12,7 @@ from unnest($2::integer[], $3::bigint[], $4::text[], $5::text[], $6::float8[], $
 on conflict (instance, request) do nothing
 
 -- name: renew_waits
--- Extends the validity of the wait records of an instance without an anchor.
+-- Extends the validity of the wait records that an instance without an anchor has made.
 update holdfast.wait
 set valid_until = now() + make_interval(secs => $2::float8 / 1000)
 where instance = $1

@@ -30,7 +30,7 @@ interface WaitTrackerOptions {
 
 const writeEveryMs = 1_000
 const longWaitMs = 1_000
-/** Validity period of a wait record if the instance has no anchor and does not renew the record. */
+/** Time for which a wait record stays valid if the instance has no anchor and does not renew the record. */
 const validMs = 10_000
 const renewEveryMs = 4_000
 

@@ -18,7 +18,7 @@ export type EndReason =
 
 const steppedDownReasons: Record<string, EndReason> = { preferred: 'replaced', 'not-eligible': 'not-eligible' }
 
-/** Returns the reason for a release, based on the abort reason of the holder's signal, if any. */
+/** Returns the reason for a release, based on the reason with which the holder's signal was aborted, if it was. */
 export function reasonForRelease(reason: Error | undefined, isClosing: boolean): EndReason {
   const { code, reason: cause } = (reason ?? {}) as Partial<HoldfastError> & { reason?: string }
   if (code === 'RELEASE_REQUESTED') return 'release-requested'

@@ -44,7 +44,7 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
   end
   $$;
 comment on function holdfast.sample_names(bigint[], integer[], integer[], float8) is
-  'Adds one instance''s samples to the minute that was age_ms ago. A sample is the time that a name was held and waited for, in tenths of a second, at most 32767 each. Ignores new names beyond 1000 per hour, and beyond 2000 for names with waits.';
+  'Adds one instance''s samples to the minute that was age_ms ago. A sample contains the time for which a name was held and the time for which calls waited for it, in tenths of a second, each at most 32767. Ignores new names beyond 1000 per hour, and beyond 2000 for names with waits.';
 
 create or replace function holdfast.term_end(key bigint, fence bigint)
   returns table (end_at timestamptz, end_by timestamptz, reason text)
@@ -106,4 +106,4 @@ create or replace function holdfast.samples_largest_numbers() returns table (seq
     from (select fence from holdfast.term order by ended_at desc limit 1000) as latest
   $$;
 comment on function holdfast.samples_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';

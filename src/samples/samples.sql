@@ -1,6 +1,6 @@
 -- name: write
--- Adds this instance's samples and records its terms. $1 is the instance, $2 to $5 are the arguments of sample_names, and $6 contains the
--- terms, with the ages of their starts and ends in ms. $7 is the name of the instance. The commit is not flushed, because nothing depends on the last moments before a
+-- Adds this instance's samples and records its terms. $1 is the instance, $2 to $5 are the arguments of sample_names, and $6 contains the terms, with
+-- the ages of their starts and ends in ms. $7 is the instance's name. The commit is not flushed, because nothing depends on the last seconds before a
 -- crash. Returns the database's clock in ms. Uses the indexes sample_pkey and term_pkey.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)

@@ -23,7 +23,7 @@ interface SamplesOptions {
 }
 
 const minPauseMs = 1_000
-/** Spreads the writes of the instances over the minute. */
+/** Spreads the instances' writes over the minute. */
 const spreadMs = 50_000
 /** Average number of writes between sweeps. The actual number is random, so that short-lived processes also sweep. */
 const writesPerSweep = 60
@@ -97,7 +97,7 @@ export class Samples {
     return this.#write(true)
   }
 
-  /** @internal Records when terms ended whose instance is gone, and removes old rows. */
+  /** @internal Records the ends of terms whose instance is gone, and removes old rows. */
   async sweep(): Promise<void> {
     // The sweep does not run on the anchor connection, because the anchor's own session does not see this instance as
     // present.
@@ -135,7 +135,7 @@ export class Samples {
   }
 
   /**
-   * Writes the data of one minute at a time. If the database is unreachable, only the samples of that minute are lost.
+   * Writes the data for one minute at a time. If the database is unreachable, only that minute's samples are lost.
    */
   #write(isLast: boolean): Promise<void> {
     this.#writing = this.#writing.then(async () => {
@@ -163,7 +163,7 @@ export class Samples {
     }
   }
 
-  /** Returns the duration of the statement. */
+  /** Returns the statement's duration. */
   async #send({ beganAt, endedAt, names }: Minute, terms: readonly Term[]): Promise<number> {
     const sentAt = performance.now()
     const age = (at: number | undefined) => at && sentAt - at

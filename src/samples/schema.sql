@@ -13,7 +13,7 @@ create table holdfast.sample (
   autovacuum_vacuum_cost_delay = 0
 );
 comment on table holdfast.sample is
-  'Time that each name was held and waited for, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
+  'How long each name was held, and how long calls waited for it, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
 comment on column holdfast.sample.hour is 'Start of the hour (UTC).';
 comment on column holdfast.sample.held_total is 'Sum of the values in the column held.';
 comment on column holdfast.sample.waited_total is 'Sum of the values in the column waited.';
@@ -49,7 +49,7 @@ comment on column holdfast.term.mode is 'Mode of the hold: exclusive or shared.'
 comment on column holdfast.term.instance is 'Instance that held the name.';
 comment on column holdfast.term.instance_name is
   'Name of the instance. Stored here, because an instance that uses only leases has no row in the table instance.';
-comment on column holdfast.term.host is 'Host of the instance. Stored here, because the row of an ended instance is removed.';
+comment on column holdfast.term.host is 'Host of the instance. Stored here, because the row of an instance that is gone is removed.';
 comment on column holdfast.term.os_pid is 'Process ID of the instance on its host.';
 comment on column holdfast.term.began_at is 'Time of the grant.';
 comment on column holdfast.term.ended_at is 'End of the term. Null while the term lasts, or until its end is detected. If why is gone: the last time when the name was known to be held.';

@@ -28,9 +28,9 @@ export interface ScheduleRun {
   readonly lateMs: number
   /** Whether the run was requested with `schedules.run`, independently of the rule. */
   readonly extra: boolean
-  /** Attempt number of this tick, starting at 1. The number increases if an instance dies or closes during the run. */
+  /** This tick's attempt number, starting at 1. The number increases if an instance dies or closes during the run. */
   readonly attempt: number
-  /** Fencing token, larger than the token of every earlier run of the schedule. */
+  /** Fencing token, larger than the tokens of all the schedule's earlier runs. */
   readonly fence: number
   /** Last scheduled tick whose run succeeded. Undefined if no run has succeeded yet. */
   readonly lastSuccess: Date | undefined
@@ -77,7 +77,7 @@ export interface ScheduleOptions extends RuleOptions {
   was?: string | undefined
 }
 
-/** The properties of a job definition (`defineJob`) that schedules use. */
+/** A job definition's (`defineJob`) properties that schedules use. */
 export interface ScheduledJob<Input> {
   readonly kind: string
   readonly queue: string
@@ -178,7 +178,7 @@ export function defineSchedule(
   return define('defineSchedule', name, options, work)
 }
 
-/** Checks the arguments of the call named `where`, and returns the definition. */
+/** Checks the arguments to the call named `where`, and returns the definition. */
 export function define(where: string, name: string, given: ScheduleOptions, work: unknown): ScheduleDefinition {
   checkName(name, 'the name of the schedule')
   const read = readOptions(where, given, rules)

@@ -1,6 +1,8 @@
 import { didYouMean, formatDuration, HoldfastError } from '../base/index.js'
 
-/** Abort reason of a run's signal if another instance may run the tick. This run's result is not recorded. */
+/**
+ * Reason with which a run's signal is aborted if another instance may run the tick. This run's result is not recorded.
+ */
 export class RunLostError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -23,7 +25,9 @@ export class RunLostError extends HoldfastError {
   }
 }
 
-/** Abort reason of a run's signal if the run exceeds `timeout`. The run fails, even if the handler returns. */
+/**
+ * Reason with which a run's signal is aborted if the run exceeds `timeout`. The run fails, even if the handler returns.
+ */
 export class RunTimeoutError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -39,8 +43,8 @@ export class RunTimeoutError extends HoldfastError {
 }
 
 /**
- * Abort reason of a run's signal if a later tick replaces the run (`overlap: 'replace'`). The later run starts when
- * this run has ended.
+ * Reason with which a run's signal is aborted if a later tick replaces the run (`overlap: 'replace'`). The later run
+ * starts when this run has ended.
  */
 export class RunReplacedError extends HoldfastError {
   /** Name of the schedule. */

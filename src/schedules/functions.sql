@@ -161,7 +161,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
   end
   $$;
 comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
-  'Settles the due ticks of a schedule. The caller holds the lock on the schedule''s row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
+  'Settles a schedule''s due ticks. The caller holds the lock on the schedule''s row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
 
 create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoch_number integer, member text) returns json
   language plpgsql
@@ -226,7 +226,7 @@ create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoc
   end
   $$;
 comment on function holdfast.schedule_start_runs(bigint, integer, text) is
-  'Starts those waiting runs of a schedule that may start now. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
+  'Starts a schedule''s waiting runs that may start now. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
 
 create or replace function holdfast.schedule_states(keys bigint[]) returns json
   language plpgsql
@@ -311,7 +311,7 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
   end
   $$;
 comment on function holdfast.schedule_claim(integer, text, json) is
-  'Settles due ticks of schedules and starts runs: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick match. For an element without a rule, the function only starts runs. Skips locked schedules. Returns the started runs and the states of all schedules.';
+  'Settles schedules'' due ticks and starts runs: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick match. For an element without a rule, the function only starts runs. Skips locked schedules. Returns the started runs and the states of all schedules.';
 
 create or replace function holdfast.schedule_resolve(key bigint) returns bigint
   language sql stable
@@ -349,7 +349,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
     declared jsonb := '[]';
   begin
     perform holdfast.flush_leases();
-    -- Declarations are serialized, because a declaration may redirect the names of other schedules.
+    -- Declarations are serialized, because a declaration may redirect other schedules' names.
     perform pg_advisory_xact_lock(holdfast.lock_class('schedule declarations'), 0);
     for one in
       select *
@@ -479,7 +479,7 @@ create or replace function holdfast.schedule_change(asked json) returns text
   end
   $$;
 comment on function holdfast.schedule_change(json) is
-  'Settles the due ticks of a schedule under the old rule, then changes the rule ("what": rule, by the code; override, by an operator) or resumes it (resume). Returns retry if the schedule has changed since it was read.';
+  'Settles a schedule''s due ticks under the old rule, then changes the rule ("what": rule, by the code; override, by an operator) or resumes it (resume). Returns retry if the schedule has changed since it was read.';
 
 create or replace function holdfast.schedule_recover(of_schedule bigint) returns void
   language plpgsql
@@ -530,7 +530,7 @@ create or replace function holdfast.schedule_recover(of_schedule bigint) returns
   end
   $$;
 comment on function holdfast.schedule_recover(bigint) is
-  'Returns the runs of dead instances to the state waiting, or records them as broken. Handles one schedule, or all schedules (null).';
+  'Returns dead instances'' runs to the state waiting, or records them as broken. Handles one schedule, or all schedules (null).';
 
 create or replace function holdfast.schedule_request_run(of_schedule bigint) returns float8
   language plpgsql
@@ -614,7 +614,7 @@ create or replace function holdfast.schedule_record_ends(asked json) returns jso
   end
   $$;
 comment on function holdfast.schedule_record_ends(json) is
-  'Records the results of runs, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
+  'Records runs'' results, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
 
 create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
   language plpgsql
@@ -788,7 +788,7 @@ create or replace function holdfast.schedule_unaccounted(of_schedule bigint, tic
     + (select count(*) from holdfast.gap where schedule = of_schedule and first_at <= t.at and last_at >= t.at) <> 1
   $$;
 comment on function holdfast.schedule_unaccounted(bigint, timestamptz[]) is
-  'Returns the settled ticks of a rule that do not belong to exactly one run or gap. An empty result proves that no tick was lost or '
+  'Returns a rule''s settled ticks that do not belong to exactly one run or gap. An empty result proves that no tick was lost or '
   'repeated.';
 
 create or replace function holdfast.schedules_largest_numbers() returns table (sequence regclass, largest bigint)
@@ -810,4 +810,4 @@ create or replace function holdfast.schedules_largest_numbers() returns table (s
     )
   $$;
 comment on function holdfast.schedules_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';

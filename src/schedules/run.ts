@@ -6,7 +6,7 @@ import { RunLostError } from './errors.js'
 import type { StartedRun } from './store.js'
 
 export interface RunContext extends AttemptContext {
-  /** Schedules the write of the run's log lines. */
+  /** Schedules a write of the run's log lines. */
   noted(run: Run): void
 }
 

@@ -32,7 +32,7 @@ interface Ending {
 }
 
 const notesAfterMs = 250
-/** Time that a handler has to return after its signal has aborted because its schedule is closing. */
+/** Time within which a handler must return after its signal has aborted because its schedule is closing. */
 const stopMs = 5_000
 
 /** Runs the handlers in this process and records their results. */
@@ -70,8 +70,8 @@ export class Runs {
   }
 
   /**
-   * Whether the handler of a lost run of this schedule is still working in this process. No other run starts in this
-   * process until the handler ends.
+   * Whether the handler of one of this schedule's lost runs is still working in this process. No other run starts in
+   * this process until the handler ends.
    */
   hasLostRun(key: string): boolean {
     for (const run of this.#running.values())
@@ -96,14 +96,14 @@ export class Runs {
     this.#run(run).catch((error) => this.#emitFailed(run, error))
   }
 
-  /** Aborts the signal of a run because a later tick replaces the run. */
+  /** Aborts a run's signal because a later tick replaces the run. */
   stop(fence: number): void {
     const run = this.#running.get(fence)
     run?.stop(new RunReplacedError(run.name))
   }
 
   /**
-   * Waits until the runs have ended. After `withinMs`, aborts the signals of the remaining runs. Abandons runs that
+   * Waits until the runs have ended. After `withinMs`, aborts the remaining runs' signals. Abandons runs that
    * still do not end.
    */
   async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {

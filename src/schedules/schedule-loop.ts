@@ -23,7 +23,7 @@ interface ScheduleLoopOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly rules: Rules
-  /** Replaces the rule of the schedule with this key by the definition's rule. */
+  /** Replaces the rule of the schedule that has this key with the definition's rule. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
 }
 
@@ -33,13 +33,13 @@ interface Entry {
   /** Key of the schedule to which the name refers. Undefined until the schedule is declared in this epoch. */
   key: string | undefined
   state: ScheduleState | undefined
-  /** Time when to claim the next tick, on the monotonic clock. */
+  /** Time at which to claim the next tick, on the monotonic clock. */
   wakeAt: number
   /** Calls that are waiting until the schedule is declared for the first time. */
   readonly readiness: Readiness
 }
 
-/** Approximate pause between polls while a run of the instance's schedules is active. */
+/** Approximate pause between polls while any of the instance's schedules has an active run. */
 const busyMs = 450
 const idleMs = 5_000
 /** A full poll returns the schedules that are due within this time. */
@@ -283,7 +283,7 @@ export class ScheduleLoop {
     if (answer.soon) {
       this.#applyStates(answer.soon.states)
       for (const key of answer.soon.adopt ?? []) this.#adoptable.add(key)
-      // Another process removed membership rows of this instance, so all schedules must be declared again.
+      // Another process removed this instance's membership rows, so all schedules must be declared again.
       if (answer.soon.members < this.#byKey.size) this.#beginEpoch(epoch)
     }
     const between = (ms: number) => performance.now() + ms * (0.7 + Math.random() * 0.4)

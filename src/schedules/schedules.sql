@@ -23,7 +23,7 @@ select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $
 select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 
 -- name: end
--- Records the results of runs. See schedule_record_ends.
+-- Records runs' results. See schedule_record_ends.
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
@@ -41,7 +41,7 @@ where schedule = $1::bigint
 returning fence
 
 -- name: save_logs
--- Appends handlers' log lines. Skips the lines of a run whose fencing token has changed.
+-- Appends handlers' log lines. Skips a run's lines if its fencing token has changed.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
 select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
@@ -57,7 +57,7 @@ on conflict (schedule, at, extra) do update
 set lines = (known.lines || excluded.lines)[greatest(1, cardinality(known.lines) + cardinality(excluded.lines) - 99):]
 
 -- name: change
--- Changes the rule of a schedule, or resumes a schedule. See schedule_change.
+-- Changes a schedule's rule, or resumes a schedule. See schedule_change.
 select holdfast.schedule_change($1::text::json) as answer
 
 -- name: pause
@@ -118,7 +118,7 @@ order by name
 limit 1000
 
 -- name: runs
--- Returns the runs and gaps of a schedule, latest first.
+-- Returns a schedule's runs and gaps, latest first.
 select at, state, extra, instance, instance_name, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
 from (
   select

@@ -213,8 +213,8 @@ export class Schedules {
   }
 
   /**
-   * Requests an immediate run, independently of the rule and even if the schedule is paused. Returns the tick of the
-   * run, or null if a run exists and `overlap` does not allow a second one.
+   * Requests an immediate run, independently of the rule and even if the schedule is paused. Returns the run's tick, or
+   * null if a run exists and `overlap` does not allow a second one.
    *
    * @example
    * const tick = await holdfast.schedules.run('invoices')
@@ -300,7 +300,7 @@ export class Schedules {
     await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }
 
-  /** @internal Resolves when all writes of earlier calls have been recorded. */
+  /** @internal Resolves when all earlier calls' writes have been recorded. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }

@@ -106,7 +106,7 @@ create table holdfast.tick_log (
   primary key (schedule, at, extra)
 );
 comment on table holdfast.tick_log is
-  'Log lines of handlers. They are not in the table tick, because a handler''s repeatable-read transaction cannot update a row that changed after the transaction began. Columns without a comment: see tick.';
+  'Handlers'' log lines. They are not in the table tick, because a handler''s repeatable-read transaction cannot update a row that changed after the transaction began. Columns without a comment: see tick.';
 comment on column holdfast.tick_log.schedule is 'Key of the schedule.';
 comment on column holdfast.tick_log.lines is 'Last 100 lines of the log.';
 

@@ -1,7 +1,7 @@
 import type { RecordedError } from '../base/index.js'
 import { readScheduleRule, type ScheduleRule } from '../cron/index.js'
 
-/** The status of a schedule. */
+/** A schedule's status. */
 export interface ScheduleStatus {
   /** Name of the schedule. */
   readonly name: string
@@ -29,7 +29,7 @@ export interface ScheduleStatus {
   }[]
 }
 
-/** A run of a tick. */
+/** A tick's run. */
 export interface PastRun {
   /** Marks a run. */
   readonly kind: 'run'

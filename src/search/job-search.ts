@@ -21,7 +21,7 @@ export const jobSearchWords = {
   id: { text: 'the number of a job', example: 'id:17' },
 } as const
 
-/** Parsed search. A job must match one value of each list, and all entries of `input`. */
+/** Parsed search. A job must match one value from each list, and all entries of `input`. */
 export interface JobSearch {
   readonly ids: readonly number[]
   readonly queues: readonly string[]
@@ -69,7 +69,7 @@ export function readJobSearch(text: string): JobSearch {
   if (found.ids.length > 0 && found.ids.length < terms.length) {
     throw new UsageError(
       'Expected a job number without other search terms, got other terms as well',
-      `For example ${found.ids[0]}`,
+      `For example, ${found.ids[0]}`,
     )
   }
   return { ...found, ...statesOf(states, found.waits.length > 0) }
@@ -99,7 +99,7 @@ function readId(value: string, text?: string): number {
   if (text === undefined) throw new UsageError(`Expected id to be a job number, got ${JSON.stringify(value)}`)
   throw new UsageError(
     `Expected a job number, or a keyword such as kind:, got ${JSON.stringify(value)}`,
-    `For example kind:${/^[\w.-]+$/.test(value) ? value : 'send-email'}`,
+    `For example, kind:${/^[\w.-]+$/.test(value) ? value : 'send-email'}`,
   )
 }
 

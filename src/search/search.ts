@@ -5,7 +5,7 @@ interface SearchTerm {
   /** Text before the first colon. Null if there is no colon. */
   readonly word: string | null
   readonly value: string
-  /** Position of the term in the search text. */
+  /** The term's position in the search text. */
   readonly from: number
   readonly to: number
 }
@@ -54,7 +54,7 @@ function readTerm(text: string, from: number): SearchTerm {
     } else read += text[at]
   }
   if (word !== null && read === '' && !isQuoted) {
-    throw new UsageError(`Expected a value after "${word}:", got nothing`, `For example ${word}:mail`)
+    throw new UsageError(`Expected a value after "${word}:", got nothing`, `For example, ${word}:mail`)
   }
   return { word, value: read, from, to: at }
 }

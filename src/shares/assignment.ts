@@ -28,8 +28,8 @@ const maxAtOnce = 500
 
 /**
  * This instance's part of a share: the resources that the instance should own, and the resources that it owns. The
- * members that are present determine the distribution. Members may disagree for a short time, but the lock of each
- * resource prevents two owners.
+ * members that are present determine the distribution. Members may disagree for a short time, but each resource's lock
+ * prevents two owners.
  *
  * @example
  * await using assignment = holdfast.shares.assign('feeds', feeds, async (feed, { signal }) => follow(feed, { signal }))
@@ -108,7 +108,7 @@ export class Assignment {
     this.#context.onResourcesChanged()
   }
 
-  /** Leaves the share. Aborts the signals of all functions, and resolves when all resources have been released. */
+  /** Leaves the share. Aborts all functions' signals, and resolves when all resources have been released. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed

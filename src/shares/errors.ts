@@ -7,7 +7,7 @@ export interface ResourceFailure {
 }
 
 /**
- * Thrown at the end of a call if the work on some resources failed. All other resources have been processed. Failed
+ * Thrown when a call finishes, if the work on some resources failed. All other resources have been processed. Failed
  * resources are not recorded as done, so other instances and later calls try them again.
  */
 export class ResourcesFailedError extends HoldfastError {
@@ -45,7 +45,8 @@ const reasonTexts: Record<HandoverReason, string> = {
 }
 
 /**
- * Abort reason of an owner's signal before a handover. The owner keeps the resource until the owner's function ends.
+ * Reason with which an owner's signal is aborted before a handover. The owner keeps the resource until the owner's
+ * function ends.
  */
 export class ResourceMovedError extends HoldfastError {
   readonly share: string

@@ -8,4 +8,4 @@ create or replace function holdfast.shares_largest_numbers() returns table (sequ
     from (select fence from holdfast.share_done order by done_at desc limit 1000) as latest
   $$;
 comment on function holdfast.shares_largest_numbers() is
-  'Returns the largest number of each sequence in the tables of this module. See sequence_positions().';
+  'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';

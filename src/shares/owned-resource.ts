@@ -21,8 +21,7 @@ export class OwnedResource extends HeldWork {
 }
 
 /**
- * Returns the lock name of a resource. Escapes slashes in the share's name, so that the lock names of two shares cannot
- * collide.
+ * Returns a resource's lock name. Escapes slashes in the share's name, so that two shares' lock names cannot collide.
  */
 export function resourceName(share: string, resource: string): string {
   return `share/${share.replaceAll('%', '%25').replaceAll('/', '%2F')}/${resource}`

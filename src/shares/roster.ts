@@ -105,7 +105,7 @@ export class Roster {
     for (const share of this.#memberships.keys()) if (this.#options.keyOf(share) === key) this.wake()
   }
 
-  /** Handles the notification that a member has released resources of the share with this key. */
+  /** Handles the notification that a member has released resources in the share with this key. */
   onResourceReleased(key: string): void {
     for (const [share, { assignment }] of this.#memberships) if (this.#options.keyOf(share) === key) assignment.wake()
   }
@@ -151,7 +151,7 @@ export class Roster {
     for (const [share, membership] of this.#memberships) {
       const present = members.get(share) ?? []
       if (present.includes(presence.instanceId)) membership.assignment.divide(present)
-      // The row of this instance can be missing after a server crash, which empties the table. The next poll joins again.
+      // This instance's row can be missing after a server crash, which empties the table. The next poll joins again.
       else if (shares.includes(share)) membership.joinedAs = undefined
     }
   }

@@ -5,7 +5,7 @@ create unlogged table holdfast.share_member (
   session integer not null,
   primary key (namespace, share, instance)
 );
-comment on table holdfast.share_member is 'Instances that divide the resources of a share among themselves (shares.assign).';
+comment on table holdfast.share_member is 'Instances that divide a share''s resources among themselves (shares.assign).';
 comment on column holdfast.share_member.share is 'Name of the share.';
 comment on column holdfast.share_member.instance is 'Instance that is a member.';
 comment on column holdfast.share_member.session is 'Session number of the member''s epoch. The row is not valid if the session is not present.';
@@ -22,7 +22,7 @@ create table holdfast.share_done (
   primary key (namespace, share, round, resource)
 );
 comment on table holdfast.share_done is
-  'Resources of a share that were processed (shares.each). Rows are removed after a week. Columns without a comment: see share_member.';
+  'A share''s resources that were processed (shares.each). Rows are removed after a week. Columns without a comment: see share_member.';
 comment on column holdfast.share_done.round is 'Name of the round. Empty for unnamed rounds. Only the last unnamed round is kept.';
 comment on column holdfast.share_done.resource is 'Resource that was processed.';
 comment on column holdfast.share_done.instance is 'Instance that processed the resource.';

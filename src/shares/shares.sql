@@ -27,9 +27,9 @@ select
 from clock
 
 -- name: record_done
--- Records each processed resource if its holder's session is still present and no later holder has recorded the resource. Returns the
--- fences of the recorded resources. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so
--- that two instances cannot deadlock. Uses the index share_done_pkey.
+-- Records each processed resource if its holder's session is still present and no later holder has recorded the resource. Returns the recorded
+-- resources' fences. The commit is flushed, so that a crash does not cause the work to be repeated. The rows are sorted, so that two instances cannot
+-- deadlock. Uses the index share_done_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -120,7 +120,7 @@ select pg_notify($1, 'resource-released ' || key)
 from unnest($2::text[]) as k (key)
 
 -- name: read_members
--- Returns the present members of shares. Checks each session once. Uses the index share_member_pkey.
+-- Returns shares' present members. Checks each session once. Uses the index share_member_pkey.
 with members as materialized (
   select share, instance, session
   from holdfast.share_member

@@ -23,12 +23,12 @@ import { ShareStore, type ShareStoreStatements } from './store.js'
 
 export interface EachOptions {
   /**
-   * Name of the round as a string or a point in time, for example the tick of a schedule. Within a week, each resource is
+   * Name of the round as a string or a point in time, for example a schedule's tick. Within a week, each resource is
    * processed only once in a round with the same name, even if a call is made late.
    */
   round?: string | Instant | undefined
   /**
-   * For rounds without a name: maximum time between the calls of two instances. A resource counts as done if its work
+   * For rounds without a name: maximum time between two instances' calls. A resource counts as done if its work
    * began less than this time before the call, or ended after the call began. Default 10 s.
    */
   window?: Duration | undefined
@@ -36,7 +36,7 @@ export interface EachOptions {
   concurrency?: number | undefined
   /**
    * With `true` (the default), the call continues until each resource is done in any instance or has failed in this
-   * call, and takes over the resources of dead instances. With `false`, the call skips resources that other instances
+   * call, and takes over dead instances' resources. With `false`, the call skips resources that other instances
    * are processing.
    */
   waitForOthers?: boolean | undefined
@@ -204,7 +204,7 @@ export class Shares {
     return this.#roster.troubles()
   }
 
-  /** @internal Closes all assignments immediately. Rounds may end within `withinMs`. */
+  /** @internal Closes all assignments immediately. Rounds have up to `withinMs` to finish. */
   async drain(withinMs: number): Promise<void> {
     const reason = new DrainingError('instance')
     this.#draining.abort(reason)

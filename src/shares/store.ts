@@ -20,7 +20,7 @@ export interface Round {
 }
 
 export interface DoneResources {
-  /** Time of the read on the database's clock, in seconds since 1970. */
+  /** Time of the read by the database's clock, in seconds since 1970. */
   readonly now: number
   readonly done: ReadonlySet<string>
 }

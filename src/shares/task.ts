@@ -12,7 +12,7 @@ type Work = (resource: string, owned: OwnedResource) => unknown
  */
 export class Task {
   readonly ended: Promise<void>
-  /** Error of the last run. Set only while the task pauses before the next run. */
+  /** Error from the last run. Set only while the task pauses before the next run. */
   failure: { readonly error: unknown } | undefined
 
   constructor(

@@ -39,24 +39,22 @@ function secondsOf(ms: number | null): number | null {
   return ms === null ? null : ms / 1_000
 }
 
-/** Gauges of this instance. */
+/** This instance's gauges. */
 export const instanceGauges = {
   holdfast_instance_up: gauge(
     'boolean',
     '1 if this instance is fully operational; 0 otherwise, including while it is reconnecting',
     ({ status }) => (status === 'up' ? 1 : 0),
   ),
-  holdfast_database_up: gauge(
-    'boolean',
-    '1 if the last check of the database from this instance succeeded',
-    ({ databaseMs }) => (databaseMs === null ? 0 : 1),
+  holdfast_database_up: gauge('boolean', "1 if this instance's last database check succeeded", ({ databaseMs }) =>
+    databaseMs === null ? 0 : 1,
   ),
   holdfast_database_answer_seconds: gauge('s', 'Response time of the database at the last check', ({ databaseMs }) =>
     secondsOf(databaseMs),
   ),
 } as const satisfies Record<string, Gauge<Health>>
 
-/** Gauges of the fleet, read from the database. Every instance reports the same values. */
+/** The fleet's gauges, read from the database. Every instance reports the same values. */
 export const fleetGauges = {
   holdfast_instances: {
     unit: 'instances',
@@ -103,7 +101,7 @@ export const fleetGauges = {
   ),
   holdfast_schedule_running: scheduleGauge(
     'runs',
-    'Number of runs of the schedule in progress',
+    'Number of schedule runs that are in progress',
     ({ running }) => running,
   ),
   holdfast_schedule_paused: scheduleGauge('boolean', '1 if the schedule is paused', ({ paused }) => Number(paused)),

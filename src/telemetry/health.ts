@@ -2,7 +2,7 @@ import type { Holdfast } from '../index.js'
 import { type Endpoint, endpoint } from './endpoint.js'
 
 /**
- * Creates a handler for the health checks of an orchestrator.
+ * Creates a handler for an orchestrator's health checks.
  *
  * A path that ends with `/live` always returns 200, because restarting the process would not fix any failure that
  * Holdfast detects. Every other path is a readiness check. The readiness check also returns 200 while the instance is

@@ -18,9 +18,9 @@ import { measureEvents } from './measure-events.js'
 import { type SpanDefinition, spanDefinitions } from './spans.js'
 
 export interface InstrumentOptions {
-  /** Tracer that creates the spans. Default: a tracer of the global provider of `@opentelemetry/api`. */
+  /** Tracer that creates the spans. Default: a tracer from `@opentelemetry/api`'s global provider. */
   tracer?: TracerLike | undefined
-  /** Meter that records the metrics. Default: a meter of the global provider. */
+  /** Meter that records the metrics. Default: a meter from the global provider. */
   meter?: MeterLike | undefined
 }
 
@@ -45,7 +45,7 @@ type Api = typeof import('@opentelemetry/api')
 const instrumented = new WeakSet<Holdfast>()
 
 /**
- * Exports an instance's spans and metrics to OpenTelemetry. The span of a job links to the span that enqueued the job.
+ * Exports an instance's spans and metrics to OpenTelemetry. A job's span links to the span that enqueued the job.
  * Requires `@opentelemetry/api`. Set up your OpenTelemetry SDK first. Returns a function that stops the export.
  *
  * @example

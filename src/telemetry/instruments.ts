@@ -2,8 +2,8 @@ import { type EventName, type HoldfastEvents, isError, memberOf, textOf } from '
 
 /**
  * Definition of a metric. OpenTelemetry and Prometheus share the definitions, and a test compares them with
- * docs/reference/metrics.md. Names and units follow the semantic conventions of OpenTelemetry. No attribute contains
- * the name of a lock, lease, limit or key, because the number of such names is unbounded.
+ * docs/reference/metrics.md. Names and units follow OpenTelemetry's semantic conventions. No attribute contains the
+ * name of a lock, lease, limit or key, because the number of such names is unbounded.
  */
 export interface Instrument {
   readonly kind: 'counter' | 'histogram'
@@ -72,7 +72,7 @@ export const instruments = {
   ),
   'holdfast.election.failures': counter(
     '{failure}',
-    'Number of errors that campaign functions threw or that prevented a candidacy',
+    'Number of errors thrown by campaign functions, plus errors that prevented a candidacy',
     'holdfast.election.name',
     errorType,
   ),
@@ -86,7 +86,7 @@ export const instruments = {
   ),
   'holdfast.share.failures': counter(
     '{failure}',
-    'Number of errors that share functions threw or that prevented participation in a share',
+    'Number of errors thrown by share functions, plus errors that prevented participation in a share',
     'holdfast.share.name',
     errorType,
   ),
@@ -161,12 +161,12 @@ function timedOutcome<Field extends Duration>(name: InstrumentName, field: Field
   return timed<Field, Readonly<Record<Field, number>>>(name, field, () => outcomeAttributes(outcome))
 }
 
-/** Counts a call of `once`. */
+/** Counts a call to `once`. */
 function answered(outcome: string) {
   return (_: unknown, measure: Measure) => measure('holdfast.once.answers', 1, outcomeAttributes(outcome))
 }
 
-/** Counts a call of `once` and measures its run. */
+/** Counts a call to `once` and measures its run. */
 function ran(outcome: string, { durationMs }: { durationMs: number }, measure: Measure, error?: Attributes): void {
   measure('holdfast.once.answers', 1, outcomeAttributes(outcome))
   measure('holdfast.once.run.duration', durationMs / second, { ...outcomeAttributes(outcome), ...error })

@@ -10,7 +10,7 @@ import { MetricTotals } from './metric-totals.js'
 const readEveryMs = 5_000
 const readTimeoutMs = 3_000
 
-/** Collects the metrics of one instance. */
+/** Collects one instance's metrics. */
 class Collector {
   readonly #holdfast: Holdfast
   readonly #totals = new MetricTotals()
@@ -71,9 +71,8 @@ function gaugesOf<From>(gauges: Record<string, Gauge<From>>, from: From): string
 }
 
 /**
- * Returns the metrics of an instance and of its fleet in the Prometheus text format, version 0.0.4. The instance's
- * counters start at zero at the first call. The fleet's numbers come from the database, with at most one read per 5
- * seconds.
+ * Returns an instance's and its fleet's metrics in the Prometheus text format, version 0.0.4. The instance's counters
+ * start at zero at the first call. The fleet's numbers come from the database, with at most one read every 5 seconds.
  *
  * @example
  * app.get('/metrics', async (_, reply) => reply.type('text/plain; version=0.0.4').send(await metricsText(holdfast)))

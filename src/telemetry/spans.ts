@@ -6,8 +6,8 @@ type Attributes = Record<string, string | number | string[]>
 export interface SpanDefinition<Name extends SpanName> {
   readonly kind: 'internal' | 'producer' | 'consumer'
   /**
-   * True if the span starts a new trace. Loops create such spans, which must not become part of the trace of the code
-   * that started the loop.
+   * True if the span starts a new trace. Loops create such spans, which must not become part of the trace that started
+   * the loop.
    */
   readonly isRoot?: true
   readonly attributes: readonly string[]

@@ -38,7 +38,7 @@ export class TestingContext {
     return this.database.query<Row>(this.sql[name].text, values)
   }
 
-  /** Returns the keys of all queues in the namespace, as an array literal. */
+  /** Returns all queue keys in the namespace, as an array literal. */
   async queues(): Promise<string> {
     const { namespace, jobs } = this.#holdfast
     const rows = await this.run<{ key: string }>('queues', [namespace, arrayLiteral(jobs.usedQueues)])

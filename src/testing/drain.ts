@@ -4,7 +4,7 @@ import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
 
 export interface DrainOptions {
-  /** Queue to drain. Default: the queues of the given definitions. */
+  /** Queue to drain. Default: the given definitions' queues. */
   queue?: string | undefined
   /** Maximum duration. Default `30s`. */
   within?: Duration | undefined
@@ -14,7 +14,7 @@ const rules = { queue: text, within: duration() }
 const pollEveryMs = 10
 
 /**
- * Runs the jobs of these definitions in this process until no job is ready, running or due. This includes jobs that the
+ * Runs jobs with these definitions in this process until no job is ready, running or due. This includes jobs that the
  * jobs enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each
  * attempted job. A failure appears in the job's status and is not thrown.
  *

@@ -2,9 +2,9 @@ import type { Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Removes all waiting, running and ended jobs in this namespace. The signals of running jobs abort within about a
- * second, and their results are not recorded. Also frees the keys of unique jobs and resumes paused queues. Returns the
- * number of removed jobs.
+ * Removes all waiting, running and finished jobs in this namespace. Running jobs' signals abort within about a second,
+ * and their results are not recorded. Also frees the keys of unique jobs and resumes paused queues. Returns the number
+ * of removed jobs.
  *
  * Call this function between tests. Never call it on a database whose jobs matter.
  *

@@ -16,7 +16,7 @@ export interface EnqueuedJob<Input = unknown> {
 
 /**
  * Returns the enqueued jobs that have not started, in the order in which they were enqueued. Returns all such jobs in
- * the namespace, or only those of one definition. Useful for assertions without a worker.
+ * the namespace, or only those with one definition. Useful for assertions without a worker.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })

@@ -22,7 +22,7 @@ export class TestTimeoutError extends HoldfastError {
   }
 }
 
-/** Returns an error that describes the state of each job. */
+/** Returns an error that describes each job's state. */
 export async function timeoutError(holdfast: Holdfast, what: string, ids: readonly number[], withinMs: number) {
   const reports = await Promise.all(
     ids.slice(0, 100).map(async (id) => {

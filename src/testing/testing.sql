@@ -161,7 +161,7 @@ from (
 
 -- name: remove
 -- Removes all jobs in the given queues and their unique keys. Returns the number of removed jobs. Also returns the jobs that have links, in
--- the format that job_release_links expects. Workers find out that they no longer own their claims.
+-- the format that job_release_links expects. Workers detect that they no longer own their claims.
 with live as materialized (
   select id, queue, kind, links, fence, true as placed from holdfast.job_live where queue = any($1::text::bigint[])
 ),

@@ -4,10 +4,10 @@ import { TestingContext } from './context.js'
 
 /**
  * Simulates the passage of time for waiting jobs in this namespace (delayed jobs, and jobs that are waiting for their
- * next attempt) and for the windows of unique jobs. After it resolves, due jobs may run. Returns the number of due
+ * next attempt) and for unique jobs' windows. After it resolves, due jobs may run. Returns the number of due
  * jobs.
  *
- * Changes nothing else: clocks, timeouts of running jobs, leases, rates, limits, retention and other namespaces stay
+ * Changes nothing else: clocks, running jobs' timeouts, leases, rates, limits, retention and other namespaces stay
  * unchanged.
  *
  * @example

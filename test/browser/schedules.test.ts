@@ -99,7 +99,7 @@ describeInBrowser('the page of schedules', () => {
       await page.keyboard.press('Enter')
       await dialog.waitFor({ state: 'detached' })
     }
-    await press('Pause', /The ticks of "nightly" do not run until the schedule is resumed/)
+    await press('Pause', /The ticks of "nightly" will not run until the schedule is resumed/)
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeDefined()
     await press('Resume', /"nightly" follows its rule again/)
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeUndefined()

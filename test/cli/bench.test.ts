@@ -34,7 +34,7 @@ test('only one benchmark runs at a time, and an interrupted benchmark drops its 
 test('bench shows its plan and asks for confirmation before it measures a remote server', async () => {
   const { status, stdout, stderr } = await run(['bench', '--url', 'postgres://app:s3cret@db.example.com/shop'])
   expect(stderr).toContain('The benchmark will measure app@db.example.com:5432/shop, which is not on this machine')
-  expect(stderr).toContain('the schema holdfast_bench.\nThe benchmark drops this schema at the end')
+  expect(stderr).toContain('the schema holdfast_bench.\nThe benchmark drops this schema before it exits')
   expect(stderr).toContain('Nothing was done')
   expect(stderr).not.toContain('s3cret')
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })

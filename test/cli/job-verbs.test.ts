@@ -179,10 +179,10 @@ describe('job show', () => {
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
     expect(await stateOf()).toBe(
-      'ready: the job is waiting for a worker, because no worker of its queue has a definition of the kind mail',
+      "ready: the job is waiting for a worker, because none of its queue's workers has a definition for the kind mail",
     )
     expect(await whys()).toEqual([
-      'no worker of the queue handles jobs of this kind',
+      "none of the queue's workers handles jobs of this kind",
       `waiting for job ${first.id} (ready)`,
     ])
   })

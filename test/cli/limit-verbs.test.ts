@@ -107,7 +107,7 @@ test('limit show prints the holders, the waiters, and when a rate is refilled', 
 describe('limit reset', () => {
   test('limit reset must be confirmed', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'export:42'], env)
-    expect(stderr).toContain('Revokes 1 permit of "export:42".')
+    expect(stderr).toContain('Revokes 1 permit for "export:42".')
     expect(stderr).toContain('Nothing was done: resetting a limit must be confirmed')
     expect(status).toBe(2)
     const prompt = startOnTerminal(['limit', 'reset', 'export:42'], env)
@@ -153,7 +153,7 @@ describe('limit reset', () => {
 
   test('limit reset of an unused limit exits with 3', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'idle', '--yes'], env)
-    expect(stderr).toBe('No permit of "idle" is held, and its rate limit is unused: there is nothing to reset.\n')
+    expect(stderr).toBe('No permit for "idle" is held, and its rate limit is unused: there is nothing to reset.\n')
     expect(status).toBe(3)
   })
 

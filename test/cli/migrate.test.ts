@@ -81,7 +81,7 @@ test('migrate fails if the schema is newer than this version supports', async ()
   await client.query("insert into future.migration (version, name, works_from) values (9999, 'later', 9999)")
   for (const options of [[], ['--check'], ['--dry-run']]) {
     const { status, stderr } = await run(['migrate', ...options], { ...env, HOLDFAST_SCHEMA: 'future' })
-    expect(stderr).toContain('supports only versions up to')
+    expect(stderr).toContain('supports only schema versions up to')
     expect(status).toBe(1)
   }
 })

@@ -98,7 +98,7 @@ describe('queue pause and queue resume', () => {
     expect(await run(['queue', 'pause', 'post'], env)).toEqual({
       status: 0,
       stdout: '',
-      stderr: 'Paused "post". Workers claim none of its jobs until the queue is resumed.\n',
+      stderr: 'Paused "post". Workers will claim none of its jobs until the queue is resumed.\n',
     })
     expect((await run(['queue', 'pause', 'post'], env)).stderr).toBe('"post" was already paused.\n')
     expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: expect.any(String) }])
@@ -127,7 +127,7 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueueMany(fail, [1, 2])
     await drain(holdfast, [fail])
     const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
-    expect(stderr).toContain('Lets 2 buried jobs of "post" run again')
+    expect(stderr).toContain('Lets 2 buried jobs in "post" run again')
     expect(stderr).toMatch(
       /\nholdfast: Nothing was done: redriving a queue must be confirmed\nAdd --yes to confirm without a terminal\.\n$/,
     )
@@ -154,7 +154,7 @@ describe('queue redrive', () => {
     expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toMatchObject({
       status: 3,
       stderr: expect.stringMatching(
-        /\nNo job of "post" could be redriven, because other jobs have the same unique keys\.\n$/,
+        /\nNo job in "post" could be redriven, because other jobs have the same unique keys\.\n$/,
       ),
     })
   })
@@ -169,6 +169,6 @@ describe('queue redrive', () => {
     const agreed = startOnTerminal(['queue', 'redrive', 'post'], env)
     await agreed.says(/Let these jobs run again\? \[y\/N\]/)
     agreed.type('y\r')
-    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job of "post" can run') })
+    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job in "post" can run') })
   })
 })

@@ -92,11 +92,11 @@ test('schedule pause and schedule resume change the state of a schedule and repo
   add(holdfast, 'paused', { every: '7d' })
   await untilMember(holdfast, 'paused')
   const stderrOf = async (verb: string) => (await run(['schedule', verb, 'paused'], env)).stderr
-  expect(await stderrOf('pause')).toBe('Paused "paused". Its ticks do not run until the schedule is resumed.\n')
+  expect(await stderrOf('pause')).toBe('Paused "paused". Its ticks will not run until the schedule is resumed.\n')
   expect(await stderrOf('pause')).toBe('"paused" was already paused.\n')
   expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
   const { stdout } = await run(['schedule', 'show', 'paused'], env)
-  expect(stdout).toContain('\nstate\tpaused: ticks do not run until the schedule is resumed\n')
+  expect(stdout).toContain('\nstate\tpaused: ticks will not run until the schedule is resumed\n')
   expect(await stderrOf('resume')).toMatch(/^Resumed "paused": its next tick is at \S+ \S+ UTC\.\n$/)
   expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
     status: 3,

@@ -123,7 +123,7 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
     ],
   })
   expect(consequence.text).toContain('The queue is paused')
-  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, text: '1 job of "mail" can run again.' })
+  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, text: '1 job in "mail" can run again.' })
   expect((await post('redrive-queue', of)).outcome.done).toBe(false)
   expect((await get(`job?id=${failed.id}`)).data.job).toMatchObject({ state: 'ready', waitsFor: { reason: 'pause' } })
   expect((await post('cancel-job', { id: failed.id }, true)).consequence.text).toContain('will not run')

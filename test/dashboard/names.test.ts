@@ -115,10 +115,10 @@ test('limits are shown with holders and waiters, and are reset', async () => {
   })
   expect(await preview('reset-limit', params)).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining('Revokes 1 permit of "export:42"'),
+    text: expect.stringContaining('Revokes 1 permit for "export:42"'),
     facts: [[expect.stringContaining(a!.name), expect.stringContaining('weight 2 of 2')]],
   })
-  expect(await act('reset-limit', params)).toEqual({ done: true, text: 'Revoked 1 permit of "export:42".' })
+  expect(await act('reset-limit', params)).toEqual({ done: true, text: 'Revoked 1 permit for "export:42".' })
   await until('the holder has lost the permit', () => permit.signal.aborted)
   await (await waiting).release()
   expect(await act('reset-limit', params)).toMatchObject({ done: false })

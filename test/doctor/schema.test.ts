@@ -116,7 +116,7 @@ test('doctor finds a schema that is missing, outdated or newer', { timeout: 60_0
   const [finding] = await fixes(url, 'migrations-pending', options)
   expect(finding!.facts).toEqual({ version: latestVersion('holdfast'), needed: latestVersion('holdfast') })
   expect(finding!.text).toBe(
-    'The functions of the schema of another time have revision 0, but this version of Holdfast needs revision 1. Modules whose functions differ: postgres, leases, limits, once, elections, shares and 4 more',
+    'The functions in the schema of another time have revision 0, but this version of Holdfast needs revision 1. Modules whose functions differ: postgres, leases, limits, once, elections, shares and 4 more',
   )
 
   // Functions of another version of Holdfast may differ from those of this version.

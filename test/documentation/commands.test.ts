@@ -54,7 +54,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast limit ls --prefix export: --json': /"name": "export:42"/,
   'holdfast limit show export:42': /^in use\t1 of 1$/m,
   'holdfast limit show export:42 --json': /"waiting": 1/,
-  'holdfast limit reset export:42': /^Revoked 1 permit of "export:42"\.$/m,
+  'holdfast limit reset export:42': /^Revoked 1 permit for "export:42"\.$/m,
   'holdfast limit reset --yes api:key': /^Reset the rate limit of "api:key"\.$/m,
 
   'holdfast delivery ls': /^stripe:evt_42\t/m,
@@ -92,7 +92,7 @@ const commands: Record<string, RegExp | Expected> = {
 
   'holdfast queue ls': /^mail\tdefault\t/m,
   'holdfast queue ls --namespace billing --json': /"name": "mail"/,
-  'holdfast queue redrive mail': /^\d+ jobs? of "mail" can run again\.$/m,
+  'holdfast queue redrive mail': /^\d+ jobs? in "mail" can run again\.$/m,
   'holdfast queue redrive --yes mail': { given: ({ bury }) => bury(), output: /job/ },
   'holdfast queue pause mail': /paused/i,
   'holdfast queue resume mail': /resumed/i,

@@ -34,7 +34,7 @@ test('an instance whose workers stopped because the schema is too new is degrade
   )
   const { reasons } = await untilStatus(holdfast, 'degraded', 'SCHEMA_TOO_NEW')
   expect(reasons[0]!.message).toContain(
-    `has version ${known + 1}, but this version of Holdfast supports only versions up to ${known}`,
+    `is at version ${known + 1}, but this version of Holdfast supports only schema versions up to ${known}`,
   )
   expect(await readyStatus(holdfast)).toBe(200)
   await sql(url, `delete from holdfast.migration where version = ${known + 1}`)

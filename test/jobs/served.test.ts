@@ -39,7 +39,7 @@ describe.each(anchorModes)('$name', ({ anchor }) => {
     expect(await why()).toEqual({
       reason: 'worker',
       unserved: 'kind',
-      text: 'a worker, because no worker of its queue has a definition of the kind send',
+      text: "a worker, because none of its queue's workers has a definition for the kind send",
     })
 
     const worker = work(holdfast, [send], { concurrency: 1 })
@@ -100,7 +100,7 @@ test('find, the lists and the doctor agree on which jobs no worker claims', asyn
     const observer = new Observer(database)
     const waitReasons = (rows: readonly { id: number; waitReason: string | null }[]) =>
       ids.map((id) => rows.find((row) => row.id === id)!.waitReason)
-    const expected = ['no worker of the queue handles jobs of this kind', "no worker serves the job's queue", null]
+    const expected = ["none of the queue's workers handles jobs of this kind", "no worker serves the job's queue", null]
     expect(waitReasons((await observer.jobs.search({})).rows)).toEqual(expected)
     expect(waitReasons((await observer.jobs.search(readJobSearch(''))).rows)).toEqual(expected)
     const { findings } = await examine({ database, toleranceMs: 0 })

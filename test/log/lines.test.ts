@@ -61,7 +61,7 @@ describe('an event is one line', () => {
     [
       'job.ended',
       { ...job, state: 'lost', durationMs: 12_000 },
-      'warn holdfast: job send-email 4711 was lost after 12s: another attempt starts in the fleet',
+      'warn holdfast: job send-email 4711 was lost after 12s: another attempt will start in the fleet',
     ],
     [
       'job.unserved',
@@ -82,7 +82,7 @@ describe('an event is one line', () => {
       'worker.failed',
       { queues: ['mail'], error: new PermissionError(new Error('permission denied for table claim')) },
       'error holdfast: worker of queue "mail" cannot claim jobs: PermissionError: The role lacks a privilege: permission denied for table claim. ' +
-        'Run `holdfast migrate --application <role>` as the owner of the schema. `holdfast doctor` prints the required SQL.',
+        "Run `holdfast migrate --application <role>` as the schema's owner. `holdfast doctor` prints the required SQL.",
     ],
     [
       'schedule.failed',
@@ -93,7 +93,7 @@ describe('an event is one line', () => {
     [
       'schedule.ended',
       { ...run, state: 'lost' },
-      'warn holdfast: schedule "nightly report" was lost after 1ms (tick 2026-01-02T03:00:00.000Z): the run starts again in the fleet',
+      'warn holdfast: schedule "nightly report" was lost after 1ms (tick 2026-01-02T03:00:00.000Z): the run will start again in the fleet',
     ],
     ['scheduler.failed', { error: new Error('x') }, 'error holdfast: schedules cannot start: Error: x'],
     ['election.failed', { name: 'indexer', error: 'x' }, 'error holdfast: campaign "indexer" failed: x'],

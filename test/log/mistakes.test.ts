@@ -276,7 +276,7 @@ test('an event loop that is blocked for longer than the expiry: lines as soon as
   for (const line of [
     `lock "the lock" was lost after \\S+s: ${why}`,
     `session lost, reconnecting: ${why}`,
-    'job crunch \\d+ was lost after \\S+s: another attempt starts in the fleet',
+    'job crunch \\d+ was lost after \\S+s: another attempt will start in the fleet',
   ]) {
     expect(logOf(running)).toContainEqual(expect.stringMatching(new RegExp(`^holdfast: ${line}$`)))
   }

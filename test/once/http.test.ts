@@ -522,7 +522,7 @@ describe('invalid input', () => {
     [
       'no scope',
       (once) => idempotent(once, {} as never),
-      'Expected scope to be a function that returns an ID of the client',
+      'Expected scope to be a function that returns an ID that identifies the client',
     ],
     ['an unknown option', (once) => webhooks(once, { key: () => '', retian: 1 } as never), 'did you mean "retain"'],
     [

@@ -81,7 +81,7 @@ describe('functions in the database', () => {
       await applyOtherVersion(url, 'postgres', revision)
       const error = await caught(SchemaVersionError, open({ url, migrate: false }))
       expect(error).toMatchObject({ code: 'SCHEMA_OUTDATED', found: 1, expected: 1 })
-      expect(error.message).toContain('The functions of the schema "holdfast" have revision')
+      expect(error.message).toContain('The functions in the schema "holdfast" have revision')
       expect((await migrate(databaseAt(url), 'holdfast')).functions.map(({ room }) => room)).toEqual(['postgres'])
       expect(await pairKey(url)).toBe('7')
       expect(await catalogOf(url, 'holdfast')).toEqual(before)

@@ -15,36 +15,33 @@ const maxCloneMs = 20_000
 
 /** Creates a database for one test, cloned from the template of the test run. */
 export async function freshDatabase(): Promise<FreshDatabase> {
-  const adminUrl = inject('adminUrl')
   const name = `holdfast_test_${process.pid}_${randomBytes(4).toString('hex')}`
-  await asAdmin(adminUrl, async (client) => {
-    const deadline = Date.now() + maxCloneMs
-    for (;;) {
-      try {
-        await client.query(`create database ${name} ${inject('cloneClause')}`)
-        return
-      } catch (error) {
-        if ((error as pg.DatabaseError).code !== objectInUse || Date.now() > deadline) throw error
-        await sleep(20)
-      }
+  const deadline = Date.now() + maxCloneMs
+  for (;;) {
+    try {
+      await asAdmin(`create database ${name} ${inject('cloneClause')}`)
+      break
+    } catch (error) {
+      if ((error as pg.DatabaseError).code !== objectInUse || Date.now() > deadline) throw error
+      await sleep(20)
     }
-  })
-  const url = new URL(adminUrl)
+  }
+  const url = new URL(inject('adminUrl'))
   url.pathname = `/${name}`
   return {
     url: url.href,
-    async drop() {
-      await asAdmin(adminUrl, (client) => client.query(`drop database if exists ${name} with (force)`))
-    },
+    drop: () => asAdmin(`drop database if exists ${name} with (force)`),
   }
 }
 
-async function asAdmin(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    await work(client)
-  } finally {
-    await client.end()
+/** One pool per test process, because a run creates and drops a thousand databases. */
+let admin: pg.Pool | undefined
+
+async function asAdmin(statement: string): Promise<void> {
+  if (!admin) {
+    admin = new pg.Pool({ connectionString: inject('adminUrl'), max: 2, allowExitOnIdle: true })
+    // A test may end every session of the server. The next statement opens a new connection.
+    admin.on('error', () => {})
   }
+  await admin.query(statement)
 }

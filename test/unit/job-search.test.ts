@@ -41,11 +41,11 @@ test.each([
 })
 
 test.each([
-  ['mail', 'Expected a job number, or a keyword such as kind:, got "mail"', 'For example kind:mail'],
+  ['mail', 'Expected a job number, or a keyword such as kind:, got "mail"', 'For example, kind:mail'],
   ['0', 'Expected a job number, or a keyword such as kind:, got "0"', undefined],
   ['id:x', 'Expected id to be a job number, got "x"', undefined],
-  ['17 state:done', 'Expected a job number without other search terms', 'For example 17'],
-  ['queue:', 'Expected a value after "queue:", got nothing', 'For example queue:mail'],
+  ['17 state:done', 'Expected a job number without other search terms', 'For example, 17'],
+  ['queue:', 'Expected a value after "queue:", got nothing', 'For example, queue:mail'],
   ['state:burried', 'Expected state to be one of ready, ', 'Did you mean state:buried?'],
   [
     'stat:buried',

@@ -54,13 +54,13 @@ test('docs/reference/metrics.md lists every metric', () => {
     const prometheus = prometheusName(name as InstrumentName)
     return [`\`${name}\``, `\`${prometheus}\``, kind, `\`${unit}\``, description, listed(attributes) || 'none']
   })
-  expect(rows(metrics, '## Metrics of an instance')).toEqual(known)
+  expect(rows(metrics, '## Instance metrics')).toEqual(known)
   expect(metrics).toContain(`\n${buckets.join(', ')} (seconds)`)
 })
 
 test.each([
-  ['## Gauges of an instance', instanceGauges],
-  ['## Gauges of the fleet', fleetGauges],
+  ['## Instance gauges', instanceGauges],
+  ['## Fleet gauges', fleetGauges],
 ])('docs/reference/metrics.md lists every gauge under %s', (heading, gauges) => {
   const known = Object.entries(gauges).map(([name, { unit, description, labels }]) => [
     `\`${name}\``,

@@ -50,7 +50,9 @@ const tickSteps = [
   216e5, 432e5, 864e5, 1728e5, 6048e5,
 ]
 
-/** Timeline of a job: its enqueueing, its attempts, the pauses between attempts, and the start of the next attempt. */
+/**
+ * A job's timeline: when it was enqueued, its attempts, the pauses between attempts, and the start of the next attempt.
+ */
 export function AttemptTimeline({ job }: { readonly job: Job }) {
   const box = useRef<HTMLDivElement>(null)
   const width = Math.max(280, useWidth(box))

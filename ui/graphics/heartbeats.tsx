@@ -118,7 +118,7 @@ function Edge({ x, text }: { readonly x: number; readonly text: string }) {
   )
 }
 
-/** Returns the state of an instance. `gone` means that the heartbeat stopped without a clean shutdown. */
+/** Returns an instance's state. `gone` means that the heartbeat stopped without a clean shutdown. */
 export function stateText({ alive, state }: Pick<Instance, 'alive' | 'state'>): string {
   if (!alive) return 'gone'
   return state === 'open' ? 'alive' : state

@@ -17,7 +17,7 @@ interface HoldTimelineProps {
 }
 
 /**
- * Recent history of names. The area above the line shows the share of time during which a name was held. The area below
+ * Names' recent history. The area above the line shows the share of time during which a name was held. The area below
  * the line shows the number of waiting calls.
  */
 export function HoldTimeline({ timeline, onOpen }: HoldTimelineProps) {
@@ -104,7 +104,7 @@ function ariaText(row: HoldTimelineRow): string {
   return `${name}: held in ${heldIn} of ${row.held.length} intervals, with waiting calls in ${waitedIn}`
 }
 
-/** Returns the path of the area between the middle line and the values. Adjacent equal values form one step. */
+/** Returns the path around the area between the middle line and the values. Adjacent equal values form one step. */
 function areaOf(columns: readonly number[], y: (percent: number) => number): string {
   let path = ''
   for (let at = 0; at < columns.length; ) {

@@ -42,7 +42,7 @@ export function countOf(jobs: number): Count {
   return { jobs: Math.min(maxCounted, jobs), isMore: jobs > maxCounted }
 }
 
-/** Returns the total counts and rates of all queues. */
+/** Returns the total counts and rates for all queues. */
 export function flowOf(queues: readonly Queue[]): Flow {
   const counts = countedStates.map((state) => [state, total(queues.map((queue) => countOf(queue[state])))])
   const rates = ratedEvents.map((event) => [event, queues.reduce((sum, { perMinute }) => sum + perMinute[event], 0)])

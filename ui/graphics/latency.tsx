@@ -11,7 +11,7 @@ import type { ViewData } from '../wire.js'
 type Latencies = ViewData<'latencies'>
 export type Measure = 'waited' | 'took'
 
-/** Data of one interval of the chart. */
+/** Data for one of the chart's intervals. */
 interface Point {
   readonly at: string
   readonly jobs: number
@@ -20,7 +20,7 @@ interface Point {
   readonly p99: number | null
 }
 
-/** Returns all intervals of one queue, including intervals in which no job ended. */
+/** Returns all of a queue's intervals, including intervals in which no job ended. */
 export function pointsOf({ from, columnMs, columns, queues }: Latencies, queue: string, measure: Measure): Point[] {
   const points = new Map(queues.find((one) => queueIdOf(one) === queue)?.points.map((point) => [point.column, point]))
   return Array.from({ length: columns }, (_, column) => {

@@ -16,7 +16,7 @@ import {
 export const rowHeight = 46
 const laneY = 15
 const radius = 8
-/** Minimum delay of a run that the timeline shows. */
+/** Minimum delay that the timeline shows for a run. */
 const lateMs = 1_000
 
 type Scale = (time: number) => number
@@ -28,7 +28,7 @@ interface StepPosition {
   readonly width: number
 }
 
-/** Draws the ticks of one step, with the instances that ran them and the ticks without a run. */
+/** Draws one step's ticks, with the instances that ran them and the ticks without a run. */
 export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: TickTimelineCell }) {
   const { runs, gaps, ticks } = cell
   const worst = worstTone(cell)
@@ -177,7 +177,7 @@ interface UpcomingProps extends StepPosition {
   readonly upcoming: TickTimelineRow['upcoming'][number]
 }
 
-/** Draws the future ticks of one step. */
+/** Draws one step's future ticks. */
 export function Upcoming({ upcoming: { at, ticks, note }, x, left, width }: UpcomingProps) {
   const more = ticks > 1 ? ` and ${formatNumber(ticks - 1)} more` : ''
   return (
@@ -227,7 +227,7 @@ interface RunSpanProps {
   readonly instance: string | null
 }
 
-/** Draws the duration of a run. A run that has not ended extends to the current time. */
+/** Draws a run's duration. A run that has not ended extends to the current time. */
 function RunSpan({ from, until, x, instance }: RunSpanProps) {
   const time = useNow()
   const [left, right] = [x(from), x(until === null ? time : Date.parse(until))]
@@ -240,7 +240,7 @@ function RunSpan({ from, until, x, instance }: RunSpanProps) {
   )
 }
 
-/** Draws the most severe state of a cell in the cell's corner. */
+/** Draws a cell's most severe state in its corner. */
 function Badge({ tone, at }: { readonly tone: Tone; readonly at: number }) {
   return (
     <g transform={`translate(${at - 6} ${laneY - 14})`}>

@@ -131,7 +131,7 @@ function Edge({ edge, elapsedMs }: { readonly edge: DrawnEdge; readonly elapsedM
   const angle = (Math.atan2(tip.y - before.y, tip.x - before.x) * 180) / Math.PI
   const text = [caption, forMs !== null && formatCount(forMs + elapsedMs)].filter(Boolean).join(' ')
   return (
-    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a line cannot receive the focus
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a line cannot receive focus
     <g class={`edge ${kind} ${role}`} aria-hidden="true">
       <path class="line" d={curve(points)} />
       <path class="head" d="M0 0L-9-4V4z" transform={`translate(${tip.x} ${tip.y}) rotate(${angle})`} />

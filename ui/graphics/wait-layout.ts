@@ -1,10 +1,10 @@
-// Computes the layout of the wait graph.
+// Computes the wait graph's layout.
 import { Graph, layout } from '@dagrejs/dagre'
 import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
 import { type ContendedName, holdText, nameLabel, participantLabel, type WaitGraphData } from '../pages/now/labels.js'
 
-/** Role of a node or an edge. `certain`, `possible`: part of such a deadlock. `root`: blocks others. */
+/** Role of a node or an edge. `certain`, `possible`: part of a certain or possible deadlock. `root`: blocks others. */
 type Role = 'certain' | 'possible' | 'root' | 'plain'
 
 interface Node {
@@ -36,7 +36,10 @@ export type DrawnEdge = Edge & { readonly points: readonly Point[]; readonly mid
 
 export const boxHeight = 44
 const maxLetters = 26
-/** Maximum number of participants drawn per name that only wait for the name and block no other participant. */
+/**
+ * Maximum number of participants drawn per name, among those that only wait for the name and block no other
+ * participant.
+ */
 const maxLeaves = 5
 
 /** Returns the nodes in reading order, the edges, and the size of the drawing. */
@@ -160,7 +163,7 @@ function callsOf({ waits }: ContendedName): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/** Returns the roles of nodes (by their id) and of edges (by the ids of both ends). */
+/** Returns the roles of nodes (by their id) and edges (by the ids of both ends). */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
   // `cycles` lists confirmed deadlocks first. In reverse order, confirmed deadlocks overwrite possible deadlocks.

@@ -46,7 +46,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
     // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area
     <div class="workflow" tabIndex={0}>
       {/* biome-ignore lint/a11y/useSemanticElements: a group of links, drawn */}
-      <svg width={width} height={height} role="group" aria-label="Dependencies of jobs. Press t to show a table.">
+      <svg width={width} height={height} role="group" aria-label="Job dependencies. Press t to show a table.">
         {all.flatMap((job) =>
           job.after.map((needed) => {
             const from = placed.get(needed)

@@ -25,7 +25,7 @@ type JobResult = ViewData<'jobs'>['rows'][number]
 
 export function Jobs() {
   const { namespace, search = '', id } = useParams<'jobs'>()
-  // While the search text is invalid, the page keeps the results of the last valid search.
+  // While the search text is invalid, the page keeps the last valid search's results.
   const good = useRef('')
   if (!parseMistake(search)) good.current = search
   const queues = useView('queues', { namespace })
@@ -67,7 +67,7 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
     <Panel
       title="Job flow"
       live={live}
-      description="Rates of the last minute. By default, ended jobs are deleted after 7 days."
+      description="Rates for the last minute. By default, finished jobs are deleted after 7 days."
       table={
         <Table
           label="Jobs by state"
@@ -238,7 +238,7 @@ function JobList({ live, isSearched, opened }: JobListProps) {
   const caption = hasMore
     ? `Showing only the first ${rows.length} jobs, in this order: running, ready, waiting, ended (newest first).`
     : searchedRows
-      ? `The search covers only ${formatNumber(searchedRows)} jobs of each state (the newest of the ended jobs). There may be more results.`
+      ? `The search covers only ${formatNumber(searchedRows)} jobs in each state (the newest of the finished jobs). There may be more results.`
       : undefined
   return (
     <TablePanel
@@ -276,7 +276,7 @@ function JobList({ live, isSearched, opened }: JobListProps) {
           <Empty title="No job found.">
             {searchedRows
               ? 'The search did not cover all jobs. Narrow the search.'
-              : 'By default, ended jobs are deleted after 7 days.'}
+              : 'By default, finished jobs are deleted after 7 days.'}
           </Empty>
         ) : (
           <Empty title="No jobs yet." code="await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })">

@@ -38,7 +38,7 @@ interface ConfirmProps<Name extends ActName> extends ActProps<Name> {
   readonly onClose: () => void
 }
 
-/** Shows the action's consequences in the current state of the database. A dangerous action requires a reason. */
+/** Shows the action's consequences, based on the database's current state. A dangerous action requires a reason. */
 function Confirm<Name extends ActName>({ act, params, label, subject, onClose }: ConfirmProps<Name>) {
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()

@@ -82,7 +82,7 @@ export function Panel({ title, count, description, live, table: twin, tools, pad
               Table
             </button>
           )}
-          <button type="button" class="button bare mono" title="The SQL of this panel (q)" onClick={() => setSql(true)}>
+          <button type="button" class="button bare mono" title="SQL for this panel (q)" onClick={() => setSql(true)}>
             SQL<span class="visually-hidden"> of {title}</span>
           </button>
         </div>

@@ -17,7 +17,7 @@ export interface SearchText {
 
 const debounceMs = 200
 
-/** Returns the text of a search field, synchronized with a parameter of the route. */
+/** Returns a search field's text, synchronized with one of the route's parameters. */
 export function useSearchText(param: SearchParam = 'search'): SearchText {
   const given = useRoute().params[param] ?? ''
   const [text, setText] = useState(given)
@@ -97,7 +97,7 @@ interface SearchProps {
   readonly param?: SearchParam
 }
 
-/** Search field of a page. The URL contains the search text, so that a link to the results can be shared. */
+/** A page's search field. The URL contains the search text, so that a link to the results can be shared. */
 export function Search({ subject, example, param }: SearchProps) {
   const label = `Search ${subject}`
   return (

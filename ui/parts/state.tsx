@@ -63,7 +63,7 @@ export function State({ word, tone = toneOf(word) }: { readonly word: string; re
   )
 }
 
-/** Important message with the shape and colour of the message's tone. */
+/** Important message, shown with the shape and colour of its tone. */
 export function Notice({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return (
     <div class={`notice ${tone}`}>

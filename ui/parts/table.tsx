@@ -18,7 +18,7 @@ export interface Column<Row> {
   /** Returns a name that a user chose, which is the default cell (at most `maxLength` characters) and sort key. */
   readonly name?: (row: Row) => string
   readonly maxLength?: number
-  /** Returns the word of a state, which is the default cell and sort key. */
+  /** Returns the word for a state, which is the default cell and sort key. */
   readonly state?: (row: Row) => string
   /** Returns a number, which is the default cell and sort key. */
   readonly number?: (row: Row) => number | null | undefined

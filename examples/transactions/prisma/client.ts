@@ -35,7 +35,7 @@ const generated = {
     getRuntime: () => import(`${compiler}.mjs`),
     async getQueryCompilerWasmModule() {
       const { wasm } = await import(`${compiler}.wasm-base64.mjs`)
-      // The types of Node.js do not contain WebAssembly.
+      // Node.js's types do not contain WebAssembly.
       const { WebAssembly } = globalThis as unknown as { WebAssembly: { Module: new (bytes: Uint8Array) => object } }
       return new WebAssembly.Module(Buffer.from(wasm, 'base64'))
     },

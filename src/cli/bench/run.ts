@@ -62,7 +62,7 @@ function warning(address: string, ms: number): string {
   return [
     `The benchmark will measure ${address}, which is not on this machine.`,
     `For about ${seconds} seconds, the benchmark keeps up to ${connections + 3} connections busy and writes about 100 MB to the schema ${schema}.`,
-    'The benchmark drops this schema at the end. Other users of the server may notice the load.',
+    'The benchmark drops this schema before it exits. Other users of the server may notice the load.',
   ].join('\n')
 }
 

@@ -11,21 +11,21 @@ interface Candidate {
   readonly meaning: string
 }
 
-/** Kind of word that is expected next: one of the given words, a name from the output of `GROUP ls`, or a file. */
+/** Kind of word that is expected next: one of the given words, a name from `GROUP ls`'s output, or a file. */
 type ExpectedWord =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'names'; readonly noun: string }
   | { readonly kind: 'file' }
 
-/** Maximum time that a completion may take. */
+/** Maximum duration of a completion. */
 const timeoutMs = 3_000
 
 const nothing: ExpectedWord = { kind: 'words', candidates: [] }
 
 /**
- * Prints the candidates for the last word. Each line contains a word, a tab and the word's description. Exits with 3 if
- * a file name is expected, so that the shell completes the file name. All words come from the definitions of the
- * commands.
+ * Prints the candidates for the last word. Each line contains a word, a tab and the word's description. Exits with
+ * status 3 if a file name is expected, so that the shell completes the file name. All words come from the definitions
+ * of the commands.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<void> {
   const typed = words.at(-1) ?? ''
@@ -119,7 +119,7 @@ function wordsFor(values: readonly string[]): ExpectedWord {
   return { kind: 'words', candidates: values.map((word) => ({ word, meaning: '' })) }
 }
 
-/** Returns the first column of the output of `holdfast GROUP ls`. Returns no names if the database is unreachable. */
+/** Returns the first column of `holdfast GROUP ls`'s output. Returns no names if the database is unreachable. */
 async function listedNames(program: Command, noun: string, given: readonly string[]): Promise<Candidate[]> {
   const listed = await capturedOutput(() => program.parseAsync([noun, 'ls', ...given], { from: 'user' }))
   const names = listed.split('\n').map((line) => line.split('\t')[0]!)

@@ -3,7 +3,7 @@ import { suggest, UsageError } from '../../base/index.js'
 
 export const shells = ['bash', 'zsh', 'fish']
 
-/** Prints a completion script. It quotes all names, because a shell must never evaluate the text of a name. */
+/** Prints a completion script. It quotes all names, because a shell must never evaluate a name's text. */
 export function printScript(shell: string): void {
   if (!shells.includes(shell)) {
     const meant = suggest(shell, shells)

@@ -9,7 +9,7 @@ export function addDashboard(program: CliCommand): void {
         'To show the dashboard to other people, mount it in your own server.',
     )
     .envOption('--port <port>', 'port to listen on (default: 7777; 0 for any free port)')
-    .envOption('--host <address>', 'address of this machine to listen on (default: 127.0.0.1)')
+    .envOption('--host <address>', 'address on this machine to listen on (default: 127.0.0.1)')
     .envOption('--read-only', 'reject every action')
     .action(runs(async () => (await import('./run.js')).runDashboard))
 }

@@ -28,7 +28,7 @@ export function addDelivery(program: CliCommand): void {
   ])
     .summary('show a delivery and its answer')
     .description(
-      'Shows the state of a delivery, the instance that ran it, and up to 64 KiB of the answer that duplicates receive.',
+      "Shows a delivery's state, the instance that ran it, and up to 64 KiB of the answer that duplicates receive.",
     )
     .argument('<key>', 'key of the delivery')
     .action(runs(async () => (await import('./show.js')).deliveryShow))

@@ -8,7 +8,7 @@ import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** Maximum number of characters of an answer or a body that are printed as text. The JSON output contains more. */
+/** Maximum number of characters that are printed as text from an answer or a body. The JSON output contains more. */
 const maxListed = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {

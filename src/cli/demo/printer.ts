@@ -18,7 +18,7 @@ const timeWidth = 7
 const eventWidth = 11
 const maxWidth = 120
 
-/** Prints the events of the demo as text or as JSON. */
+/** Prints the demo's events as text or as JSON. */
 export class DemoPrinter implements DemoReporter {
   readonly #settings: Settings
   readonly #startedAt = performance.now()

@@ -11,10 +11,10 @@ import { onSignals, stopSignals } from '../signals.js'
 import { DemoPrinter } from './printer.js'
 
 const defaultExpiryMs = 4_000
-/** Maximum duration of the demo, because a timer supports no longer delay. */
+/** Maximum duration of the demo, which is the longest delay that a timer supports. */
 const longestSeconds = 2_000_000
 
-/** Runs the demo for its duration or until a signal. Exits with 1 after an unexpected death or a violation. */
+/** Runs the demo for its duration or until a signal. Exits with status 1 after an unexpected death or a violation. */
 export async function demo(settings: Settings): Promise<void> {
   const seconds = settings.wholeNumber('seconds', 1, longestSeconds)
   const seed = settings.wholeNumber('seed', 0, 2 ** 32 - 1) ?? randomInt(1_000_000)

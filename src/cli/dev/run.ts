@@ -23,7 +23,7 @@ export async function dev(settings: Settings): Promise<void> {
     if (!printDocument<'dev'>(settings, { url: server.url, port: server.port, dataDir: server.dataDir }))
       write([server.url])
     printMessage(
-      `PostgreSQL ${server.version} is running with its data in ${server.dataDir}${dataDir ? '' : ', which is deleted at the end'}.`,
+      `PostgreSQL ${server.version} is running with its data in ${server.dataDir}${dataDir ? '' : ', which will be deleted on exit'}.`,
     )
     printMessage('Stop it with Ctrl-C.')
     await interrupted

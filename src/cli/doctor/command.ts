@@ -6,7 +6,7 @@ export function addDoctor(program: CliCommand): void {
     .description(
       'Checks the connection to the database, its settings, the schema and the fleet. ' +
         'Shows each problem, why the problem matters, and the exact fix. Changes nothing without --fix. ' +
-        'Exits with 3 if something is wrong or risky. Notes do not affect the exit code.',
+        'Exits with status 3 if something is wrong or risky. Notes do not affect the exit code.',
     )
     .envOption('--fix', 'apply the harmless fixes after a confirmation')
     .yesOption()

@@ -7,7 +7,7 @@ import { wrap } from '../table.js'
 const maxWidth = 100
 const indent = 2
 const labelWidth = 8
-/** Maximum number of lines that are printed of a statement. The JSON output contains all lines. */
+/** Maximum number of lines that are printed from a statement. The JSON output contains all lines. */
 const maxLines = 4
 const maxStatements = 6
 
@@ -40,7 +40,7 @@ const columns: Column<Finding>[] = [
   { title: 'FIX', value: ({ fix }) => [...fix.commands, ...fix.sql].join('; ') || fix.text },
 ]
 
-/** Returns the title of a finding, such as `dead-rows: job`. */
+/** Returns a finding's title, such as `dead-rows: job`. */
 export function titleOf({ id, subject }: Finding): string {
   return visible(subject === null ? id : `${id}: ${subject}`)
 }

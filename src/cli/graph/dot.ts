@@ -10,7 +10,7 @@ export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
       styles.set(`${participant} ${waitsFor}`, style).set(`${holds} ${participant}`, style)
     }
   }
-  // A job that is not running is both a name and the holder of that name. The job becomes one node without an edge to
+  // A job that is not running is both a name and that name's holder. The job becomes one node without an edge to
   // itself.
   const isName = (id: string) => names.some((name) => name.id === id)
   const edge = (from: string, to: string) => {

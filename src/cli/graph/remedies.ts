@@ -3,7 +3,7 @@ import { type ContendedName, type Holding, type Participant, type Remedy, remedi
 import { commandForName, commandOptions } from '../labels.js'
 import type { Settings } from '../settings.js'
 
-/** Returns commands that unblock the waiters of a name, the least disruptive first. None if only waiting helps. */
+/** Returns commands that unblock a name's waiters, the least disruptive first. Returns none if only waiting helps. */
 export function remedyCommands(
   settings: Settings,
   name: ContendedName,

@@ -53,7 +53,7 @@ export function waitText(wait: Wait, byId: ReadonlyMap<string, Participant>): st
   return `waits${since}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}${after}`
 }
 
-/** Describes one participant of a cycle with the name that the participant holds and the name that it waits for. */
+/** Describes one of a cycle's participants with the name that the participant holds and the name that it waits for. */
 export function cycleSideText(
   { participants, names }: WaitGraph,
   { participant, holds, waitsFor, forMs }: CycleSide,

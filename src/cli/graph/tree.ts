@@ -108,7 +108,7 @@ function drawBranch(settings: Settings, branch: Branch, first = '', rest = ''): 
   ]
 }
 
-/** Wraps the parts to the width of the terminal. Never splits a command, because users copy commands. */
+/** Wraps the parts to the terminal's width. Never splits a command, because users copy commands. */
 function layOutParts(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
   const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   const lines = [first]

@@ -13,7 +13,7 @@ export function addInstance(program: CliCommand): void {
 
   addVerb(instance, 'show', ['holdfast instance show worker-3', 'holdfast instance show 4f1c09aa52be --json'])
     .summary('show one instance')
-    .description('Shows the state of an instance, and everything that the instance holds, waits for or is running.')
+    .description("Shows an instance's state, and everything that it holds, waits for or is running.")
     .argument('<name>', 'name or ID of the instance, as shown by `holdfast instance ls`')
     .action(runs(async () => (await import('./show.js')).instanceShow))
 
@@ -26,7 +26,7 @@ export function addInstance(program: CliCommand): void {
       'Drains an instance for a graceful shutdown: the instance starts no new work, and its running work may finish. ' +
         'Work that exceeds the time limit is asked to stop, and other instances take it over. ' +
         'A drained instance never starts work again. ' +
-        'The process of a drained instance keeps running until its own code ends it. `holdfast work` exits.',
+        "A drained instance's process keeps running until its own code ends it. `holdfast work` exits.",
     )
     .argument('<name>', 'name or ID of the instance, as shown by `holdfast instance ls`')
     .envOption('--within <duration>', 'time allowed for running work to finish (default: 30s)')

@@ -8,7 +8,7 @@ import { findInstance } from './find.js'
 
 const pollEveryMs = 100
 
-/** Drains an instance. With `--wait`, also waits until all work of the instance has ended. */
+/** Drains an instance. With `--wait`, also waits until all of the instance's work has ended. */
 export async function instanceDrain(settings: Settings, word: string): Promise<void> {
   const withinMs = settings.durationMs('within', 0, maxTimerMs)
   await withActs(settings, async (context) => {

@@ -13,12 +13,12 @@ export function addJob(program: CliCommand): void {
   ])
     .summary('list jobs')
     .description(
-      'Lists running jobs, then ready jobs in queue order, then waiting jobs (next due first), then ended jobs (newest first). ' +
+      'Lists running jobs, then ready jobs in queue order, then waiting jobs (next due first), then finished jobs (newest first). ' +
         'Covers all namespaces, unless --namespace is given. ' +
         'With --kind, only the first 20,000 jobs of each state are read. ' +
         'With --queue and --state done, only the last 100,000 jobs are read.',
     )
-    .envOption('--queue <name>', 'list only jobs of this queue')
+    .envOption('--queue <name>', 'list only jobs in this queue')
     .stateOption('jobs', 'ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried')
     .envOption('--kind <name>', 'list only jobs of this kind')
     .envOption('--limit <number>', 'maximum number of jobs (default: 50)')
@@ -26,7 +26,7 @@ export function addJob(program: CliCommand): void {
 
   addVerb(job, 'show', ['holdfast job show 42', 'holdfast job show 42 --json'])
     .summary('show one job')
-    .description('Shows the state of a job, why the job is waiting, the errors of its attempts, and its result.')
+    .description("Shows a job's state, why the job is waiting, its attempts' errors, and its result.")
     .argument('<id>', 'ID of the job')
     .action(runs(async () => (await import('./show.js')).jobShow))
 
@@ -39,9 +39,9 @@ export function addJob(program: CliCommand): void {
     .description('Enqueues a job of any kind and prints its ID. The input is JSON, or - to read JSON from stdin.')
     .argument('<queue>', 'queue of the job')
     .argument('<kind>', 'kind of the job, which is the name of its definition')
-    .argument('[json]', 'input of the job as JSON, or - to read stdin (default: null)')
+    .argument('[json]', 'job input as JSON, or - to read stdin (default: null)')
     .envOption('--delay <duration>', 'time from now until the earliest start, such as 10m')
-    .envOption('--run-at <moment>', 'time of the earliest start, such as 2030-01-31T18:00Z')
+    .envOption('--run-at <moment>', 'earliest start time, such as 2030-01-31T18:00Z')
     .envOption('--priority <number>', 'priority from -5 to 5; jobs with a larger number run first (default: 0)')
     .action(runs(async () => (await import('./add.js')).jobAdd))
 
@@ -50,16 +50,16 @@ export function addJob(program: CliCommand): void {
     'holdfast job import pg-boss',
     'holdfast job import graphile-worker --kind send-email --into mail',
   ])
-    .summary('move the pending jobs of another library to Holdfast')
+    .summary("move another library's pending jobs to Holdfast")
     .description(
       'Moves pending jobs from the tables of pg-boss or graphile-worker in this database. ' +
         'Each job is enqueued in Holdfast and removed from the other library in the same transaction. ' +
-        'Therefore no job is lost, and no job runs in both libraries, even while workers of the other library are still running. ' +
+        "Therefore no job is lost, and no job runs in both libraries, even while the other library's workers are still running. " +
         'Prints how many jobs were not moved, and why.',
     )
     .argument('<library>', 'pg-boss or graphile-worker')
-    .envOption('--from-schema <name>', 'schema of the other library (default: "pgboss" or "graphile_worker")')
-    .envOption('--kind <name>', 'move only jobs of this pg-boss queue or graphile-worker task')
+    .envOption('--from-schema <name>', 'the other library\'s schema (default: "pgboss" or "graphile_worker")')
+    .envOption('--kind <name>', 'move only jobs from this pg-boss queue or graphile-worker task')
     .envOption('--into <queue>', 'queue for the imported jobs (default: "default")')
     .envOption('--dry-run', 'print what would be done, but change nothing')
     .yesOption()

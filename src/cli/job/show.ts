@@ -57,7 +57,7 @@ function errorText({ name, message, code }: { name: string; message: string; cod
   return `${name}: ${message}${code ? ` (${code})` : ''}`
 }
 
-/** Returns the stack trace of the last failure. Earlier stack traces rarely differ, and `--json` prints all of them. */
+/** Returns the last failure's stack trace. Earlier stack traces rarely differ, and `--json` prints all of them. */
 function stackOf(failure: { stack?: string | undefined } | undefined): string[] {
   const lines = failure?.stack?.split('\n') ?? []
   return lines.filter((line) => /^\s+at /.test(line)).map((line) => line.trim())

@@ -15,7 +15,7 @@ export function addLease(program: CliCommand): void {
     .action(runs(async () => (await import('./ls.js')).leaseLs))
 
   addVerb(lease, 'show', ['holdfast lease show etl', 'holdfast lease show --key 42'])
-    .summary('show the holder and the expiry of a lease')
+    .summary("show a lease's holder and expiry")
     .description('Shows who holds the lease on a name, for how long, and when the name becomes free.')
     .argument('<name>', 'the name')
     .keyOption()

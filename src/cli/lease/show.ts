@@ -22,7 +22,7 @@ const stateTexts: Record<LeaseShow['state'], string> = {
   free: 'free',
 }
 
-/** Reads the locks and the lease of the name that the user typed. */
+/** Reads the locks and the lease on the name that the user typed. */
 export function findName(settings: Settings, word: string) {
   const target = readTarget(settings, word)
   return observe(settings, async (observer) => {

@@ -23,18 +23,18 @@ export function addLimit(program: CliCommand): void {
     .action(runs(async () => (await import('./ls.js')).limitLs))
 
   addVerb(limit, 'show', ['holdfast limit show export:42', 'holdfast limit show export:42 --json'])
-    .summary('show the holders, the waiters and the rate of a limit')
+    .summary("show a limit's holders, waiters and rate")
     .description(
-      'Shows the holders of a limit, the waiters in queue order, and the time until the full burst is available again.',
+      "Shows a limit's holders, its waiters in queue order, and the time until the full burst is available again.",
     )
     .argument('<name>', 'the name')
     .envOption('--limit <number>', 'maximum number of holders, and of waiters, to show (default: 100)')
     .action(runs(async () => (await import('./show.js')).limitShow))
 
   addVerb(limit, 'reset', ['holdfast limit reset export:42', 'holdfast limit reset --yes api:key'])
-    .summary('revoke all permits of a limit, and reset its rate limit')
+    .summary("revoke all of a limit's permits, and reset its rate limit")
     .description(
-      'Revokes all permits of a limit, notifies their holders, and resets the rate limit, as if nothing were in use or spent. ' +
+      "Revokes all of a limit's permits, notifies their holders, and resets the rate limit, as if nothing were in use or spent. " +
         'Calls that are waiting for a permit are then admitted.',
     )
     .argument('<name>', 'the name')

@@ -18,10 +18,10 @@ export function addLock(program: CliCommand): void {
     .summary('run a command while holding a name')
     .description(
       'Runs a command while holding a name, like flock(1) for a fleet. ' +
-        'Waits for the name without a limit, unless --wait or --no-wait is given. ' +
+        'Waits for the name indefinitely, unless --wait or --no-wait is given. ' +
         'The command inherits stdin, stdout and stderr, receives signals, and has HOLDFAST_NAME and HOLDFAST_FENCE in its environment. ' +
         'If every host has the command with --tick in its crontab, only one host runs the command for each tick. ' +
-        'The command runs for the tick that is nearest to the current time of the database clock. HOLDFAST_TICK contains that tick.',
+        "The command runs for the tick that is nearest to the database clock's current time. HOLDFAST_TICK contains that tick.",
     )
     .argument('<name>', 'the name to hold')
     .argument('[command...]', 'command and its arguments, after --')
@@ -35,7 +35,7 @@ export function addLock(program: CliCommand): void {
     .envOption(
       '--tick <rule>',
       'run once for each tick of a cron expression or an interval; waits only with --wait',
-      // The variable has another name than the option, because the command receives the tick in HOLDFAST_TICK.
+      // The variable's name differs from the option's, because the command receives the tick in HOLDFAST_TICK.
       'HOLDFAST_TICK_RULE',
     )
     .envOption('--timezone <zone>', 'time zone of the cron expression in --tick (default: UTC)')
@@ -47,7 +47,7 @@ export function addLock(program: CliCommand): void {
     .envOption('--kill-after <duration>', 'time from SIGTERM to SIGKILL if the lock is lost (default: 5s)')
     .addHelpText('after', runExitCodes)
     .exitOverride((error) => {
-      // The command itself may exit with 2, so a usage error needs a different exit code.
+      // The command itself may exit with status 2, so a usage error needs a different exit code.
       if (error.exitCode !== 0) error.exitCode = 125
       throw error
     })
@@ -60,8 +60,8 @@ export function addLock(program: CliCommand): void {
     })
 
   addVerb(lock, 'ls', ['holdfast lock ls', 'holdfast lock ls --namespace billing --json'])
-    .summary('list the holders and waiters of locks')
-    .description('Lists the holders and waiters of locks. Covers all namespaces, unless --namespace is given.')
+    .summary('list locks with their holders and waiters')
+    .description('Lists locks with their holders and waiters. Covers all namespaces, unless --namespace is given.')
     .action(runs(async () => (await import('./ls.js')).lockLs))
 
   addVerb(lock, 'show', ['holdfast lock show invoice:42', 'holdfast lock show --key 42'])
@@ -74,7 +74,7 @@ export function addLock(program: CliCommand): void {
   addVerb(lock, 'release', ['holdfast lock release invoice:42'])
     .summary('ask the holder to release a name')
     .description(
-      'Asks the holder of a name to release it, by aborting the signal of its handle. The holder decides when to stop.',
+      "Asks the holder of a name to release it, by aborting its handle's signal. The holder decides when to stop.",
     )
     .argument('<name>', 'the name')
     .keyOption()

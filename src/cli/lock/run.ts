@@ -134,7 +134,7 @@ async function runUnderLock(
     ? acquireFrom(leases, name, { ...lease, signal }, waitMs)
     : acquireFrom(locks, name, { mode, signal }, waitMs)
   const lock = await acquiring.finally(cancelNotice)
-  // A signal may arrive at the same time as the name is granted.
+  // A signal may arrive at the same time as the grant.
   signal.throwIfAborted()
   if (lock === null) {
     log(`holdfast: "${name}" is taken${waitMs ? ' and the wait timed out' : ''}`)
@@ -158,7 +158,7 @@ interface Acquirer<Options, Held> {
   tryAcquire(name: string, options: Options & { wait: number }): Promise<Held | null>
 }
 
-/** Acquires the name. Waits without a limit if no maximum wait is given. */
+/** Acquires the name. Waits indefinitely if no maximum wait is given. */
 function acquireFrom<Options, Held>(
   acquirer: Acquirer<Options, Held>,
   name: string,

@@ -4,14 +4,14 @@ import type { HoldfastError, Lease, Lock } from '../../index.js'
 import type { Child } from '../child.js'
 import { printMessage } from '../failure.js'
 
-/** Exit codes in addition to those of the command. The last three mean the same as in env(1), nice(1) and timeout(1). */
+/** Exit codes in addition to the command's own. The last three mean the same as in env(1), nice(1) and timeout(1). */
 export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
 
 export interface CommandRun {
   /** Maximum time to wait for the name. Undefined: no limit. */
   readonly waitMs: number | undefined
   readonly env?: NodeJS.ProcessEnv
-  /** Signal that also stops the command, in addition to the signal of the lock. */
+  /** Signal that also stops the command, in addition to the lock's signal. */
   readonly otherSignal?: AbortSignal
 }
 

@@ -9,7 +9,7 @@ import { noticeWhenWaiting } from './wait-notice.js'
 const dayMs = 86_400_000
 const minRetainMs = 7 * dayMs
 
-/** Parses the value of the `--tick` option, which is a cron expression or an interval. */
+/** Parses the `--tick` option's value, which is a cron expression or an interval. */
 export function readTick(settings: Settings): TickRule | undefined {
   const given = settings.text('tick')
   const timezone = settings.text('timezone')
@@ -87,7 +87,7 @@ export async function oncePerTick(
 /** Thrown so that the tick is not recorded as having run. */
 class NotRunError extends Error {}
 
-/** Returns the retention time of the record: at least one day after the next tick, so that operators can inspect it. */
+/** Returns the record's retention time: at least one day after the next tick, so that operators can inspect it. */
 function retainMs(rule: TickRule, tick: Date): number {
   const next = rule.next(tick)
   return Math.max(minRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)

@@ -15,9 +15,9 @@ export function addMigrate(program: CliCommand): void {
     )
     .envOption('--dry-run', 'only list what would be applied, but change nothing')
     .envOption('--show-sql', 'only print the SQL that would be applied')
-    .envOption('--check', 'only list what would be applied, and exit with 3 if anything is pending')
+    .envOption('--check', 'only list what would be applied, and exit with status 3 if anything is pending')
     .repeatedOption('--observer <role>', 'grant this role read access')
-    .repeatedOption('--application <role>', 'grant this role the rights of an instance')
-    .repeatedOption('--operator <role>', 'grant this role the rights of an operator')
+    .repeatedOption('--application <role>', "grant this role an instance's rights")
+    .repeatedOption('--operator <role>', "grant this role an operator's rights")
     .action(runs(async () => (await import('./migrate.js')).migrateSchema))
 }

@@ -27,8 +27,8 @@ export function addQueue(program: CliCommand): void {
     .action(runsAct('resume-queue'))
 
   addVerb(queue, 'redrive', ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
-    .summary('let the buried jobs of a queue run again')
-    .description('Lets all buried jobs (dead letters) of a queue run again. Each job gets the full number of attempts.')
+    .summary("let a queue's buried jobs run again")
+    .description("Lets all of a queue's buried jobs (dead letters) run again. Each job gets a fresh set of attempts.")
     .argument('<name>', 'the queue')
     .yesOption()
     .action(runsAct('redrive-queue'))

@@ -4,7 +4,7 @@ export function addSchedule(program: CliCommand): void {
   const schedule = addNoun(
     program,
     'schedule',
-    'list, show, run, pause, resume and override schedules; list the ticks of a rule',
+    "list, show, run, pause, resume and override schedules; list a rule's ticks",
     [
       'holdfast schedule ls',
       'holdfast schedule pause invoices',
@@ -13,12 +13,12 @@ export function addSchedule(program: CliCommand): void {
   )
   addVerb(schedule, 'ls', ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
     .summary('list the schedules')
-    .description('Lists the schedules of a namespace with their rules, next ticks and numbers of members.')
+    .description("Lists a namespace's schedules with their rules, next ticks and numbers of members.")
     .action(runs(async () => (await import('./ls.js')).scheduleLs))
 
   addVerb(schedule, 'show', ['holdfast schedule show invoices', 'holdfast schedule show invoices --limit 100 --json'])
     .summary('show one schedule')
-    .description('Shows the rule, the members and the recent runs of a schedule, and why some ticks did not run.')
+    .description("Shows a schedule's rule, members and recent runs, and why some ticks did not run.")
     .argument('<name>', 'the schedule')
     .envOption('--limit <number>', 'maximum number of runs and gaps (default: 10)')
     .action(runs(async () => (await import('./show.js')).scheduleShow))
@@ -26,7 +26,7 @@ export function addSchedule(program: CliCommand): void {
   addVerb(schedule, 'run', ['holdfast schedule run invoices'])
     .summary('request a run now, in addition to the rule')
     .description(
-      'Requests a run now, even if the schedule is paused. A member starts the run. The ticks of the rule do not change.',
+      "Requests a run now, even if the schedule is paused. A member starts the run. The rule's ticks do not change.",
     )
     .argument('<name>', 'the schedule')
     .action(runsAct('run-schedule'))
@@ -48,9 +48,9 @@ export function addSchedule(program: CliCommand): void {
     'holdfast schedule override invoices --cron "0 6 * * MON-FRI" --timezone Europe/London',
     'holdfast schedule override invoices --clear',
   ])
-    .summary('replace the rule of a schedule')
+    .summary("replace a schedule's rule")
     .description(
-      'Replaces the rule that the code of a schedule defines, until the override is cleared, even across deployments. ' +
+      "Replaces the rule that a schedule's code defines, until the override is cleared, even across deployments. " +
         'The previous rule still applies to ticks that are already due.',
     )
     .argument('<name>', 'the schedule')
@@ -65,7 +65,7 @@ export function addSchedule(program: CliCommand): void {
     'holdfast schedule next "*/10 2 * * *" --timezone America/New_York --from 2026-03-08T00:00:00Z',
     'holdfast schedule next --every 15m --count 3 --json',
   ])
-    .summary('list the next ticks of a rule')
+    .summary("list a rule's next ticks")
     .description(
       'Lists the next ticks of a cron expression or an interval, and the effects of clock changes. Does not need a database.',
     )

@@ -6,7 +6,7 @@ import { formatSeconds } from '../format-time.js'
 import { type Column, pipedColumns, plainColumns, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** Computes the next ticks of a rule without using a database. */
+/** Computes a rule's next ticks without using a database. */
 export function scheduleNext(settings: Settings, cron: string | undefined): void {
   const every = settings.durationMs('every', 1_000)
   if ((cron === undefined) === (every === undefined)) {

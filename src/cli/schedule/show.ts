@@ -21,7 +21,7 @@ export async function scheduleShow(settings: Settings, word: string): Promise<vo
 
 function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {
   const states = [
-    pausedAt && 'paused: ticks do not run until the schedule is resumed',
+    pausedAt && 'paused: ticks will not run until the schedule is resumed',
     members.length === 0 && 'orphan: no live instance defines this schedule in its code',
     override && 'overridden: an operator has replaced the rule in the code',
   ].filter((state) => typeof state === 'string')

@@ -1,4 +1,4 @@
-// Computes the lines of the screen from the view and the size of the terminal. This file has no side effects.
+// Computes the screen's lines from the view and the terminal's size. This file has no side effects.
 import { formatDuration } from '../../base/index.js'
 import { displayWidth, gap, shorten, widthsFor, wrap } from '../table.js'
 import type { Panel, PanelRow, Style } from './panel.js'
@@ -31,7 +31,7 @@ const minRows = 2
 /** Minimum width of text columns. Before text columns become narrower than this, other columns are hidden. */
 const readableWidth = 20
 
-/** Returns the lines of the whole screen. */
+/** Returns the whole screen's lines. */
 export function layOut(view: View, size: Size): Line[] {
   const room = Math.max(0, size.rows - 2)
   const body =
@@ -128,7 +128,7 @@ function divideRows(rows: number, wanted: readonly number[], focused: number): n
   return rowsOfPanel
 }
 
-/** Returns the title and the rows of a panel in at most `lines` lines. */
+/** Returns a panel's title and rows in at most `lines` lines. */
 function panelLines(view: View, at: number, lines: number, columns: number): Line[] {
   if (lines < 1) return []
   const panel = panels[at]!

@@ -4,7 +4,7 @@ import { type Fact, visible } from '../output.js'
 
 export type Style = 'bold' | 'dim' | 'reverse' | 'red' | 'yellow' | 'green'
 
-/** A table of the overview, independent of the type of its rows. */
+/** One of the overview's tables, independent of its rows' type. */
 export interface Panel {
   readonly title: string
   readonly columns: readonly Heading[]
@@ -27,14 +27,14 @@ export interface PanelRow {
 
 export interface Cell {
   readonly text: string
-  /** Sort key of a cell. Larger numbers come first, strings are in alphabetical order, and null comes last. */
+  /** A cell's sort key. Larger numbers come first, strings are in alphabetical order, and null comes last. */
   readonly order: number | string | null
   readonly style: Style | undefined
 }
 
 export interface Column<Row> {
   title: string
-  /** Label of the column in the details of a row. Default: the title in lower case. */
+  /** The column's label in a row's details. Default: the title in lower case. */
   label?: string
   text: (row: Row) => string
   order?: (row: Row) => number | string | null

@@ -4,10 +4,10 @@ import type { Settings } from '../settings.js'
 import { layoutFor } from '../table.js'
 import { panels } from './panels.js'
 
-/** Maximum number of rows of a panel. */
+/** Maximum number of rows in a panel. */
 const maxRows = 20
 
-/** Prints the overview as plain text with one table for each panel. Lines are cut to the width of the terminal. */
+/** Prints the overview as plain text with one table for each panel. Lines are cut to the terminal's width. */
 export function printReport(settings: Settings, overview: Overview, address: string): void {
   const room = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   write([`${address}, PostgreSQL ${overview.server}, ${overview.at.toISOString()}`])

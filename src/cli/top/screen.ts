@@ -104,7 +104,7 @@ export class Screen {
 
   #resume(): void {
     if (!this.#isTaken) return
-    // Another program may have changed the mode of the terminal, even without a SIGTSTP to this process.
+    // Another program may have changed the terminal's mode, even without a SIGTSTP to this process.
     this.#restore()
     this.open()
     this.#events.changed()

@@ -62,7 +62,7 @@ export function firstView(overview: Overview, address: string, schema: string, i
   }
 }
 
-/** Returns the filtered and sorted rows of a panel. */
+/** Returns a panel's filtered and sorted rows. */
 export function rowsOf({ overview, panelStates }: View, panel: number): readonly PanelRow[] {
   const { filter, sortedBy, isReversed } = panelStates[panel]!
   const wanted = filter.toLowerCase()
@@ -81,7 +81,7 @@ export function rowsOf({ overview, panelStates }: View, panel: number): readonly
   return rows
 }
 
-/** Returns the index of the selected row. */
+/** Returns the selected row's index. */
 export function placeOf({ row }: PanelState, rows: readonly PanelRow[]): number {
   const at = rows.findIndex(({ id }) => id === row?.id)
   return at >= 0 ? at : Math.max(0, Math.min(row?.at ?? 0, rows.length - 1))

@@ -15,8 +15,8 @@ export function addWork(program: CliCommand): void {
         '`holdfast instance drain` starts the same shutdown from another process.',
     )
     .argument('<file...>', 'files to import, relative to the working directory; TypeScript if Node.js supports it')
-    .envOption('--concurrency <number>', 'maximum number of jobs at the same time (default: 10)')
-    .repeatedOption('--queue <name>', 'serve this queue instead of the queues of the definitions', 'HOLDFAST_QUEUES')
+    .envOption('--concurrency <number>', 'maximum number of jobs to run at the same time (default: 10)')
+    .repeatedOption('--queue <name>', "serve this queue instead of the definitions' queues", 'HOLDFAST_QUEUES')
     .envOption('--drain <duration>', 'time allowed for running work to finish after a signal (default: 20s)')
     .action(runs(async () => (await import('./run.js')).work))
 }

@@ -7,7 +7,7 @@ export interface Definitions {
   readonly schedules: readonly ScheduleDefinition[]
 }
 
-/** Finds job and schedule definitions among the exports of the files. */
+/** Finds job and schedule definitions among the files' exports. */
 export function findDefinitions(exported: readonly ExportedValue[]): Definitions {
   const jobs = byName(exported, isJob, ({ kind }) => kind)
   const schedules = byName(exported, isSchedule, ({ name }) => name)

@@ -9,7 +9,7 @@ import { onSignals, stopSignals } from '../signals.js'
 import { type Definitions, findDefinitions } from './definitions.js'
 import { loadExports } from './exports.js'
 
-/** Number of connections that the instance needs in addition to those for the transactions of the handlers. */
+/** Number of connections that the instance needs in addition to those for the handlers' transactions. */
 const reservedConnections = 5
 const closeMs = 5_000
 

@@ -7,7 +7,7 @@ import { names } from './names.js'
 import { now } from './now.js'
 import { schedules } from './schedules.js'
 
-/** All views by name. Each file in this directory contains the views of one page. */
+/** All views by name. Each file in this directory contains one page's views. */
 export const views = { ...now, ...names, ...schedules, ...jobs, ...deliveries, ...limits, ...instances, ...audit }
 
 export const pages = [now, names, schedules, jobs, deliveries, limits, instances, audit]

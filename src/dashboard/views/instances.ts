@@ -7,7 +7,7 @@ export const instances = {
     read: ({ observer }, only) => observer.fleet.list({ ...only, limit: maxRows }),
   }),
 
-  /** Locks, waits and running work of one instance. Null if no instance has this ID. */
+  /** One instance's locks, waits and running work. Null if no instance has this ID. */
   instance: view({
     intervalMs: 2_000,
     needs: { id: 'text' },

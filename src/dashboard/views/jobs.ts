@@ -32,7 +32,7 @@ export const jobs = {
     },
   }),
 
-  /** All details of one job. Null if the job does not exist. */
+  /** All details about one job. Null if the job does not exist. */
   job: view({
     intervalMs: 2_000,
     needs: { id: 'id' },
@@ -69,7 +69,7 @@ function redacted(job: JobDetails, redact: Redact) {
   }
 }
 
-/** Reads the error fields of a value that `redact` returned. The value can have any type. */
+/** Reads the error fields from a value that `redact` returned. The value can have any type. */
 export function errorDetails(made: unknown) {
   if (typeof made !== 'object' || made === null) {
     return { name: '', message: made === undefined ? '' : String(made), code: null, stack: null }

@@ -36,7 +36,7 @@ export const names = {
     },
   }),
 
-  /** Fraction of each recorded minute in which a name was held, and in which calls waited for the name. */
+  /** Fraction of each recorded minute during which a name was held, and during which calls waited for it. */
   'hold-timeline': view({
     intervalMs: 15_000,
     params: { namespace: 'text', search: 'text', hours: { number: [1, 48] } },
@@ -44,7 +44,7 @@ export const names = {
       observer.holdTimeline({ namespace, search, hours, limit: maxTimelines }),
   }),
 
-  /** Previous holders of a name, and the reason why each hold ended, latest first. */
+  /** A name's previous holders, and the reason why each hold ended, latest first. */
   terms: view({
     intervalMs: 5_000,
     needs: { key: 'key' },

@@ -8,7 +8,7 @@ const maxUpcoming = 100
 /** Observers whose last graph contained waits. The cheap test for waits is skipped for these observers. */
 const observersWithWaits = new WeakSet<Observer>()
 
-/** Views of the page with the wait graph, the overview and the proof. */
+/** Views for the page with the wait graph, the overview and the proof. */
 export const now = {
   // A lease wait is recorded after 1 to 2 s and should appear on the page within 3 s.
   graph: view({

@@ -46,7 +46,7 @@ export const schedules = {
     },
   }),
 
-  /** Log and complete error of one run. Null if the run no longer exists. */
+  /** One run's log and complete error. Null if the run no longer exists. */
   'schedule-run': view({
     intervalMs: 2_000,
     needs: { namespace: 'text', name: 'text', tick: 'time' },

@@ -7,7 +7,7 @@ export interface DepartmentContext {
   readonly pool: pg.Pool
   /** Name of this instance, written with each effect. */
   readonly name: string
-  /** Registers the handler for a path of this instance's web server. */
+  /** Registers the handler for a path on this instance's web server. */
   serve(path: string, handler: (request: Request) => Promise<Response>): void
   /** Runs a function repeatedly, after pauses of roughly `pauseMs`, until this instance closes. */
   repeat(pauseMs: number, run: () => Promise<unknown>): void
@@ -18,7 +18,7 @@ export interface DepartmentContext {
   record<T>(kind: string, subject: unknown, run: () => Promise<T>): Promise<T>
 }
 
-/** Runs `run` in a transaction of the application. Rolls the transaction back if `run` throws an error. */
+/** Runs `run` in one of the application's transactions. Rolls the transaction back if `run` throws an error. */
 export async function transaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
   // If the session ends, the next query rejects. Without this error listener, the process would also exit.

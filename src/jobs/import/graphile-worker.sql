@@ -7,7 +7,7 @@ from graphile_worker.migrations
 
 -- name: lock_next
 -- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as graphile-worker does. Returns at most about 4 MB.
--- reason: why a job stays in graphile-worker. In graphile-worker, smaller priorities run first, so the sign is inverted. A named queue
+-- reason: why a job stays in graphile-worker. In graphile-worker, jobs with lower priority numbers run first, so the sign is inverted. A named queue
 -- becomes a lane.
 with next as materialized (
   select job.*, task.identifier, line.queue_name, line.locked_at is not null as is_busy
@@ -47,7 +47,7 @@ where job.id = taken.id
 returning 1
 
 -- name: count_remaining
--- Counts all jobs. graphile-worker deletes successful jobs, so an ended job has failed permanently.
+-- Counts all jobs. graphile-worker deletes successful jobs, so a finished job has failed permanently.
 select
   count(*) filter (where job.is_available)::integer as pending,
   count(*) filter (where job.locked_at is not null)::integer as running,

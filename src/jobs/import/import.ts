@@ -4,7 +4,7 @@ import type { Intake } from '../intake.js'
 import { type ForeignJob, type ImportSource, importSources, type SkipReason, Source } from './source.js'
 
 export interface ImportOptions {
-  /** Database schema of the other library. The default is `pgboss` or `graphile_worker`. */
+  /** The other library's database schema. The default is `pgboss` or `graphile_worker`. */
   schema?: string | undefined
   /** Name of the pg-boss queue or graphile-worker task to import. By default, all jobs are imported. */
   kind?: string | undefined

@@ -6,7 +6,7 @@ import { UnknownSourceError } from '../errors.js'
 export type ImportSource = 'pg-boss' | 'graphile-worker'
 
 /**
- * Default schema of each library, the known versions of the library's tables, and the table that contains the version.
+ * Each library's default schema, the known versions of its tables, and the table that contains the version.
  */
 const known = {
   'pg-boss': { schema: 'pgboss', versions: [31, 43], release: '12.19 to 12.35', table: 'version' },
@@ -40,7 +40,7 @@ export interface ForeignJob {
   readonly lane: string | null
   /** Reason why the job stays in the other library. Null if it can be imported. */
   readonly reason: SkipReason | null
-  /** Position of the job in the import order. */
+  /** The job's position in the import order. */
   readonly place: string
 }
 
@@ -73,7 +73,7 @@ export class Source {
     if (!found!.yes) {
       throw new UnknownSourceError(
         `Found no tables of ${this.name} in the schema "${this.schema}" of this database`,
-        'The tables must be in the same database as Holdfast. If the tables are in another schema, pass the name of that schema.',
+        "The tables must be in the same database as Holdfast. If the tables are in another schema, pass that schema's name.",
       )
     }
     const [row] = await executor.query<{ version: number | null; is_hidden: boolean }>(this.#sql.version.text)

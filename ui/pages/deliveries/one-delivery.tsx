@@ -33,7 +33,7 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
           <div class="stack">
             {delivery.state === 'lost' && (
               <Notice tone="warn">
-                The instance that ran this delivery is gone. The next arrival of the key runs it again.
+                The instance that ran this delivery is gone. The next delivery with this key will run it again.
               </Notice>
             )}
             <Facts

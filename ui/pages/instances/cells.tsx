@@ -1,4 +1,4 @@
-// Cells that the instance table and an instance's details share.
+// Cells shared by the instance table and an instance's details.
 import { noticeableClockSkewMs, riskyClockSkewMs } from '../../../src/base/clock-skew.js'
 import { useNow } from '../../clock.js'
 import { formatCount, formatDuration } from '../../format.js'

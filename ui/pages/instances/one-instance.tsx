@@ -93,7 +93,7 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
             'Connection',
             row.isAnchored
               ? `has its own session, with backend PID ${row.pid}`
-              : `has no session; renews its row within ${formatDuration(row.expiryMs)}`,
+              : `has no session; renews its row at least every ${formatDuration(row.expiryMs)}`,
           ],
           ['Pooler', row.pooler === 'none' ? 'none' : row.pooler],
           ['Clock', <Clock key="clock" ahead={row.clockAheadMs} />],

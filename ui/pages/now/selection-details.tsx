@@ -85,9 +85,9 @@ export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsPr
 /** Short descriptions of the actions. The confirmation dialog shows the exact consequences. */
 const remedyTexts: Readonly<Record<Remedy['action'], string>> = {
   release: 'Asks the holder to release the name. The holder decides when its work can stop, so no work is lost.',
-  expire: 'Frees the name for the next waiting call. The database then rejects guarded writes of the previous holder.',
+  expire: "Frees the name for the next waiting call. The database then rejects the previous holder's guarded writes.",
   reset: 'Frees all permits for the waiting calls. The holders are notified.',
-  cancel: 'Asks the handler to stop. The job does not run again.',
+  cancel: 'Asks the handler to stop. The job will not run again.',
   retry: 'Runs the job again. Other jobs are waiting until this job succeeds.',
   inspect: 'The job is not running yet. Open the job to see the reason.',
   break: 'Terminates the session. The session loses all its names immediately, and the waiting calls acquire them.',

@@ -21,7 +21,7 @@ export function LastRun({ last }: LastRunProps) {
   )
 }
 
-/** State labels of a schedule. A schedule without an unusual state is shown as active. */
+/** A schedule's state labels. A schedule without an unusual state is shown as active. */
 export function ScheduleStates({ states }: { readonly states: readonly (string | false | null)[] }) {
   const words = states.filter((word) => typeof word === 'string')
   if (words.length === 0) return <State word="active" tone="good" />

@@ -158,7 +158,7 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
   )
 }
 
-/** Tick timeline of one schedule. */
+/** One schedule's tick timeline. */
 function Line({ namespace, name, keyOfIt }: ScheduleId & { readonly keyOfIt: string }) {
   const { minutes, choose } = useMinutes()
   const box = useRef<HTMLDivElement>(null)

@@ -31,7 +31,7 @@ const defaultMinutes = '5'
 const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
 const maxRows = 200
 
-/** Tick timelines of all schedules. */
+/** All schedules' tick timelines. */
 export function Ticks() {
   const { namespace, search, page = '1' } = useParams<'schedules'>()
   const { minutes, choose } = useMinutes()
@@ -53,7 +53,7 @@ export function Ticks() {
         live={timeline}
         tools={choose}
         table={data && <TicksTable data={data} />}
-        description="Each dot is a tick with the letter of the instance that won it. A bar stands for several ticks: its letter is the instance with the most ticks, and the strip below shows the shares of all instances."
+        description="Each dot is a tick with the letter of the instance that claimed it. A bar stands for several ticks: its letter is the instance with the most ticks, and the strip below shows the shares of all instances."
       >
         {data && <TickTimeline data={data} onOpen={open} />}
         {pages > 1 && data && (

@@ -1,5 +1,6 @@
-// Keeps one instance per process. Next loads a module several times: separately for instrumentation and for routes, at each hot reload, and in
-// `next build`. The instance is therefore stored in `globalThis`, and loading this module does not open it.
+// Keeps one instance per process. Next loads a module several times: separately for instrumentation and for routes, on
+// every hot reload, and in `next build`. The instance is therefore stored in `globalThis`, and loading this module does
+// not open it.
 import { Holdfast } from 'holdfast'
 import { type Dashboard, dashboard } from 'holdfast/dashboard'
 import pg from 'pg'
@@ -13,7 +14,7 @@ interface Shop {
 
 const kept = globalThis as { shop?: Promise<Shop> | undefined }
 
-/** Opens the instance at the first call. */
+/** Opens the instance on the first call. */
 export function shop(): Promise<Shop> {
   kept.shop ??= open().catch((error) => {
     kept.shop = undefined // the next request tries again

@@ -41,7 +41,7 @@ export interface HoldfastEvents {
 
   /** A permit for a limit was granted. */
   'limit.acquired': PermitFacts & { readonly fence: number; readonly waitedMs: number }
-  /** A permit was not granted, because all permits of the limit were in use. */
+  /** A permit was not granted, because all of the limit's permits were in use. */
   'limit.refused': PermitFacts & { readonly inUse: number; readonly waitedMs: number }
   /** A permit was released. */
   'limit.released': PermitFacts & { readonly fence: number; readonly heldMs: number }
@@ -68,7 +68,7 @@ export interface HoldfastEvents {
   'delivery.done': { readonly key: string; readonly durationMs: number }
   /** The idempotency key already had a recorded result, and the call returned that result. */
   'delivery.replayed': { readonly key: string }
-  /** A call was rejected because its fingerprint differs from that of the first call with the same key. */
+  /** A call was rejected because its fingerprint differs from the fingerprint of the first call with the same key. */
   'delivery.mismatched': { readonly key: string }
   /** Another run with the same idempotency key was in progress and did not finish before the wait timed out. */
   'delivery.refused': { readonly key: string }

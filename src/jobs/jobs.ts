@@ -321,7 +321,7 @@ export class Jobs {
   }
 
   /**
-   * Pauses a queue. No worker claims jobs of this queue until the queue is resumed. Running jobs continue. Throws an
+   * Pauses a queue. No worker claims jobs from this queue until the queue is resumed. Running jobs continue. Throws an
    * `UnknownQueueError` if no instance has ever used the queue.
    *
    * @example

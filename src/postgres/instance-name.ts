@@ -5,8 +5,8 @@ const maxLength = 63
 const minDays = 30
 
 /**
- * Returns the retention time of the name of an instance that is gone. Jobs that the instance ran refer to the name for up to `retainDays`
- * after their end.
+ * Returns how long the name of an instance that is gone is kept. Jobs that the instance ran refer to the name for up to
+ * `retainDays` after they end.
  */
 export function instanceNameDays(retainDays: number): number {
   return Math.max(minDays, retainDays + 1)

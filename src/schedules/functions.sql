@@ -260,7 +260,7 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
   end
   $$;
 comment on function holdfast.schedule_states(bigint[]) is
-  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum number of missed ticks to catch up, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
+  'Returns schedules'' states: [[key, rule in force, next tick, time until it is due, last instance, maximum number of missed ticks to catch up, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql

@@ -126,7 +126,7 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
           missed === 'skip'
             ? 'skip'
             : missed === 'latest'
-              ? 'run the latest missed tick late'
+              ? 'run the most recent missed tick now, even though it is late'
               : `catch up on up to ${catchUp} missed ticks`,
         ],
         ['If the instance dies', reruns ? 'run again on another instance' : 'record the run as broken'],

@@ -41,15 +41,7 @@ const prototypes = new Set<object>()
  * @example
  * import { JobHandler } from 'holdfast/nestjs'
  *
- * @Injectable()
- * export class MailHandlers {
- *   constructor(private readonly mailer: Mailer) {}
- *
- *   @JobHandler(sendEmail)
- *   async send({ to }: { to: string }, { signal }: JobContext) {
- *     await this.mailer.send(to, { signal })
- *   }
- * }
+ * class MailHandlers { @JobHandler(sendEmail) async send({ to }: { to: string }) { await mailer.send(to) } }
  */
 export function JobHandler<Input, Result, Handled>(
   definition: JobDefinition<Input, Result, Handled>,
@@ -77,13 +69,7 @@ export function JobHandler(definition: JobDefinition, options?: { batch: BatchOp
  * @example
  * import { Schedule } from 'holdfast/nestjs'
  *
- * @Injectable()
- * export class Reports {
- *   @Schedule('nightly-report', { cron: '0 3 * * *', timezone: 'Europe/London' })
- *   async nightly({ tick, tx }: ScheduleRun) {
- *     await tx.query('insert into report (day) values ($1)', [tick])
- *   }
- * }
+ * class Reports { @Schedule('nightly-report', { cron: '0 3 * * *' }) async write({ tick }: ScheduleRun) { await report(tick) } }
  */
 export function Schedule(name: string, options: ScheduleOptions): DecoratorOf<(run: ScheduleRun) => unknown> {
   const define = (run: RunMethod) => defineSchedule(name, options, run)
@@ -98,13 +84,7 @@ export function Schedule(name: string, options: ScheduleOptions): DecoratorOf<(r
  * @example
  * import { LeaderTask } from 'holdfast/nestjs'
  *
- * @Injectable()
- * export class Indexer {
- *   @LeaderTask('indexer')
- *   async index({ signal }: Leadership) {
- *     while (!signal.aborted) await this.indexNext(signal)
- *   }
- * }
+ * class Indexer { @LeaderTask('indexer') async index({ signal }: Leadership) { while (!signal.aborted) await indexNext() } }
  */
 export function LeaderTask(
   name: string,

@@ -10,6 +10,7 @@ export interface HoldfastModuleAsyncOptions {
   imports?: ModuleMetadata['imports']
   /** Providers that `useFactory` receives as its arguments. */
   inject?: Extract<Provider, { useFactory: unknown }>['inject']
+  /** Returns the options of the module. */
   useFactory: (...providers: never[]) => HoldfastModuleOptions | Promise<HoldfastModuleOptions>
 }
 
@@ -20,11 +21,8 @@ export interface HoldfastModuleAsyncOptions {
  * @example
  * import { HoldfastModule } from 'holdfast/nestjs'
  *
- * @Module({
- *   imports: [HoldfastModule.forRoot({ url: process.env.DATABASE_URL, namespace: 'shop', work: { concurrency: 10 } })],
- *   providers: [MailHandlers],
- * })
- * export class AppModule {}
+ * const settings = { url: process.env.DATABASE_URL, namespace: 'shop', work: { concurrency: 10 } }
+ * const app = await NestFactory.createApplicationContext(HoldfastModule.forRoot(settings))
  */
 export class HoldfastModule {
   /**

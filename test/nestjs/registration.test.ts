@@ -1,11 +1,12 @@
 // Tests that mistakes in the registration of the module and of handlers throw errors that say what to do.
 import { Injectable, Logger, Module, Scope } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
 import { afterAll, beforeEach, expect, test, vi } from 'vitest'
 import { defineJob, UsageError } from '../../src/index.js'
 import { HoldfastModule, type HoldfastModuleOptions, JobHandler, LeaderTask, Schedule } from '../../src/nestjs/index.js'
 import { sql } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
-import { start, startWith } from './fixture.js'
+import { rootModule, start, startWith } from './fixture.js'
 
 const mail = defineJob<{ to: string }>('mail')
 
@@ -133,12 +134,12 @@ test('invalid options are refused before the instance opens', async () => {
   )
 })
 
-test('invalid options of the worker are refused, and the instance is closed', async () => {
-  const options = { url, work: { concurrency: 0 } }
-  await expect(startWith(options, { providers: [MailHandlers] })).rejects.toThrow(
-    'Expected concurrency to be a whole number between 1 and 10000, got 0',
-  )
+test('invalid options of the worker are refused, and a failed application can be closed', async () => {
+  const imports = [HoldfastModule.forRoot({ url, work: { concurrency: 0 }, log: false })]
+  const app = await NestFactory.create(rootModule({ imports, providers: [MailHandlers] }), { logger: false })
+  await expect(app.init()).rejects.toThrow('Expected concurrency to be a whole number between 1 and 10000, got 0')
   expect(await sql(url, 'select from holdfast.instance')).toEqual([])
+  await app.close()
 })
 
 test('a decorator refuses wrong arguments and wrong places where the class is declared', () => {

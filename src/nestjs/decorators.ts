@@ -41,6 +41,7 @@ const prototypes = new Set<object>()
  * @example
  * import { JobHandler } from 'holdfast/nestjs'
  *
+ * const sendEmail = defineJob<{ to: string }>('send-email')
  * class MailHandlers { @JobHandler(sendEmail) async send({ to }: { to: string }) { await mailer.send(to) } }
  */
 export function JobHandler<Input, Result, Handled>(

@@ -42,10 +42,11 @@ export class HoldfastModule {
    *
    * @example
    * import { HoldfastModule } from 'holdfast/nestjs'
+   * import pg from 'pg'
    *
    * HoldfastModule.forRootAsync({
    *   imports: [DatabaseModule],
-   *   inject: [Pool],
+   *   inject: [pg.Pool],
    *   useFactory: (pool: pg.Pool) => ({ pool, namespace: 'shop', work: true }),
    * })
    */

@@ -1,7 +1,7 @@
 // Tests that mistakes in the registration of the module and of handlers throw errors that say what to do.
 import { Injectable, Logger, Module, Scope } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
-import { afterAll, beforeEach, expect, test, vi } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { defineJob, UsageError } from '../../src/index.js'
 import { HoldfastModule, type HoldfastModuleOptions, JobHandler, LeaderTask, Schedule } from '../../src/nestjs/index.js'
 import { sql } from '../setup/facts.js'
@@ -91,12 +91,12 @@ test('a decorated class that is not a provider is refused, or reported if other 
     /add the class to the `providers` of a module/,
   )
   const warn = vi.spyOn(Logger.prototype, 'warn')
+  onTestFinished(() => warn.mockRestore())
   await startWith({ url, work: true }, { providers: [OtherHandlers] })
   const warnings = warn.mock.calls.map(([line]) => String(line))
   expect(warnings).toContainEqual(expect.stringMatching(/^MailHandlers has decorated methods, but is not a provider/))
   expect(warnings).not.toContainEqual(expect.stringMatching(/^OtherHandlers/))
 })
-afterAll(() => void vi.restoreAllMocks())
 
 test.each([Scope.REQUEST, Scope.TRANSIENT])('a decorated provider with the scope %s is refused', async (scope) => {
   @Injectable({ scope })

@@ -1,30 +1,29 @@
-// Fastify: its hooks close everything in order. `preClose` runs before Fastify waits for requests in flight, and `onClose` runs afterwards.
+// Fastify. The plugin opens, drains and closes the instance, and serves the dashboard and the health checks.
 import Fastify from 'fastify'
-import { Holdfast, LimitReachedError, LockTimeoutError } from 'holdfast'
-import { dashboard } from 'holdfast/dashboard'
+import { LimitReachedError, LockTimeoutError } from 'holdfast'
+import { holdfastPlugin } from 'holdfast/fastify'
 import { deliveryOf, webhooks } from 'holdfast/http'
-import { healthHandler } from 'holdfast/telemetry'
 import pg from 'pg'
 import { exportOrders, makeReport, markPaid, type Order, operatorOf, placeOrder, sendInvoice } from './shop.ts'
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 20 })
-const holdfast = await Holdfast.open({ pool, namespace: 'shop' })
-const board = dashboard({ pool, auth: operatorOf })
-const events = webhooks(holdfast.once, { key: (request) => `payments:${(request.body as { id: string }).id}` })
-const health = healthHandler(holdfast)
+
+const app = Fastify()
+// Fastify runs these hooks in reverse order. It closes the instance, and then the pool.
+app.addHook('onClose', () => pool.end())
+await app.register(holdfastPlugin, {
+  pool,
+  namespace: 'shop',
+  drainWithin: '20s',
+  health: '/health',
+  dashboard: { prefix: '/admin/holdfast', auth: operatorOf },
+})
+const { holdfast } = app
 
 holdfast.jobs.work([sendInvoice], { concurrency: 10 })
 holdfast.schedules.add('nightly-report', { cron: '0 3 * * *', timezone: 'Europe/London' }, ({ tick }) =>
   makeReport(pool, tick.toISOString()),
 )
-
-const app = Fastify()
-app.register(board.fastify, { prefix: '/admin/holdfast' })
-
-app.get('/health/:probe', (request, reply) => {
-  reply.hijack()
-  return health.node(request.raw, reply.raw)
-})
 
 app.post<{ Body: Order }>('/orders', async (request, reply) => {
   reply.code(201)
@@ -40,6 +39,7 @@ app.post<{ Body: { user: string } }>('/exports', ({ body: { user } }) =>
 )
 
 // This scope contains only the webhook, because the plugin protects all routes of its scope.
+const events = webhooks(holdfast.once, { key: (request) => `payments:${(request.body as { id: string }).id}` })
 app.register(async (scope) => {
   scope.register(events.fastify())
   scope.post<{ Body: { order: number } }>('/webhooks/payments', async (request) => {
@@ -54,14 +54,6 @@ app.setErrorHandler((error, _request, reply) => {
   throw error
 })
 
-app.addHook('preClose', async () => {
-  await holdfast.drain({ within: '20s' }) // waits for jobs, ticks, and what requests hold
-  await board.close() // closes the open pages, which would keep the server open
-})
-app.addHook('onClose', async () => {
-  await holdfast.close()
-  await pool.end()
-})
 process.once('SIGTERM', () => app.close())
 
 const address = await app.listen({ port: Number(process.env.PORT ?? 3000) })

@@ -1,7 +1,7 @@
 // Code that all recipes share: the shop's operations, and the dashboard's authorization. Your program has its own code
 // for this.
 import { timingSafeEqual } from 'node:crypto'
-import { defineJob, type Holdfast, type Transaction } from 'holdfast'
+import { defineJob, type Holdfast, type JobContext, type Transaction } from 'holdfast'
 import type { Visitor } from 'holdfast/dashboard'
 import type pg from 'pg'
 
@@ -9,11 +9,11 @@ import type pg from 'pg'
  * Writes an invoice. The row commits together with the job's completion, so each order has exactly one invoice, even
  * after a crash.
  */
-export const sendInvoice = defineJob('send-invoice', {
-  run: async ({ order }: { order: number }, { tx }) => {
-    await tx.query('insert into invoice (order_id) values ($1)', [order])
-  },
-})
+export async function writeInvoice({ order }: { order: number }, { tx }: JobContext) {
+  await tx.query('insert into invoice (order_id) values ($1)', [order])
+}
+
+export const sendInvoice = defineJob('send-invoice', { run: writeInvoice })
 
 export interface Shop {
   pool: pg.Pool

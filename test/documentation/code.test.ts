@@ -96,7 +96,7 @@ test('every TypeScript block in the documentation compiles', { timeout: 120_000 
     }
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts', '*.mts'] }))
     const ours = new Map<string, string>()
-    for (const entry of ['testing', 'telemetry', 'http', 'embedded', 'dashboard', '.']) {
+    for (const entry of ['nestjs', 'fastify', 'testing', 'telemetry', 'http', 'embedded', 'dashboard', '.']) {
       const declarations = await readFile(join(root, 'dist', entry, 'index.d.ts'), 'utf8')
       const exported = /^export (?:type )?\{([^}]*)\}|^export (?:declare )?\w+ (\w+)/gm
       for (const [, many, one] of declarations.matchAll(exported)) {

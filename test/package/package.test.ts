@@ -83,7 +83,8 @@ describe('the package', () => {
 describe('in an empty project', () => {
   test('every entry point can be imported', async () => {
     const { exports } = await manifest()
-    const names = Object.keys(exports).map((path) => `holdfast${path.slice(1).replace('*', 'lock-ls.schema.json')}`)
+    const paths = Object.keys(exports).filter((path) => path !== './nestjs')
+    const names = paths.map((path) => `holdfast${path.slice(1).replace('*', 'lock-ls.schema.json')}`)
     const file = await write(
       'esm.mjs',
       `${names
@@ -93,6 +94,23 @@ describe('in an empty project', () => {
     const { stdout } = await run(process.execPath, ['--no-warnings', file], { cwd: project })
     expect(JSON.parse(stdout)).toHaveLength(names.length)
     for (const count of JSON.parse(stdout)) expect(count).toBeGreaterThan(0)
+  })
+
+  test('holdfast/nestjs needs the packages of NestJS, which the other entry points do not need', async () => {
+    const file = await write(
+      'nest.mjs',
+      "import { HoldfastModule } from 'holdfast/nestjs'\nconsole.log(HoldfastModule.name)",
+    )
+    await expect(run(process.execPath, [file], { cwd: project })).rejects.toThrow(
+      "Cannot find package '@nestjs/common'",
+    )
+    const peers = ['@nestjs', 'reflect-metadata', 'rxjs'].map((name) => join(project, 'node_modules', name))
+    for (const path of peers) await symlink(join(modules, path.slice(join(project, 'node_modules').length)), path)
+    onTestFinished(async () => {
+      for (const path of peers) await rm(path)
+    })
+    const { stdout } = await run(process.execPath, [file], { cwd: project })
+    expect(stdout.trim()).toBe('HoldfastModule')
   })
 
   test('every room works', async () => {

@@ -40,10 +40,14 @@ const floors: Record<string, number> = {
   // Operator actions, for the dashboard and the command line.
   acts: 7,
   demo: 7,
+  // The module for NestJS, which only this room imports.
+  nestjs: 7,
   telemetry: 7,
   testing: 7,
   dashboard: 8,
   cli: 9,
+  // The plugin for Fastify, with the dashboard and the health checks.
+  fastify: 9,
   // The front end of the dashboard, which runs in browsers.
   ui: 9,
 }

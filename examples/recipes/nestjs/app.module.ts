@@ -3,15 +3,23 @@ import { APP_FILTER } from '@nestjs/core'
 import { Holdfast } from 'holdfast'
 import { dashboard } from 'holdfast/dashboard'
 import { webhooks } from 'holdfast/http'
+import { HoldfastModule } from 'holdfast/nestjs'
 import pg from 'pg'
 import { operatorOf } from '../shop.js'
 import { BusyFilter } from './busy.filter.js'
-import { HoldfastModule } from './holdfast.module.js'
+import { DatabaseModule } from './database.module.js'
 import { HealthController, ShopController, WebhooksController } from './shop.controllers.js'
 import { ShopService } from './shop.service.js'
 
 @Module({
-  imports: [HoldfastModule],
+  imports: [
+    DatabaseModule,
+    HoldfastModule.forRootAsync({
+      imports: [DatabaseModule],
+      inject: [pg.Pool],
+      useFactory: (pool: pg.Pool) => ({ pool, namespace: 'shop', work: { concurrency: 10 }, drainWithin: '20s' }),
+    }),
+  ],
   controllers: [ShopController, WebhooksController, HealthController],
   providers: [ShopService, { provide: APP_FILTER, useClass: BusyFilter }],
 })

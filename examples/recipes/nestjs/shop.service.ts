@@ -1,24 +1,27 @@
-import { Injectable, type OnApplicationBootstrap } from '@nestjs/common'
-import { Holdfast } from 'holdfast'
+import { Injectable } from '@nestjs/common'
+import { Holdfast, type JobContext, type ScheduleRun } from 'holdfast'
+import { JobHandler, Schedule } from 'holdfast/nestjs'
 import pg from 'pg'
-import { exportOrders, makeReport, placeOrder, sendInvoice } from '../shop.js'
+import { exportOrders, makeReport, type Order, placeOrder, sendInvoice, writeInvoice } from '../shop.js'
 
 @Injectable()
-export class ShopService implements OnApplicationBootstrap {
+export class ShopService {
   constructor(
     private readonly holdfast: Holdfast,
     private readonly pool: pg.Pool,
   ) {}
 
-  /** Runs the worker and the schedule next to the routes. For a separate process, use `NestFactory.createApplicationContext`. */
-  onApplicationBootstrap() {
-    this.holdfast.jobs.work([sendInvoice], { concurrency: 10 })
-    this.holdfast.schedules.add('nightly-report', { cron: '0 3 * * *', timezone: 'Europe/London' }, ({ tick }) =>
-      makeReport(this.pool, tick.toISOString()),
-    )
+  @JobHandler(sendInvoice)
+  invoice(input: { order: number }, job: JobContext) {
+    return writeInvoice(input, job)
   }
 
-  order(order: { customer: string; total: number }) {
+  @Schedule('nightly-report', { cron: '0 3 * * *', timezone: 'Europe/London' })
+  nightlyReport({ tick }: ScheduleRun) {
+    return makeReport(this.pool, tick.toISOString())
+  }
+
+  order(order: Order) {
     return placeOrder({ pool: this.pool, holdfast: this.holdfast }, order)
   }
 

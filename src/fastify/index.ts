@@ -1,0 +1,2 @@
+export type { HoldfastPluginOptions, MountedDashboardOptions } from './options.js'
+export { holdfastPlugin } from './plugin.js'

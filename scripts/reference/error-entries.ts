@@ -398,7 +398,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   ONCE_LOST: {
     examples: [new OnceLostError('order-4711', 3, connectionLost)],
     thrownBy: '`once.run`, `once.inTransaction`. The `signal` of the delivery also aborts with this error',
-    remedy: "Call `once.run` with the same key again. The call returns the other run's answer, or runs the work again.",
+    remedy: "Call `once.run` again with the same key. The call returns the other run's answer, or runs the work again.",
   },
   PAYLOAD_TOO_LARGE: {
     examples: [new PayloadTooLargeError('an input', 1_200_345, 1_000_000)],

@@ -140,7 +140,7 @@ async function withSchedule(
   return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
 }
 
-/** Previews an act on a schedule. The act applies and is not dangerous unless `consequenceOf` returns otherwise. */
+/** Previews an act on a schedule. By default, the act is possible and not dangerous. `consequenceOf` can override this. */
 async function previewOf(
   { observer }: ActContext,
   { namespace, name }: ScheduleParams,

@@ -108,7 +108,10 @@ export function isRetryable(error: unknown): boolean {
   return error instanceof HoldfastError && error.retryable
 }
 
-/** Thrown for a call that can never succeed. Examples are an invalid option, an empty name, and acquiring a lock inside the same lock. */
+/**
+ * Thrown for a call that can never succeed, for example because of an invalid option, an empty name, or a nested request for
+ * a lock that the caller already holds.
+ */
 export class UsageError extends HoldfastError {
   constructor(message: string, hint?: string) {
     super(message, { code: 'USAGE', retryable: false, hint })

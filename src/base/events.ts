@@ -120,7 +120,7 @@ export interface HoldfastEvents {
     readonly durationMs: number
     readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
   }
-  /** A job was buried because its workers died while they ran it. The instance that took over the job emits this event. */
+  /** A job was buried because its workers died while running it. The instance that took over the job emits this event. */
   'job.crashed': { readonly id: number; readonly kind: string; readonly queue: string; readonly crashes: number }
   /** Jobs that this instance enqueued are ready, but no worker in the fleet handles their kind in their queue. */
   'job.unserved': {

@@ -1,8 +1,9 @@
 import { ClosedError, type HoldfastError } from './errors.js'
 
 /**
- * Base class of everything that can be held: locks, leases, permits and leaderships. `held` reads the clock on each access. Therefore its
- * value is correct even immediately after the process was frozen or its event loop was blocked, before any timer or socket event has fired.
+ * Base class of everything that can be held: locks, leases, permits and leaderships. `held` reads the clock on each access. Its
+ * value is therefore correct even immediately after a frozen process resumes or a blocked event loop continues, before any timer or socket
+ * event fires.
  *
  * ```text
  * held ──► released

@@ -3,7 +3,7 @@ import { backoffMs } from './backoff.js'
 
 /**
  * Retries `work` with backoff until it succeeds. `work` records an event that has already happened. `onError` returns the maximum pause
- * before the next attempt, or undefined to give up. After the signal aborts, attempts follow each other without pauses.
+ * before the next attempt, or undefined to give up. Once the signal has aborted, retries without pauses.
  */
 export async function retryUntilRecorded<T>(
   signal: AbortSignal,

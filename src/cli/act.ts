@@ -24,7 +24,7 @@ export async function runAct<Name extends ActName>(
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
 
-/** Acts on one object, which is the command's argument. */
+/** An act on a single object, which is given as the command's argument. */
 export type NamedAct =
   | Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>
   | 'release-name'

@@ -123,7 +123,7 @@ async function applyFix({ database, schema }: DoctorContext, { id, fix }: Findin
   if (fix.commands.length > 0) await migrate(database, schema)
   for (const statement of fix.sql) {
     await database.query(statement).catch((error) => {
-      // Behind a pooler, this connection may use the session that was terminated.
+      // Behind a pooler, this connection may have used the session that was just terminated.
       if (id !== 'lock-of-dead-owner' || !(error instanceof DatabaseUnreachableError)) throw error
     })
   }

@@ -97,7 +97,7 @@ export class Attempts {
     for (const run of this.#running.values()) run.stop(reason)
   }
 
-  /** Gives jobs back to their queue if their handlers do not stop while the worker is closing. */
+  /** Gives all running jobs back to their queue, because their handlers have not stopped by the time the worker closes. */
   abandonAll(): void {
     for (const run of [...this.#running.values()]) this.#abandon(run)
   }

@@ -124,12 +124,12 @@ export class JobFailedError extends HoldfastError {
   }
 }
 
-/** Thrown by `jobs.result` if the job has not ended within `wait`. The job continues. */
+/** Thrown by `jobs.result` if the job does not end within `wait`. The job continues. */
 export class ResultTimeoutError extends HoldfastError {
   readonly id: number
 
   constructor(id: number, waitMs: number) {
-    super(`Job ${id} has not ended within ${formatDuration(waitMs)}`, {
+    super(`Job ${id} did not end within ${formatDuration(waitMs)}`, {
       code: 'RESULT_TIMEOUT',
       retryable: true,
       hint: "Wait longer with the option `wait`, or look at the job's state with jobs.find(id).",

@@ -1,4 +1,4 @@
-/** Maximum number of removed items that the array may contain. If there are more, the array is shortened. */
+/** Maximum number of empty slots that removed items leave in the array. If there are more, the slots are deleted. */
 const maxRemoved = 4_000
 
 /** First-in, first-out list. Adding and removing an item takes constant time. */

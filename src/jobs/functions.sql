@@ -1472,7 +1472,7 @@ create or replace function holdfast.job_claim(
           array_agg(id) filter (where is_plain and is_large) as large_ids,
           array_agg(entry) filter (where is_plain and is_large) as large_entries,
           array_agg(entered_at) filter (where is_plain and is_large) as large_times,
-          -- job_claim_others processes the other jobs. It needs more columns than their text.
+          -- job_claim_others processes the other jobs. It needs other columns in addition to the job text.
           jsonb_agg(jsonb_build_object(
             'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
             'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links) end
@@ -2449,7 +2449,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     crowded bigint[];
     moved integer := 0;
   begin
-    -- The latest job determines its lane's limits, unless a later job has already entered the lane.
+    -- In each lane, the latest of these jobs sets the lane's limits, unless a later job has already set them.
     with told as materialized (
       select distinct on (p.key) p.*, w.queue, w.id
       from holdfast.waiting w

@@ -98,8 +98,8 @@ export class Jobs {
   }
 
   /**
-   * Enqueues a job. With `tx`, the job belongs to your transaction. Without `tx`, the job exists when the promise
-   * resolves. Calls in the same turn of the event loop share one statement.
+   * Enqueues a job. With `tx`, the job belongs to your transaction. Without `tx`, the job exists as soon as the
+   * promise resolves. Calls in the same turn of the event loop share one statement.
    *
    * @example
    * await holdfast.jobs.enqueue(sendEmail, { to }, { delay: '10m', priority: 2 })
@@ -275,7 +275,7 @@ export class Jobs {
 
   /**
    * Waits until a job ends, and returns the job's result. The reference that `enqueue` returned determines the type of
-   * the result. Throws a `ResultTimeoutError` if the job has not ended within `wait`, and a `JobFailedError` if the job
+   * the result. Throws a `ResultTimeoutError` if the job does not end within `wait`, and a `JobFailedError` if the job
    * ended without a result.
    *
    * @example

@@ -45,7 +45,7 @@ comment on column holdfast.job.era is
 comment on column holdfast.job.priority is 'Priority from -5 to 5. Larger numbers run first.';
 comment on column holdfast.job.enqueued_at is 'Time when the job was enqueued. Null if this is its first entry.';
 comment on column holdfast.job.failed is 'Number of failed attempts before this entry. Null means 0.';
-comment on column holdfast.job.crashes is 'Number of workers that died while they held the job, before this entry. Null means 0.';
+comment on column holdfast.job.crashes is 'Number of workers that died while holding the job, before this entry. Null means 0.';
 comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried. Null means 3.';
 comment on column holdfast.job.log is 'Last 100 lines that the handler had logged before this entry.';
 comment on column holdfast.job.failures is 'Last 20 attempts that failed or crashed: error, time and instance.';

@@ -22,7 +22,7 @@ export interface PermitAcquirerOptions {
   readonly track: <T>(promise: Promise<T>) => Promise<T>
 }
 
-/** Maximum time for which a request without `wait` waits until this instance is present. */
+/** Maximum time to wait until this instance is present, for a request that does not set `wait`. */
 const maxPresenceWaitMs = 2_000
 /**
  * Maximum time, after `wait` has passed, for the response to a statement in progress or to the statement that leaves
@@ -158,7 +158,7 @@ export class PermitAcquirer {
     track(batcher.sendReliably('cancel', request)).catch(() => {})
   }
 
-  /** Returns the current epoch. A request without `wait` waits at most 2 s for an epoch to begin. */
+  /** Returns the current epoch. If there is none, waits for the next epoch: at most 2 s if the request does not set `wait`. */
   async #presentEpoch(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
     const { presence } = this.options
     const { epoch } = presence

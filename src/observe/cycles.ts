@@ -78,7 +78,7 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
   }
 }
 
-/** Returns a node for each of an instance's waits, with everything that the instance holds. */
+/** Returns one node per wait of an instance. Each node lists everything else that the instance holds. */
 function instanceNodes(names: readonly ContendedName[]): WaitNode[] {
   const held = new Map<string, Set<string>>()
   for (const name of names) {

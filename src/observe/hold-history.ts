@@ -39,7 +39,7 @@ export interface HoldTimelineRow extends NamedKey {
   readonly heldMs: number
   /** Total wait time of all calls, in milliseconds. */
   readonly waitedMs: number
-  /** Percentage of each column during which the name was held. */
+  /** For each column, the percentage of its time span for which the name was held. */
   readonly held: readonly number[]
   /** Average number of waiting calls in each column, in hundredths: 250 means 2.5 calls. */
   readonly waited: readonly number[]

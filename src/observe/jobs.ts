@@ -103,7 +103,7 @@ export interface ObservedJob {
   readonly priority: number
   /** Number of failed attempts. */
   readonly failed: number
-  /** Number of workers that died while they were running the job. */
+  /** Number of workers that died while running the job. */
   readonly crashes: number
   /**
    * Last progress that the handler reported.
@@ -219,7 +219,7 @@ const maxNewJobs = 5_000
  */
 const maxSearched = 20_000
 const maxInputsSearched = 5_000
-/** Maximum size of an input or a result that is read. */
+/** Maximum size of an input or a result. Larger inputs and results are not read. */
 const maxBytes = 65_536
 const maxLinked = 60
 const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const

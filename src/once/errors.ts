@@ -46,7 +46,7 @@ export class OnceLostError extends HoldfastError {
     super(`The run of "${key}" was lost: ${cause.message}`, {
       code: 'ONCE_LOST',
       retryable: true,
-      hint: 'Stop the work. If another run has taken over, the writes through `tx` are rolled back. Call once.run with the same key again to get the answer.',
+      hint: 'Stop the work. If another run has taken over, the writes through `tx` are rolled back. To get the answer, call once.run again with the same key.',
       cause,
     })
     this.key = key

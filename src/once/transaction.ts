@@ -27,7 +27,7 @@ export function transactionStatements(schema: string): TransactionStatements {
 /**
  * A run's transaction. The first query begins the transaction, so a run that does not use it needs no connection.
  *
- * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases
+ * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at expiry and releases
  * its row locks. If a response takes longer than the expiry, another connection checks whether the server is still
  * executing the query. If not, the connection is lost and the run fails.
  */

@@ -287,7 +287,7 @@ export class Anchor implements Presence {
         this.#options.events.emitter('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
         return
       } catch (error) {
-        // The loop retries after any error, because even a replica or a pooler at this address may be temporary.
+        // The loop retries after any error. Even if a replica or a pooler responds at this address now, a primary may respond later.
         if (!signal.aborted) this.#options.events.emitter('instance.connect-failed')?.({ error })
         await session?.close()
       } finally {

@@ -22,13 +22,13 @@ export interface Health {
   readonly checkedAt: Date
 }
 
-/** A reason why an instance is not `up`. */
+/** A reason that an instance is not `up`. */
 export interface HealthReason {
   readonly code: HealthReasonCode
   readonly message: string
 }
 
-/** Code of a reason why an instance is not `up`. */
+/** Code for a reason that an instance is not `up`. */
 export type HealthReasonCode =
   | 'DATABASE_UNREACHABLE'
   | 'POOL_UNANSWERED'
@@ -110,7 +110,8 @@ export class HealthCheck {
         const message = `Another live instance has the name "${name.wanted}", so this instance has the name "${name.current}"`
         reasons.push({ code: 'NAME_TAKEN', message })
       }
-      if (isDraining()) reasons.push({ code: 'DRAINING', message: 'This instance is draining and starts no new work' })
+      if (isDraining())
+        reasons.push({ code: 'DRAINING', message: 'This instance is draining and is not starting new work' })
     }
     const isDown = reasons.some(({ code }) => code === 'CLOSING' || code === 'DATABASE_UNREACHABLE')
     const status = isDown ? 'down' : reasons.length > 0 ? 'degraded' : 'up'

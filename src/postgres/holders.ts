@@ -26,7 +26,7 @@ interface HolderRow {
 
 /** Maximum time by which a lookup delays an error. */
 const maxDelayMs = 300
-/** Period during which a result is used again, so that many failing calls do not burden the database. */
+/** Time for which a result is reused, so that many failing calls do not overload the database. */
 const reuseMs = 1_000
 const maxCached = 1_000
 

@@ -148,7 +148,7 @@ export async function migrate(
   return { migrations: applied, functions: (await applyFunctions(database, schema, maxTryMs)) ? functions : [] }
 }
 
-/** Returns the number of steps that bring the schema up to date. */
+/** Returns the number of steps that are needed to bring the schema up to date. */
 export function stepsOf(state: SchemaState): number {
   return state.pending.length + (state.pendingFunctions.length > 0 ? 1 : 0)
 }

@@ -25,7 +25,7 @@ import { Sweeper } from './sweeper.js'
  * - **idle** until a module needs the presence: an instance that uses only leases and transaction locks never needs it, and sends no
  *   statements.
  * - **present**: the instance sends three to four renewals within the expiry. The client relies on an epoch for 90 % of the expiry, counted
- *   from the time when it sent the last successful renewal. The database ends the epoch at the expiry, counted from the later execution
+ *   from the time when it sent the last successful renewal. The database ends the epoch at expiry, counted from the later execution
  *   of that renewal.
  * - **lost**: there was no response in time, or the row does not exist, or the server restarted, crashed or failed over. A restart, crash
  *   or failover ends all epochs, because rows with their numbers may be lost.
@@ -150,7 +150,7 @@ export class RowPresence implements Presence {
         this.#reportEpoch(this.#epoch)
         return
       } catch (error) {
-        // The loop retries after any error, because even a replica at this address may be temporary.
+        // The loop retries after any error. Even if a replica responds at this address now, a primary may respond later.
         if (!this.#closing.signal.aborted) this.#options.events.emitter('instance.connect-failed')?.({ error })
       }
     }

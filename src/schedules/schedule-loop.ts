@@ -35,7 +35,7 @@ interface Entry {
   state: ScheduleState | undefined
   /** Time at which to claim the next tick, on the monotonic clock. */
   wakeAt: number
-  /** Calls that are waiting until the schedule is declared for the first time. */
+  /** Calls that are waiting for the first declaration of the schedule. */
   readonly readiness: Readiness
 }
 

@@ -1,4 +1,4 @@
-// A process that acquires permits at random until it is asked to stop. It writes each check of its holds to its own file immediately, so no line is
+// A process that acquires permits at random until it receives a request to stop. It writes each check of its holds to its own file immediately, so no line is
 // lost if the process is killed. The times are those of CLOCK_MONOTONIC, which all processes of a machine share.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'

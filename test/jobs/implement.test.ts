@@ -90,7 +90,7 @@ test('implement refuses arguments of the wrong type', async () => {
   )
 })
 
-test('jobs.result throws a ResultTimeoutError if the job has not ended within `wait`', async () => {
+test('jobs.result throws a ResultTimeoutError if the job does not end within `wait`', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const ending = gate()
   const job = defineJob('slow', { run: () => ending.opened })
@@ -98,7 +98,7 @@ test('jobs.result throws a ResultTimeoutError if the job has not ended within `w
   const ref = await holdfast.jobs.enqueue(job)
   const error = await caught(ResultTimeoutError, holdfast.jobs.result(ref, { wait: 20 }))
   expect(error).toMatchObject({ code: 'RESULT_TIMEOUT', retryable: true, id: ref.id })
-  expect(error.message).toBe(`Job ${ref.id} has not ended within 20ms`)
+  expect(error.message).toBe(`Job ${ref.id} did not end within 20ms`)
   await caught(ResultTimeoutError, holdfast.jobs.result(ref.id, { wait: 0 }))
   ending.open()
   expect(await holdfast.jobs.result(ref)).toBeUndefined()

@@ -50,7 +50,7 @@ test('a second live instance with the same name gets a suffix, an event and a he
   expect((await open({ url, namespace: 'other', name: 'worker-3' })).name).toBe('worker-3')
   await first.close()
   await until('the second instance is healthy', async () => (await second.health()).status === 'up')
-  // The first free name is used again.
+  // The first free name is reused.
   expect((await open({ url, name: 'worker-3' })).name).toBe('worker-3')
 })
 

@@ -48,7 +48,7 @@ async function untilDrained(
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {
       printMessage(
-        `The instance starts no new work. It still holds ${countText(found.held, 'lock')} and ${countText(found.leased, 'lease')}.`,
+        `The instance is no longer starting new work. It still holds ${countText(found.held, 'lock')} and ${countText(found.leased, 'lease')}.`,
       )
     }
     latest = found

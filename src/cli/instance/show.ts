@@ -46,7 +46,7 @@ type InstanceDetails = NonNullable<Awaited<ReturnType<typeof readInstance>>>
 
 const stateTexts: Record<string, string> = {
   'drain-requested': 'asked to drain: the instance has not received the request yet',
-  draining: 'draining: the instance starts no new work, and its running work may finish',
+  draining: 'draining: the instance is not starting new work, and its running work may finish',
   drained: 'drained: all its work has ended, and its process is still running',
 }
 

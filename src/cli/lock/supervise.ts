@@ -11,7 +11,7 @@ export interface CommandRun {
   /** Maximum time to wait for the name. Undefined: no limit. */
   readonly waitMs: number | undefined
   readonly env?: NodeJS.ProcessEnv
-  /** Signal that also stops the command, in addition to the lock's signal. */
+  /** Signal that stops the command, in addition to the lock's signal. */
   readonly otherSignal?: AbortSignal
 }
 

@@ -4,7 +4,7 @@ import type { DepartmentContext } from './department.js'
 
 /**
  * Bills new orders every three seconds. One instance marks the orders and enqueues one job per order, in one
- * transaction. All instances run the jobs. Each invoice is committed together with its job's completion, so a crash
+ * transaction. All instances run the jobs. Each invoice is committed in the transaction that ends its job, so a crash
  * causes neither a missing nor a duplicate invoice.
  */
 export function billing({ holdfast, name, record }: DepartmentContext): void {

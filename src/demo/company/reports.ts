@@ -4,7 +4,7 @@ import type { DepartmentContext } from './department.js'
 /**
  * Creates one report for each night. In the demo, a night begins every ten seconds. All instances have the schedule,
  * and one instance creates the report. If that instance is killed, a different instance starts the report again. Writes
- * through `tx` are committed together with the run's completion.
+ * through `tx` are committed in the transaction that ends the run.
  */
 export function reports({ holdfast, name, record }: DepartmentContext): void {
   holdfast.schedules.add(

@@ -53,7 +53,7 @@ export function OneInstance({ id }: { readonly id: string }) {
 const states: Readonly<Record<string, string>> = {
   gone: 'the heartbeat stopped without a clean shutdown',
   'drain-requested': 'the instance has not received the drain request yet',
-  draining: 'the instance is finishing its current work and starts no new work',
+  draining: 'the instance is finishing its current work and is not starting new work',
   drained: 'all work has ended; the process is still running',
 }
 

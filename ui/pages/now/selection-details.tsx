@@ -88,7 +88,7 @@ const remedyTexts: Readonly<Record<Remedy['action'], string>> = {
   expire: "Frees the name for the next waiting call. The database then rejects the previous holder's guarded writes.",
   reset: 'Frees all permits for the waiting calls. The holders are notified.',
   cancel: 'Asks the handler to stop. The job will not run again.',
-  retry: 'Runs the job again. Other jobs are waiting until this job succeeds.',
+  retry: 'Runs the job again. Other jobs are waiting for this job to succeed.',
   inspect: 'The job is not running yet. Open the job to see the reason.',
   break: 'Terminates the session. The session loses all its names immediately, and the waiting calls acquire them.',
 }

@@ -27,7 +27,7 @@ const windows = [
   ['2880', '48 h'],
 ] as const
 const defaultMinutes = '5'
-/** Possible numbers of steps. The list is short, so that windows of similar width share one query. */
+/** Allowed step counts. The list is short so that windows of similar width share one query. */
 const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
 const maxRows = 200
 

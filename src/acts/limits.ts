@@ -41,7 +41,7 @@ export const limits = {
 async function unused(observer: Observer, namespace: string, name: string): Promise<string> {
   const used = await observer.limits.list({ namespace, limit: maxCandidates })
   return joinSentences(
-    `No permit of "${name}" is held, and its rate limit is unused: there is nothing to reset.`,
+    `No permit for "${name}" is held, and its rate limit is unused: there is nothing to reset.`,
     didYouMean(
       name,
       used.map((limit) => limit.name),

@@ -26,7 +26,7 @@ export const queues = {
       await asMember(namespace, ({ jobs }) => jobs.pause(name))
       const text = queue.pausedAt
         ? `"${name}" was already paused.`
-        : `Paused "${name}". Workers claim none of its jobs until the queue is resumed.`
+        : `Paused "${name}". Workers will claim none of its jobs until the queue is resumed.`
       return { done: true, text: joinSentences(text, continueText(queue.running)), result: { paused: name } }
     },
   }),

@@ -267,7 +267,12 @@ describe('a transaction with a unique key', () => {
       }
     }
     const unique = { key: 'a', until: 'started' } as const
-    await elsewhere.jobs.pause('noted')
+    const pause = () =>
+      elsewhere.jobs.pause('noted').then(
+        () => true,
+        () => false,
+      )
+    await until('the worker has recorded its queue, so that it can be paused', pause)
     const { id } = await holdfast.jobs.enqueue(note, 1, { unique })
     // The worker skips the job, and learns that no entry can appear below its position.
     await runOthers(1_500)

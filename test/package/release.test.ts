@@ -38,7 +38,7 @@ async function makeProject(manifest: object = {}) {
 
 test('the release script runs the tests, sets the version, updates the changelog, commits and tags', async () => {
   const { release, git, read } = await makeProject()
-  expect(await release('0.2.0')).toMatch(/tested.*Made v0\.2\.0/s)
+  expect(await release('0.2.0')).toMatch(/tested.*Created v0\.2\.0/s)
   expect(await read('CHANGELOG.md')).toMatch(
     /^## Unreleased\n\n## 0\.2\.0, \d{4}-\d\d-\d\d\n\n- Something\.\n\n## 0\.1\.0/m,
   )
@@ -54,13 +54,13 @@ test('the release script refuses an invalid version, uncommitted files and anoth
   const before = await git('rev-parse', 'HEAD')
   expect(await release()).toMatch('Expected a version')
   for (const wrong of ['0.1.0', '0.3.0', '0.2.1', '2.0.0', '0.0.9']) {
-    expect(await release(wrong)).toMatch(`Expected the version after 0.1.0`)
+    expect(await release(wrong)).toMatch('Expected a version that increases one number of 0.1.0 by one')
   }
   await writeFile(join(cwd, 'left.txt'), '')
-  expect(await release('0.2.0')).toMatch('Something is not committed')
+  expect(await release('0.2.0')).toMatch('The working tree has uncommitted changes')
   await rm(join(cwd, 'left.txt'))
   await git('checkout', '--quiet', '-b', 'other')
-  expect(await release('0.2.0')).toMatch('from main')
+  expect(await release('0.2.0')).toMatch('Expected the branch main')
   expect(await git('rev-parse', 'HEAD')).toBe(before)
 })
 

@@ -22,7 +22,7 @@ export function startHandlers(holdfast: Holdfast, discovery: DiscoveryService, o
   const jobs = handlers.flatMap(({ task, run }) => (task.type === 'job' ? [task.define(run)] : []))
   for (const { task, run } of handlers) {
     if (task.type === 'schedule') holdfast.schedules.add(task.define(run))
-    else if (task.type === 'leader task') holdfast.elections.campaign(task.name, run, task.options)
+    else if (task.type === 'leader task') holdfast.elections.campaign(task.name, task.options ?? {}, run)
   }
   if (jobs.length > 0) holdfast.jobs.work(jobs, options)
 }

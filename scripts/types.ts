@@ -2,7 +2,15 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-const projects = ['.', 'tsconfig.erasable.json', 'ui', 'test/browser', 'test/nestjs', 'examples/recipes']
+const projects = [
+  '.',
+  'tsconfig.erasable.json',
+  'ui',
+  'test/browser',
+  'test/nestjs',
+  'examples/recipes',
+  'test/types/registered',
+]
 const codes = await Promise.all(
   projects.map(async (project) => {
     const [code] = await once(spawn('tsc', ['-p', project, '--noEmit'], { stdio: 'inherit' }), 'exit')

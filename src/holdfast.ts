@@ -18,7 +18,7 @@ import { Leases } from './leases/index.js'
 import { Limits } from './limits/index.js'
 import { Locks } from './locks/index.js'
 import { EventLog } from './log/index.js'
-import { Once } from './once/index.js'
+import { Once, transactionContext } from './once/index.js'
 import {
   type Anchor,
   type Database,
@@ -125,11 +125,13 @@ export class Holdfast {
     this.limits = new Limits(context)
     const locker = context.anchor ? this.locks : lockerFromLeases(this.leases, context.expiryMs)
     this.elections = new Elections({ ...context, locker })
-    this.once = new Once(context)
-    this.jobs = new Jobs(context)
+    const attempts = transactionContext({ ...context, instanceId: presence.instanceId })
+    this.once = new Once({ ...context, attempts })
+    this.jobs = new Jobs({ ...context, attempts })
     this.shares = new Shares({ ...context, locker })
     this.schedules = new Schedules({
       ...context,
+      attempts,
       jobs: { enqueue: (job, input, tx) => this.jobs.enqueue(job as JobDefinition, input as never, { tx }) },
     })
     this.#draining = new Draining(

@@ -44,7 +44,6 @@ export type {
   OnceInTransactionOptions,
   OnceOptions,
   RecordedFailure,
-  Transaction,
 } from './once/index.js'
 export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
 
@@ -184,10 +183,13 @@ export type {
   Connection,
   ConnectionTarget,
   DrizzleTransaction,
+  HandlerTransaction,
   HeldWork,
   KnexTransaction,
   KyselyTransaction,
   LibraryTransaction,
+  MikroOrmTransaction,
+  OpenTransaction,
   PgClient,
   PgPool,
   PgPoolClient,
@@ -195,6 +197,9 @@ export type {
   PostgresJsExecutor,
   PrismaTransaction,
   ReadOnlyReason,
+  Register,
+  Transaction,
+  TransactionOption,
   TypeOrmManager,
   TypeOrmRunner,
   TypeOrmTransaction,

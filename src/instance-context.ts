@@ -2,6 +2,7 @@
 // created.
 import { readFileSync } from 'node:fs'
 import {
+  callback,
   checkName,
   type Duration,
   defaultTimes,
@@ -32,12 +33,14 @@ import {
   InstanceName,
   migrate,
   NameRegistry,
+  type OpenTransaction,
   openPgPool,
   type PgPool,
   type PostgresJs,
   type Presence,
   RowPresence,
   schemaState,
+  type TransactionOption,
   WaitTracker,
   WriteMonitor,
 } from './postgres/index.js'
@@ -65,6 +68,12 @@ export interface HoldfastOptions {
   sql?: PostgresJs | undefined
   /** URL of the same database that bypasses a pooler in transaction mode. The anchor uses this URL. */
   directUrl?: string | undefined
+  /**
+   * Function that opens a transaction of your library, such as `(work) => db.transaction(work)`. With this option, `tx`
+   * in handlers of jobs, schedules and `once` is a promise of your library's transaction. Declare its type with
+   * `Register`. See docs/guides/transactions.md.
+   */
+  transaction?: TransactionOption | undefined
   /** Namespace that separates your names from other applications' names in the same database. Default: `default`. */
   namespace?: string | undefined
   /**
@@ -101,6 +110,7 @@ const optionRules = {
   pool: objectWith<PgPool>('a pool of node-postgres', 'connect', 'query', 'on', 'options'),
   sql: objectWith<PostgresJs>('the sql of postgres.js', 'options'),
   directUrl: text,
+  transaction: callback<OpenTransaction>('a function'),
   namespace: text,
   name: { expected: 'a name', read: checkInstanceName },
   schema: text,
@@ -131,6 +141,8 @@ export interface InstanceContext {
   readonly waits: WaitTracker
   readonly schema: string
   readonly namespace: string
+  /** The option `transaction`. Undefined if Holdfast opens the transactions of handlers. */
+  readonly openTransaction: OpenTransaction | undefined
   /** Connection settings that bypass a pooler, if `directUrl` was given. */
   readonly direct: Connection | undefined
   readonly expiryMs: number
@@ -159,6 +171,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     migrate: shouldMigrate = true,
     waitConnections = 4,
     directUrl,
+    transaction: openTransaction,
     jobs,
     log,
   } = readOptions('Holdfast.open', options, optionRules, aliases)
@@ -210,6 +223,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       waits: new WaitTracker({ anchor, keepaliveDatabase, presence, schema }),
       schema,
       namespace,
+      openTransaction,
       direct: connection,
       expiryMs,
       waitConnections,

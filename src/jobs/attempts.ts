@@ -44,9 +44,7 @@ export class Attempts {
     this.#notes = new NoteTaker(store)
     this.#suspects = new Suspects(store, endings)
     this.#runContext = {
-      database: store.database,
-      statements: store.transactionStatements,
-      expiryMs: store.expiryMs,
+      ...context.attempts,
       store,
       intake,
       notes: this.#notes,

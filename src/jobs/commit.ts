@@ -28,7 +28,7 @@ export async function commitOutcome(
           ])
         : await store.runIn<RecordResult>(tx, 'end', [JSON.stringify([endingFor(outcome.ending!)]), '{}'])
     const { recorded } = rows[0]!
-    followUpNumbers = rows[0]!.follow_ups
+    followUpNumbers = rows[0]!.numbers
     if (recorded !== null && recorded.length === 0) throw new JobLostError(id, claim.fence)
   }
   try {

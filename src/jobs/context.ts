@@ -1,4 +1,5 @@
 import type { Events, TracerSlot } from '../base/index.js'
+import type { TransactionContext } from '../once/index.js'
 import type { Anchor, Presence } from '../postgres/index.js'
 import { Claims } from './claims.js'
 import { FollowUps } from './follow-ups.js'
@@ -10,6 +11,7 @@ import { UnservedCheck } from './unserved.js'
 
 export interface JobsOptions extends JobStoreOptions {
   readonly presence: Presence
+  readonly attempts: TransactionContext
   readonly namespace: string
   /** Number of days for which the history is kept. */
   readonly retainDays: number
@@ -32,6 +34,7 @@ export interface JobsContext {
   readonly maintenance: Maintenance
   readonly unserved: UnservedCheck
   readonly presence: Presence
+  readonly attempts: TransactionContext
   readonly events: Events
   readonly tracing: TracerSlot
   readonly namespace: string
@@ -41,7 +44,7 @@ export interface JobsContext {
 
 /** Creates the context. Calls `onReady` when follow-ups have made jobs ready. */
 export function createJobsContext(options: JobsOptions, onReady: () => void): JobsContext {
-  const { presence, namespace, retainDays, schema, anchor, events, tracing } = options
+  const { presence, attempts, namespace, retainDays, schema, anchor, events, tracing } = options
   const hasListener = anchor !== undefined
   const store = new JobStore(options)
   const queues = new Queues(store, namespace)
@@ -59,6 +62,7 @@ export function createJobsContext(options: JobsOptions, onReady: () => void): Jo
     maintenance,
     unserved,
     presence,
+    attempts,
     events,
     tracing,
     namespace,

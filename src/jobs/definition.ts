@@ -1,7 +1,7 @@
 // Types of definitions and handlers. These types refer to each other, because a handler may enqueue jobs with any
 // definition.
 import type { Duration } from '../base/index.js'
-import type { Transaction } from '../once/index.js'
+import type { HandlerTransaction } from '../postgres/index.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
@@ -22,8 +22,12 @@ export interface JobContext {
    * `DrainingError`.
    */
   readonly signal: AbortSignal
-  /** Transaction that commits exactly once, together with the job's outcome. The first query begins the transaction. */
-  readonly tx: Transaction
+  /**
+   * Transaction that commits exactly once, together with the job's outcome. The first query begins the transaction.
+   * With the option `transaction` of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is
+   * read.
+   */
+  readonly tx: HandlerTransaction
   /**
    * Enqueues a job through `tx`. The new job exists if and only if this attempt's outcome is recorded. Enqueue as late
    * as possible, because the transaction stays open until the attempt ends.

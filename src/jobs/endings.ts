@@ -23,8 +23,8 @@ interface DoneEnding extends HeldJob {
 
 export interface RecordResult {
   readonly recorded: unknown[] | null
-  /** Follow-up numbers, separated by commas. See `FollowUps`. */
-  readonly follow_ups: string | null
+  /** Follow-up numbers, separated by commas. See `FollowUps`. One word, so that no library changes its case. */
+  readonly numbers: string | null
 }
 
 const maxPerStatement = 2_000
@@ -159,7 +159,7 @@ export class Endings {
     try {
       const rows = await this.#retryUntilRecorded<RecordResult>('done', values, hasResults)
       if (rows === undefined) return
-      this.#followUps.add(rows[0]!.follow_ups)
+      this.#followUps.add(rows[0]!.numbers)
       if (rows[0]!.recorded) this.refusedEnds += batch.length - rows[0]!.recorded.length
       this.recorded(batch, emptied)
     } catch (error) {
@@ -209,7 +209,7 @@ export class Endings {
       return this.#recordOthers(plain, emptiedBefore, false)
     }
     if (rows === undefined) return
-    this.#followUps.add(rows[0]!.follow_ups)
+    this.#followUps.add(rows[0]!.numbers)
     this.refusedEnds += batch.length - rows[0]!.recorded!.length
     this.recorded(batch, emptied)
   }

@@ -1,6 +1,5 @@
 import { describe, type Events, readOptions, type TracerSlot, UsageError } from '../base/index.js'
-import type { Transaction } from '../once/index.js'
-import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
+import { type CallerTransaction, type Executor, executorOf, type HandlerTransaction } from '../postgres/index.js'
 import { checkDefinition, validated } from './define.js'
 import type { JobDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
@@ -27,7 +26,7 @@ import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 
 /** Attempt whose handler enqueues a job. */
 interface ParentAttempt {
-  readonly tx: Transaction
+  readonly tx: HandlerTransaction
   readonly job: { readonly links: Links | null }
 }
 
@@ -83,7 +82,8 @@ export class Intake {
   ): Promise<JobRef> {
     const asked = readOptions('job.enqueue', options, childRules)
     const { workflow } = parent.job.links ?? {}
-    return this.#sent(definition, 1, () => this.#one(definition, input, asked, executorOf(parent.tx), { workflow }))
+    const tx = executorOf(await parent.tx)
+    return this.#sent(definition, 1, () => this.#one(definition, input, asked, tx, { workflow }))
   }
 
   many<Input>(

@@ -1,5 +1,5 @@
 import { formatDuration, textOf } from '../base/index.js'
-import { Attempt, type AttemptContext } from '../once/index.js'
+import { Attempt, type TransactionContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { JobContext, JobDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
@@ -9,7 +9,7 @@ import type { Notes, NoteTaker } from './notes.js'
 import { type JobParent, parentsOf } from './parents.js'
 import type { JobStore } from './store.js'
 
-export interface RunContext extends AttemptContext {
+export interface RunContext extends TransactionContext {
   readonly store: JobStore
   readonly intake: Intake
   readonly notes: NoteTaker

@@ -1,4 +1,3 @@
-import { type TransactionStatements, transactionStatements } from '../once/index.js'
 import {
   type Database,
   type Executor,
@@ -48,14 +47,12 @@ type StatementName =
 
 export class JobStore {
   readonly sql: Record<StatementName, Statement>
-  readonly transactionStatements: TransactionStatements
   readonly #options: JobStoreOptions
   /** Whether the database's default isolation level is higher than read committed. The first claim determines this. */
   #isHigherIsolation = false
 
   constructor(options: JobStoreOptions) {
     this.#options = options
-    this.transactionStatements = transactionStatements(options.schema)
     this.sql = loadStatements<StatementName>(new URL('./jobs.sql', import.meta.url), options.schema)
   }
 

@@ -1,12 +1,6 @@
 import type { HoldfastError } from '../base/index.js'
-import type { Database, Epoch } from '../postgres/index.js'
-import { RunTransaction, type Transaction, type TransactionStatements } from './transaction.js'
-
-export interface AttemptContext {
-  readonly database: Database
-  readonly statements: TransactionStatements
-  readonly expiryMs: number
-}
+import type { Epoch, HandlerTransaction } from '../postgres/index.js'
+import { RunTransaction, type TransactionContext } from './transaction.js'
 
 /**
  * One call to a user's function for a delivery, a tick or a job. The call's effect must not happen twice. The attempt
@@ -15,14 +9,14 @@ export interface AttemptContext {
  */
 export abstract class Attempt {
   readonly #epoch: Epoch
-  readonly #context: AttemptContext
+  readonly #context: TransactionContext
   #controller: AbortController | undefined
   #reason: HoldfastError | undefined
   #isLost = false
   #transaction: RunTransaction | undefined
   #isSealed = false
 
-  constructor(epoch: Epoch, context: AttemptContext) {
+  constructor(epoch: Epoch, context: TransactionContext) {
     this.#epoch = epoch
     this.#context = context
   }
@@ -38,14 +32,13 @@ export abstract class Attempt {
     return this.#controller.signal
   }
 
-  get tx(): Transaction {
+  get tx(): HandlerTransaction {
     if (this.#transaction === undefined) {
-      const { database, statements, expiryMs } = this.#context
-      this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
+      this.#transaction = new RunTransaction(this.#context, this.signal)
       // The attempt has ended, so no code would end a new transaction. The transaction must not accept queries.
       if (this.#isSealed) this.#transaction.seal()
     }
-    return this.#transaction.tx
+    return this.#transaction.tx as HandlerTransaction
   }
 
   /**

@@ -1,10 +1,23 @@
-import { type CallerExecutor, type Executor, markOwnTransaction } from '../postgres/index.js'
+import {
+  type CallerExecutor,
+  type CallerTransaction,
+  type Executor,
+  type HandlerTransaction,
+  markOwnTransaction,
+  type Transaction,
+} from '../postgres/index.js'
 import { type AnswerCodec, encodeFailure, isRecordable } from './answer.js'
 import { OnceLostError } from './errors.js'
 import type { AttemptResult, FinishedRun, KeyAttempt } from './key-attempt.js'
 import { newClaim, type ParsedOptions, runWork, type Work } from './run.js'
 import type { OnceStore } from './store.js'
-import type { Transaction } from './transaction.js'
+
+/** Transaction of the caller. */
+export interface Caller {
+  readonly executor: CallerExecutor
+  /** Transaction that the work receives. By default, the work receives a `Transaction`. */
+  readonly given: CallerTransaction | undefined
+}
 
 /**
  * Claims the key, runs the work and records the answer after a savepoint in the caller's transaction. Before the
@@ -12,7 +25,7 @@ import type { Transaction } from './transaction.js'
  * answer, and a rollback frees the key.
  */
 export async function runInTransaction<T>(
-  caller: CallerExecutor,
+  { executor, given }: Caller,
   store: OnceStore,
   options: ParsedOptions,
   work: Work<T>,
@@ -22,13 +35,13 @@ export async function runInTransaction<T>(
   const claim = newClaim(options, 0)
   let failure: { error: unknown } | undefined
   try {
-    return await caller.inSavepoint(async (tx) => {
+    return await executor.inSavepoint(async (tx) => {
       const claimed = await store.claimIn(tx, claim)
       if (claimed.state !== 'claimed') return claimed as AttemptResult
       attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
       const delivery = {
         key: claim.key,
-        tx: transactionOf(tx),
+        tx: (given ? Promise.resolve(given) : transactionOf(tx)) as HandlerTransaction,
         signal: new AbortController().signal,
         fence: claimed.fence,
       }
@@ -43,7 +56,7 @@ export async function runInTransaction<T>(
   } catch (error) {
     if (failure && options.recordsFailures && isRecordable(failure.error)) {
       const written = encodeFailure(failure.error)
-      await caller.inSavepoint(async (tx) => {
+      await executor.inSavepoint(async (tx) => {
         const claimed = await store.claimIn(tx, claim)
         if (claimed.state === 'claimed') await store.finishIn(tx, { ...claim, state: 'failed', written })
       })

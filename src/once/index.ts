@@ -1,5 +1,5 @@
 export type { AnswerCodec, StoredAnswer } from './answer.js'
-export { Attempt, type AttemptContext } from './attempt.js'
+export { Attempt } from './attempt.js'
 export * from './errors.js'
 export {
   Once,
@@ -11,4 +11,4 @@ export {
   waitRule,
 } from './once.js'
 export type { Delivery } from './run.js'
-export { RunTransaction, type Transaction, type TransactionStatements, transactionStatements } from './transaction.js'
+export { RunTransaction, type TransactionContext, transactionContext } from './transaction.js'

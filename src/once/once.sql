@@ -94,14 +94,25 @@ where namespace = $1
   and key = $2
   and token = $3
 
--- name: set_idle_timeout
--- Makes the server end the run's transaction if this process freezes or loses its connection, so that the next run does not wait for the
--- transaction's row locks. Returns the backend's process ID.
-select set_config('idle_in_transaction_session_timeout', $1, true), pg_backend_pid() as pid
+-- name: begin_attempt
+-- Makes the server end the attempt's transaction if this process freezes or loses its connection, so that the next attempt does not wait
+-- for the transaction's row locks. Returns the backend's process ID, the start of the transaction, and whether this database knows the
+-- instance.
+select
+  pg_backend_pid() as pid,
+  extract(epoch from now())::text as began,
+  exists (select from holdfast.instance where id = $2) as known
+from set_config('idle_in_transaction_session_timeout', $1, true)
+
+-- name: is_same_transaction
+-- Returns whether the transaction is still the one that began at the given time. If the handler has ended its transaction, this statement
+-- runs in a later one.
+select extract(epoch from now())::text = $1 as yes
 
 -- name: is_working
--- Returns whether a transaction's backend is active. If the backend is idle and a response is still missing, the connection is lost.
-select exists (select from pg_stat_activity where pid = $1::integer and state = 'active') as yes
+-- Returns whether a transaction's backend is active. If the backend is idle and a response is still missing, the connection is lost. The
+-- state of another role's backend may be hidden. Such a backend counts as active.
+select exists (select from pg_stat_activity where pid = $1::integer and coalesce(state, 'active') = 'active') as yes
 
 -- name: forget
 -- Removes a key's answer, or a dead run's row. Does not affect a run in flight.

@@ -25,6 +25,7 @@ import { type Attempt, type AttemptResult, type FinishedRun, KeyAttempt } from '
 import type { Delivery, ParsedOptions, Work } from './run.js'
 import { Runs } from './runs.js'
 import { OnceStore } from './store.js'
+import type { TransactionContext } from './transaction.js'
 
 export interface OnceInTransactionOptions {
   /** Maximum time for which a duplicate waits for the in-flight run's answer. Default 0 (no waiting). */
@@ -58,6 +59,7 @@ export interface OnceSettings {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
+  readonly attempts: TransactionContext
   readonly events: Events
   readonly tracing: TracerSlot
 }
@@ -169,7 +171,8 @@ export class Once {
   ): Promise<OnceAnswer<T>> {
     const [options, work] = readWork('once.inTransaction', rest)
     const parsed = this.#parseOptions('once.inTransaction', key, options, transactionRules)
-    const caller = executorOf(client)
+    const { openTransaction } = this.#settings.attempts
+    const caller = { executor: executorOf(client), given: openTransaction && client }
     const codec = jsonCodec as AnswerCodec<T>
     return this.#runObserved('once.inTransaction', parsed.key, work, (observed) =>
       this.#poll(parsed, codec, (attempt) => runInTransaction(caller, this.#store, parsed, observed, codec, attempt)),

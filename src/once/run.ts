@@ -1,17 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { whenAborted } from '../base/index.js'
-import type { Epoch } from '../postgres/index.js'
+import type { Epoch, HandlerTransaction } from '../postgres/index.js'
 import type { AnswerCodec, StoredAnswer } from './answer.js'
-import { Attempt, type AttemptContext } from './attempt.js'
+import { Attempt } from './attempt.js'
 import { OnceLostError } from './errors.js'
 import type { Claim } from './store.js'
-import type { Transaction } from './transaction.js'
+import type { TransactionContext } from './transaction.js'
 
 /** Argument that a run passes to its function. */
 export interface Delivery {
   readonly key: string
-  /** Transaction that commits together with the answer. The first query begins the transaction. */
-  readonly tx: Transaction
+  /**
+   * Transaction that commits together with the answer. The first query begins the transaction. With the option
+   * `transaction` of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is read.
+   */
+  readonly tx: HandlerTransaction
   /** Signal that aborts before another run can take over. The reason is a `OnceLostError`. */
   readonly signal: AbortSignal
   /** Fencing token, larger than the token of every earlier run with the key. */
@@ -44,7 +47,7 @@ export async function runWork<T>(
   return { value, written: codec.encode(value) }
 }
 
-export interface RunContext extends AttemptContext {
+export interface RunContext extends TransactionContext {
   /** Signal that aborts when a closing instance stops waiting for its runs. */
   readonly givingUp: AbortSignal
 }
@@ -61,7 +64,16 @@ export class Run extends Attempt {
     context: RunContext,
   ) {
     super(epoch, context)
-    this.delivery = { key: claim.key, tx: this.tx, signal: this.signal, fence }
+    const transactionOf = () => this.tx
+    this.delivery = {
+      key: claim.key,
+      // Reading `tx` may open a transaction.
+      get tx() {
+        return transactionOf()
+      },
+      signal: this.signal,
+      fence,
+    }
     const lose = (reason: unknown) => this.lose(reason as Error)
     this.#forgets = [epoch.onLoss(lose), whenAborted(context.givingUp, lose)]
   }

@@ -1,21 +1,15 @@
 import { ClosedError, pause, resultWithin, whenAborted } from '../base/index.js'
-import {
-  type Database,
-  DatabaseUnreachableError,
-  type Epoch,
-  type Presence,
-  responseTimeoutMs,
-} from '../postgres/index.js'
+import { DatabaseUnreachableError, type Epoch, type Presence, responseTimeoutMs } from '../postgres/index.js'
 import { type AnswerCodec, encodeFailure, isRecordable } from './answer.js'
 import { BackgroundRetries } from './background-retries.js'
 import { OnceLostError } from './errors.js'
 import type { AttemptResult, FinishedRun, KeyAttempt } from './key-attempt.js'
 import { newClaim, type ParsedOptions, Run, type RunContext, runWork, type Work } from './run.js'
 import type { Claim, OnceStore, RunResult } from './store.js'
-import type { RunTransaction } from './transaction.js'
+import type { RunTransaction, TransactionContext } from './transaction.js'
 
 export interface RunsOptions {
-  readonly database: Database
+  readonly attempts: TransactionContext
   readonly presence: Presence
   readonly store: OnceStore
   readonly expiryMs: number
@@ -31,10 +25,10 @@ export class Runs {
   readonly #inFlight = new Set<Promise<unknown>>()
 
   constructor(options: RunsOptions) {
-    const { database, store, expiryMs } = options
+    const { store, attempts } = options
     this.#options = options
     this.#store = store
-    this.#context = { database, statements: store.sql, expiryMs, givingUp: this.#givingUp.signal }
+    this.#context = { ...attempts, givingUp: this.#givingUp.signal }
   }
 
   async claimAndRun<T>(

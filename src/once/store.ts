@@ -54,16 +54,7 @@ export interface OnceStoreOptions {
   readonly instanceId: string
 }
 
-type StatementName =
-  | 'claim'
-  | 'finish'
-  | 'release'
-  | 'release_unfinished'
-  | 'run_state'
-  | 'set_idle_timeout'
-  | 'is_working'
-  | 'forget'
-  | 'sweep'
+type StatementName = 'claim' | 'finish' | 'release' | 'release_unfinished' | 'run_state' | 'forget' | 'sweep'
 
 /** Each claim in a batch briefly uses an entry in the server's shared lock table. */
 const maxClaims = 100

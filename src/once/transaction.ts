@@ -1,69 +1,96 @@
-import { orAborted, resultWithin, UsageError } from '../base/index.js'
+import { isInstance, orAborted, resultWithin, UsageError } from '../base/index.js'
 import {
+  type CallerTransaction,
   type Database,
   DatabaseUnreachableError,
   type Executor,
   loadStatements,
   markOwnTransaction,
+  type OpenTransaction,
   responseTimeoutMs,
   type Statement,
+  sqlstate,
+  sqlstateOf,
+  type Transaction,
 } from '../postgres/index.js'
+import { inOpenedTransaction } from './opened-transaction.js'
 
-/**
- * A run's transaction. Its writes commit together with the answer. `query` works like the `query` method of a `pg`
- * client.
- */
-export interface Transaction {
-  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }>
+type StatementName = 'begin_attempt' | 'is_same_transaction' | 'is_working'
+
+/** The parts of an instance that the transactions of its handlers need. */
+export interface TransactionContext {
+  readonly database: Database
+  readonly statements: Record<StatementName, Statement>
+  readonly expiryMs: number
+  readonly instanceId: string
+  /** The option `transaction`. Undefined if Holdfast opens the transactions. */
+  readonly openTransaction: OpenTransaction | undefined
 }
 
-export type TransactionStatements = Record<'set_idle_timeout' | 'is_working', Statement>
-
-/** Loads the statements of `RunTransaction`, for the modules that extend `Attempt`. */
-export function transactionStatements(schema: string): TransactionStatements {
-  return loadStatements<'set_idle_timeout' | 'is_working'>(new URL('./once.sql', import.meta.url), schema)
+export function transactionContext(
+  options: Omit<TransactionContext, 'statements'> & { readonly schema: string },
+): TransactionContext {
+  const { database, schema, expiryMs, instanceId, openTransaction } = options
+  const statements = loadStatements<StatementName>(new URL('./once.sql', import.meta.url), schema)
+  return { database, statements, expiryMs, instanceId, openTransaction }
 }
 
+/** A transaction that has begun. */
+interface Opened {
+  readonly executor: Executor
+  /** The object that the handler receives. */
+  readonly given: CallerTransaction
+  readonly pid: number
+  /** Start of the transaction, which identifies the transaction. */
+  readonly began: string
+}
+
+type LastWork = (opened: Opened) => Promise<void>
+
 /**
- * A run's transaction. The first query begins the transaction, so a run that does not use it needs no connection.
+ * Transaction of an attempt. Holdfast begins the transaction with the first query. If the user has passed the option `transaction`, the
+ * user's function opens the transaction when the handler reads `tx`. An attempt that does not use its transaction needs no connection.
  *
- * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at expiry and releases
- * its row locks. If a response takes longer than the expiry, another connection checks whether the server is still
- * executing the query. If not, the connection is lost and the run fails.
+ * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases its row locks. If a
+ * response takes longer than the expiry, another connection checks whether the server is still executing the query. If not, the connection
+ * is lost and the attempt fails.
  */
 export class RunTransaction {
-  readonly #database: Database
-  readonly #statements: TransactionStatements
-  readonly #expiryMs: number
+  readonly #context: TransactionContext
   readonly #signal: AbortSignal
   /** Signal that aborts when the connection is lost. */
   readonly #silence = new AbortController()
   readonly #unanswered = new Set<{ readonly sentAt: number; isSuspect: boolean }>()
-  #opened: Promise<Executor> | undefined
+  #opened: Promise<Opened> | undefined
   #transaction: Promise<void> | undefined
-  #pid: number | undefined
+  /** Error with which the transaction has ended before the attempt. */
+  #failure: { readonly error: unknown } | undefined
+  #given: Promise<CallerTransaction> | undefined
   #isSealed = false
-  #finish: (work: (tx: Executor) => Promise<void>) => void = () => {}
+  #finish: (work: LastWork) => void = () => {}
 
-  constructor(database: Database, statements: TransactionStatements, expiryMs: number, signal: AbortSignal) {
-    this.#database = database
-    this.#statements = statements
-    this.#expiryMs = expiryMs
+  constructor(context: TransactionContext, signal: AbortSignal) {
+    this.#context = context
     this.#signal = signal
   }
 
-  readonly tx: Transaction = markOwnTransaction({
-    query: async <Row>(text: string, values?: readonly unknown[]) => {
-      if (this.#isSealed) {
-        throw new UsageError(
-          'The transaction of this run has ended',
-          'Await every query of `tx` before the function that received `tx` returns.',
-        )
-      }
-      const ends = [this.#signal, this.#silence.signal]
-      for (const end of ends) end.throwIfAborted()
-      return orAborted(ends, this.#query<Row>(text, values))
-    },
+  /** The object that the handler receives: Holdfast's own transaction, or a promise of the user's transaction. */
+  get tx(): Transaction | Promise<CallerTransaction> {
+    if (!this.#context.openTransaction) return this.#own
+    if (this.#given === undefined) {
+      this.#given = this.#usable(async () => (await this.#open()).given)
+      // A handler that does not await its transaction learns the error at the end of the attempt.
+      this.#given.catch(() => {})
+    }
+    return this.#given
+  }
+
+  readonly #own: Transaction = markOwnTransaction({
+    query: <Row>(text: string, values?: readonly unknown[]) =>
+      this.#usable(async () => {
+        const { executor } = await this.#open()
+        return { rows: await this.#send<Row>(executor, text, values) }
+      }),
   })
 
   /** Rejects further queries from now on. Returns true if there is a transaction to commit. */
@@ -74,71 +101,138 @@ export class RunTransaction {
 
   /** Runs `last` in the transaction and commits. If `last` throws, rolls back and rethrows the error. */
   commit(last: (tx: Executor) => Promise<void>): Promise<void> {
-    return this.#close(last)
+    return this.#close(async ({ executor, began }) => {
+      const sql = this.#context.statements.is_same_transaction.text
+      const isSame = await executor.query<{ yes: boolean }>(sql, [began]).then(
+        ([row]) => row!.yes,
+        (error) => {
+          // The driver's client already knows that its transaction has ended.
+          if (isInstance(error, UsageError)) return false
+          throw error
+        },
+      )
+      if (!isSame) throw endedError()
+      await last(executor)
+    })
   }
 
   async rollback(): Promise<void> {
     await this.#close(() => Promise.reject(new RollbackRequest())).catch(() => {})
   }
 
-  async #query<Row>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> {
-    const executor = await this.#open()
+  /** Runs `work` if the attempt may still use the transaction. Rejects when the attempt loses this right. */
+  async #usable<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isSealed) {
+      throw new UsageError(
+        'The transaction of this run has ended',
+        'Await every query of `tx` before the function that received `tx` returns.',
+      )
+    }
+    const ends = [this.#signal, this.#silence.signal]
+    for (const end of ends) end.throwIfAborted()
+    return orAborted(ends, work())
+  }
+
+  async #send<Row>(executor: Executor, text: string, values?: readonly unknown[]): Promise<Row[]> {
     const pending = { sentAt: performance.now(), isSuspect: false }
     this.#unanswered.add(pending)
     try {
-      return { rows: await executor.query<Row>(text, values) }
+      return await executor.query<Row>(text, values)
     } finally {
       this.#unanswered.delete(pending)
     }
   }
 
-  async #close(last: (tx: Executor) => Promise<void>): Promise<void> {
+  async #close(last: LastWork): Promise<void> {
     if (!this.seal()) return
     this.#finish(last)
-    await this.#transaction
+    // The user's library may wait for the response to its commit without a limit.
+    const ended = await resultWithin(
+      2 * responseTimeoutMs,
+      this.#transaction!.then(() => true),
+    )
+    if (ended) return
+    const error = silentError()
+    this.#failure ??= { error }
+    throw error
   }
 
-  #open(): Promise<Executor> {
-    this.#opened ??= new Promise<Executor>((resolve, reject) => {
-      const ending = new Promise<(tx: Executor) => Promise<void>>((end) => {
+  #open(): Promise<Opened> {
+    this.#opened ??= new Promise<Opened>((resolve, reject) => {
+      const ending = new Promise<LastWork>((end) => {
         this.#finish = end
       })
-      this.#transaction = this.#database.transaction(async (tx) => {
-        // Not awaited, because the run's queries follow on the same connection.
-        tx.query<{ pid: number }>(this.#statements.set_idle_timeout.text, [String(this.#expiryMs)]).then(
-          ([row]) => {
-            this.#pid = row!.pid
-          },
-          () => {},
-        )
-        resolve(tx)
-        const heartbeat = setInterval(() => void this.#heartbeat(tx), this.#expiryMs * 0.28)
-        const last = await ending
-        clearInterval(heartbeat)
-        const ended = await resultWithin(
-          responseTimeoutMs,
-          last(tx).then(() => true),
-        )
-        if (!ended) throw silentError()
-      }, responseTimeoutMs)
-      this.#transaction.catch(reject)
+      const work = (executor: Executor, given: CallerTransaction) => this.#hold(executor, given, resolve, ending)
+      const { database, openTransaction } = this.#context
+      this.#transaction = openTransaction
+        ? inOpenedTransaction(openTransaction, work)
+        : database.transaction((tx) => work(tx, this.#own), responseTimeoutMs)
+      this.#transaction.catch((error) => {
+        this.#failure ??= { error }
+        reject(error)
+      })
     })
     return this.#opened
   }
 
-  async #heartbeat(tx: Executor): Promise<void> {
+  /** Keeps the transaction open until the attempt ends. When this method resolves, the transaction commits. */
+  async #hold(
+    executor: Executor,
+    given: CallerTransaction,
+    onOpened: (opened: Opened) => void,
+    ending: Promise<LastWork>,
+  ): Promise<void> {
+    const opened = { executor, given, ...(await this.#begin(executor)) }
+    onOpened(opened)
+    let lastBeat = performance.now()
+    const heartbeat = setInterval(() => {
+      const pauseMs = performance.now() - lastBeat
+      lastBeat += pauseMs
+      // After a freeze, the server has ended the transaction. A write to the closed socket makes postgres.js throw an uncaught error.
+      if (pauseMs < this.#context.expiryMs) void this.#heartbeat(opened)
+    }, this.#context.expiryMs * 0.28)
+    const last = await ending
+    clearInterval(heartbeat)
+    if (this.#failure) throw this.#failure.error
+    const ended = await resultWithin(
+      responseTimeoutMs,
+      last(opened).then(() => true),
+    )
+    if (!ended) throw silentError()
+  }
+
+  async #begin(executor: Executor): Promise<Pick<Opened, 'pid' | 'began'>> {
+    const { statements, expiryMs, instanceId, openTransaction } = this.#context
+    try {
+      const values = [String(expiryMs), instanceId]
+      const [row] = await executor.query<{ pid: number; began: string; known: boolean }>(
+        statements.begin_attempt.text,
+        values,
+      )
+      // The row of an instance that has lost its presence may be deleted already.
+      this.#signal.throwIfAborted()
+      if (openTransaction && !row!.known) throw otherDatabaseError()
+      return row!
+    } catch (error) {
+      const isSchemaMissing = sqlstateOf(error) === sqlstate.undefinedTable
+      throw openTransaction && isSchemaMissing ? otherDatabaseError() : error
+    }
+  }
+
+  async #heartbeat({ executor, pid }: Opened): Promise<void> {
     const [oldest] = this.#unanswered
     // The transaction is not idle while a query is pending.
-    if (oldest === undefined) return void tx.query('select').catch(() => {})
-    if (performance.now() - oldest.sentAt < this.#expiryMs) return
-    const isWorking = this.#pid !== undefined && (await this.#isWorking(this.#pid))
+    if (oldest === undefined) return void this.#send(executor, 'select 1 as one').catch(() => {})
+    if (performance.now() - oldest.sentAt < this.#context.expiryMs) return
+    const isWorking = await this.#isWorking(pid)
     // Checks twice, because the response may still be in transit after the first check.
     if (!isWorking && oldest.isSuspect && this.#unanswered.has(oldest)) this.#silence.abort(silentError())
     oldest.isSuspect = !isWorking
   }
 
   async #isWorking(pid: number): Promise<boolean> {
-    const answered = this.#database.query<{ yes: boolean }>(this.#statements.is_working.text, [pid], responseTimeoutMs)
+    const { database, statements } = this.#context
+    const answered = database.query<{ yes: boolean }>(statements.is_working.text, [pid], responseTimeoutMs)
     // If the database is unreachable, the instance's presence detects the outage.
     return answered.then(
       ([row]) => row!.yes,
@@ -149,6 +243,20 @@ export class RunTransaction {
 
 function silentError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError('The connection of the transaction is not responding')
+}
+
+function otherDatabaseError(): UsageError {
+  return new UsageError(
+    "Expected the option transaction to open a transaction in this instance's database, got one in another database",
+    'Use the same database for your library and for the option url, pool or sql of Holdfast.open.',
+  )
+}
+
+function endedError(): UsageError {
+  return new UsageError(
+    'Expected the transaction of the handler to be open when the handler returns, but the handler has ended it',
+    'Throw an error instead of rolling back, and let Holdfast commit.',
+  )
 }
 
 class RollbackRequest extends Error {}

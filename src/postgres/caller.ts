@@ -8,7 +8,7 @@ import { sqlstate, sqlstateOf } from './sqlstate.js'
 /**
  * Your open transaction: a node-postgres client (or any object with the same `query` method) on which you have run
  * `begin`, the `sql` that postgres.js's `sql.begin` passes to your function, or a transaction object from Drizzle,
- * Knex, Kysely, Prisma or TypeORM. A pool is not a transaction, because each statement may run on a different
+ * Knex, Kysely, MikroORM, Prisma or TypeORM. A pool is not a transaction, because each statement may run on a different
  * connection.
  */
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction

@@ -4,6 +4,13 @@ export * from './caller.js'
 export * from './database.js'
 export * from './draining.js'
 export * from './errors.js'
+export type {
+  HandlerTransaction,
+  OpenTransaction,
+  Register,
+  Transaction,
+  TransactionOption,
+} from './handler-transaction.js'
 export * from './health.js'
 export { HeldWork } from './held-work.js'
 export * from './holders.js'
@@ -14,6 +21,7 @@ export type {
   KnexTransaction,
   KyselyTransaction,
   LibraryTransaction,
+  MikroOrmTransaction,
   PrismaTransaction,
   TypeOrmManager,
   TypeOrmRunner,

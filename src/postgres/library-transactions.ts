@@ -11,6 +11,7 @@ export type LibraryTransaction =
   | DrizzleTransaction
   | KnexTransaction
   | KyselyTransaction
+  | MikroOrmTransaction
   | PrismaTransaction
   | TypeOrmTransaction
 
@@ -33,6 +34,13 @@ export interface KnexTransaction {
 export interface KyselyTransaction {
   readonly isTransaction: boolean
   withoutPlugins(): { executeQuery(query: never): Promise<{ readonly rows: unknown[] }> }
+}
+
+/** The `em` of MikroORM's `em.transactional`. */
+export interface MikroOrmTransaction {
+  isInTransaction(): boolean
+  // biome-ignore lint/suspicious/noExplicitAny: the type that MikroORM declares
+  getTransactionContext(): any
 }
 
 /** The `tx` of Prisma's `prisma.$transaction`. */
@@ -61,6 +69,7 @@ export function driverClientOf(given: unknown): PgClient | PostgresJsExecutor | 
   if (has(given, '$queryRawUnsafe')) return prismaClient(given as PrismaTransaction)
   if (has(given, 'withoutPlugins')) return kyselyClient(given as KyselyTransaction)
   if (has(given, 'raw') && 'client' in given) return knexClient(given as KnexTransaction)
+  if (has(given, 'getTransactionContext')) return mikroOrmClient(given as MikroOrmTransaction)
   if (has(given, 'getRepository')) return typeOrmClient((given as TypeOrmManager).queryRunner)
   if ('isTransactionActive' in given) return typeOrmClient(given as TypeOrmRunner)
   if (has(given, 'execute') && '_' in given) return drizzleClient(given as DrizzleTransaction)
@@ -104,6 +113,12 @@ function kyselyClient(tx: KyselyTransaction): PgClient {
       return plain.executeQuery({ sql: text, parameters: values, query: node, queryId } as never)
     },
   }
+}
+
+function mikroOrmClient(em: MikroOrmTransaction): PgClient | PostgresJsExecutor | undefined {
+  if (!em.isInTransaction())
+    throw noTransactionError('MikroORM', 'the em that em.transactional passes to your function')
+  return driverClientOf(em.getTransactionContext())
 }
 
 const queryId = { queryId: 'holdfast' }

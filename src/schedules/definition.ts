@@ -16,7 +16,7 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import { type RuleOptions, ruleFromOptions, type TickRule } from '../cron/index.js'
-import type { Transaction } from '../once/index.js'
+import type { CallerTransaction, HandlerTransaction } from '../postgres/index.js'
 
 /** Argument of a schedule's handler. */
 export interface ScheduleRun {
@@ -39,8 +39,12 @@ export interface ScheduleRun {
    * `DrainingError`.
    */
   readonly signal: AbortSignal
-  /** Transaction that commits exactly once, together with the run's result. The first query begins the transaction. */
-  readonly tx: Transaction
+  /**
+   * Transaction that commits exactly once, together with the run's result. The first query begins the transaction.
+   * With the option `transaction` of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is
+   * read.
+   */
+  readonly tx: HandlerTransaction
   /** Adds a line to the run's log. The last 100 lines are kept. */
   log(line: string): void
 }
@@ -94,7 +98,7 @@ export interface JobScheduleOptions<Input> extends ScheduleOptions {
 
 /** Enqueues jobs. Another module implements this interface. */
 export interface JobPort {
-  enqueue(job: ScheduledJob<never>, input: unknown, tx: Transaction): Promise<unknown>
+  enqueue(job: ScheduledJob<never>, input: unknown, tx: CallerTransaction): Promise<unknown>
 }
 
 /** Definition of a schedule, made by `defineSchedule`. */
@@ -248,7 +252,7 @@ function workOf(
   if (job === undefined || input === undefined)
     throw new UsageError('Expected both options, job and input, but got only one')
   if (work !== undefined) throw new UsageError('Expected either the option job or a function, got both')
-  return ({ tick, tx }, jobs) => jobs.enqueue(job, input(tick), tx)
+  return async ({ tick, tx }, jobs) => jobs.enqueue(job, input(tick), await tx)
 }
 
 /** Returns the key by which the database identifies a schedule name. */

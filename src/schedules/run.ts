@@ -1,11 +1,11 @@
 import { textOf } from '../base/index.js'
-import { Attempt, type AttemptContext } from '../once/index.js'
+import { Attempt, type TransactionContext } from '../once/index.js'
 import type { Epoch } from '../postgres/index.js'
 import type { Definition, ScheduleRun } from './definition.js'
 import { RunLostError } from './errors.js'
 import type { StartedRun } from './store.js'
 
-export interface RunContext extends AttemptContext {
+export interface RunContext extends TransactionContext {
   /** Schedules a write of the run's log lines. */
   noted(run: Run): void
 }

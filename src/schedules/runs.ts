@@ -9,7 +9,7 @@ import {
   type TracerSlot,
   toRecordedError,
 } from '../base/index.js'
-import type { RunTransaction } from '../once/index.js'
+import type { RunTransaction, TransactionContext } from '../once/index.js'
 import type { Epoch } from '../postgres/index.js'
 import type { Definition } from './definition.js'
 import { RunLostError, RunReplacedError, RunTimeoutError } from './errors.js'
@@ -18,6 +18,7 @@ import type { ScheduleStore, StartedRun } from './store.js'
 
 export interface RunsOptions {
   readonly store: ScheduleStore
+  readonly attempts: TransactionContext
   readonly events: Events
   readonly tracing: TracerSlot
   /** Called after a run has ended, with the keys of the schedules that may have a waiting run. */
@@ -49,13 +50,11 @@ export class Runs {
   #notesTimer: NodeJS.Timeout | undefined
 
   constructor(options: RunsOptions) {
-    const { store } = options
+    const { store, attempts } = options
     this.#options = options
     this.#store = store
     this.#context = {
-      database: store.database,
-      statements: store.transactionStatements,
-      expiryMs: store.expiryMs,
+      ...attempts,
       noted: (run) => {
         this.#noted.add(run)
         this.#notesTimer ??= setTimeout(() => void this.#flushNotes(), notesAfterMs)
@@ -163,7 +162,8 @@ export class Runs {
     await this.#flushNotes()
     const { id, at, extra, fence } = runKeyOf(run)
     await transaction.commit(async (tx) => {
-      const rows = await this.#store.runIn(tx, 'done', [id, at, extra, fence])
+      // The tick is text, because some libraries change how their driver converts dates.
+      const rows = await this.#store.runIn(tx, 'done', [id, at.toISOString(), extra, fence])
       if (rows.length === 0) throw new RunLostError(run.name, run.tick, run.fence)
     })
     run.decide()

@@ -8,6 +8,7 @@ import {
   type TracerSlot,
   Wakeup,
 } from '../base/index.js'
+import type { TransactionContext } from '../once/index.js'
 import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, type Presence } from '../postgres/index.js'
 import { DatabaseClock } from './database-clock.js'
 import { type Definition, keyOfSchedule } from './definition.js'
@@ -19,6 +20,7 @@ import { firstTicks, planSettlement } from './ticks.js'
 interface ScheduleLoopOptions {
   readonly store: ScheduleStore
   readonly presence: Presence
+  readonly attempts: TransactionContext
   readonly namespace: string
   readonly events: Events
   readonly tracing: TracerSlot
@@ -88,6 +90,7 @@ export class ScheduleLoop {
     this.#store = options.store
     this.runs = new Runs({
       store: options.store,
+      attempts: options.attempts,
       events: options.events,
       tracing: options.tracing,
       onWaiting: (keys) => {

@@ -14,6 +14,7 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import { type RuleOptions, ruleFromOptions, type TickRule } from '../cron/index.js'
+import type { TransactionContext } from '../once/index.js'
 import { type Database, DatabaseUnreachableError, type HealthReason, type Presence } from '../postgres/index.js'
 import { Changes } from './changes.js'
 import {
@@ -48,6 +49,7 @@ export interface SchedulesOptions {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
+  readonly attempts: TransactionContext
   readonly jobs: JobPort
   readonly events: Events
   readonly tracing: TracerSlot
@@ -91,7 +93,7 @@ export class Schedules {
   /** @internal */
   constructor(options: SchedulesOptions) {
     this.#options = options
-    const { presence, namespace, events, tracing } = options
+    const { presence, attempts, namespace, events, tracing } = options
     const store = new ScheduleStore(options)
     const rules = new Rules()
     this.#store = store
@@ -105,6 +107,7 @@ export class Schedules {
     this.#loop = new ScheduleLoop({
       store,
       presence,
+      attempts,
       namespace,
       events,
       tracing,

@@ -1,4 +1,3 @@
-import { type TransactionStatements, transactionStatements } from '../once/index.js'
 import { type Database, type Executor, loadStatements, retryOnConflict, type Statement } from '../postgres/index.js'
 import { UnknownScheduleError } from './errors.js'
 
@@ -73,13 +72,11 @@ interface Responses {
 export class ScheduleStore {
   readonly database: Database
   readonly expiryMs: number
-  readonly transactionStatements: TransactionStatements
   readonly #sql: Record<StatementName, Statement>
 
   constructor({ database, schema, expiryMs }: ScheduleStoreOptions) {
     this.database = database
     this.expiryMs = expiryMs
-    this.transactionStatements = transactionStatements(schema)
     this.#sql = loadStatements<StatementName>(new URL('./schedules.sql', import.meta.url), schema)
   }
 

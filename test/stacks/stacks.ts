@@ -1,3 +1,4 @@
+import { MikroORM } from '@mikro-orm/postgresql'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { drizzle as drizzleOfPg } from 'drizzle-orm/node-postgres'
 import { drizzle as drizzleOfPostgresJs } from 'drizzle-orm/postgres-js'
@@ -131,6 +132,15 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
       transaction: (work) => db.transaction((trx) => work(trx)),
       outside: { 'Knex outside a transaction': db },
       close: () => db.destroy(),
+    }
+  },
+
+  async MikroORM(url) {
+    const orm = await MikroORM.init({ clientUrl: url, discovery: { warnWhenNoEntities: false }, pool: { max } })
+    return {
+      transaction: (work) => orm.em.fork().transactional((em) => work(em)),
+      outside: { 'MikroORM outside a transaction': orm.em.fork() },
+      close: () => orm.close(),
     }
   },
 

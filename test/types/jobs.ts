@@ -2,7 +2,7 @@
 import {
   defineJob,
   defineSchedule,
-  type Holdfast,
+  Holdfast,
   type ImplementedJob,
   implement,
   type JobContext,
@@ -10,6 +10,7 @@ import {
   JobOutcome,
   type JobRef,
   type Schema,
+  type Transaction,
   type WorkflowBuilder,
 } from '../../src/index.js'
 import { drain, enqueued } from '../../src/testing/index.js'
@@ -27,6 +28,11 @@ const { jobs, schedules } = holdfast
 const mail = defineJob('mail', { run: ({ to }: { to: string }) => to.length })
 const parsed = defineJob('parsed', { input: schema, run: async ({ at }) => at.getTime() })
 const cleanUp = defineJob('clean-up', { run: () => 'clean' })
+
+// Without a registered transaction, `tx` is Holdfast's own, and the option is not allowed. See registered/drizzle.ts.
+is<Transaction>()(context.tx)
+// @ts-expect-error: the type of the transaction is not registered
+Holdfast.open({ transaction: async (work: (tx: never) => Promise<void>) => work({} as never) })
 
 // The types of the handler determine the types of the definition.
 is<ImplementedJob<{ to: string }, number, { to: string }>>()(mail)

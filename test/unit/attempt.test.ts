@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { HoldfastError, type HoldfastErrorCode } from '../../src/base/index.js'
-import { Attempt, type AttemptContext } from '../../src/once/index.js'
+import { Attempt, type TransactionContext } from '../../src/once/index.js'
 import type { Epoch } from '../../src/postgres/index.js'
 
 class Failure extends HoldfastError {
@@ -17,7 +17,7 @@ class TestAttempt extends Attempt {
 
 function attemptOf() {
   const epoch = { trusted: true, loss: undefined as HoldfastError | undefined }
-  return { epoch, attempt: new TestAttempt(epoch as Epoch, {} as AttemptContext) }
+  return { epoch, attempt: new TestAttempt(epoch as Epoch, {} as TransactionContext) }
 }
 
 test('an attempt keeps only the first reason to stop, in its signal and in stopReason', () => {

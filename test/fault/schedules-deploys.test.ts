@@ -62,7 +62,7 @@ test(`each tick runs once or has one reason across ${count} deployments and roll
     actors = fresh
     version = next
     const [{ every, cron }] = versions[version] as [NamedSchedule]
-    const expected = every ? { every: Number.parseInt(every as string, 10) * 1_000 } : { cron, timezone: 'UTC' }
+    const expected = every ? { everyMs: Number.parseInt(every as string, 10) * 1_000 } : { cron, timezone: 'UTC' }
     await until(
       `the rule of version ${version} is in force`,
       async () => JSON.stringify((await operator.schedules.find('rule'))!.rule) === JSON.stringify(expected),

@@ -55,6 +55,9 @@ async function applyOtherVersion(url: string, room: string, revision: number) {
 const pairKey = async (url: string) =>
   (await sql<{ key: string }>(url, 'select holdfast.pair_key(0, 7) as key'))[0]!.key
 
+/** The catalog without the partitions of days, which an instance adds also at midnight, while a test runs. */
+const withoutDays = async (url: string) => (await catalogOf(url, 'holdfast')).filter((line) => !/_\d{8}\b/.test(line))
+
 describe('functions in the database', () => {
   test('functions are recorded with the hash of their text, and are not applied again', async () => {
     const url = await emptyDatabaseUrl()
@@ -77,14 +80,14 @@ describe('functions in the database', () => {
     'functions are replaced if their text differs and their revision is %i',
     async (revision) => {
       const url = await databaseUrl()
-      const before = await catalogOf(url, 'holdfast')
+      const before = await withoutDays(url)
       await applyOtherVersion(url, 'postgres', revision)
       const error = await caught(SchemaVersionError, open({ url, migrate: false }))
       expect(error).toMatchObject({ code: 'SCHEMA_OUTDATED', found: 1, expected: 1 })
       expect(error.message).toContain('The functions in the schema "holdfast" have revision')
       expect((await migrate(databaseAt(url), 'holdfast')).functions.map(({ room }) => room)).toEqual(['postgres'])
       expect(await pairKey(url)).toBe('7')
-      expect(await catalogOf(url, 'holdfast')).toEqual(before)
+      expect(await withoutDays(url)).toEqual(before)
       expect(new Set((await applied(url)).map((row) => row.revision))).toEqual(new Set([functionsRevision]))
     },
   )

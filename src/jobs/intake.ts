@@ -16,6 +16,7 @@ import type { FollowUps } from './follow-ups.js'
 import { type ForeignJob, foreignHead } from './import/source.js'
 import type { JobRef } from './job-ref.js'
 import type { Links } from './links.js'
+import { writeMeta, writeMetas } from './meta.js'
 import { writePayload } from './payload.js'
 import type { Queues } from './queues.js'
 import type { JobStore } from './store.js'
@@ -104,8 +105,11 @@ export class Intake {
     const plan = planOf(build)
     const payloads = await Promise.all(plan.map(({ definition, input }) => this.#payloadOf(definition, input)))
     await this.#checkAfter(plan.flatMap(({ asked }) => asked.after))
+    const metas = plan.map(({ asked }) => writeMeta(asked.meta))
     const executor = tx && executorOf(tx)
-    const ids = await this.#sent(plan[0]!.definition, plan.length, () => this.#workflow(plan, payloads, executor))
+    const ids = await this.#sent(plan[0]!.definition, plan.length, () =>
+      this.#workflow(plan, payloads, metas, executor),
+    )
     const jobs = ids.map((id) => ({ id, isNew: true }))
     for (const [at, { definition }] of plan.entries()) this.#emitEnqueued(definition, [jobs[at]!], executor)
     return { id: ids[0]!, jobs }
@@ -161,18 +165,19 @@ export class Intake {
     more?: Links,
   ): Promise<JobRef> {
     const { head, waits, slotOf } = this.#headOf(definition, asked, false, more)
+    const meta = writeMeta(asked.meta)
     const payload = await this.#payloadOf(definition, input)
     if (asked.after) await this.#checkAfter(asked.after)
     let ref: JobRef
     if (slotOf) {
-      const one = { payload, ...slotOf(input) }
+      const one = { payload, meta, ...slotOf(input) }
       ref = tx ? (await this.#unique.many([one], tx))[0]! : await this.#unique.one(one)
       if (waits === 'linked' && !tx) this.#followUps.admit([ref.id])
     } else if (tx) {
-      const [id] = await this.#enqueuing.many(head, [payload], waits, tx)
+      const [id] = await this.#enqueuing.many(head, [payload], [meta], waits, tx)
       ref = { id: id!, isNew: true }
     } else {
-      ref = { id: await this.#enqueuing.single[waits].add({ head, payload }), isNew: true }
+      ref = { id: await this.#enqueuing.single[waits].add({ head, payload, meta }), isNew: true }
     }
     this.#emitEnqueued(definition, [ref], tx)
     return ref
@@ -186,6 +191,7 @@ export class Intake {
   ): Promise<JobRef[]> {
     const { head, waits, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
+    const meta = writeMeta(asked.meta)
     // Validates all inputs before enqueueing the first job.
     const payloads: string[] = []
     for (const input of inputs) {
@@ -202,12 +208,14 @@ export class Intake {
       }
       const together = payloads.slice(from, to)
       if (slots) {
-        const keyed = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
+        const keyed = together.map((payload, at) => ({ payload, meta, ...slots[from + at]! }))
         const unique = await this.#unique.many(keyed, executor)
         if (waits === 'linked' && !executor) this.#followUps.admit(unique.map(({ id }) => id))
         refs.push(...unique)
       } else {
-        for (const id of await this.#enqueuing.many(head, together, waits, executor)) refs.push({ id, isNew: true })
+        const metas = together.map(() => meta)
+        for (const id of await this.#enqueuing.many(head, together, metas, waits, executor))
+          refs.push({ id, isNew: true })
       }
       from = to
     }
@@ -218,6 +226,7 @@ export class Intake {
   async #workflow(
     plan: readonly PlannedJob[],
     payloads: readonly string[],
+    metas: readonly (string | undefined)[],
     executor: Executor | undefined,
   ): Promise<number[]> {
     const [drawn] = await this.#store.run<{ ids: string }>('draw_ids', [plan.length])
@@ -227,7 +236,7 @@ export class Intake {
       const { head } = this.#headOf(definition, { ...asked, after }, false, { workflow: ids[0] })
       return `${head},"id":${ids[at]},"after_input":${at},"last_input":${at + 1}}`
     })
-    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, executor === undefined, null]
+    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, executor === undefined, null, writeMetas(metas)]
     await (executor ? this.#store.runIn(executor, 'enqueue', values) : this.#store.run('enqueue', values))
     if (!executor) this.#followUps.admit(ids)
     return ids

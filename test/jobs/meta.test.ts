@@ -230,7 +230,12 @@ test('a job keeps its meta when a claim skips it, and when its old partition is 
   const unique = { key: 'one', until: 'started' } as const
   const plain = await jobs.enqueue(echo(), 1, { meta })
   const keyed = await jobs.enqueue(echo(), 2, { meta, unique })
-  await sql(url, "select holdfast.job_re_enter(clock_timestamp() + interval '1 day')")
+  // Drops the first entries, as the maintenance of old partitions does.
+  await sql(
+    url,
+    `select holdfast.job_re_enter(clock_timestamp() + interval '1 day');
+     delete from holdfast.job where entry = id`,
+  )
   // The open transaction keeps the key locked, so that claims skip the job.
   await client.query('begin')
   await jobs.enqueue(echo(), 3, { tx: client, unique })

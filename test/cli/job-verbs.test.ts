@@ -55,7 +55,7 @@ describe('job ls', () => {
     const urgent = await holdfast.jobs.enqueue(mail, { to: 'urgent' }, { priority: 5 })
     const listed = [running, urgent, ready, sooner, later, buried, ended]
     expect(await json(['job', 'ls'])).toMatchObject([
-      { id: running.id, state: 'running', meta: {}, instance: holdfast.id, claimedAt: expect.any(String) },
+      { id: running.id, state: 'running', instance: holdfast.id, claimedAt: expect.any(String) },
       { id: urgent.id, state: 'ready', kind: 'mail', queue: 'post', priority: 5, paused: false },
       { id: ready.id, state: 'ready' },
       { id: sooner.id, state: 'waiting', runAt: expect.any(String) },

@@ -148,6 +148,20 @@ export {
   UnknownSourceError,
 } from './jobs/index.js'
 
+// Middleware around enqueues and handlers.
+
+export type {
+  DeliveryCall,
+  EnqueueCall,
+  EnqueuedRef,
+  JobCall,
+  JobChange,
+  JobToEnqueue,
+  Middleware,
+  RunCall,
+  ScheduleCall,
+} from './base/index.js'
+
 // Health, events and the doctor.
 
 export type { EventName, HoldfastEvents, JobFacts, LeaseFacts, LockFacts, PermitFacts, RunFacts } from './base/index.js'

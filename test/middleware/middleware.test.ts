@@ -149,7 +149,7 @@ describe('enqueue', () => {
 
   test('enqueue wraps the jobs of schedules and imported jobs', async () => {
     const { url, holdfast } = await openWith(wrapping)
-    holdfast.schedules.add('every', { every: '1s', job: echo, input: 'scheduled' })
+    holdfast.schedules.add('every', { every: '1s', job: echo, input: () => 'scheduled' })
     const scheduled = () => sql(url, "select meta from holdfast.job where payload->>'wrapped' = 'scheduled'")
     await until('the schedule has enqueued a job', async () => (await scheduled()).length > 0)
     expect(await scheduled()).toContainEqual({ meta: { wrapped: true } })

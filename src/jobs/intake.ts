@@ -22,6 +22,7 @@ import {
 } from './enqueue-options.js'
 import { type EnqueueClass, Enqueuing } from './enqueuing.js'
 import type { FollowUps } from './follow-ups.js'
+import { enqueueImported, type ImportedJob } from './import/enqueue.js'
 import { type ForeignJob, foreignHead } from './import/source.js'
 import type { JobRef } from './job-ref.js'
 import type { Links } from './links.js'
@@ -45,14 +46,6 @@ interface IntakeOptions {
   readonly tracing: TracerSlot
   readonly middleware: MiddlewareStack
   readonly unserved: UnservedCheck
-}
-
-/** Job that is being imported. */
-interface ImportedJob {
-  readonly job: ForeignJob
-  readonly head: string
-  readonly payload: string
-  readonly meta: string | undefined
 }
 
 /** Maximum number of jobs per statement. The next constant limits the number of characters. */
@@ -151,65 +144,12 @@ export class Intake {
    * Enqueues imported jobs in the transaction that removes the jobs from the other library. Skips jobs whose unique key
    * is in use. Returns the enqueued jobs.
    */
-  async enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
-    if (jobs.length === 0) return []
+  enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
     const key = this.#queues.keyOf(queue)
     const all = jobs.map((job): ImportedJob => {
       return { job, head: foreignHead(job, key, from), payload: job.input ?? 'null', meta: undefined }
     })
-    const refs = this.#middleware ? await this.#wrapImported(all, queue, tx) : await this.#imported(all, tx)
-    return jobs.filter((_, at) => refs[at]!.isNew)
-  }
-
-  #wrapImported(all: readonly ImportedJob[], queue: string, tx: Executor): Promise<readonly JobRef[]> {
-    const jobs = all.map(({ job: { kind }, payload }) => ({ kind, queue, input: JSON.parse(payload), meta: noMeta }))
-    return this.#middleware!(jobs, (changed) =>
-      this.#imported(
-        all.map(({ payload, ...one }, at) => {
-          const { input, meta } = changed[at]!
-          // An unchanged input keeps its text, which can contain numbers that JavaScript would round.
-          const text = input === jobs[at]!.input ? payload : (writePayload(input, 'an input') ?? 'null')
-          return { ...one, payload: text, meta: writeMeta(meta) }
-        }),
-        tx,
-      ),
-    )
-  }
-
-  async #imported(all: readonly ImportedJob[], tx: Executor): Promise<JobRef[]> {
-    const refs = new Map<ImportedJob, JobRef>()
-    const enqueue = async (waits: EnqueueClass, some: readonly ImportedJob[]) => {
-      if (some.length === 0) return
-      const ids = await this.#enqueuing.each(some, waits, tx)
-      for (const [at, one] of some.entries()) refs.set(one, { id: ids[at]!, isNew: true })
-    }
-    const enqueueUnique = async (some: readonly ImportedJob[]) => {
-      if (some.length === 0) return
-      const unique = await this.#unique.many(
-        some.map(({ head, payload, meta, job }) => ({ head: `${head}}`, payload, meta, slot: job.key! })),
-        tx,
-      )
-      for (const [at, one] of some.entries()) refs.set(one, unique[at]!)
-    }
-    const free = all.filter(({ job }) => job.lane === null)
-    const keyless = free.filter(({ job }) => job.key === null)
-    await enqueue(
-      'ready',
-      keyless.filter(({ job }) => job.runAt === null),
-    )
-    await enqueue(
-      'delayed',
-      keyless.filter(({ job }) => job.runAt !== null),
-    )
-    await enqueueUnique(free.filter(({ job }) => job.key !== null))
-    // Jobs in a lane must be enqueued in the order of the call, whether they have a unique key or not.
-    const inLanes = all.filter(({ job }) => job.lane !== null)
-    for (let at = 0, to = 0; at < inLanes.length; at = to) {
-      while (to < inLanes.length && inLanes[to]!.job.key === null) to++
-      if (to > at) await enqueue('linked', inLanes.slice(at, to))
-      else await enqueueUnique(inLanes.slice(at, ++to))
-    }
-    return all.map((one) => refs.get(one)!)
+    return enqueueImported({ enqueuing: this.#enqueuing, unique: this.#unique, wrap: this.#middleware }, all, queue, tx)
   }
 
   /** Passes a single job through the middleware. */

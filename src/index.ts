@@ -86,6 +86,7 @@ export {
 
 // Jobs: the job queue, with workflows, lanes and unique keys.
 
+export type { JobMeta } from './base/index.js'
 export type {
   Batch,
   BatchHandler,
@@ -146,6 +147,20 @@ export {
   UnknownQueueError,
   UnknownSourceError,
 } from './jobs/index.js'
+
+// Middleware around enqueues and handlers.
+
+export type {
+  DeliveryCall,
+  EnqueueCall,
+  EnqueuedRef,
+  JobCall,
+  JobChange,
+  JobToEnqueue,
+  Middleware,
+  RunCall,
+  ScheduleCall,
+} from './base/index.js'
 
 // Health, events and the doctor.
 

@@ -9,6 +9,10 @@ import {
   duration,
   Events,
   flag,
+  type Middleware,
+  type MiddlewareStack,
+  middlewareRule,
+  noMiddleware,
   objectWith,
   oneOf,
   readOptions,
@@ -95,6 +99,11 @@ export interface HoldfastOptions {
   migrate?: boolean | undefined
   jobs?: JobsSettings | undefined
   /**
+   * Functions that wrap each enqueue and each call of a handler of jobs, schedules and `once`. The first middleware is the outermost
+   * one. See docs/guides/middleware.md.
+   */
+  middleware?: readonly Middleware[] | undefined
+  /**
    * Destination of warnings and errors, such as a failed job or a lost session. The default is one line to stderr for
    * each event for which the program has no listener (`holdfast.on`). With a logger, such as `console` or a pino
    * logger, every line goes to the logger. With `false`, nothing is logged. At most 10 lines of each kind are written
@@ -119,6 +128,7 @@ const optionRules = {
   migrate: flag,
   waitConnections: wholeNumber(1, 100),
   log: logOption,
+  middleware: middlewareRule,
   jobs: { expected: 'an object', read: (given: unknown) => given },
 }
 /** Option names of drivers and other libraries, mapped to the names of Holdfast's options. */
@@ -152,6 +162,7 @@ export interface InstanceContext {
   readonly log: Logger | false | undefined
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
 }
 
 /** The version of this package. */
@@ -174,6 +185,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     transaction: openTransaction,
     jobs,
     log,
+    middleware = noMiddleware,
   } = readOptions('Holdfast.open', options, optionRules, aliases)
   const { retain = defaultTimes.jobRetainMs } = readOptions('jobs', jobs, jobsOptionRules)
   checkName(namespace, 'namespace')
@@ -231,6 +243,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       log,
       events,
       tracing: { tracer: undefined },
+      middleware,
     }
   } catch (error) {
     // Adds an explanation, because errors from the anchor do not contain one yet.

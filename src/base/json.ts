@@ -106,7 +106,7 @@ function findInside(value: object, parts: { left: number }, depth: number): Unse
 }
 
 /** Whether the value is a plain object. Includes plain objects from a different realm, such as a `node:vm` sandbox. */
-function isPlain(value: object): boolean {
+export function isPlain(value: object): boolean {
   const prototype: object | null = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null
 }

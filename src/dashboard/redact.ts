@@ -2,6 +2,7 @@
 export interface Payload {
   readonly what:
     | 'job input'
+    | 'job meta'
     | 'job result'
     | 'job error'
     | 'job log'

@@ -26,12 +26,13 @@ export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Pro
  * connections.
  */
 export function toBatchJob(job: JobContext, input: unknown): BatchJob {
-  const { id, kind, attempt, fence, progress, log } = job
+  const { id, kind, attempt, meta, fence, progress, log } = job
   return {
     id,
     kind,
     input,
     attempt,
+    meta,
     fence,
     progress,
     log,

@@ -1,6 +1,8 @@
+import type { JobMeta } from '../base/index.js'
 import { arrayLiteral, type Epoch } from '../postgres/index.js'
 import type { ImplementedJob } from './definition.js'
 import type { Links } from './links.js'
+import { noMeta } from './meta.js'
 import type { JobStore } from './store.js'
 
 /** Job in the format that `job_claim` returns. Omitted elements have their default values. */
@@ -14,6 +16,7 @@ export type ClaimedRow = [
   crashes?: number,
   maxCrashes?: number,
   links?: Links | null,
+  meta?: JobMeta,
   /** Input as JSON text. Set for large inputs only. */
   inputText?: string | undefined,
 ]
@@ -57,6 +60,7 @@ export interface ClaimedJob {
   readonly crashes: number
   readonly maxCrashes: number
   readonly links: Links | null
+  readonly meta: JobMeta
 }
 
 /** Fields with which a statement checks that a claim still owns a job. */
@@ -111,7 +115,7 @@ export class Claims {
           const rows = JSON.parse(`[${jobs}]`) as ClaimedRow[]
           if (large.length > 0) {
             const texts = new Map(large.map((one) => [Number(one.large_id), one.large_input]))
-            for (const one of rows) one[8] = texts.get(one[0])
+            for (const one of rows) one[9] = texts.get(one[0])
           }
           return rows
         } catch (error) {
@@ -139,7 +143,7 @@ export class Claims {
 
 /** Converts a claim's row to a job. `definitions` has the same order as the claim's kinds. */
 export function toClaimedJob(row: ClaimedRow, claim: Claim, definitions: readonly ImplementedJob[]): ClaimedJob {
-  const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null, inputText] = row
+  const [id, kind, input, , failed = 0, crashes = 0, maxCrashes = 3, links = null, meta = noMeta, inputText] = row
   const definition = definitions[kind - 1]!
-  return { claim, definition, id, input, inputText, failed, crashes, maxCrashes, links }
+  return { claim, definition, id, input, inputText, failed, crashes, maxCrashes, links, meta }
 }

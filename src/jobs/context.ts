@@ -1,4 +1,4 @@
-import type { Events, TracerSlot } from '../base/index.js'
+import type { Events, MiddlewareStack, TracerSlot } from '../base/index.js'
 import type { TransactionContext } from '../once/index.js'
 import type { Anchor, Presence } from '../postgres/index.js'
 import { Claims } from './claims.js'
@@ -19,6 +19,7 @@ export interface JobsOptions extends JobStoreOptions {
   readonly anchor: Anchor | undefined
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
 }
 
 /**
@@ -37,6 +38,7 @@ export interface JobsContext {
   readonly attempts: TransactionContext
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
   readonly namespace: string
   /** Whether the instance receives notifications. Without notifications, it finds new jobs only by polling. */
   readonly hasListener: boolean
@@ -44,14 +46,14 @@ export interface JobsContext {
 
 /** Creates the context. Calls `onReady` when follow-ups have made jobs ready. */
 export function createJobsContext(options: JobsOptions, onReady: () => void): JobsContext {
-  const { presence, attempts, namespace, retainDays, schema, anchor, events, tracing } = options
+  const { presence, attempts, namespace, retainDays, schema, anchor, events, tracing, middleware } = options
   const hasListener = anchor !== undefined
   const store = new JobStore(options)
   const queues = new Queues(store, namespace)
   const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, retainDays, schema, events })
   const followUps = new FollowUps(store, presence, maintenance, onReady)
   const unserved = new UnservedCheck(store, queues, events)
-  const intake = new Intake(store, queues, followUps, { events, tracing, unserved })
+  const intake = new Intake(store, queues, followUps, { events, tracing, middleware, unserved })
   const claims = new Claims(store)
   return {
     store,
@@ -65,6 +67,7 @@ export function createJobsContext(options: JobsOptions, onReady: () => void): Jo
     attempts,
     events,
     tracing,
+    middleware,
     namespace,
     hasListener,
   }

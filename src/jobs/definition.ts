@@ -1,6 +1,6 @@
 // Types of definitions and handlers. These types refer to each other, because a handler may enqueue jobs with any
 // definition.
-import type { Duration } from '../base/index.js'
+import type { Duration, JobMeta } from '../base/index.js'
 import type { HandlerTransaction } from '../postgres/index.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { JobRef } from './job-ref.js'
@@ -15,6 +15,8 @@ export interface JobContext {
   readonly kind: string
   /** Attempt number, starting at 1. Failed attempts and crashes increase this number. */
   readonly attempt: number
+  /** The `meta` with which the job was enqueued. Empty if there was none. */
+  readonly meta: JobMeta
   /** Fencing token, larger than the tokens of all earlier attempts of this job. */
   readonly fence: number
   /**
@@ -100,7 +102,7 @@ export interface BatchOptions {
 
 /** A job in a batch. Each job has its own attempts, signal and outcome. */
 export interface BatchJob<Input = unknown>
-  extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'fence' | 'signal' | 'progress' | 'log'> {
+  extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'meta' | 'fence' | 'signal' | 'progress' | 'log'> {
   readonly input: Input
 }
 

@@ -4,6 +4,7 @@ import {
   type Duration,
   duration,
   type Instant,
+  type JobMeta,
   objectWith,
   oneOf,
   parseInstant,
@@ -14,6 +15,7 @@ import type { CallerTransaction } from '../postgres/index.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
 import type { Links } from './links.js'
+import { metaRule } from './meta.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
 
 export const highestPriority = 5
@@ -48,6 +50,11 @@ export interface EnqueueOptions {
    * anyway. `wait`: this job waits until the failed job has been retried and is done. The default is `cancel`.
    */
   ifFailed?: 'cancel' | 'run' | 'wait' | undefined
+  /**
+   * Small JSON object to store with the job, such as tags or a request ID. The handler reads it as `job.meta`, and searches find
+   * it. At most 2,000 bytes of JSON.
+   */
+  meta?: JobMeta | undefined
 }
 
 export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'> {
@@ -71,6 +78,7 @@ export const childRules = {
   lane: { expected: 'a name', read: (given: unknown) => checkName(given, 'lane') },
   after: { expected: 'a list of enqueued jobs or of job ids', read: idsOf },
   ifFailed: oneOf('cancel', 'run', 'wait'),
+  meta: metaRule,
 }
 const { unique: _, ...rest } = childRules
 export const workflowRules = rest

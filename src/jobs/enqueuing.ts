@@ -1,6 +1,7 @@
 import { Batcher } from '../base/index.js'
 import type { Executor } from '../postgres/index.js'
 import type { FollowUps } from './follow-ups.js'
+import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
 
 /**
@@ -15,6 +16,8 @@ interface NewJob {
   readonly head: string
   /** Input as JSON. */
   readonly payload: string
+  /** Meta as JSON. Undefined if the job has none. */
+  readonly meta?: string | undefined
 }
 
 /** Combines single jobs that are enqueued in the same turn of the event loop into one statement. */
@@ -39,10 +42,11 @@ export class Enqueuing {
   async many(
     head: string,
     payloads: readonly string[],
+    metas: readonly (string | undefined)[],
     waits: EnqueueClass,
     tx: Executor | undefined,
   ): Promise<number[]> {
-    return this.#run(waits, [headOf(head, 0, payloads.length)], payloads, tx)
+    return this.#run(waits, [headOf(head, 0, payloads.length)], payloads, metas, tx)
   }
 
   /** Enqueues jobs that have different heads, in the given order and in one statement. */
@@ -57,6 +61,7 @@ export class Enqueuing {
       waits,
       heads,
       asked.map(({ payload }) => payload),
+      asked.map(({ meta }) => meta),
       tx,
     )
   }
@@ -65,9 +70,10 @@ export class Enqueuing {
     waits: EnqueueClass,
     heads: readonly string[],
     payloads: readonly string[],
+    metas: readonly (string | undefined)[],
     tx?: Executor,
   ): Promise<number[]> {
-    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, tx === undefined, null]
+    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, tx === undefined, null, writeMetas(metas)]
     const [row] = tx
       ? await this.#store.runIn<{ ids: string }>(tx, 'enqueue', values)
       : await this.#store.run<{ ids: string }>('enqueue', values)
@@ -93,6 +99,7 @@ export class Enqueuing {
       waits,
       heads,
       order.map((at) => asked[at]!.payload),
+      order.map((at) => asked[at]!.meta),
     )
     if (groups.size === 1) return ids
     const answers = new Array<number>(asked.length)

@@ -95,7 +95,7 @@ export class PayloadTooLargeError extends HoldfastError {
   readonly bytes: number
   readonly limit: number
 
-  constructor(what: 'an input' | 'a result', bytes: number, limit: number) {
+  constructor(what: 'an input' | 'a result' | 'meta', bytes: number, limit: number) {
     super(`Expected ${what} of at most ${limit} bytes of JSON, got ${bytes}`, {
       code: 'PAYLOAD_TOO_LARGE',
       retryable: false,

@@ -84,7 +84,7 @@ create or replace view holdfast.job_running as
     c.session, c.fence, c.claimed_at, j.queue, c.id, j.entry, j.priority, j.kind, j.payload,
     coalesce(j.enqueued_at, j.entered_at) as enqueued_at, coalesce(j.failed, 0) as failed, coalesce(j.crashes, 0::smallint) as crashes,
     coalesce(j.max_crashes, 3::smallint) as max_crashes, coalesce(n.started, false) as started, n.cancelled, n.progress,
-    (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures, j.links
+    (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures, j.links, j.meta
   from (select claim.session, claim.fence, claim.claimed_at, unnest(claim.ids) as id from holdfast.claim) as c
   cross join lateral (
     select * from holdfast.job where job.id = c.id order by entry desc limit 1
@@ -103,26 +103,27 @@ create or replace view holdfast.job_live as
   select
     id, entry, queue, priority, kind, payload, coalesce(enqueued_at, entered_at) as enqueued_at, null::integer as session,
     null::bigint as fence, null::timestamptz as claimed_at, coalesce(failed, 0) as failed, coalesce(crashes, 0::smallint) as crashes,
-    coalesce(max_crashes, 3::smallint) as max_crashes, false as started, null::text as cancelled, null::real as progress, log, failures, links
+    coalesce(max_crashes, 3::smallint) as max_crashes, false as started, null::text as cancelled, null::real as progress, log, failures, links,
+    meta
   from holdfast.job_ready
   union all
   select
     id, entry, queue, priority, kind, payload, enqueued_at, session, fence, claimed_at, failed, crashes, max_crashes, started, cancelled,
-    progress, log, failures, links
+    progress, log, failures, links, meta
   from holdfast.job_running;
 comment on view holdfast.job_live is 'Jobs that may run now, and running jobs. A ready job''s session is null.';
 
 create or replace view holdfast.job_history as
   select
     id, queue, priority, kind, payload, state, null::json as result, error, enqueued_at, claimed_at, ended_at, session, fence, failed,
-    crashes, max_crashes, progress, log, failures, links
+    crashes, max_crashes, progress, log, failures, links, meta
   from holdfast.job_stopped
   union all
   select
     ended.id, j.queue, j.priority, j.kind, j.payload, 'done', nullif(substr(ended.result::text, 2, length(ended.result::text) - 2), '')::json,
     null, coalesce(j.enqueued_at, j.entered_at), e.claimed_at,
     e.ended_at, e.session, e.fence, coalesce(j.failed, 0), coalesce(j.crashes, 0::smallint), coalesce(j.max_crashes, 3::smallint),
-    n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):], j.failures, j.links
+    n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):], j.failures, j.links, j.meta
   from holdfast.job_end e
   cross join lateral rows from (unnest(e.ids), json_array_elements(e.results)) as ended (id, result)
   join holdfast.job j on j.id = ended.id
@@ -136,7 +137,7 @@ create or replace function holdfast.job_find(ids bigint[])
   returns table (
     id bigint, state text, queue bigint, priority smallint, kind text, payload json, result json, error json, enqueued_at timestamptz,
     run_at timestamptz, claimed_at timestamptz, ended_at timestamptz, session integer, fence bigint, failed integer, crashes smallint,
-    max_crashes smallint, cancelled text, progress real, log text[], failures jsonb, links jsonb, entry bigint
+    max_crashes smallint, cancelled text, progress real, log text[], failures jsonb, links jsonb, meta json, entry bigint
   )
   language sql stable
   set search_path = pg_catalog, pg_temp
@@ -197,12 +198,12 @@ create or replace function holdfast.job_find(ids bigint[])
     select
       w.id, 'waiting', w.queue, w.priority, w.kind, w.payload, null::json, null::json, w.enqueued_at, w.run_at, null::timestamptz,
       null::timestamptz, null::integer, null::bigint, w.failed, w.crashes, w.max_crashes, null::text, null::real, w.log,
-      w.failures, w.links, null::bigint
+      w.failures, w.links, w.meta, null::bigint
     from waits w
     union all
     select
       s.id, s.state, s.queue, s.priority, s.kind, s.payload, null, s.error, s.enqueued_at, null, s.claimed_at, s.ended_at, s.session,
-      s.fence, s.failed, s.crashes, s.max_crashes, null, s.progress, s.log, s.failures, s.links, null
+      s.fence, s.failed, s.crashes, s.max_crashes, null, s.progress, s.log, s.failures, s.links, s.meta, null
     from stopped s
     union all
     select
@@ -220,7 +221,7 @@ create or replace function holdfast.job_find(ids bigint[])
       case when found.state = 'done' then over.session else claims.session end,
       case when found.state = 'done' then over.fence else claims.fence end,
       coalesce(j.failed, 0), coalesce(j.crashes, 0::smallint), coalesce(j.max_crashes, 3::smallint), n.cancelled, n.progress,
-      (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):], j.failures, j.links, j.entry
+      (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):], j.failures, j.links, j.meta, j.entry
     from entered j
     left join over on over.id = j.id
     left join claims on claims.id = j.id
@@ -475,7 +476,15 @@ comment on function holdfast.job_era() is
   'Must be called before ids are assigned to new jobs. Returns the era of new entries (see job). After a restart, failover or restore that '
   'no instance has detected yet, it moves job_number past all ids that were used before.';
 
-create or replace function holdfast.job_enqueue(heads json, inputs json, is_alone boolean, patience text, out ids bigint[], out are_new boolean[])
+create or replace function holdfast.job_enqueue(
+  heads json,
+  inputs json,
+  is_alone boolean,
+  patience text,
+  metas json default null,
+  out ids bigint[],
+  out are_new boolean[]
+)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -492,23 +501,24 @@ create or replace function holdfast.job_enqueue(heads json, inputs json, is_alon
       into kinds_of_heads
       from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz, links jsonb, "unique" json);
       if kinds_of_heads.are_unique then
-        select u.ids, u.are_new into ids, are_new from holdfast.job_enqueue_unique(heads, inputs, is_alone, patience) as u;
+        select u.ids, u.are_new into ids, are_new from holdfast.job_enqueue_unique(heads, inputs, metas, is_alone, patience) as u;
         return;
       end if;
       if kinds_of_heads.may_wait then
-        ids := holdfast.job_enqueue_waiting(heads, inputs, is_alone);
+        ids := holdfast.job_enqueue_waiting(heads, inputs, metas, is_alone);
         return;
       end if;
     end if;
     with enqueued as (
-      insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links)
-      select queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links
+      insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links, meta)
+      select queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links, meta::json
       from (
-        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
+        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload, e.meta
         from json_to_recordset(heads)
           as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, log text[], links jsonb,
             after_input integer, last_input integer)
-        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
+        join rows from (json_array_elements(inputs), json_array_elements_text(metas)) with ordinality as e (payload, meta, at)
+          on at > h.after_input and at <= h.last_input
         offset 0
       ) as numbered
       returning id
@@ -521,13 +531,14 @@ create or replace function holdfast.job_enqueue(heads json, inputs json, is_alon
     end if;
   end
   $$;
-comment on function holdfast.job_enqueue(json, json, boolean, text) is
+comment on function holdfast.job_enqueue(json, json, boolean, text, json) is
   'Enqueues jobs. Returns their ids in the order of the inputs. A head applies to the inputs after_input + 1 to last_input: '
   '[{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}]. It may contain "delay_ms", "run_at", '
   '"links", "unique" (see job_enqueue_unique), "failed" and "log" (of an imported job), and an "id" that the caller has reserved. '
-  'is_alone: the call is the only statement in its transaction. patience: see job_enqueue_unique.';
+  'is_alone: the call is the only statement in its transaction. patience: see job_enqueue_unique. metas: the meta of each input, in the same '
+  'order. Null if no job has a meta.';
 
-create or replace function holdfast.job_enqueue_waiting(heads json, inputs json, is_alone boolean) returns bigint[]
+create or replace function holdfast.job_enqueue_waiting(heads json, inputs json, metas json, is_alone boolean) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -538,13 +549,13 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
   begin
     perform holdfast.job_era();
     with enqueued as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links)
+      insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links, meta)
       select
         -- A payload of JSON null is read as an SQL null.
         coalesce(id, nextval('holdfast.job_number')), queue, priority, kind, coalesce(payload, 'null'), coalesce(failed, 0), max_crashes,
-        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), log, links
+        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), log, links, meta::json
       from (
-        select h.*, e.payload
+        select h.*, e.payload, e.meta
         from (
           select
             id, queue, kind, priority, failed, max_crashes, log, after_input, last_input,
@@ -558,7 +569,8 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
         ) as h
         -- Uses an equality, because comparing each head with each input would take a long time for a large workflow.
         cross join lateral generate_series(h.after_input + 1, h.last_input) as g (input)
-        join json_array_elements(inputs) with ordinality as e (payload, at) on at = g.input
+        join rows from (json_array_elements(inputs), json_array_elements_text(metas)) with ordinality as e (payload, meta, at)
+          on at = g.input
         order by at
         offset 0
       ) as in_order
@@ -580,7 +592,7 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
     return ids;
   end
   $$;
-comment on function holdfast.job_enqueue_waiting(json, json, boolean) is
+comment on function holdfast.job_enqueue_waiting(json, json, json, boolean) is
   'Enqueues jobs, some of which may not run yet. See job_enqueue.';
 
 create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
@@ -596,9 +608,9 @@ create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
     ),
     ready as (
       insert into holdfast.job
-        (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+        (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
       select queue, id, nextval('holdfast.job_number'), this_era, priority, kind, payload, enqueued_at, nullif(failed, 0),
-        nullif(crashes, 0), nullif(max_crashes, 3), log, failures, links
+        nullif(crashes, 0), nullif(max_crashes, 3), log, failures, links, meta
       from (select * from gone order by seq nulls last, run_at, id) as in_order
       returning queue
     ),
@@ -735,7 +747,8 @@ comment on function holdfast.job_lock_waiting(bigint, boolean) is
   'Locks a waiting job whose unique key the caller has locked, so that it does not start until the transaction ends. Returns false if the '
   'job is no longer waiting or ready.';
 
-create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
+create or replace function holdfast.job_replace(job_id bigint, input json, new_meta json, new_priority smallint, new_run_at timestamptz)
+  returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -746,6 +759,7 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
     -- waiting in its lane enters the lane again. A job with dependencies gets the new time after its dependencies have ended.
     update holdfast.waiting
     set payload = input,
+        meta = new_meta,
         priority = new_priority,
         stage = case when stage = 'lane' and is_moved then 'time' else stage end,
         lane = case when not is_moved then lane end,
@@ -768,17 +782,17 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
       return;
     end if;
     if new_run_at is null then
-      insert into holdfast.job (queue, id, entry, era, priority, kind, payload, enqueued_at, max_crashes, log, links)
+      insert into holdfast.job (queue, id, entry, era, priority, kind, payload, enqueued_at, max_crashes, log, links, meta)
       values (
         old.queue, old.id, nextval('holdfast.job_number'), holdfast.job_era(), new_priority, old.kind, input,
-        coalesce(old.enqueued_at, old.entered_at), old.max_crashes, old.log, old.links
+        coalesce(old.enqueued_at, old.entered_at), old.max_crashes, old.log, old.links, new_meta
       );
       return;
     end if;
-    insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, links)
+    insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, links, meta)
     values (
       old.id, old.queue, new_priority, old.kind, input, coalesce(old.enqueued_at, old.entered_at), new_run_at, coalesce(old.max_crashes, 3),
-      old.log, old.links
+      old.log, old.links, new_meta
     );
     perform holdfast.job_release_links(jsonb_build_array(
       jsonb_build_object('id', old.id, 'queue', old.queue, 'kind', old.kind, 'state', 'retried', 'links', old.links, 'placed', true)
@@ -786,12 +800,13 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
     perform holdfast.job_request_maintenance();
   end
   $$;
-comment on function holdfast.job_replace(bigint, json, smallint, timestamptz) is
-  'Replaces the input and the priority of a job that job_lock_waiting has locked, and its time unless new_run_at is null.';
+comment on function holdfast.job_replace(bigint, json, json, smallint, timestamptz) is
+  'Replaces the input, the meta and the priority of a job that job_lock_waiting has locked, and its time unless new_run_at is null.';
 
 create or replace function holdfast.job_enqueue_unique(
   heads json,
   inputs json,
+  metas json,
   is_alone boolean,
   patience text,
   out ids bigint[],
@@ -829,8 +844,9 @@ create or replace function holdfast.job_enqueue_unique(
       from rows from (
         json_to_recordset(heads) as (queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, delay_ms bigint,
           run_at timestamptz, log text[], links jsonb, "unique" jsonb),
-        json_array_elements(inputs)
-      ) with ordinality as a (queue, kind, priority, failed, max_crashes, delay_ms, run_at, log, links, unique_by, payload, at)
+        json_array_elements(inputs),
+        json_array_elements_text(metas)
+      ) with ordinality as a (queue, kind, priority, failed, max_crashes, delay_ms, run_at, log, links, unique_by, payload, meta, at)
       order by a.queue, a.kind collate "C", a.unique_by->>'key' collate "C", a.at
     loop
       loop
@@ -884,7 +900,7 @@ create or replace function holdfast.job_enqueue_unique(
             end if;
             continue when not found or not holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
             if one.existing <> 'keep' then
-              perform holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
+              perform holdfast.job_replace(held.id, one.payload, one.meta::json, one.priority, one.due_at);
             end if;
             at_once := at_once || one.queue;
           end if;
@@ -902,18 +918,21 @@ create or replace function holdfast.job_enqueue_unique(
             'run_at', one.due_at, 'failed', one.failed, 'log', one.log, 'links', new_links, 'after_input', 0, 'last_input', 1
           )),
           json_build_array(one.payload),
+          json_build_array(one.meta::json),
           is_alone
         );
       elsif one.due_at is not null then
-        insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links)
+        insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links, meta)
         values (
-          number, one.queue, one.priority, one.kind, one.payload, coalesce(one.failed, 0), one.max_crashes, one.due_at, one.log, new_links
+          number, one.queue, one.priority, one.kind, one.payload, coalesce(one.failed, 0), one.max_crashes, one.due_at, one.log, new_links,
+          one.meta::json
         );
         has_waiting := true;
       else
-        insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links)
+        insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links, meta)
         values (
-          one.queue, number, number, this_era, one.priority, one.kind, one.payload, one.failed, nullif(one.max_crashes, 3), one.log, new_links
+          one.queue, number, number, this_era, one.priority, one.kind, one.payload, one.failed, nullif(one.max_crashes, 3), one.log, new_links,
+          one.meta::json
         );
         at_once := at_once || one.queue;
       end if;
@@ -924,7 +943,7 @@ create or replace function holdfast.job_enqueue_unique(
     end if;
   end
   $$;
-comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
+comment on function holdfast.job_enqueue_unique(json, json, json, boolean, text) is
   'Enqueues jobs with unique keys, or finds the jobs that hold these keys. There is one head per input, with '
   '"unique": {"key": …, "until": …, "for_ms": …, "existing": …}. patience: maximum wait for a transaction that is writing such a key. '
   'Null: no limit.';
@@ -988,7 +1007,8 @@ create or replace function holdfast.enqueue(
   run_at timestamptz default null,
   namespace text default 'default',
   unique_key text default null,
-  lane text default null
+  lane text default null,
+  meta jsonb default null
 ) returns bigint
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -1025,6 +1045,11 @@ create or replace function holdfast.enqueue(
         using errcode = '22023',
               hint = 'Store large data elsewhere, such as in a table of your own, and put a reference to it into the job.';
     end if;
+    if jsonb_typeof(meta) <> 'object' or octet_length(meta::text) > 2000 then
+      raise exception 'Expected meta to be a JSON object of at most 2000 bytes, got a JSON % of % bytes', jsonb_typeof(meta), octet_length(meta::text)
+        using errcode = '22023',
+              hint = 'Put data that the handler needs into the payload.';
+    end if;
     if unique_key = '' or length(unique_key) > 500 then
       raise exception 'Expected unique_key to have 1 to 500 characters, got %', length(unique_key)
         using errcode = '22023';
@@ -1051,10 +1076,13 @@ create or replace function holdfast.enqueue(
         when unique_key is not null then json_build_object('key', unique_key, 'until', 'ended', 'existing', 'keep')
       end
     ));
-    return (select ids[1] from holdfast.job_enqueue(heads, inputs, false, null));
+    return (
+      select ids[1]
+      from holdfast.job_enqueue(heads, inputs, false, null, case when meta <> '{}' then json_build_array(meta) end)
+    );
   end
   $$;
-comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text) is
+comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text, jsonb) is
   'Enqueues a job from SQL, in the current transaction: '
   'select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). '
   'Returns its id, or the id of the job that already has the unique_key.';
@@ -1063,21 +1091,23 @@ comment on function holdfast.enqueue(text, text, anycompatible, integer, interva
 
 -- PostgreSQL inlines this function only without a search_path setting. Therefore each name is qualified with its schema.
 create or replace function holdfast.job_text(
-  id bigint, kind integer, payload json, priority smallint, failed integer, crashes smallint, max_crashes smallint, links jsonb
+  id bigint, kind integer, payload json, priority smallint, failed integer, crashes smallint, max_crashes smallint, links jsonb,
+  meta json
 ) returns text
   language sql stable
   as $$
     -- The short form is enough for most jobs, which have only default values. Building the long form costs as much as the claim itself.
     select case
       when priority operator(pg_catalog.=) 0 and failed is null and crashes is null and max_crashes is null and links is null
+        and meta is null
       then pg_catalog.concat('[', id, ',', kind, ',', payload, ']')
       else pg_catalog.concat(
         '[', id, ',', kind, ',', payload, ',', priority, ',', coalesce(failed, 0), ',', coalesce(crashes, 0::pg_catalog.int2), ',',
-        coalesce(max_crashes, 3::pg_catalog.int2), ',', coalesce(links::text, 'null'), ']'
+        coalesce(max_crashes, 3::pg_catalog.int2), ',', coalesce(links::text, 'null'), ',' operator(pg_catalog.||) meta::text, ']'
       )
     end
   $$;
-comment on function holdfast.job_text(bigint, integer, json, smallint, integer, smallint, smallint, jsonb) is
+comment on function holdfast.job_text(bigint, integer, json, smallint, integer, smallint, smallint, jsonb, json) is
   'Describes a claimed job for the worker. kind is the position in the list of kinds.';
 
 create or replace function holdfast.job_claim_keyed(keyed jsonb, most integer, out ids bigint[], out texts text, out linked jsonb)
@@ -1337,7 +1367,7 @@ create or replace function holdfast.job_claim(
       select
         array_agg(j.id order by priority desc, j.entry) as ids,
         string_agg(
-          holdfast.job_text(j.id, array_position(kinds, kind), payload, priority, failed, crashes, max_crashes, links), ','
+          holdfast.job_text(j.id, array_position(kinds, kind), payload, priority, failed, crashes, max_crashes, links, meta), ','
           order by priority desc, j.entry
         ) as texts,
         jsonb_agg(jsonb_build_object('id', j.id, 'queue', queue, 'kind', kind, 'links', links)) filter (where links ? 'lane') as linked
@@ -1357,7 +1387,7 @@ create or replace function holdfast.job_claim(
           jsonb_build_object(
             'id', j.id, 'entry', j.entry, 'queue', j.queue, 'priority', j.priority, 'kind', j.kind, 'links', j.links,
             'text',
-            holdfast.job_text(j.id, array_position(kinds, j.kind), j.payload, j.priority, j.failed, j.crashes, j.max_crashes, j.links)
+            holdfast.job_text(j.id, array_position(kinds, j.kind), j.payload, j.priority, j.failed, j.crashes, j.max_crashes, j.links, j.meta)
           )
           order by j.priority desc, j.entry
         ) as keyed
@@ -1450,7 +1480,7 @@ create or replace function holdfast.job_claim(
         end if;
         most := unread;
         with candidate as materialized (
-          select xid, entry, id, kind, payload, entered_at, priority, failed, crashes, max_crashes, links
+          select xid, entry, id, kind, payload, entered_at, priority, failed, crashes, max_crashes, links, meta
           from holdfast.job
           where job.queue = f.queue
             and job.priority = f.priority
@@ -1467,7 +1497,7 @@ create or replace function holdfast.job_claim(
           array_agg(entry) as entries,
           array_agg(id) filter (where is_plain) as ids,
           string_agg(
-            holdfast.job_text(id, at, case when is_large then 'null' else payload end, priority, failed, crashes, max_crashes, links), ','
+            holdfast.job_text(id, at, case when is_large then 'null' else payload end, priority, failed, crashes, max_crashes, links, meta), ','
           ) filter (where is_plain) as texts,
           array_agg(id) filter (where is_plain and is_large) as large_ids,
           array_agg(entry) filter (where is_plain and is_large) as large_entries,
@@ -1475,7 +1505,7 @@ create or replace function holdfast.job_claim(
           -- job_claim_others processes the other jobs. It needs other columns in addition to the job text.
           jsonb_agg(jsonb_build_object(
             'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
-            'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links) end
+            'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links, meta) end
           )) filter (where is_there and not is_plain) as others
         into got
         from (
@@ -1749,7 +1779,8 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
         end as charge,
         e.session, e.claimed_at, j.queue, j.priority, j.kind, j.payload, coalesce(j.enqueued_at, j.entered_at) as enqueued_at,
         coalesce(j.failed, 0) as failed, coalesce(j.crashes, 0::smallint) as crashes, coalesce(j.max_crashes, 3::smallint) as max_crashes,
-        n.cancelled, n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures, j.links
+        n.cancelled, n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures, j.links,
+        j.meta
       from owned e
       cross join lateral (
         select * from holdfast.job where job.id = e.id order by entry desc limit 1
@@ -1782,7 +1813,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
     kept as (
       insert into holdfast.job_stopped
         (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
-         max_crashes, progress, log, failures, links)
+         max_crashes, progress, log, failures, links, meta)
       select id, queue, priority, kind, payload, state,
         case
           when state = 'cancelled' and asked_state <> 'cancelled'
@@ -1794,24 +1825,25 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
           )
           else error
         end,
-        enqueued_at, claimed_at, session, fence, failed + failed_now, crashes + charge, max_crashes, progress, log, all_failures, links
+        enqueued_at, claimed_at, session, fence, failed + failed_now, crashes + charge, max_crashes, progress, log, all_failures, links,
+        meta
       from decided
       where state not in ('retried', 'returned')
     ),
     retried as (
       insert into holdfast.waiting
-        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures, links)
+        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures, links, meta)
       select id, queue, priority, kind, payload, enqueued_at,
         clock_timestamp() + make_interval(secs => delay_ms / 1000.0), failed + failed_now, crashes, max_crashes, log,
-        all_failures, links
+        all_failures, links, meta
       from decided
       where state = 'retried'
     ),
     returned as (
       insert into holdfast.job
-        (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+        (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
       select queue, id, nextval('holdfast.job_number'), this_era, priority, kind, payload, enqueued_at, nullif(failed, 0),
-        nullif(crashes + charge, 0), nullif(max_crashes, 3), log, all_failures, links
+        nullif(crashes + charge, 0), nullif(max_crashes, 3), log, all_failures, links, meta
       from (select * from decided where state = 'returned' order by id) as in_order
       returning queue
     ),
@@ -1969,11 +2001,11 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
         perform holdfast.job_remove(job_id);
       end if;
       insert into holdfast.job_stopped
-        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
       values (
         job_id, seen.queue, seen.priority, seen.kind, seen.payload, 'cancelled',
         json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'), seen.enqueued_at, seen.failed,
-        seen.crashes, seen.max_crashes, seen.log, seen.failures, seen.links
+        seen.crashes, seen.max_crashes, seen.log, seen.failures, seen.links, seen.meta
       );
       linked := jsonb_build_array(jsonb_build_object(
         'id', job_id, 'queue', seen.queue, 'kind', seen.kind, 'state', 'cancelled', 'links', seen.links, 'placed', seen.state = 'ready'
@@ -2004,8 +2036,8 @@ create or replace function holdfast.job_run_again(ids bigint[]) returns integer
       select distinct on (id) * from gone order by id, ended_at desc
     ),
     waits as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links)
-      select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links from latest
+      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links, meta)
+      select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links, meta from latest
       returning id, coalesce(links ?| '{lane,after}', false) as is_linked
     )
     select array_agg(id order by id) filter (where not is_linked), bool_or(is_linked)
@@ -2118,9 +2150,9 @@ create or replace function holdfast.job_re_enter(before timestamptz) returns boo
       delete from holdfast.job_skipped using old where job_skipped.entry = old.entry
     )
     insert into holdfast.job
-      (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+      (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
     select queue, id, nextval('holdfast.job_number'), this_era, priority, kind, payload, coalesce(enqueued_at, entered_at), failed,
-      crashes, max_crashes, log, failures, links
+      crashes, max_crashes, log, failures, links, meta
     from (select * from old order by xid, entry) as in_order;
     return true;
   end
@@ -2579,10 +2611,10 @@ create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons 
     ),
     kept as (
       insert into holdfast.job_stopped
-        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links)
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
       select id, queue, priority, kind, payload, 'cancelled',
         json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
-        enqueued_at, failed, crashes, max_crashes, log, failures, links
+        enqueued_at, failed, crashes, max_crashes, log, failures, links, meta
       from gone
       returning id, queue, kind, links
     )

@@ -1,4 +1,4 @@
-import { isError, isThenable, type Spans } from '../base/index.js'
+import { isError, isThenable, type JobCall, type MiddlewareStack, type Spans } from '../base/index.js'
 import { runHandler, toBatchJob } from './batches.js'
 import type { JobsContext } from './context.js'
 import { validated } from './define.js'
@@ -15,11 +15,12 @@ export const stopMs = 5_000
  * the cost of a small job.
  */
 export function runJob(run: Run, context: JobsContext): Outcome | Promise<Outcome> {
-  const { definition } = run.job
   const limit = limitTime([run])
   try {
-    const input = validated(definition, run.readInput())
-    const value = input instanceof Promise ? callLater(run, input, context) : call(run, input, context)
+    const wrap = context.middleware.run
+    const value = wrap
+      ? wrap(callOf(run), (input) => handle(run, input, context))
+      : handle(run, run.readInput(), context)
     if (isThenable(value)) {
       const outcome = settle(run, value, limit)
       return limit ? Promise.race([outcome, limit.passed().then(() => failureOf(run, run.stopReason))]) : outcome
@@ -57,40 +58,111 @@ async function settle(run: Run, answer: PromiseLike<unknown>, limit: TimeLimit |
 }
 
 async function settleBatch(runs: readonly Run[], context: JobsContext): Promise<readonly Outcome[]> {
-  const outcomes = new Map<Run, Outcome>()
+  if (context.middleware.run) return settleWrappedBatch(runs, context.middleware.run, context)
+  const answers = await handleBatch(runs, (run) => run.readInput(), context)
+  return runs.map((run) => outcomeOfAnswer(run, answers.get(run)!))
+}
+
+/**
+ * Calls the middleware once for each job, because the jobs have different inputs and outcomes. The batch handler is called when the
+ * middleware of each job has called `next` or has ended. Therefore it runs outside of the middleware's asynchronous contexts.
+ */
+async function settleWrappedBatch(
+  runs: readonly Run[],
+  wrap: NonNullable<MiddlewareStack['run']>,
+  context: JobsContext,
+): Promise<readonly Outcome[]> {
+  const inputs = new Map<Run, unknown>()
+  const answers = deferred<Map<Run, Answer>>()
+  const wrapped = runs.map((run) => {
+    const arrived = deferred<void>()
+    const handler = async (input: unknown) => {
+      inputs.set(run, input)
+      arrived.resolve()
+      const answer = (await answers.promise).get(run)!
+      if ('error' in answer) throw answer.error
+      return answer.value
+    }
+    const outcome = settle(run, (async () => wrap(callOf(run), handler))(), undefined)
+    void outcome.then(() => arrived.resolve())
+    return { arrived: arrived.promise, outcome }
+  })
+  await Promise.all(wrapped.map(({ arrived }) => arrived))
+  answers.resolve(await handleBatch([...inputs.keys()], (run) => inputs.get(run), context))
+  return Promise.all(wrapped.map(({ outcome }) => outcome))
+}
+
+/** Result of one job in a batch. */
+type Answer = { readonly value: unknown } | { readonly error: unknown }
+
+/** Validates the inputs, and calls the batch handler for the jobs whose input is valid. Never rejects. */
+async function handleBatch(
+  runs: readonly Run[],
+  inputOf: (run: Run) => unknown,
+  context: JobsContext,
+): Promise<Map<Run, Answer>> {
+  const answers = new Map<Run, Answer>()
   const valid: Run[] = []
   const jobs: BatchJob[] = []
   for (const run of runs) {
     try {
-      jobs.push(toBatchJob(run, await validated(run.job.definition, run.readInput())))
+      jobs.push(toBatchJob(run, await validated(run.job.definition, inputOf(run))))
       valid.push(run)
     } catch (error) {
-      outcomes.set(run, failureOf(run, error))
+      answers.set(run, { error })
     }
   }
   try {
     const values = jobs.length > 0 ? await callBatch(valid, jobs, context) : []
-    for (const [at, run] of valid.entries()) outcomes.set(run, outcomeAt(run, values, at))
+    for (const [at, run] of valid.entries()) answers.set(run, answerAt(values, at))
   } catch (error) {
-    for (const run of valid) outcomes.set(run, failureOf(run, error))
+    for (const run of valid) answers.set(run, { error })
   }
-  return runs.map((run) => outcomes.get(run)!)
+  return answers
 }
 
-/**
- * Decides one job's outcome in a batch. Reading an element of the handler's list can throw, for example in a getter.
- */
-function outcomeAt(run: Run, values: readonly unknown[], at: number): Outcome {
+/** Returns the result of one job in a batch. Reading an element of the handler's list can throw, for example in a getter. */
+function answerAt(values: readonly unknown[], at: number): Answer {
   try {
     const value = values[at]
-    return isError(value) ? failureOf(run, value) : outcomeOf(run, value)
+    return isError(value) ? { error: value } : { value }
+  } catch (error) {
+    return { error }
+  }
+}
+
+/** Decides the outcome of one job in a batch. Reading the value can throw, for example in a getter. */
+function outcomeOfAnswer(run: Run, answer: Answer): Outcome {
+  if ('error' in answer) return failureOf(run, answer.error)
+  try {
+    return outcomeOf(run, answer.value)
   } catch (error) {
     return failureOf(run, error)
   }
 }
 
+/** Validates the input and calls the handler. Creates no promise unless the validation is asynchronous. */
+function handle(run: Run, stored: unknown, context: JobsContext): unknown {
+  const input = validated(run.job.definition, stored)
+  return input instanceof Promise ? callLater(run, input, context) : call(run, input, context)
+}
+
 async function callLater(run: Run, input: Promise<unknown>, context: JobsContext): Promise<unknown> {
   return call(run, await input, context)
+}
+
+/** Describes an attempt for the middleware. */
+function callOf(run: Run): JobCall {
+  const { id, kind, attempt, meta, signal } = run
+  return { type: 'job', id, kind, queue: run.job.definition.queue, attempt, input: run.readInput(), meta, signal }
+}
+
+function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
+  let resolve!: (value: T) => void
+  const promise = new Promise<T>((resolver) => {
+    resolve = resolver
+  })
+  return { promise, resolve }
 }
 
 function call(run: Run, input: unknown, { events, tracing: { tracer } }: JobsContext): unknown {

@@ -1,4 +1,13 @@
-import { describe, type Events, readOptions, type TracerSlot, UsageError } from '../base/index.js'
+import {
+  describe,
+  type Events,
+  type JobMeta,
+  type JobToEnqueue,
+  type MiddlewareStack,
+  readOptions,
+  type TracerSlot,
+  UsageError,
+} from '../base/index.js'
 import { type CallerTransaction, type Executor, executorOf, type HandlerTransaction } from '../postgres/index.js'
 import { checkDefinition, validated } from './define.js'
 import type { JobDefinition } from './definition.js'
@@ -13,9 +22,11 @@ import {
 } from './enqueue-options.js'
 import { type EnqueueClass, Enqueuing } from './enqueuing.js'
 import type { FollowUps } from './follow-ups.js'
+import { enqueueImported, type ImportedJob } from './import/enqueue.js'
 import { type ForeignJob, foreignHead } from './import/source.js'
 import type { JobRef } from './job-ref.js'
 import type { Links } from './links.js'
+import { noMeta, writeMeta, writeMetas } from './meta.js'
 import { writePayload } from './payload.js'
 import type { Queues } from './queues.js'
 import type { JobStore } from './store.js'
@@ -33,6 +44,7 @@ interface ParentAttempt {
 interface IntakeOptions {
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
   readonly unserved: UnservedCheck
 }
 
@@ -50,18 +62,25 @@ export class Intake {
   readonly #followUps: FollowUps
   readonly #events: Events
   readonly #tracing: TracerSlot
+  readonly #middleware: MiddlewareStack['enqueue']
   readonly #unserved: UnservedCheck
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
   /** Largest job ID that is known to have been assigned. */
   #lastNumber = 0
 
-  constructor(store: JobStore, queues: Queues, followUps: FollowUps, { events, tracing, unserved }: IntakeOptions) {
+  constructor(
+    store: JobStore,
+    queues: Queues,
+    followUps: FollowUps,
+    { events, tracing, middleware, unserved }: IntakeOptions,
+  ) {
     this.#store = store
     this.#queues = queues
     this.#followUps = followUps
     this.#events = events
     this.#tracing = tracing
+    this.#middleware = middleware.enqueue
     this.#unserved = unserved
     this.#enqueuing = new Enqueuing(store, followUps)
     this.#unique = new UniqueEnqueuing(store)
@@ -69,8 +88,11 @@ export class Intake {
 
   one(definition: JobDefinition, input: unknown, options: EnqueueOptions | undefined): Promise<JobRef> {
     const { tx, ...asked } = readOptions('jobs.enqueue', options, enqueueRules)
-    const send = () => this.#one(definition, input, asked, tx && executorOf(tx))
-    return this.#tracing.tracer ? this.#sent(definition, 1, send) : send()
+    const send = (input: unknown, asked: ParsedOptions) => {
+      const enqueue = () => this.#one(definition, input, asked, tx && executorOf(tx))
+      return this.#tracing.tracer ? this.#sent(definition, 1, enqueue) : enqueue()
+    }
+    return this.#middleware ? this.#wrapOne(definition, input, asked, send) : send(input, asked)
   }
 
   /** Enqueues a job from a handler, in the transaction that records the attempt's outcome. */
@@ -83,17 +105,23 @@ export class Intake {
     const asked = readOptions('job.enqueue', options, childRules)
     const { workflow } = parent.job.links ?? {}
     const tx = executorOf(await parent.tx)
-    return this.#sent(definition, 1, () => this.#one(definition, input, asked, tx, { workflow }))
+    const send = (input: unknown, asked: ParsedOptions) =>
+      this.#sent(definition, 1, () => this.#one(definition, input, asked, tx, { workflow }))
+    return this.#middleware ? this.#wrapOne(definition, input, asked, send) : send(input, asked)
   }
 
-  many<Input>(
+  async many<Input>(
     definition: JobDefinition,
     inputs: readonly Input[],
     options: EnqueueManyOptions<Input> | undefined,
   ): Promise<JobRef[]> {
     const { tx, ...asked } = readOptions('jobs.enqueueMany', options, enqueueRules)
     const count = Array.isArray(inputs) ? inputs.length : 0
-    return this.#sent(definition, count, () => this.#many(definition, inputs, asked, tx && executorOf(tx)))
+    const send = (changed?: readonly JobToEnqueue[]) =>
+      this.#sent(definition, count, () => this.#many(definition, inputs, changed, asked, tx && executorOf(tx)))
+    if (!this.#middleware || count === 0) return send()
+    const jobs = await this.#describe(inputs.map((input) => ({ definition, input, asked })))
+    return [...(await this.#middleware(jobs, send))]
   }
 
   async workflow(
@@ -102,55 +130,55 @@ export class Intake {
   ): Promise<WorkflowRef> {
     const { tx } = readOptions('jobs.enqueueWorkflow', options, { tx: enqueueRules.tx })
     const plan = planOf(build)
-    const payloads = await Promise.all(plan.map(({ definition, input }) => this.#payloadOf(definition, input)))
-    await this.#checkAfter(plan.flatMap(({ asked }) => asked.after))
-    const executor = tx && executorOf(tx)
-    const ids = await this.#sent(plan[0]!.definition, plan.length, () => this.#workflow(plan, payloads, executor))
-    const jobs = ids.map((id) => ({ id, isNew: true }))
-    for (const [at, { definition }] of plan.entries()) this.#emitEnqueued(definition, [jobs[at]!], executor)
-    return { id: ids[0]!, jobs }
+    const send = (jobs: readonly PlannedJob[]) =>
+      this.#sent(plan[0]!.definition, plan.length, () => this.#workflow(jobs, tx && executorOf(tx)))
+    const jobs = this.#middleware
+      ? await this.#middleware(await this.#describe(plan), (changed) =>
+          send(plan.map((job, at) => ({ ...job, ...contentOf(job.asked, changed[at]!) }))),
+        )
+      : await send(plan)
+    return { id: jobs[0]!.id, jobs }
   }
 
   /**
    * Enqueues imported jobs in the transaction that removes the jobs from the other library. Skips jobs whose unique key
    * is in use. Returns the enqueued jobs.
    */
-  async enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
+  enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
     const key = this.#queues.keyOf(queue)
-    const asked = jobs.map((job) => ({ job, head: foreignHead(job, key, from), payload: job.input ?? 'null' }))
-    const enqueued: ForeignJob[] = []
-    const enqueue = async (waits: EnqueueClass, some: typeof asked) => {
-      if (some.length === 0) return
-      await this.#enqueuing.each(some, waits, tx)
-      enqueued.push(...some.map(({ job }) => job))
+    const all = jobs.map((job): ImportedJob => {
+      return { job, head: foreignHead(job, key, from), payload: job.input ?? 'null', meta: undefined }
+    })
+    return enqueueImported({ enqueuing: this.#enqueuing, unique: this.#unique, wrap: this.#middleware }, all, queue, tx)
+  }
+
+  /** Passes a single job through the middleware. */
+  async #wrapOne(
+    definition: JobDefinition,
+    input: unknown,
+    asked: ParsedOptions,
+    send: (input: unknown, asked: ParsedOptions) => Promise<JobRef>,
+  ): Promise<JobRef> {
+    const jobs = await this.#describe([{ definition, input, asked }])
+    const refs = await this.#middleware!(jobs, async ([job]) => {
+      const changed = contentOf(asked, job!)
+      return [await send(changed.input, changed.asked)]
+    })
+    return refs[0]!
+  }
+
+  /** Validates the inputs, and describes the jobs for the middleware. */
+  async #describe(
+    jobs: readonly { definition: JobDefinition; input: unknown; asked: ParsedOptions }[],
+  ): Promise<JobToEnqueue[]> {
+    const described: JobToEnqueue[] = []
+    for (const { definition, input, asked } of jobs) {
+      checkDefinition(definition)
+      const { kind, queue } = definition
+      await validated(definition, input)
+      described.push({ kind, queue, input, meta: asked.meta ?? noMeta })
     }
-    const enqueueUnique = async (some: typeof asked) => {
-      if (some.length === 0) return
-      const unique = await this.#unique.many(
-        some.map(({ head, payload, job }) => ({ head: `${head}}`, payload, slot: job.key! })),
-        tx,
-      )
-      for (const [at, { isNew }] of unique.entries()) if (isNew) enqueued.push(some[at]!.job)
-    }
-    const free = asked.filter(({ job }) => job.lane === null)
-    const keyless = free.filter(({ job }) => job.key === null)
-    await enqueue(
-      'ready',
-      keyless.filter(({ job }) => job.runAt === null),
-    )
-    await enqueue(
-      'delayed',
-      keyless.filter(({ job }) => job.runAt !== null),
-    )
-    await enqueueUnique(free.filter(({ job }) => job.key !== null))
-    // Jobs in a lane must be enqueued in the order of the call, whether they have a unique key or not.
-    const inLanes = asked.filter(({ job }) => job.lane !== null)
-    for (let at = 0, to = 0; at < inLanes.length; at = to) {
-      while (to < inLanes.length && inLanes[to]!.job.key === null) to++
-      if (to > at) await enqueue('linked', inLanes.slice(at, to))
-      else await enqueueUnique(inLanes.slice(at, ++to))
-    }
-    return enqueued
+    return described
   }
 
   async #one(
@@ -161,18 +189,19 @@ export class Intake {
     more?: Links,
   ): Promise<JobRef> {
     const { head, waits, slotOf } = this.#headOf(definition, asked, false, more)
+    const meta = writeMeta(asked.meta)
     const payload = await this.#payloadOf(definition, input)
     if (asked.after) await this.#checkAfter(asked.after)
     let ref: JobRef
     if (slotOf) {
-      const one = { payload, ...slotOf(input) }
+      const one = { payload, meta, ...slotOf(input) }
       ref = tx ? (await this.#unique.many([one], tx))[0]! : await this.#unique.one(one)
       if (waits === 'linked' && !tx) this.#followUps.admit([ref.id])
     } else if (tx) {
-      const [id] = await this.#enqueuing.many(head, [payload], waits, tx)
+      const [id] = await this.#enqueuing.many(head, [payload], [meta], waits, tx)
       ref = { id: id!, isNew: true }
     } else {
-      ref = { id: await this.#enqueuing.single[waits].add({ head, payload }), isNew: true }
+      ref = { id: await this.#enqueuing.single[waits].add({ head, payload, meta }), isNew: true }
     }
     this.#emitEnqueued(definition, [ref], tx)
     return ref
@@ -181,15 +210,18 @@ export class Intake {
   async #many(
     definition: JobDefinition,
     inputs: readonly unknown[],
+    changed: readonly JobToEnqueue[] | undefined,
     asked: ParsedOptions,
     executor: Executor | undefined,
   ): Promise<JobRef[]> {
     const { head, waits, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
+    const meta = writeMeta(asked.meta)
+    const metas = changed ? changed.map((job) => writeMeta(job.meta)) : inputs.map(() => meta)
     // Validates all inputs before enqueueing the first job.
     const payloads: string[] = []
-    for (const input of inputs) {
-      const payload = this.#payloadOf(definition, input)
+    for (const [at, input] of inputs.entries()) {
+      const payload = this.#payloadOf(definition, changed ? changed[at]!.input : input)
       payloads.push(payload instanceof Promise ? await payload : payload)
     }
     const slots = slotOf && inputs.map(slotOf)
@@ -202,12 +234,13 @@ export class Intake {
       }
       const together = payloads.slice(from, to)
       if (slots) {
-        const keyed = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
+        const keyed = together.map((payload, at) => ({ payload, meta: metas[from + at], ...slots[from + at]! }))
         const unique = await this.#unique.many(keyed, executor)
         if (waits === 'linked' && !executor) this.#followUps.admit(unique.map(({ id }) => id))
         refs.push(...unique)
       } else {
-        for (const id of await this.#enqueuing.many(head, together, waits, executor)) refs.push({ id, isNew: true })
+        const ids = await this.#enqueuing.many(head, together, metas.slice(from, to), waits, executor)
+        for (const id of ids) refs.push({ id, isNew: true })
       }
       from = to
     }
@@ -215,11 +248,10 @@ export class Intake {
     return refs
   }
 
-  async #workflow(
-    plan: readonly PlannedJob[],
-    payloads: readonly string[],
-    executor: Executor | undefined,
-  ): Promise<number[]> {
+  async #workflow(plan: readonly PlannedJob[], executor: Executor | undefined): Promise<JobRef[]> {
+    const metas = plan.map(({ asked }) => writeMeta(asked.meta))
+    const payloads = await Promise.all(plan.map(({ definition, input }) => this.#payloadOf(definition, input)))
+    await this.#checkAfter(plan.flatMap(({ asked }) => asked.after))
     const [drawn] = await this.#store.run<{ ids: string }>('draw_ids', [plan.length])
     const ids = drawn!.ids.split(',').map(Number)
     const heads = plan.map(({ definition, asked, behind }, at) => {
@@ -227,10 +259,12 @@ export class Intake {
       const { head } = this.#headOf(definition, { ...asked, after }, false, { workflow: ids[0] })
       return `${head},"id":${ids[at]},"after_input":${at},"last_input":${at + 1}}`
     })
-    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, executor === undefined, null]
+    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, executor === undefined, null, writeMetas(metas)]
     await (executor ? this.#store.runIn(executor, 'enqueue', values) : this.#store.run('enqueue', values))
     if (!executor) this.#followUps.admit(ids)
-    return ids
+    const jobs = ids.map((id) => ({ id, isNew: true }))
+    for (const [at, { definition }] of plan.entries()) this.#emitEnqueued(definition, [jobs[at]!], executor)
+    return jobs
   }
 
   /**
@@ -263,11 +297,12 @@ export class Intake {
 
   /**
    * Serializes the original input instead of the transformed input, because the schema is applied again before the job
-   * runs.
+   * runs. With middleware, `#describe` has validated the original input, and `input` may be a changed input.
    */
   #payloadOf(definition: JobDefinition, input: unknown): string | Promise<string> {
-    const checked = validated(definition, input)
     const write = () => writePayload(input, 'an input') ?? 'null'
+    if (this.#middleware) return write()
+    const checked = validated(definition, input)
     return checked instanceof Promise ? checked.then(write) : write()
   }
 
@@ -301,4 +336,9 @@ export class Intake {
     // Emits no event if all jobs already existed.
     if (ids.length > 0) emit({ kind, queue, ids, inTransaction: tx !== undefined })
   }
+}
+
+/** Returns a job's input and options after the middleware. */
+function contentOf<Asked extends { readonly meta?: JobMeta | undefined }>(asked: Asked, { input, meta }: JobToEnqueue) {
+  return { input, asked: { ...asked, meta } }
 }

@@ -4,7 +4,7 @@
 -- name: enqueue prepared
 -- Enqueues jobs. Returns their ids in the order of the inputs, and which are new if they have unique keys. See job_enqueue.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
-from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text)
+from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text, $5::text::json)
 
 -- name: record_queue
 -- Stores a queue's name, which is shown to people.
@@ -200,7 +200,7 @@ select
   f.id, f.kind, f.queue::text, (select name from holdfast.queue where key = f.queue) as queue_name, f.state, f.priority,
   f.payload::text as payload, f.result::text as result, f.error::text as error, f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.failed,
   f.crashes, f.progress, f.log, f.failures::text as failures,
-  by.id as instance, by.name as instance_name, f.cancelled
+  by.id as instance, by.name as instance_name, f.cancelled, f.meta::text as meta
 from holdfast.job_find(array[$1::bigint]) as f
 left join lateral (select holdfast.instance_of_session(f.session) as id offset 0) as known on true
 left join holdfast.instance_name as by on by.id = known.id

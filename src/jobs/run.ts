@@ -1,4 +1,4 @@
-import { formatDuration, textOf } from '../base/index.js'
+import { formatDuration, type JobMeta, textOf } from '../base/index.js'
 import { Attempt, type TransactionContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { JobContext, JobDefinition } from './definition.js'
@@ -43,6 +43,10 @@ export class Run extends Attempt implements JobContext {
 
   get attempt(): number {
     return this.job.failed + this.job.crashes + 1
+  }
+
+  get meta(): JobMeta {
+    return this.job.meta
   }
 
   get fence(): number {

@@ -30,7 +30,8 @@ create table holdfast.job (
   max_crashes smallint,
   log text[],
   failures jsonb,
-  links jsonb
+  links jsonb,
+  meta json
 ) partition by range (entered_at);
 comment on table holdfast.job is
   'Jobs'' entries into their queues. Rows are only inserted. A job that returns to its queue gets another entry, and its newest entry '
@@ -51,6 +52,8 @@ comment on column holdfast.job.log is 'Last 100 lines that the handler had logge
 comment on column holdfast.job.failures is 'Last 20 attempts that failed or crashed: error, time and instance.';
 comment on column holdfast.job.links is
   'Links to other jobs, trace id and unique key. Null for most jobs. The value moves with the job from table to table.';
+comment on column holdfast.job.meta is
+  'JSON object that the caller stored with the job, such as tags or a request id. Null if it is empty. The value moves with the job.';
 create index job_order on holdfast.job (queue, priority, era, xid, entry);
 create index job_id on holdfast.job (id);
 -- Finds the jobs that occupy a lane's slots.
@@ -123,6 +126,7 @@ create table holdfast.waiting (
   log text[],
   failures jsonb,
   links jsonb,
+  meta json,
   stage text not null default 'time',
   lane bigint,
   rank smallint,
@@ -165,7 +169,8 @@ create table holdfast.job_stopped (
   progress real,
   log text[],
   failures jsonb,
-  links jsonb
+  links jsonb,
+  meta json
 ) partition by range (ended_at);
 comment on table holdfast.job_stopped is
   'Jobs that ended without success: cancelled, discarded or buried. Partitioned by the day (UTC) on which they ended. Expired partitions '

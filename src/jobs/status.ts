@@ -1,4 +1,6 @@
+import type { JobMeta } from '../base/index.js'
 import type { RecordedError } from './errors.js'
+import { noMeta } from './meta.js'
 import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
 
 /** Attempt that failed or during which the worker died. */
@@ -29,6 +31,8 @@ export interface JobStatus {
   readonly waitsFor: WaitsFor | undefined
   /** The job's input, as any JSON value. */
   readonly input: unknown
+  /** JSON object that was stored with the job. Empty if there is none. */
+  readonly meta: JobMeta
   /** Priority. Larger numbers run first. */
   readonly priority: number
   /** Time when the job was enqueued. */
@@ -87,6 +91,7 @@ export interface StatusRow {
   readonly instance: string | null
   readonly instance_name: string | null
   readonly cancelled: string | null
+  readonly meta: string | null
 }
 
 export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatus {
@@ -97,6 +102,7 @@ export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatu
     state: row.state,
     waitsFor: why && waitsForOf(why),
     input: JSON.parse(row.payload),
+    meta: row.meta === null ? noMeta : JSON.parse(row.meta),
     priority: row.priority,
     enqueuedAt: row.enqueued_at,
     runAt: row.run_at ?? undefined,

@@ -13,6 +13,7 @@ import {
 } from '../base/index.js'
 import { type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
 import type { JobRef } from './job-ref.js'
+import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
 
 /** Options for a unique key. At most one job with the same queue and kind has a given key. */
@@ -31,7 +32,7 @@ export interface UniqueOptions<Key = string> {
   for?: Duration | undefined
   /**
    * Behavior if another job has the key. `keep` returns the existing job unchanged (the default). `replace` gives the
-   * existing job the new input, priority and, if given, delay. `debounce` does the same as `replace` and requires a
+   * existing job the new input, meta, priority and, if given, delay. `debounce` does the same as `replace` and requires a
    * delay. A running job is never changed.
    */
   existing?: 'keep' | 'replace' | 'debounce' | undefined
@@ -55,6 +56,8 @@ interface NewUniqueJob {
   /** Complete JSON object with the job's options. */
   readonly head: string
   readonly payload: string
+  /** Meta as JSON. Undefined if the job has none. */
+  readonly meta?: string | undefined
   /** Queue, kind and key. */
   readonly slot: string
 }
@@ -141,7 +144,7 @@ export class UniqueEnqueuing {
    */
   async many(asked: readonly NewUniqueJob[], tx: Executor | undefined): Promise<JobRef[]> {
     if (tx === undefined) return this.#patiently(asked, performance.now() + maxBusyMs)
-    return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue', [...valuesOf(asked), false, null]))
+    return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue', valuesOf(asked, false, null)))
   }
 
   async #serialize(asked: NewUniqueJob, until: number): Promise<JobRef> {
@@ -168,7 +171,7 @@ export class UniqueEnqueuing {
   /** Runs the statement. Returns undefined if an open transaction blocks the statement. */
   async #try(asked: readonly NewUniqueJob[]): Promise<JobRef[] | undefined> {
     try {
-      return refsOf(await this.#store.run<UniqueRow>('enqueue', [...valuesOf(asked), true, `${patienceMs}ms`]))
+      return refsOf(await this.#store.run<UniqueRow>('enqueue', valuesOf(asked, true, `${patienceMs}ms`)))
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return undefined
       throw error
@@ -181,8 +184,10 @@ interface UniqueRow {
   readonly fresh: string
 }
 
-function valuesOf(asked: readonly NewUniqueJob[]): unknown[] {
-  return [`[${asked.map(({ head }) => head).join(',')}]`, `[${asked.map(({ payload }) => payload).join(',')}]`]
+function valuesOf(asked: readonly NewUniqueJob[], isAlone: boolean, patience: string | null): unknown[] {
+  const heads = `[${asked.map(({ head }) => head).join(',')}]`
+  const inputs = `[${asked.map(({ payload }) => payload).join(',')}]`
+  return [heads, inputs, isAlone, patience, writeMetas(asked.map(({ meta }) => meta))]
 }
 
 function refsOf([row]: readonly UniqueRow[]): JobRef[] {

@@ -189,7 +189,8 @@ select json_build_object(
 
 -- name: search
 -- Returns at most $10 jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), IDs ($5; each null for all), states
--- ($6), states that match only after a failed attempt ($7), wait reasons ($8, or null) and input values ($9: pairs of a path and a text).
+-- ($6), states that match only after a failed attempt ($7), wait reasons ($8, or null) and values in the
+-- input or the meta ($9: the column, a path and a text).
 -- Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and finished jobs from newest to oldest. Without an
 -- index, the search scans at most $11 rows of each state and $12 done jobs. If isCut is true, the scan stopped early. The limits are
 -- subqueries, so that the planner chooses the index. Uses the indexes job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey,
@@ -208,8 +209,8 @@ requested as materialized (
 walked as materialized (
   select key, greatest($10::integer + 1, $11::integer / count(*) over ()) as max_rows from requested where $5::text is null
 ),
-wanted_input as materialized (
-  select array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
+wanted_value as materialized (
+  select pair ->> 'source' as source, array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
   from json_array_elements($9::text::json) as pair
 ),
 -- Each part repeats the filters, so that the part stops scanning when it has enough rows. In the last row of a part, is_cut is true if the
@@ -219,7 +220,7 @@ by_id as (
     case f.state when 'running' then 1 when 'ready' then 2 when 'waiting' then 3 else 4 end as part,
     case when f.state in ('running', 'ready', 'waiting') then f.id else -f.id end as place, f.id, f.queue, f.state, f.kind, f.priority,
     f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.session, f.fence, f.failed, f.crashes, f.error, f.failures, f.links,
-    waiting.stage, true as matches, false as is_cut
+    f.meta, waiting.stage, true as matches, false as is_cut
   from holdfast.job_find($5::text::bigint[]) as f
   left join holdfast.waiting on waiting.id = f.id and f.state = 'waiting'
 ),
@@ -227,7 +228,7 @@ running as (
   select
     1, extract(epoch from running_job.claimed_at), job.id, job.queue, 'running', kind, priority, coalesce(enqueued_at, entered_at),
     null::timestamptz, running_job.claimed_at, null::timestamptz, running_job.session, running_job.fence, coalesce(failed, 0),
-    coalesce(crashes, 0::smallint), null::json, failures, links, null, true, false
+    coalesce(crashes, 0::smallint), null::json, failures, links, meta, null, true, false
   from (
     select *
     from running_job
@@ -243,14 +244,16 @@ running as (
   where ($3::text[] is null or kind = any($3))
     and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
     and ('running' <> all($7::text[]) or coalesce(failed, 0) + coalesce(crashes, 0) > 0)
-    and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value)
+    and not exists (
+-- include: missing_value
+    )
 ),
 ready as (
   select
     2, row_number() over (order by not matches, found.priority desc, era, xid, entry), found.id, found.queue, 'ready', found.kind,
     found.priority,
     coalesce(enqueued_at, entered_at), null::timestamptz, null::timestamptz, null::timestamptz, null::integer, null::bigint,
-    coalesce(failed, 0), coalesce(crashes, 0::smallint), null::json, failures, links, null, matches, is_cut
+    coalesce(failed, 0), coalesce(crashes, 0::smallint), null::json, failures, links, meta, null, matches, is_cut
   from (select ready_stretch.*, walked.max_rows from walked join ready_stretch on ready_stretch.queue = walked.key) as stretch
   cross join lateral (
     select *
@@ -260,7 +263,9 @@ ready as (
         ($3::text[] is null or kind = any($3))
           and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
           and ('ready' <> all($7::text[]) or coalesce(failed, 0) + coalesce(crashes, 0) > 0)
-          and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+          and not exists (
+-- include: missing_value
+          ) as matches,
         row_number() over () = stretch.max_rows as is_cut
       from (
 -- include: stretch_entries
@@ -275,7 +280,8 @@ ready as (
 waiting as (
   select
     3, row_number() over (order by not matches, run_at, id), id, queue, 'waiting', kind, priority, enqueued_at, run_at,
-    null::timestamptz, null::timestamptz, null::integer, null::bigint, failed, crashes, null::json, failures, links, stage, matches, is_cut
+    null::timestamptz, null::timestamptz, null::integer, null::bigint, failed, crashes, null::json, failures, links, meta, stage, matches,
+    is_cut
   from walked
   cross join lateral (
     select *
@@ -289,7 +295,9 @@ waiting as (
             $8::text[] is null
             or case when stage <> 'time' then stage when failed + crashes > 0 then 'attempt' else 'time' end = any($8)
           )
-          and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+          and not exists (
+-- include: missing_value
+          ) as matches,
         row_number() over () = walked.max_rows as is_cut
       from (
         select *
@@ -308,7 +316,7 @@ waiting as (
 stopped as (
   select
     4, -id, id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, fence, failed, crashes,
-    error, failures, links, null, matches, is_cut
+    error, failures, links, meta, null, matches, is_cut
   from walked
   cross join unnest(array['buried', 'cancelled', 'discarded']) as wanted
   cross join lateral (
@@ -319,7 +327,9 @@ stopped as (
         ($3::text[] is null or kind = any($3))
           and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
           and (wanted <> all($7::text[]) or failed + crashes > 0)
-          and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+          and not exists (
+-- include: missing_value
+          ) as matches,
         row_number() over () = walked.max_rows as is_cut
       from (
         select *
@@ -341,7 +351,7 @@ stopped as (
 done as (
   select
     4, -id, id, queue, 'done', kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, fence, failed, crashes,
-    null::json, failures, links, null, matches, is_cut
+    null::json, failures, links, meta, null, matches, is_cut
   from (
     select
       *,
@@ -349,7 +359,9 @@ done as (
         and ($3::text[] is null or kind = any($3))
         and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
         and ('done' <> all($7::text[]) or failed + crashes > 0)
-        and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+        and not exists (
+-- include: missing_value
+        ) as matches,
       row_number() over () = $12::integer as is_cut
     from (
       select ended.*, entered.*
@@ -372,7 +384,7 @@ done as (
       cross join lateral (
         select
           queue, kind, priority, payload, coalesce(enqueued_at, entered_at) as enqueued_at, coalesce(failed, 0) as failed,
-          coalesce(crashes, 0) as crashes, failures, links
+          coalesce(crashes, 0) as crashes, failures, links, meta
         from holdfast.job
         where job.id = ended.id
         order by entry desc
@@ -433,6 +445,7 @@ select json_build_object(
           else stage
         end as waits,
         shown.links -> 'lane' ->> 'name' as lane,
+        coalesce(shown.meta, '{}') as meta,
         shown.priority,
         shown.failed,
         shown.crashes,
@@ -541,6 +554,7 @@ select json_build_object(
         extract(epoch from ended_at) * 1000 as "endedAt",
         octet_length(payload::text) as "inputBytes",
         case when octet_length(payload::text) <= $2::integer then payload end as input,
+        coalesce(meta, '{}') as meta,
         octet_length(result::text) as "resultBytes",
         case when octet_length(result::text) <= $2::integer then result end as result,
         error,

@@ -1,4 +1,4 @@
-import { type JobState, jobStates, type RecordedError } from '../base/index.js'
+import { type JobMeta, type JobState, jobStates, type RecordedError } from '../base/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { JobSearch, JobWait } from '../search/index.js'
 import { type RawRow, readDocument, readRow } from './rows.js'
@@ -99,6 +99,8 @@ export interface ObservedJob {
   readonly waits: JobWait | null
   /** Lane of the job. */
   readonly lane: string | null
+  /** JSON object that was stored with the job. Empty if there is none. */
+  readonly meta: JobMeta
   /** Priority. Larger numbers run first. */
   readonly priority: number
   /** Number of failed attempts. */
@@ -207,6 +209,7 @@ const everyJob: JobSearch = {
   onlyFailed: [],
   waits: [],
   input: [],
+  meta: [],
 }
 /**
  * Number of pages that are read from the ends of the tables `job_end` and `job_stopped` to find recently finished jobs.
@@ -215,7 +218,7 @@ export const maxHistoryPages = 64
 const maxNewJobs = 5_000
 /**
  * Maximum number of jobs that a search without an index scans in each state. The number is smaller if the search reads
- * inputs.
+ * inputs or metas.
  */
 const maxSearched = 20_000
 const maxInputsSearched = 5_000
@@ -257,17 +260,21 @@ export class JobsObserver {
   /**
    * Finds at most `limit` jobs. Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and
    * finished jobs from newest to oldest. Without an index, the search scans the first 20,000 jobs of each state, or
-   * 5,000 if it reads inputs, and reports whether more jobs exist. To find done jobs, the search scans the latest
+   * 5,000 if it reads inputs or metas, and reports whether more jobs exist. To find done jobs, the search scans the latest
    * finished jobs in all states. An empty search matches every job.
    */
   async search(
     search: Partial<JobSearch>,
     { namespace, limit = 50 }: { readonly namespace?: string | undefined; readonly limit?: number | undefined } = {},
   ): Promise<JobSearchResult> {
-    const { ids, queues, kinds, lanes, states, onlyFailed, waits, input } = { ...everyJob, ...search }
+    const { ids, queues, kinds, lanes, states, onlyFailed, waits, input, meta } = { ...everyJob, ...search }
     const some = (list: readonly string[]) => (list.length > 0 ? list : null)
-    const isFiltered = kinds.length + lanes.length + onlyFailed.length + waits.length + input.length > 0
-    const bound = input.length > 0 ? maxInputsSearched : maxSearched
+    const values = [
+      ...input.map((one) => ({ source: 'input', ...one })),
+      ...meta.map((one) => ({ source: 'meta', ...one })),
+    ]
+    const isFiltered = kinds.length + lanes.length + onlyFailed.length + waits.length + values.length > 0
+    const bound = values.length > 0 ? maxInputsSearched : maxSearched
     const searchLimit = isFiltered ? bound : 0
     const searchesFurther = isFiltered || queues.length > 0 || namespace !== undefined
     const { rows, isCut } = await this.#read<{ rows: RawJobRow[] | null; isCut: boolean }>('search', [
@@ -279,7 +286,7 @@ export class JobsObserver {
       states,
       onlyFailed,
       some(waits),
-      JSON.stringify(input),
+      JSON.stringify(values),
       limit,
       searchLimit,
       searchesFurther ? bound : limit + 1,

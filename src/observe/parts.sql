@@ -155,6 +155,19 @@ ready_stretch as materialized (
     select * from holdfast.job where job.id = skipped.id and job.entry = skipped.entry offset 0
   ) as entered
 
+-- part: missing_value
+-- The values in wanted_value that a job lacks, given its payload and meta. A list has each of its elements as a value.
+  select
+  from wanted_value
+  where case
+    when json_typeof((case wanted_value.source when 'meta' then meta else payload end) #> path) = 'array'
+    then value not in (
+      select coalesce(element, 'null')
+      from json_array_elements_text((case wanted_value.source when 'meta' then meta else payload end) #> path) as element
+    )
+    else coalesce((case wanted_value.source when 'meta' then meta else payload end) #>> path, 'null') <> value
+  end
+
 -- part: recent_history
 -- The jobs that ended last. Ends are appended in the order in which they happen, so no index is needed to read the
 -- last pages. Reads the last $1 pages of today's stopped jobs. From job_end, reads the last pages until they contain 5,000 done jobs or the

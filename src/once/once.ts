@@ -9,6 +9,7 @@ import {
   duration,
   type Events,
   isInstance,
+  type MiddlewareStack,
   maxTimerMs,
   type OptionsAndWork,
   oneOf,
@@ -62,6 +63,7 @@ export interface OnceSettings {
   readonly attempts: TransactionContext
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
 }
 
 const maxRetainMs = 3_650 * 86_400_000
@@ -250,15 +252,16 @@ export class Once {
     work: Work<T>,
     perform: (work: Work<T>) => Promise<OnceAnswer<T>>,
   ): Promise<OnceAnswer<T>> {
-    const { events, tracing } = this.#settings
+    const { events, tracing, middleware } = this.#settings
     let startedAt: number | undefined
     const durationMs = () => performance.now() - startedAt!
     try {
       const observed: Work<T> = (delivery) => {
         startedAt = performance.now()
         const { tracer } = tracing
-        const { fence } = delivery
-        return tracer ? tracer.withSpan('once run', { key, fence }, () => work(delivery)) : work(delivery)
+        const { fence, signal } = delivery
+        const call = () => (tracer ? tracer.withSpan('once run', { key, fence }, () => work(delivery)) : work(delivery))
+        return middleware.run ? (middleware.run({ type: 'delivery', key, signal }, call) as Promise<T>) : call()
       }
       const answer = await this.#calls.run(
         where,

@@ -3,6 +3,7 @@ import {
   DrainingError,
   type Events,
   isInstance,
+  type MiddlewareStack,
   type RecordedError,
   resultWithin,
   retryUntilRecorded,
@@ -21,6 +22,7 @@ export interface RunsOptions {
   readonly attempts: TransactionContext
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
   /** Called after a run has ended, with the keys of the schedules that may have a waiting run. */
   readonly onWaiting: (keys: readonly string[]) => void
 }
@@ -142,6 +144,13 @@ export class Runs {
   }
 
   #work(run: Run): unknown {
+    const wrap = this.#options.middleware.run
+    if (!wrap) return this.#callHandler(run)
+    const { name, tick, attempt, signal } = run
+    return wrap({ type: 'schedule', name, tick, attempt, signal }, () => this.#callHandler(run))
+  }
+
+  #callHandler(run: Run): unknown {
     const { tracer } = this.#options.tracing
     if (!tracer) return run.definition.work(run)
     const { name, tick, attempt, fence } = run

@@ -3,6 +3,7 @@ import {
   ClosedError,
   type Events,
   isInstance,
+  type MiddlewareStack,
   pause,
   Readiness,
   type TracerSlot,
@@ -24,6 +25,7 @@ interface ScheduleLoopOptions {
   readonly namespace: string
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
   readonly rules: Rules
   /** Replaces the rule of the schedule that has this key with the definition's rule. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
@@ -93,6 +95,7 @@ export class ScheduleLoop {
       attempts: options.attempts,
       events: options.events,
       tracing: options.tracing,
+      middleware: options.middleware,
       onWaiting: (keys) => {
         for (const key of keys) if (this.#byKey.has(key)) this.#startable.add(key)
         this.#wakeup.signal()

@@ -6,6 +6,7 @@ import {
   type Duration,
   defaultTimes,
   type Events,
+  type MiddlewareStack,
   orAborted,
   readOptions,
   resultWithin,
@@ -53,6 +54,7 @@ export interface SchedulesOptions {
   readonly jobs: JobPort
   readonly events: Events
   readonly tracing: TracerSlot
+  readonly middleware: MiddlewareStack
 }
 
 /** Schedule that this instance has added. */
@@ -93,7 +95,7 @@ export class Schedules {
   /** @internal */
   constructor(options: SchedulesOptions) {
     this.#options = options
-    const { presence, attempts, namespace, events, tracing } = options
+    const { presence, attempts, namespace, events, tracing, middleware } = options
     const store = new ScheduleStore(options)
     const rules = new Rules()
     this.#store = store
@@ -111,6 +113,7 @@ export class Schedules {
       namespace,
       events,
       tracing,
+      middleware,
       rules,
       adopt: (key, definition) => this.#changes.make(key, definition.name, { what: 'rule', definition }),
     })

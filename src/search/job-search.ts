@@ -10,7 +10,7 @@ export type JobWait = (typeof jobWaits)[number]
 /** States that a search can contain. `failed` matches a job that is not done and has a failed or crashed attempt. */
 export const searchableStates = [...jobStates, 'failed'] as const
 
-/** Keywords of a search, each with a description of its value and an example. `input` is followed by a path. */
+/** Keywords of a search, each with a description of its value and an example. `input` and `meta` are followed by a path. */
 export const jobSearchWords = {
   queue: { text: 'the name of a queue', example: 'queue:mail' },
   state: { text: searchableStates.join(', '), example: 'state:buried' },
@@ -18,10 +18,17 @@ export const jobSearchWords = {
   lane: { text: 'the name of a lane', example: 'lane:shop:7' },
   waits: { text: `what the job is waiting for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
   input: { text: 'a path in the job input, followed by a value', example: 'input.user:42' },
+  meta: { text: "a path in the job's meta, followed by a value", example: 'meta.tags:billing' },
   id: { text: 'the number of a job', example: 'id:17' },
 } as const
 
-/** Parsed search. A job must match one value from each list, and all entries of `input`. */
+/** Value that a job must have at a path in its input or its meta. If the part at the path is a list, the list must contain the value. */
+export interface PathValue {
+  readonly path: readonly string[]
+  readonly value: string
+}
+
+/** Parsed search. A job must match one value from each list, and all entries of `input` and `meta`. */
 export interface JobSearch {
   readonly ids: readonly number[]
   readonly queues: readonly string[]
@@ -32,7 +39,8 @@ export interface JobSearch {
   /** Subset of `states` that matches only jobs with a failed attempt. */
   readonly onlyFailed: readonly JobState[]
   readonly waits: readonly JobWait[]
-  readonly input: readonly { readonly path: readonly string[]; readonly value: string }[]
+  readonly input: readonly PathValue[]
+  readonly meta: readonly PathValue[]
 }
 
 /** The states that a job with a failed attempt can have. */
@@ -51,7 +59,8 @@ export function readJobSearch(text: string): JobSearch {
     kinds: [] as string[],
     lanes: [] as string[],
     waits: [] as JobWait[],
-    input: [] as JobSearch['input'][number][],
+    input: [] as PathValue[],
+    meta: [] as PathValue[],
   }
   const states = new Set<(typeof searchableStates)[number]>()
   const terms = readSearch(text)
@@ -64,6 +73,7 @@ export function readJobSearch(text: string): JobSearch {
     else if (word === 'state') states.add(oneOf('state', value, searchableStates))
     else if (word === 'waits') found.waits.push(oneOf('waits', value, jobWaits))
     else if (word === 'input' || word.startsWith('input.')) found.input.push({ path: pathOf(word), value })
+    else if (word === 'meta' || word.startsWith('meta.')) found.meta.push({ path: pathOf(word), value })
     else throw unknownWord(word)
   }
   if (found.ids.length > 0 && found.ids.length < terms.length) {
@@ -114,7 +124,7 @@ function oneOf<const Word extends string>(word: string, value: string, words: re
 function pathOf(word: string): string[] {
   const path = word.split('.').slice(1)
   if (!path.includes('')) return path
-  throw new UsageError(`Expected a path such as input.user.id, got ${JSON.stringify(word)}`)
+  throw new UsageError(`Expected a path such as input.user.id or meta.tags, got ${JSON.stringify(word)}`)
 }
 
 function unknownWord(word: string): UsageError {

@@ -1,4 +1,4 @@
-import type { Holdfast, JobDefinition } from '../index.js'
+import type { Holdfast, JobDefinition, JobMeta } from '../index.js'
 import { TestingContext } from './context.js'
 
 /** Job that was enqueued and has not started. */
@@ -7,6 +7,8 @@ export interface EnqueuedJob<Input = unknown> {
   readonly kind: string
   readonly queue: string
   readonly input: Input
+  /** JSON object that was stored with the job. Empty if there is none. */
+  readonly meta: JobMeta
   readonly priority: number
   /** Earliest start. Undefined if the job may run now. */
   readonly runAt: Date | undefined
@@ -28,11 +30,12 @@ export async function enqueued<Input = unknown>(
 ): Promise<EnqueuedJob<Input>[]> {
   const context = new TestingContext(holdfast)
   const rows = await context.run<Row>('enqueued', [await context.queues(), definition?.kind ?? null])
-  return rows.map(({ id, kind, queue, payload, priority, enqueued_ms, run_at_ms }) => ({
+  return rows.map(({ id, kind, queue, payload, meta, priority, enqueued_ms, run_at_ms }) => ({
     id: Number(id),
     kind,
     queue,
     input: JSON.parse(payload),
+    meta: meta === null ? {} : JSON.parse(meta),
     priority,
     runAt: run_at_ms === null ? undefined : new Date(run_at_ms),
     delayMs: run_at_ms === null ? 0 : Math.max(0, Math.round((run_at_ms - enqueued_ms) / 10) * 10),
@@ -44,6 +47,7 @@ interface Row {
   kind: string
   queue: string
   payload: string
+  meta: string | null
   priority: number
   enqueued_ms: number
   run_at_ms: number | null

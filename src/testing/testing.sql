@@ -11,17 +11,17 @@ select unnest($2::text::bigint[])::text
 -- Returns the jobs in the given queues ($1) that have not started, in the order in which they were enqueued. Returns only jobs of one kind
 -- ($2), or of all kinds if $2 is null.
 select
-  unbegun.id::text as id, kind, coalesce(name, queue::text) as queue, payload::text as payload, priority,
+  unbegun.id::text as id, kind, coalesce(name, queue::text) as queue, payload::text as payload, meta::text as meta, priority,
   (extract(epoch from enqueued_at) * 1000)::float8 as enqueued_ms,
   (extract(epoch from nullif(run_at, 'infinity')) * 1000)::float8 as run_at_ms
 from (
-  select id, kind, queue, payload, priority, enqueued_at, null::timestamptz as run_at
+  select id, kind, queue, payload, meta, priority, enqueued_at, null::timestamptz as run_at
   from holdfast.job_live
   where session is null
     and failed = 0
     and crashes = 0
   union all
-  select id, kind, queue, payload, priority, enqueued_at, run_at
+  select id, kind, queue, payload, meta, priority, enqueued_at, run_at
   from holdfast.waiting
   where failed = 0
     and crashes = 0

@@ -121,13 +121,14 @@ describe('job ls', () => {
 
 describe('job show', () => {
   test('job show prints all details of a failed job', async () => {
-    const { id } = await holdfast.jobs.enqueue(fail, { some: 'input' }, { priority: -1 })
+    const { id } = await holdfast.jobs.enqueue(fail, { some: 'input' }, { priority: -1, meta: { tags: ['billing'] } })
     await drain(holdfast, [fail])
     expect(await json(['job', 'show', String(id)])).toMatchObject({
       id,
       state: 'buried',
       failures: [{ attempt: 1, message: 'broken\tin\nlines' }],
       log: ['about to fail'],
+      meta: { tags: ['billing'] },
     })
     const { stdout, status } = await run(['job', 'show', String(id)], env)
     const facts = stdout.split('\n').map((line) => line.split('\t'))
@@ -139,6 +140,7 @@ describe('job show', () => {
     expect(fact('state')).toBe('buried')
     expect(fact('priority')).toBe('-1')
     expect(fact('input')).toBe('{"some":"input"}')
+    expect(fact('meta')).toBe('{"tags":["billing"]}')
     expect(fact('progress')).toBe('0.5')
     expect(fact('failed')).toBe('once')
     expect(fact('error')).toBe('TypeError: broken\\tin\\nlines')
@@ -153,6 +155,7 @@ describe('job show', () => {
     const shown = await run(['job', 'show', String(waiting.id)], env)
     expect(shown.stdout).toMatch(/^state\twaiting: the job is waiting for its time, until 20.*Z$/m)
     expect(shown.stdout).toMatch(/^runs at\t20.*Z$/m)
+    expect(shown.stdout).not.toMatch(/^meta\t/m)
     const done = await holdfast.jobs.enqueue(mail, { to: 'bob' })
     await drain(holdfast, [mail])
     expect((await run(['job', 'show', String(done.id)], env)).stdout).toContain('result\t{"sent":"bob"}\n')

@@ -24,11 +24,11 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
   const plain = defineJob<unknown>('plain', { queue: 'idle', run: () => {} })
   const done = defineJob<unknown>('done', { queue: 'mail', run: () => ({ answer: 42 }) })
 
-  const failed = await jobs.enqueue(fail, { user: 42, secret: 'x' })
+  const failed = await jobs.enqueue(fail, { user: 42, secret: 'x' }, { meta: { requestId: 'r-1', token: 'x' } })
   const held = await jobs.enqueue(hold, { user: 1 })
   const finished = await jobs.enqueue(done, { list: [{ name: 'Ann Lee' }] })
   const inLane = [await jobs.enqueue(lane, 1, { lane: 'shop:7' }), await jobs.enqueue(lane, 2, { lane: 'shop:7' })]
-  const later = await jobs.enqueue(plain, { user: 42 }, { delay: '1h' })
+  const later = await jobs.enqueue(plain, { user: 42 }, { delay: '1h', meta: { tags: ['billing'] } })
   const first = await jobs.enqueue(plain, 'first')
   const second = await jobs.enqueue(plain, 'second', { after: [first] })
   jobs.work([hold, fail, lane, done], { concurrency: 5 })
@@ -44,7 +44,9 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
           ? { ...(payload as object), message: 'hidden' }
           : what === 'job input'
             ? { shown: true }
-            : payload,
+            : what === 'job meta'
+              ? { ...(payload as object), token: '…' }
+              : payload,
     }),
   )
   const get = async (path: string): Promise<Any> => (await fetch(`${base}/api/view/${path}`)).json()
@@ -70,6 +72,8 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
   expect((await idsOf('input.user:42')).sort()).toEqual([failed.id, later.id])
   expect(await idsOf('input.list.0.name:"Ann Lee"')).toEqual([finished.id])
   expect((await idsOf('lane:shop:7')).sort()).toEqual(inLane.map(({ id }) => id))
+  expect(await idsOf('meta.requestId:r-1')).toEqual([failed.id])
+  expect(await idsOf('meta.tags:billing')).toEqual([later.id])
   expect(await idsOf('waits:lane')).toEqual([inLane[1]!.id])
   expect(await idsOf('waits:jobs')).toEqual([second.id])
   expect(await idsOf('state:running kind:hold')).toEqual([held.id])
@@ -82,6 +86,7 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
     state: 'buried',
     failed: 2,
     input: { shown: true },
+    meta: { requestId: 'r-1', token: '…' },
     error: { message: 'hidden' },
     attempts: [
       { attempt: 1, instance: holdfast.id, error: { name: 'TypeError', message: 'hidden', code: 'E_SMTP' } },
@@ -93,10 +98,12 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
     waitsFor: { reason: 'lane', running: [{ id: inLane[0]!.id }] },
   })
   expect((await get(`job?id=${second.id}`)).data.job).toMatchObject({
+    meta: null,
     waitsFor: { reason: 'jobs' },
     linked: [{ id: first.id }, { id: second.id, after: [first.id] }],
   })
   const listed = (await get('jobs?namespace=shop')).data.rows
+  expect(listed.some((job: Any) => 'meta' in job)).toBe(false)
   expect(listed.find(({ id }: Any) => id === second.id).waitReason).toBe(`waiting for job ${first.id} (ready)`)
   expect(listed.find(({ id }: Any) => id === first.id).waitReason).toBe("no worker serves the job's queue")
   expect((await get(`job?id=${first.id}`)).data.job).toMatchObject({

@@ -17,16 +17,17 @@ test(`a job runs elsewhere after each of ${kills} kills of its worker`, { timeou
   )
   for (const [at, worker] of workers.entries()) {
     const queue = `${at}`
-    const started = new Map<number, (attempt: number) => void>()
+    const started = new Map<number, (found: object) => void>()
     const hold = defineJob('hold', {
       queue,
       run: (_: null, job) => {
-        started.get(job.id)?.(job.attempt)
+        started.get(job.id)?.({ attempt: job.attempt, meta: job.meta })
       },
     })
-    const { id } = await holdfast.jobs.enqueue(hold, null)
+    const meta = { requestId: `r-${at}` }
+    const { id } = await holdfast.jobs.enqueue(hold, null, { meta })
     await worker.holds(id)
-    const elsewhere = new Promise<number>((resolve) => started.set(id, resolve))
+    const elsewhere = new Promise<object>((resolve) => started.set(id, resolve))
     const other = holdfast.jobs.work([hold])
     await until('the other worker sleeps', async () => {
       const rows = await witness.query('select from holdfast.worker where instance = $1 and sleeping', [holdfast.id])
@@ -34,7 +35,7 @@ test(`a job runs elsewhere after each of ${kills} kills of its worker`, { timeou
     })
     const killedAt = performance.now()
     worker.child.kill('SIGKILL')
-    expect(await within(15_000, 'The takeover', elsewhere)).toBe(2)
+    expect(await within(15_000, 'The takeover', elsewhere)).toEqual({ attempt: 2, meta })
     took.push(performance.now() - killedAt)
     await holdfast.jobs.result(id)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', crashes: 1, failed: 0 })

@@ -92,19 +92,29 @@ describe('enqueued', () => {
     const holdfast = await openAlone()
     const other = await openAlone()
     await other.jobs.enqueue(mail, { to: 'not ours' })
-    const plain = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { priority: 3 })
+    const plain = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { priority: 3, meta: { tags: ['vip'] } })
     const delayed = await holdfast.jobs.enqueue(mail, { to: 'bob' }, { delay: '10m' })
     const runAt = new Date(Date.now() + 3_600_000)
     const dated = await holdfast.jobs.enqueue(defineJob<unknown>('dated', { run: () => {} }), ['x'], { runAt })
     const mails = await enqueued(holdfast, mail)
     expectTypeOf(mails).toEqualTypeOf<EnqueuedJob<{ to: string }>[]>()
     expect(mails).toEqual([
-      { id: plain.id, kind: 'mail', queue: 'post', input: { to: 'ada' }, priority: 3, runAt: undefined, delayMs: 0 },
+      {
+        id: plain.id,
+        kind: 'mail',
+        queue: 'post',
+        input: { to: 'ada' },
+        meta: { tags: ['vip'] },
+        priority: 3,
+        runAt: undefined,
+        delayMs: 0,
+      },
       {
         id: delayed.id,
         kind: 'mail',
         queue: 'post',
         input: { to: 'bob' },
+        meta: {},
         priority: 0,
         runAt: expect.any(Date),
         delayMs: 600_000,

@@ -7,6 +7,7 @@ import {
   implement,
   type JobContext,
   type JobDefinition,
+  type JobMeta,
   JobOutcome,
   type JobRef,
   type Schema,
@@ -85,6 +86,16 @@ jobs.enqueue(parsed, { to: 'ada', at: new Date() })
 jobs.enqueue(cleanUp, {})
 // @ts-expect-error: the job has no input
 jobs.enqueue(cleanUp, { to: 'ada' })
+jobs.enqueue(mail, { to: 'ada' }, { meta: { tags: ['billing'], requestId: 'r-1' } })
+// @ts-expect-error: a list is no object
+jobs.enqueue(mail, { to: 'ada' }, { meta: ['billing'] })
+// @ts-expect-error: a text is no object
+jobs.enqueue(mail, { to: 'ada' }, { meta: 'billing' })
+is<JobMeta>()(context.meta)
+// @ts-expect-error: the type of a value in the meta is unknown
+context.meta.requestId satisfies string
+// @ts-expect-error: the meta is read-only
+context.meta.requestId = 'r-2'
 // @ts-expect-error: no option
 jobs.enqueue(mail, { to: 'ada' }, { later: true })
 

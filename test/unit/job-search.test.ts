@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { UsageError } from '../../src/base/index.js'
 import { readJobSearch, readSearch, writeSearchValue } from '../../src/search/index.js'
 
-const nothing = { ids: [], queues: [], kinds: [], lanes: [], waits: [], input: [], onlyFailed: [] }
+const nothing = { ids: [], queues: [], kinds: [], lanes: [], waits: [], input: [], meta: [], onlyFailed: [] }
 const every = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried']
 
 test.each([
@@ -36,6 +36,7 @@ test.each([
     },
   ],
   ['input.user:""', { input: [{ path: ['user'], value: '' }] }],
+  ['meta.tags:billing', { meta: [{ path: ['tags'], value: 'billing' }] }],
 ])('readJobSearch reads %j', (text, expected) => {
   expect(readJobSearch(text)).toEqual({ ...nothing, states: every, ...expected })
 })
@@ -49,7 +50,7 @@ test.each([
   ['state:burried', 'Expected state to be one of ready, ', 'Did you mean state:buried?'],
   [
     'stat:buried',
-    'Expected one of queue, state, kind, lane, waits, input, id before the colon, got "stat"',
+    'Expected one of queue, state, kind, lane, waits, input, meta, id before the colon, got "stat"',
     'Did you mean state:?',
   ],
   ['shop:7', 'before the colon, got "shop"', 'A value that contains a colon'],
@@ -59,7 +60,8 @@ test.each([
     'Expected state:waiting together with waits:, got state:done',
     'The keyword waits: matches only jobs in the state "waiting"',
   ],
-  ['input..a:1', 'Expected a path such as input.user.id, got "input..a"', undefined],
+  ['input..a:1', 'Expected a path such as input.user.id or meta.tags, got "input..a"', undefined],
+  ['meta.:1', 'Expected a path such as input.user.id or meta.tags, got "meta."', undefined],
   ['kind:"send', 'Expected a closing quote after "send, got the end of the search text', undefined],
   ['x'.repeat(2_000), 'Expected a search text of at most 1000 characters, got 2000', undefined],
   ['id:1 '.repeat(21), 'Expected at most 20 search terms, got 21', undefined],

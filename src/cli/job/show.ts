@@ -35,6 +35,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     crashes > 0 && ['crashes', `a worker died ${times(crashes)} while it was running the job`],
     progress !== undefined && ['progress', String(progress)],
     ['input', JSON.stringify(job.input)],
+    Object.keys(job.meta).length > 0 && ['meta', JSON.stringify(job.meta)],
     job.result !== undefined && ['result', JSON.stringify(job.result)],
     error && ['error', errorText(error)],
     ...job.failures.map((failure): Fact => {

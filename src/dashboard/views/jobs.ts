@@ -46,7 +46,7 @@ export const jobs = {
   }),
 }
 
-function withRedactedError({ failureName, failure, ...job }: ObservedJob, redact: Redact) {
+function withRedactedError({ failureName, failure, meta: _, ...job }: ObservedJob, redact: Redact) {
   if (failureName === null && failure === null) return { ...job, error: null }
   const about = { what: 'job error', of: job.kind } as const
   return { ...job, error: errorDetails(redact({ name: failureName, message: failure }, about)) }
@@ -57,6 +57,7 @@ function redacted(job: JobDetails, redact: Redact) {
   return {
     ...job,
     input: job.input === undefined ? null : redact(job.input, about('job input')),
+    meta: Object.keys(job.meta).length > 0 ? redact(job.meta, about('job meta')) : null,
     result: job.result === undefined ? null : redact(job.result, about('job result')),
     isInputShown: job.input !== undefined,
     isResultShown: job.result !== undefined,

@@ -104,6 +104,11 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
         <Panel title="Input" live={live} padded={false}>
           <Payload value={job.input} bytes={job.inputBytes} isShown={job.isInputShown} subject="the input" />
         </Panel>
+        {job.meta !== null && (
+          <Panel title="Meta" live={live} padded={false}>
+            <Payload value={job.meta} bytes={0} isShown subject="the meta" />
+          </Panel>
+        )}
         {job.state === 'done' && (
           <Panel title="Result" live={live} padded={false}>
             <Payload value={job.result} bytes={job.resultBytes} isShown={job.isResultShown} subject="the result" />

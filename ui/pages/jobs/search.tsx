@@ -137,7 +137,7 @@ function hintsAt(text: string, caret: number, queues: readonly string[], kinds: 
     values.map((value): Hint => ({ term: `${word}:${writeSearchValue(value)}`, text: '', isTyped: false }))
   const words = Object.entries(jobSearchWords).map(
     ([word, { text, example }]): Hint => ({
-      term: word === 'input' ? 'input.' : `${word}:`,
+      term: word === 'input' || word === 'meta' ? `${word}.` : `${word}:`,
       text: `${text}, for example ${example}`,
       isTyped: true,
     }),

@@ -40,6 +40,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     traits: ['not compiled'],
     functions: [
       'limit_sweep',
+      'sample_sweep',
       'job_levels',
       'job_ready_sample',
       'job_lost',

@@ -107,3 +107,92 @@ create or replace function holdfast.samples_largest_numbers() returns table (seq
   $$;
 comment on function holdfast.samples_largest_numbers() is
   'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';
+
+create or replace function holdfast.sample_sweep(max_days integer, max_terms integer, max_of_name integer) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  #variable_conflict use_column
+  declare
+    ended integer;
+  begin
+    -- Uses the indexes sample_pkey, term_instance, term_ended_at, lease_pkey and term_pkey.
+    with old_samples as (
+      delete from holdfast.sample
+      where (hour, key) in (
+        select hour, key
+        from holdfast.sample
+        where hour < clock_timestamp() - interval '49 hours'
+        order by hour
+        limit 10000
+      )
+    ),
+    holder as materialized (
+      select
+        instance as id,
+        exists (select from holdfast.instance i where i.id = open.instance and holdfast.is_present(i.session)) as is_present
+      from (select distinct instance from holdfast.term where ended_at is null) as open
+    ),
+    silent as materialized (
+      select term.key, term.fence
+      from holder
+      join holdfast.term on term.instance = holder.id and term.ended_at is null
+      where case term.kind
+        when 'lock' then not is_present
+        else not exists (
+          select
+          from holdfast.lease
+          where lease.key = term.key
+            and lease.fence = term.fence
+            and lease.expires_at > clock_timestamp()
+        )
+      end
+      limit 1000
+    ),
+    gone as (
+      update holdfast.term
+      set ended_at = end_at,
+          gone_by = end_by,
+          why = reason
+      from silent
+      cross join lateral holdfast.term_end(silent.key, silent.fence)
+      where term.key = silent.key
+        and term.fence = silent.fence
+        and term.ended_at is null
+      returning term.key
+    ),
+    oldest as materialized (
+      select greatest(
+        clock_timestamp() - make_interval(days => max_days),
+        (select ended_at from holdfast.term where ended_at is not null order by ended_at desc offset max_terms limit 1)
+      ) as at
+    ),
+    old_terms as (
+      delete from holdfast.term
+      where (key, fence) in (
+        select key, fence
+        from holdfast.term
+        where ended_at < (select at from oldest)
+        order by ended_at
+        limit 10000
+      )
+    ),
+    crowded as (
+      delete from holdfast.term
+      where (key, fence) in (
+        select key, fence
+        from (
+          select key, fence, ended_at, row_number() over (partition by key order by fence desc) as place
+          from holdfast.term
+        ) as ranked
+        where place > max_of_name
+          and ended_at is not null
+        limit 10000
+      )
+    )
+    select count(*) into ended from gone;
+    return ended;
+  end
+  $$;
+comment on function holdfast.sample_sweep(integer, integer, integer) is
+  'Records the end of each term whose instance is gone, and returns the number of these terms. Removes samples after two days and terms after max_days days. Also removes terms beyond the latest max_terms in total and the latest max_of_name per name. Each part processes a bounded number of rows.';

@@ -16,10 +16,10 @@ try {
   const { primary, standby } = await startBoth()
   const first = await Holdfast.open({ url: primary.url })
   const early = await first.locks.acquire('report')
-  const told = new Promise((resolve) => early.signal.addEventListener('abort', () => resolve(early.signal.reason.code)))
+  const code = new Promise((resolve) => early.signal.addEventListener('abort', () => resolve(early.signal.reason.code)))
 
   await primary.stop('immediate')
-  console.log(`the primary stopped, and the first holder was notified: ${await told}`)
+  console.log(`the primary stopped, and the first holder was notified: ${await code}`)
   await query(standby.url, 'select pg_promote()')
 
   const second = await Holdfast.open({ url: standby.url })

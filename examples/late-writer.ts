@@ -12,9 +12,9 @@ await withDatabase(async (url) => {
   await client.query('create table if not exists report (written_by text)')
 
   const early = await first.locks.acquire('report')
-  const told = new Promise((resolve) => early.signal.addEventListener('abort', () => resolve(early.signal.reason.code)))
+  const code = new Promise((resolve) => early.signal.addEventListener('abort', () => resolve(early.signal.reason.code)))
   await client.query('select pg_terminate_backend(backend_pid) from holdfast.instance where id = $1', [first.id])
-  console.log(`the first holder was notified: ${await told}`)
+  console.log(`the first holder was notified: ${await code}`)
 
   const later = await second.locks.acquire('report')
   console.log(`the later fence is larger: ${later.fence > early.fence}`)

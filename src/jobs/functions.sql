@@ -2177,7 +2177,7 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
     past record;
     day date;
     partition text;
-    is_over boolean;
+    may_drop boolean;
   begin
     if not pg_try_advisory_xact_lock(holdfast.lock_class('job history'), 0) then
       return;
@@ -2231,7 +2231,11 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
         order by upper.bound
       loop
         begin
-          if kept.parent <> 'job' or holdfast.job_re_enter(past.bound) then
+          may_drop := true;
+          if kept.parent = 'job' then
+            may_drop := holdfast.job_re_enter(past.bound);
+          end if;
+          if may_drop then
             execute format('drop table %I.%I', schema, past.relname);
           end if;
         exception
@@ -2244,9 +2248,13 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
     loop
       begin
         execute format('select max(%I) < $1 from %I.%I', kept.at, schema, kept.parent || '_default')
-        into is_over
+        into may_drop
         using (today - retain)::timestamptz;
-        if is_over and (kept.parent <> 'job' or holdfast.job_re_enter((today - retain)::timestamptz)) then
+        -- job_re_enter creates second entries, so it must only run if the first ones are dropped. "null and f()" evaluates f().
+        if may_drop and kept.parent = 'job' then
+          may_drop := holdfast.job_re_enter((today - retain)::timestamptz);
+        end if;
+        if may_drop then
           -- Uses truncate instead of delete, because a publication rejects deletes from a table without a replica identity.
           execute format('truncate %I.%I', schema, kept.parent || '_default');
         end if;

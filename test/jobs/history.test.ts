@@ -178,6 +178,26 @@ test('the partition of a running job is kept, and ready jobs get a new entry bef
   expect(ran.sort()).toEqual([1, 2, 3, 4])
 })
 
+test('ready jobs that are older than the retention time, in a partition that is not, keep their entries and run once', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const ran: number[] = []
+  const note = defineJob('note', { run: (n: number) => void ran.push(n) })
+  const refs = await holdfast.jobs.enqueueMany(note, [1, 2, 3])
+  for (const { id } of refs) await moveToPast(url, 'job', id, 10, 6)
+  await sql(url, "update holdfast.job set entered_at = now() - interval '9 days'")
+  const entries = () => sql(url, 'select id, entry from holdfast.job order by id, entry')
+  const before = await entries()
+  await sql(url, 'select holdfast.job_roll_partitions(7)')
+  expect(await entries()).toEqual(before)
+  work(holdfast, [note])
+  await until('all jobs have run', async () => {
+    const found = await Promise.all(refs.map(({ id }) => holdfast.jobs.find(id)))
+    return found.every((job) => job?.state === 'done')
+  })
+  expect(ran.sort()).toEqual([1, 2, 3])
+})
+
 test('jobs.retain refuses less than a day, and jobs refuses unknown options', async () => {
   const url = await databaseUrl()
   const error = await caught(UsageError, open({ url, jobs: { retain: '1h' } }))

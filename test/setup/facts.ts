@@ -75,20 +75,53 @@ export function sqlPool(settings: pg.PoolConfig): pg.Pool {
   return pool
 }
 
-/** Runs one statement, or several without values, on a new connection. */
+/** Pools by URL. A run would otherwise open ten thousand connections for single statements. */
+const pools = new Map<string, pg.Pool>()
+
+function poolFor(connectionString: string): pg.Pool {
+  let pool = pools.get(connectionString)
+  if (!pool) {
+    // Statements of a test follow one another closely. A test that is not about this connection should soon no longer see it.
+    pool = new pg.Pool({ connectionString, max: 100, idleTimeoutMillis: 300, allowExitOnIdle: true })
+    pool.on('error', () => {})
+    pools.set(connectionString, pool)
+  }
+  return pool
+}
+
+/** Runs one statement, or several without values. Settings and temporary tables end with the call. */
 export async function sql<Row extends object = Record<string, unknown>>(
   url: string,
   text: string,
   values?: unknown[],
 ): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => {})
-  await client.connect()
+  const pool = poolFor(url)
+  const mayBeEnded = pool.idleCount > 0
   try {
-    return (await client.query<Row>(text, values)).rows
-  } finally {
-    await client.end()
+    return await query(pool, text, values)
+  } catch (error) {
+    // A test ends sessions on purpose, and an idle connection notices it late.
+    if (!mayBeEnded || !isOfEndedSession(error as pg.DatabaseError)) throw error
+    return query(pool, text, values)
   }
+}
+
+async function query<Row extends object>(pool: pg.Pool, text: string, values?: unknown[]): Promise<Row[]> {
+  const client = await pool.connect()
+  const leavesState = /^\s*(set|create temp|load|listen|begin)\b|set_config|pg_advisory_lock/im.test(text)
+  let isReusable = false
+  try {
+    const { rows } = await client.query<Row>(text, values)
+    isReusable = !leavesState
+    return rows
+  } finally {
+    client.release(!isReusable)
+  }
+}
+
+/** SQLSTATE ADMIN_SHUTDOWN, or none because the socket was closed. */
+function isOfEndedSession({ code, message }: pg.DatabaseError): boolean {
+  return code === '57P01' || code === 'ECONNRESET' || code === 'EPIPE' || message.startsWith('Connection terminated')
 }
 
 /** Settles like the promise, or throws after `ms`, so that a hanging test reports where it hangs. */

@@ -41,6 +41,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const server = given ? undefined : await copyServer(prepared, join(directory, 'server'), settings)
     if (server) cleanUp.push(() => server.stop('immediate'))
     const adminUrl = given ?? server!.url
+    await query(adminUrl, 'create extension if not exists pg_stat_statements')
     project.provide('adminUrl', adminUrl)
     project.provide('cloneClause', await cloneClauseFor(adminUrl))
     project.provide('preparedServer', prepared)
@@ -75,7 +76,7 @@ const settings = {
   max_connections: '200',
   shared_preload_libraries: 'pg_stat_statements',
   // Large enough that the statements of other tests do not evict those of a test.
-  'pg_stat_statements.max': '50000',
+  'pg_stat_statements.max': '20000',
   // A session whose client falls silent while it logs in takes no part in the barrier that `drop database` waits for. By default, each drop of
   // another test would wait for a minute.
   authentication_timeout: '5s',

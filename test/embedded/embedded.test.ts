@@ -18,6 +18,7 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
+import { waysOf } from '../setup/variants.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const isRoot = process.getuid?.() === 0
@@ -334,7 +335,7 @@ describe('a program with an embedded server', { timeout: 120_000 }, () => {
     await eventually(() => processesOf(dataDir).length === 0)
   })
 
-  test.each(['stop', 'end without stop'])(
+  test.each(waysOf(['stop', 'end without stop']))(
     'a program that has finished (%s) ends, and leaves no process and no directory',
     async (ending) => {
       const child = run(install(), { ending })
@@ -345,7 +346,7 @@ describe('a program with an embedded server', { timeout: 120_000 }, () => {
     },
   )
 
-  test.each(['copied', 'without links'] as const)(
+  test.each(waysOf(['copied', 'without links']))(
     'a program of an unprivileged user works (package: %s)',
     async (packages) => {
       const installation = install(packages, isRoot ? { uid: nobody, gid: nobody } : {})

@@ -5,10 +5,14 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { typescript } from '../setup/typescript.js'
+import { isInHurry } from '../setup/variants.js'
 
 const directory = new URL('../../examples/', import.meta.url)
 const helpers = ['database.ts', 'transactions/story.ts']
-const files = [...examplesIn(''), ...examplesIn('transactions/')].filter((path) => !helpers.includes(path))
+/** Each uses a processor for more than ten seconds. */
+const long = ['divided-work.ts', 'failover.ts', 'thousand-at-once.ts']
+const left = isInHurry ? [...helpers, ...long] : helpers
+const files = [...examplesIn(''), ...examplesIn('transactions/')].filter((path) => !left.includes(path))
 const run = promisify(execFile)
 
 it.concurrent.each(files)('%s prints the output that its comment shows', { timeout: 90_000 }, async (file) => {

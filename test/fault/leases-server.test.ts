@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { sqlPool, stays, until, type Witness, within } from '../setup/facts.js'
+import { waysOf } from '../setup/variants.js'
 import { openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 import { timed, whenNotified } from './leases.js'
 
@@ -46,7 +47,7 @@ test('a lease is renewed although all sessions are ended again and again', async
   for (const lease of leases) expect(lease.held).toBe(true)
 })
 
-for (const mode of ['fast', 'immediate'] as const) {
+for (const mode of waysOf(['immediate', 'fast'])) {
   test(`a lease survives a restart (${mode}) with its fence, and no other process gets the name`, async () => {
     const { server, url, witness } = await openServer()
     const [a, b, c] = [await openInstance(url), await openInstance(url), await openInstance(url, { anchor: 'none' })]
@@ -124,7 +125,7 @@ test('a lease is not granted after a restart while the holder of a lock on its n
   expect(lease.fence).toBeGreaterThan(lock.fence)
 })
 
-test.each(['required', 'none'] as const)(
+test.each(waysOf(['required', 'none']))(
   'a lease is renewed although the program uses up its pool (anchor: %s)',
   async (anchor) => {
     const { url, witness } = await openDatabase()

@@ -52,7 +52,7 @@ async function createFixture(options: Omit<Options, 'url'>) {
 }
 
 describe.each(waysOf(Object.keys(libraries)))('with %s', (library) => {
-  test.each(['effect', 'recorded'] as const)(
+  test.each(waysOf(['effect', 'recorded']))(
     'the handlers of a process that is killed at the stage "%s" have their effect elsewhere',
     { timeout: 60_000 },
     async (stage) => {
@@ -76,7 +76,7 @@ describe.each(waysOf(Object.keys(libraries)))('with %s', (library) => {
     expect(await effects()).toEqual(kinds.map((kind) => `${kind} by the worker`))
   })
 
-  test.each(['effect', 'recorded'] as const)(
+  test.each(waysOf(['recorded', 'effect']))(
     'the handlers of a process that is frozen at the stage "%s" have their effect elsewhere after the expiry',
     { timeout: 60_000 },
     async (stage) => {

@@ -168,7 +168,7 @@ test('limits.acquire waits while the instance is reconnecting if it has a wait, 
   expect(permits.every((permit) => permit.held)).toBe(true)
 })
 
-describe.each(['fast', 'immediate'] as const)('server restart (%s)', { timeout: 60_000 }, (mode) => {
+describe.each(waysOf(['fast', 'immediate']))('server restart (%s)', { timeout: 60_000 }, (mode) => {
   test('holders of permits are notified of a server restart, and waiting calls get permits afterwards', async () => {
     const { server, url } = await openServer()
     const [a, b] = [await openInstance(url), await openInstance(url, { anchor: 'none' })]

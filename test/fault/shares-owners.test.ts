@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Ending, type Hold, judge } from '../property/history.js'
 import { until } from '../setup/facts.js'
+import { waysOf } from '../setup/variants.js'
 import { Child, quantiles } from './children.js'
 import { expiryMs, openDatabase } from './fixture.js'
 
@@ -69,10 +70,12 @@ function holdsOf(children: readonly Child<Message>[], frozen: ReadonlyMap<Child<
 
 const ms = (from: bigint, to: bigint) => Number(to - from) / 1e6
 
-test.each<[string, object]>([
-  ['locks', {}],
-  ['leases', { anchor: 'none' }],
-])(
+test.each<[string, object]>(
+  waysOf([
+    ['locks', {}],
+    ['leases', { anchor: 'none' }],
+  ]),
+)(
   'a resource has one owner at a time while members join, leave and are killed (by %s)',
   { timeout: 300_000 },
   async (_, details) => {

@@ -3,6 +3,7 @@ import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
 import { fixedSeedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
+import { waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
 
@@ -46,10 +47,12 @@ function startedIn(children: readonly Child<Message>[], round: string): Map<stri
   return by
 }
 
-test.each<[string, object]>([
-  ['locks', {}],
-  ['leases', { anchor: 'none' }],
-])('each resource is done once in ten rounds of four processes (by %s)', { timeout: 300_000 }, async (_, details) => {
+test.each<[string, object]>(
+  waysOf([
+    ['leases', { anchor: 'none' }],
+    ['locks', {}],
+  ]),
+)('each resource is done once in ten rounds of four processes (by %s)', { timeout: 300_000 }, async (_, details) => {
   const { url, witness } = await openDatabase()
   const children = await workers(url, 4, details)
   for (let i = 0; i < 10; i++) {

@@ -1196,6 +1196,302 @@ comment on function holdfast.job_claim_others(jsonb, integer) is
   'Processes entries that a claim has read but that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
   'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed.';
 
+create or replace function holdfast.job_claim_conditions(
+  session integer, queues bigint[], kinds text[],
+  out state text, out current_era integer, out has_skipped boolean
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    is_over boolean;
+    is_worker boolean;
+  begin
+    for try in 1 .. 3 loop
+      select
+        noticed.era,
+        -- The condition of grace_is_over(), in one statement with the rest, because each claim needs it.
+        not exists (
+          select
+          from holdfast.instance
+          where instance.generation < noticed.generation
+            and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
+        ),
+        exists (select from holdfast.worker where worker.session = job_claim_conditions.session),
+        exists (select from holdfast.job_skipped where job_skipped.queue = any(queues) and job_skipped.kind = any(kinds))
+      into current_era, is_over, is_worker, has_skipped
+      from holdfast.noticed_server as noticed;
+      exit when is_over;
+      -- grace_is_over() begins a generation if necessary.
+      if not holdfast.grace_is_over() then
+        state := 'in-grace';
+        return;
+      end if;
+    end loop;
+    state := case
+      -- is_over is null if the generation could not begin.
+      when is_over is not true then 'in-grace'
+      when is_worker then 'claimed'
+      else 'gone'
+    end;
+  end
+  $$;
+comment on function holdfast.job_claim_conditions(integer, bigint[], text[]) is
+  'Returns what a claim must know first. state: claimed if the epoch may claim jobs. has_skipped: earlier claims have skipped entries of '
+  'these kinds.';
+
+create or replace function holdfast.job_claim_levels(
+  asked_queues bigint[], current_era integer, is_thorough boolean, out queues bigint[], out priorities smallint[]
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    select array_agg(l.queue order by l.priority desc, l.place), array_agg(l.priority order by l.priority desc, l.place)
+    into queues, priorities
+    from (
+      select asked.queue, asked.place, p.priority::smallint as priority
+      from unnest(asked_queues) with ordinality as asked (queue, place)
+      cross join generate_series(-5, 5) as p (priority)
+      -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
+      where coalesce(
+        (select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1),
+        is_thorough
+          and (select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1)
+      )
+    ) as l;
+    -- For one or two levels, reading their windows is cheaper than this check.
+    if cardinality(queues) <= 2 then
+      return;
+    end if;
+    -- Skips the levels without unread entries.
+    select array_agg(l.queue order by l.place), array_agg(l.priority order by l.place)
+    into queues, priorities
+    from (
+      select known.*
+      from unnest(queues, priorities) with ordinality as known (queue, priority, place)
+      left join lateral (
+        select *
+        from holdfast.frontier
+        where frontier.queue = known.queue
+          and frontier.priority = known.priority
+        order by number desc
+        limit 1
+      ) as newest on true
+      where case
+        when newest.number is null or not newest.is_read or newest.era < current_era then true
+        else (
+            select true
+            from holdfast.job
+            where job.queue = known.queue
+              and job.priority = known.priority
+              and job.era = newest.era
+              and job.xid >= pg_snapshot_xmax(newest.upto)
+            limit 1
+          )
+          or pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
+            select true
+            from holdfast.job
+            where job.queue = known.queue
+              and job.priority = known.priority
+              and job.era = newest.era
+              and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
+            limit 1
+          )
+      end
+    ) as l;
+  end
+  $$;
+comment on function holdfast.job_claim_levels(bigint[], integer, boolean) is
+  'Returns the levels that a claim reads, in order: by priority, and then in the order of the queues. is_thorough: also returns levels that no '
+  'claim has read yet.';
+
+create or replace function holdfast.job_claim_skipped(
+  queues bigint[], paused bigint[], kinds text[], most integer, out ids bigint[], out texts text, out linked jsonb
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    keyed record;
+  begin
+    with gone as (
+      delete from holdfast.job_skipped
+      where ctid = any(
+        array(
+          select job_skipped.ctid
+          from holdfast.job_skipped
+          where job_skipped.queue = any(queues)
+            and job_skipped.queue <> all(paused)
+            and job_skipped.kind = any(kinds)
+            and not job_skipped.has_key
+          order by job_skipped.priority desc, job_skipped.entry
+          limit most
+        )
+      )
+      returning id, entry
+    )
+    select
+      array_agg(j.id order by priority desc, j.entry),
+      string_agg(
+        holdfast.job_text(j.id, array_position(kinds, kind), payload, priority, failed, crashes, max_crashes, links, meta), ','
+        order by priority desc, j.entry
+      ),
+      jsonb_agg(jsonb_build_object('id', j.id, 'queue', queue, 'kind', kind, 'links', links)) filter (where links ? 'lane')
+    into ids, texts, linked
+    from gone
+    join holdfast.job j on j.id = gone.id and j.entry = gone.entry
+    where not exists (select from holdfast.job_removed r where r.entry = j.entry);
+    select k.*
+    into keyed
+    from (
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', j.id, 'entry', j.entry, 'queue', j.queue, 'priority', j.priority, 'kind', j.kind, 'links', j.links,
+          'text',
+          holdfast.job_text(j.id, array_position(kinds, j.kind), j.payload, j.priority, j.failed, j.crashes, j.max_crashes, j.links, j.meta)
+        )
+        order by j.priority desc, j.entry
+      ) as keyed
+      from (
+        select *
+        from holdfast.job_skipped
+        where job_skipped.queue = any(queues)
+          and job_skipped.queue <> all(paused)
+          and job_skipped.kind = any(kinds)
+          and job_skipped.has_key
+        order by job_skipped.priority desc, job_skipped.entry
+        -- Reads more jobs than it claims, because jobs with a busy key must not prevent other jobs from being claimed.
+        limit most - coalesce(cardinality(ids), 0) + 20
+      ) as skipped
+      join holdfast.job j on j.id = skipped.id and j.entry = skipped.entry
+    ) as s
+    cross join lateral holdfast.job_claim_keyed(s.keyed, most - coalesce(cardinality(ids), 0)) as k
+    where s.keyed is not null;
+    ids := nullif(coalesce(ids, '{}') || coalesce(keyed.ids, '{}'), '{}');
+    texts := nullif(concat_ws(',', texts, keyed.texts), '');
+    linked := coalesce(linked || keyed.linked, linked, keyed.linked);
+  end
+  $$;
+comment on function holdfast.job_claim_skipped(bigint[], bigint[], text[], integer) is
+  'Chooses up to this many entries of these kinds that earlier claims skipped, because their workers did not know the kind or a key was busy.';
+
+create or replace function holdfast.job_next_window(f holdfast.frontier, current_era integer) returns holdfast.frontier
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    everything constant pg_snapshot := '9223372036854775807:9223372036854775807:';
+  begin
+    if f.era = current_era then
+      f.base := f.upto;
+      f.upto := pg_current_snapshot();
+    elsif pg_snapshot_xmax(f.upto) < pg_snapshot_xmax(everything) then
+      -- This level's era has ended, so no more entries are added to the level. All its unread entries form its last window.
+      f.base := f.upto;
+      f.upto := everything;
+    else
+      f.era := f.era + 1;
+      f.base := '1:1:';
+      f.upto := case when f.era = current_era then pg_current_snapshot() else everything end;
+    end if;
+    f.at_xid := '0';
+    f.at_entry := 0;
+    f.is_read := false;
+    return f;
+  end
+  $$;
+comment on function holdfast.job_next_window(holdfast.frontier, integer) is
+  'Opens the window after one that has been read completely. The caller holds the lock on the claims of the queue.';
+
+create or replace function holdfast.job_read_window(
+  inout f holdfast.frontier, kinds text[], most integer, out count integer, out ids bigint[], out texts text, out large_ids bigint[],
+  out large_entries bigint[], out large_times timestamptz[], out others jsonb
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    -- First reads the transactions that were in progress at base, one by one. Then reads all later transactions as one range.
+    from_xid xid8 := greatest(f.at_xid, pg_snapshot_xmax(f.base));
+    end_xid xid8 := pg_snapshot_xmax(f.upto);
+    late_xid xid8;
+    last_xid xid8;
+    last_entry bigint;
+  begin
+    if pg_snapshot_xmin(f.base) < pg_snapshot_xmax(f.base) then
+      late_xid := (
+        select job.xid
+        from holdfast.job
+        where job.queue = f.queue
+          and job.priority = f.priority
+          and job.era = f.era
+          and job.xid = any(array(select pg_snapshot_xip(f.base)))
+          and (job.xid, job.entry) > (f.at_xid, f.at_entry)
+          and pg_visible_in_snapshot(job.xid, f.upto)
+        order by job.xid
+        limit 1
+      );
+      if late_xid is not null then
+        from_xid := late_xid;
+        end_xid := (late_xid::text::numeric + 1)::text::xid8;
+      end if;
+    end if;
+    with candidate as materialized (
+      select xid, entry, id, kind, payload, entered_at, priority, failed, crashes, max_crashes, links, meta
+      from holdfast.job
+      where job.queue = f.queue
+        and job.priority = f.priority
+        and job.era = f.era
+        and (job.xid, job.entry) > (from_xid, case when from_xid = f.at_xid then f.at_entry else 0 end)
+        and job.xid < end_xid
+        and pg_visible_in_snapshot(job.xid, f.upto)
+      order by xid, entry
+      limit most + 1
+    )
+    select
+      (select count(*)::integer from candidate),
+      max(xid),
+      (array_agg(entry))[count(*)::integer],
+      array_agg(id) filter (where is_plain),
+      string_agg(
+        holdfast.job_text(id, at, case when is_large then 'null' else payload end, priority, failed, crashes, max_crashes, links, meta), ','
+      ) filter (where is_plain),
+      array_agg(id) filter (where is_plain and is_large),
+      array_agg(entry) filter (where is_plain and is_large),
+      array_agg(entered_at) filter (where is_plain and is_large),
+      -- job_claim_others processes the other jobs. It needs other columns in addition to the job text.
+      jsonb_agg(jsonb_build_object(
+        'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
+        'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links, meta) end
+      )) filter (where is_there and not is_plain)
+    into count, last_xid, last_entry, ids, texts, large_ids, large_entries, large_times, others
+    from (
+      select picked.*, at is not null and (links is null or not links ?| '{unique,lane}') and is_there as is_plain
+      from (
+        select
+          candidate.*,
+          case when kind = kinds[1] then 1 else array_position(kinds, kind) end as at,
+          pg_column_size(payload) > 2000 or pg_column_compression(payload) is not null as is_large,
+          -- Uses a scalar subquery, because a hash join would read all removed entries.
+          (select r.entry from holdfast.job_removed r where r.entry = candidate.entry) is null as is_there
+        from candidate
+        order by xid, entry
+        limit most
+      ) as picked
+    ) as picked;
+    if count > 0 then
+      f.at_xid := last_xid;
+      f.at_entry := last_entry;
+    end if;
+    -- The query reads one entry more than can be claimed. If it finds no such entry, the window has been read completely.
+    f.is_read := count <= most and late_xid is null;
+  end
+  $$;
+comment on function holdfast.job_read_window(holdfast.frontier, text[], integer) is
+  'Reads up to this many entries of a window, and moves the frontier behind them. count: the entries found, including one that was not read. '
+  'others: the entries that need job_claim_others. The caller holds the lock on the claims of the queue.';
+
 create or replace function holdfast.job_claim(
   session integer,
   token bigint,
@@ -1217,23 +1513,18 @@ create or replace function holdfast.job_claim(
     has_changed boolean;
     is_newest boolean;
     unread integer := max_count;
-    from_xid xid8;
-    end_xid xid8;
-    late_xid xid8;
-    most integer;
     ids bigint[] := '{}';
     large_ids bigint[] := '{}';
     large_entries bigint[] := '{}';
     large_times timestamptz[] := '{}';
     linked jsonb;
     other record;
-    everything constant pg_snapshot := '9223372036854775807:9223372036854775807:';
+    paused bigint[];
   begin
     -- A snapshot that is older than the lock would show an old frontier.
     if current_setting('transaction_isolation') <> 'read committed' then
       raise exception 'Jobs can be claimed only at the isolation level read committed' using errcode = 'HF004';
     end if;
-    is_drained := false;
     if pg_is_in_recovery() then
       raise exception 'cannot claim jobs on a standby' using errcode = '25006';
     end if;
@@ -1241,105 +1532,14 @@ create or replace function holdfast.job_claim(
     perform set_config('synchronous_commit', 'off', true);
     -- Blocks job_take_over, which acquires the exclusive lock before it deletes the row in worker.
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
-    state := 'in-grace';
-    for try in 1 .. 3 loop
-      select
-        noticed.era,
-        -- The condition of grace_is_over(), in one statement with the rest, because each claim needs it.
-        not exists (
-          select
-          from holdfast.instance
-          where instance.generation < noticed.generation
-            and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
-        ) as is_over,
-        exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
-        exists (select from holdfast.job_skipped where job_skipped.queue = any(queues) and job_skipped.kind = any(kinds)) as has_skipped,
-        array(select key from holdfast.queue where key = any(queues) and paused_at is not null) as paused
-      into current
-      from holdfast.noticed_server as noticed;
-      exit when current.is_over;
-      -- grace_is_over() begins a generation if necessary.
-      if not holdfast.grace_is_over() then
-        return next;
-        return;
-      end if;
-    end loop;
-    -- is_over is null if the generation could not begin.
-    if current.is_over is not true then
+    select * into current from holdfast.job_claim_conditions(session, queues, kinds);
+    state := current.state;
+    is_drained := false;
+    if state <> 'claimed' then
       return next;
       return;
     end if;
-    state := 'gone';
-    if not current.is_worker then
-      return next;
-      return;
-    end if;
-    state := 'claimed';
-    select array_agg(l.queue order by l.priority desc, l.place) as queues, array_agg(l.priority order by l.priority desc, l.place) as priorities
-    into levels
-    from (
-      select asked.queue, asked.place, p.priority::smallint as priority
-      from unnest(queues) with ordinality as asked (queue, place)
-      cross join generate_series(-5, 5) as p (priority)
-      where asked.queue <> all(current.paused)
-        and (
-          select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1
-        )
-    ) as l;
-    if is_thorough then
-      -- Also finds levels that no claim has read yet.
-      select array_agg(l.queue order by l.priority desc, l.place) as queues, array_agg(l.priority order by l.priority desc, l.place) as priorities
-      into levels
-      from (
-        select asked.queue, asked.place, p.priority::smallint as priority
-        from unnest(queues) with ordinality as asked (queue, place)
-        cross join generate_series(-5, 5) as p (priority)
-        where asked.queue <> all(current.paused)
-          -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
-          and coalesce(
-            (select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1),
-            (select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1)
-          )
-      ) as l;
-    end if;
-    if cardinality(levels.queues) > 2 then
-      -- Skips the levels without unread entries. For one or two levels, reading their windows is cheaper than this check.
-      select array_agg(l.queue order by l.place) as queues, array_agg(l.priority order by l.place) as priorities
-      into levels
-      from (
-        select known.*
-        from unnest(levels.queues, levels.priorities) with ordinality as known (queue, priority, place)
-        left join lateral (
-          select *
-          from holdfast.frontier
-          where frontier.queue = known.queue
-            and frontier.priority = known.priority
-          order by number desc
-          limit 1
-        ) as newest on true
-        where case
-          when newest.number is null or not newest.is_read or newest.era < current.era then true
-          else (
-              select true
-              from holdfast.job
-              where job.queue = known.queue
-                and job.priority = known.priority
-                and job.era = newest.era
-                and job.xid >= pg_snapshot_xmax(newest.upto)
-              limit 1
-            )
-            or pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
-              select true
-              from holdfast.job
-              where job.queue = known.queue
-                and job.priority = known.priority
-                and job.era = newest.era
-                and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
-              limit 1
-            )
-        end
-      ) as l;
-    end if;
+    select * into levels from holdfast.job_claim_levels(queues, current.current_era, is_thorough);
     -- Serializes a queue's claims. PostgreSQL releases the lock after this claim's commit has become visible.
     perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
     from (
@@ -1347,72 +1547,18 @@ create or replace function holdfast.job_claim(
       from unnest(case when current.has_skipped then queues else levels.queues end) as queue
       order by object
     ) as in_order;
+    -- Read under the lock, because pausing a queue waits for the lock: after the pause, no claim takes a job.
+    paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
     if current.has_skipped then
-      with gone as (
-        delete from holdfast.job_skipped
-        where ctid = any(
-          array(
-            select job_skipped.ctid
-            from holdfast.job_skipped
-            where job_skipped.queue = any(queues)
-              and job_skipped.queue <> all(current.paused)
-              and job_skipped.kind = any(kinds)
-              and not job_skipped.has_key
-            order by job_skipped.priority desc, job_skipped.entry
-            limit unread
-          )
-        )
-        returning id, entry
-      )
-      select
-        array_agg(j.id order by priority desc, j.entry) as ids,
-        string_agg(
-          holdfast.job_text(j.id, array_position(kinds, kind), payload, priority, failed, crashes, max_crashes, links, meta), ','
-          order by priority desc, j.entry
-        ) as texts,
-        jsonb_agg(jsonb_build_object('id', j.id, 'queue', queue, 'kind', kind, 'links', links)) filter (where links ? 'lane') as linked
-      into got
-      from gone
-      join holdfast.job j on j.id = gone.id and j.entry = gone.entry
-      where not exists (select from holdfast.job_removed r where r.entry = j.entry);
+      select * into got from holdfast.job_claim_skipped(queues, paused, kinds, unread);
       ids := ids || got.ids;
       jobs := got.texts;
       linked := got.linked;
       unread := unread - coalesce(cardinality(got.ids), 0);
-      select
-        k.*
-      into got
-      from (
-        select jsonb_agg(
-          jsonb_build_object(
-            'id', j.id, 'entry', j.entry, 'queue', j.queue, 'priority', j.priority, 'kind', j.kind, 'links', j.links,
-            'text',
-            holdfast.job_text(j.id, array_position(kinds, j.kind), j.payload, j.priority, j.failed, j.crashes, j.max_crashes, j.links, j.meta)
-          )
-          order by j.priority desc, j.entry
-        ) as keyed
-        from (
-          select *
-          from holdfast.job_skipped
-          where job_skipped.queue = any(queues)
-            and job_skipped.queue <> all(current.paused)
-            and job_skipped.kind = any(kinds)
-            and job_skipped.has_key
-          order by job_skipped.priority desc, job_skipped.entry
-          -- Reads more jobs than it claims, because jobs with a busy key must not prevent other jobs from being claimed.
-          limit unread + 20
-        ) as skipped
-        join holdfast.job j on j.id = skipped.id and j.entry = skipped.entry
-      ) as s
-      cross join lateral holdfast.job_claim_keyed(s.keyed, unread) as k
-      where s.keyed is not null;
-      ids := ids || got.ids;
-      jobs := nullif(concat_ws(',', jobs, got.texts), '');
-      linked := coalesce(linked || got.linked, linked, got.linked);
-      unread := unread - coalesce(cardinality(got.ids), 0);
     end if;
     is_drained := unread > 0;
     for level in 1 .. coalesce(cardinality(levels.queues), 0) loop
+      continue when levels.queues[level] = any(paused);
       is_drained := false;
       exit when unread <= 0;
       select *
@@ -1423,125 +1569,32 @@ create or replace function holdfast.job_claim(
       order by number desc
       limit 1;
       if f.number is null then
-        f.queue := levels.queues[level];
-        f.priority := levels.priorities[level];
-        f.number := 0;
-        f.era := 0;
-        f.base := '1:1:';
-        f.upto := '1:1:';
-        f.is_read := true;
+        f := row(levels.queues[level], levels.priorities[level], 0, 0, '1:1:', '1:1:', '0', 0, true)::holdfast.frontier;
       end if;
-      has_changed := false;
+      has_changed := not f.is_read;
       is_newest := false;
       loop
-        late_xid := null;
         if f.is_read then
-          if f.era = current.era then
-            f.base := f.upto;
-            f.upto := pg_current_snapshot();
-            is_newest := true;
-          elsif pg_snapshot_xmax(f.upto) < pg_snapshot_xmax(everything) then
-            -- This level's era has ended, so no more entries are added to the level. All its unread entries form its last window.
-            f.base := f.upto;
-            f.upto := everything;
-            has_changed := true;
-          else
-            f.era := f.era + 1;
-            f.base := '1:1:';
-            is_newest := f.era = current.era;
-            f.upto := case when is_newest then pg_current_snapshot() else everything end;
-          end if;
-          f.at_xid := '0';
-          f.at_entry := 0;
-          f.is_read := false;
-        else
-          has_changed := true;
+          f := holdfast.job_next_window(f, current.current_era);
+          is_newest := f.era = current.current_era;
         end if;
-        -- First reads the transactions that were in progress at base, one by one. Then reads all later transactions as one range.
-        from_xid := greatest(f.at_xid, pg_snapshot_xmax(f.base));
-        end_xid := pg_snapshot_xmax(f.upto);
-        if pg_snapshot_xmin(f.base) < pg_snapshot_xmax(f.base) then
-          late_xid := (
-            select job.xid
-            from holdfast.job
-            where job.queue = f.queue
-              and job.priority = f.priority
-              and job.era = f.era
-              and job.xid = any(array(select pg_snapshot_xip(f.base)))
-              and (job.xid, job.entry) > (f.at_xid, f.at_entry)
-              and pg_visible_in_snapshot(job.xid, f.upto)
-            order by job.xid
-            limit 1
-          );
-          if late_xid is not null then
-            from_xid := late_xid;
-            end_xid := (late_xid::text::numeric + 1)::text::xid8;
-          end if;
-        end if;
-        most := unread;
-        with candidate as materialized (
-          select xid, entry, id, kind, payload, entered_at, priority, failed, crashes, max_crashes, links, meta
-          from holdfast.job
-          where job.queue = f.queue
-            and job.priority = f.priority
-            and job.era = f.era
-            and (job.xid, job.entry) > (from_xid, case when from_xid = f.at_xid then f.at_entry else 0 end)
-            and job.xid < end_xid
-            and pg_visible_in_snapshot(job.xid, f.upto)
-          order by xid, entry
-          limit most + 1
-        )
-        select
-          (select count(*)::integer from candidate) as count,
-          max(xid) as xid,
-          array_agg(entry) as entries,
-          array_agg(id) filter (where is_plain) as ids,
-          string_agg(
-            holdfast.job_text(id, at, case when is_large then 'null' else payload end, priority, failed, crashes, max_crashes, links, meta), ','
-          ) filter (where is_plain) as texts,
-          array_agg(id) filter (where is_plain and is_large) as large_ids,
-          array_agg(entry) filter (where is_plain and is_large) as large_entries,
-          array_agg(entered_at) filter (where is_plain and is_large) as large_times,
-          -- job_claim_others processes the other jobs. It needs other columns in addition to the job text.
-          jsonb_agg(jsonb_build_object(
-            'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
-            'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links, meta) end
-          )) filter (where is_there and not is_plain) as others
-        into got
-        from (
-          select picked.*, at is not null and (links is null or not links ?| '{unique,lane}') and is_there as is_plain
-          from (
-            select
-              candidate.*,
-              case when kind = kinds[1] then 1 else array_position(kinds, kind) end as at,
-              pg_column_size(payload) > 2000 or pg_column_compression(payload) is not null as is_large,
-              -- Uses a scalar subquery, because a hash join would read all removed entries.
-              (select r.entry from holdfast.job_removed r where r.entry = candidate.entry) is null as is_there
-            from candidate
-            order by xid, entry
-            limit most
-          ) as picked
-        ) as picked;
-        if got.count > 0 then
-          has_changed := true;
-          f.at_xid := got.xid;
-          f.at_entry := got.entries[cardinality(got.entries)];
-          ids := ids || got.ids;
-          large_ids := large_ids || got.large_ids;
-          large_entries := large_entries || got.large_entries;
-          large_times := large_times || got.large_times;
-          jobs := coalesce(jobs || ',' || got.texts, jobs, got.texts);
-          if got.others is not null then
-            select * into other from holdfast.job_claim_others(got.others, unread);
-            ids := ids || other.ids;
-            jobs := nullif(concat_ws(',', jobs, other.texts), '');
-            linked := coalesce(linked || other.linked, linked, other.linked);
-            unread := unread - coalesce(cardinality(other.ids), 0);
-          end if;
-        end if;
-        -- The query reads one entry more than can be claimed. If it finds no such entry, the window has been read completely.
-        f.is_read := got.count <= most and late_xid is null;
+        select * into got from holdfast.job_read_window(f, kinds, unread);
+        f := got.f;
+        ids := ids || got.ids;
+        large_ids := large_ids || got.large_ids;
+        large_entries := large_entries || got.large_entries;
+        large_times := large_times || got.large_times;
+        jobs := coalesce(jobs || ',' || got.texts, jobs, got.texts);
         unread := unread - coalesce(cardinality(got.ids), 0);
+        if got.others is not null then
+          select * into other from holdfast.job_claim_others(got.others, unread);
+          ids := ids || other.ids;
+          jobs := nullif(concat_ws(',', jobs, other.texts), '');
+          linked := coalesce(linked || other.linked, linked, other.linked);
+          unread := unread - coalesce(cardinality(other.ids), 0);
+        end if;
+        -- An empty window is recorded only if its era has ended. A claim that finds nothing writes nothing.
+        has_changed := has_changed or got.count > 0 or not is_newest;
         exit when unread <= 0 or f.is_read and is_newest;
       end loop;
       is_drained := f.is_read and is_newest;

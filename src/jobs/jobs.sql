@@ -328,9 +328,14 @@ from buried
 
 -- name: pause
 -- Pauses or resumes a queue. Returns no row if no instance has used the queue: it has neither a name nor jobs. $5 tells that
--- this instance has used the queue, because its name may not be stored yet.
+-- this instance has used the queue, because its name may not be stored yet. A pause waits for the claims that are running, because they may
+-- have read before it that the queue is not paused.
+with locked as materialized (
+  select case when $4::boolean then pg_advisory_xact_lock(holdfast.lock_class('job claims'), $1::bigint::bit(32)::integer) end
+)
 insert into holdfast.queue as known (key, namespace, name, paused_at)
 select $1::bigint, $2, $3, case when $4::boolean then clock_timestamp() end
+from locked
 where $5::boolean
    or exists (select from holdfast.queue where key = $1::bigint)
    or exists (select from holdfast.job where queue = $1::bigint)

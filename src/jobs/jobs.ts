@@ -434,10 +434,13 @@ export class Jobs {
 
   async #pause(queue: string, pauses: boolean): Promise<void> {
     const { queues, namespace } = this.#context
-    const values = [queues.existingKeyOf(queue), namespace, queue, pauses, queues.isUsed(queue)]
+    const set = async (isKnown: boolean) =>
+      (await this.#store.run('pause', [queues.existingKeyOf(queue), namespace, queue, pauses, isKnown])).length > 0
     await this.#calls.write(async () => {
-      const rows = await this.#store.run('pause', values)
-      if (rows.length === 0) await queues.throwIfUnknown(queue)
+      if (await set(queues.isUsed(queue))) return
+      await queues.throwIfUnknown(queue)
+      // An instance has used the queue for the first time since the first statement.
+      await set(true)
     })
   }
 

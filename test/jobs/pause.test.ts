@@ -1,8 +1,8 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { defineJob, UnknownQueueError } from '../../src/index.js'
-import { caught, sql, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { work } from './fixture.js'
+import { untilState, work } from './fixture.js'
 
 test.each(['asleep', 'awake'])(
   'a queue that another instance resumes continues immediately without an anchor, with a worker that is %s',
@@ -69,3 +69,65 @@ test('pause accepts a queue whose worker has just started, and a queue that has 
     { name: 'new', paused: true },
   ])
 })
+
+test('pause and resume take effect if another instance uses the queue for the first time during the call', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const elsewhere = await open({ url })
+  const mail = defineJob('mail', { queue: 'mail', run: () => {} })
+  const { database } = elsewhere.context
+  const { query } = database
+  onTestFinished(() => void Object.assign(database, { query }))
+  let ref: { id: number } | undefined
+  Object.assign(database, {
+    async query(...given: Parameters<typeof query>) {
+      // The statement that finds out whether the queue is known follows the one that pauses it.
+      if (given[0].includes('as is_known')) ref = await holdfast.jobs.enqueue(mail, null)
+      return query(...given)
+    },
+  })
+  await elsewhere.jobs.pause('mail')
+  expect(await holdfast.jobs.find(ref!.id)).toMatchObject({ waitsFor: { reason: 'pause' } })
+})
+
+const claimWaits = `select from pg_stat_activity
+  where datname = current_database() and wait_event_type = 'Lock' and query like '%job_claim(%'`
+
+test('a claim that began before a pause and reads the queue after it takes no job', async () => {
+  const { url, holdfast, mail, blocker } = await startWorker()
+  await blocker.query('begin; lock table holdfast.frontier in access exclusive mode')
+  const refs = [await holdfast.jobs.enqueue(mail, null)]
+  await until('a claim waits for its levels', async () => (await sql(url, claimWaits)).length > 0)
+  await holdfast.jobs.pause('mail')
+  refs.push(await holdfast.jobs.enqueue(mail, null))
+  await blocker.query('commit')
+  // The claim has ended when no session has a query that is active.
+  await until('no claim waits', async () => (await sql(url, claimWaits)).length === 0)
+  await holdfast.close()
+  const observer = await open({ url })
+  for (const { id } of refs) expect(await observer.jobs.find(id)).toMatchObject({ waitsFor: { reason: 'pause' } })
+})
+
+test('a pause waits for a claim that has read the queue', async () => {
+  const { url, holdfast, mail, blocker } = await startWorker()
+  await blocker.query('begin; lock table holdfast.claim in access exclusive mode')
+  const { id } = await holdfast.jobs.enqueue(mail, null)
+  await until('a claim waits for its insert', async () => (await sql(url, claimWaits)).length > 0)
+  const pausing = holdfast.jobs.pause('mail')
+  const pauseWaits = `select from pg_stat_activity
+    where datname = current_database() and wait_event = 'advisory' and query like '%paused_at%'`
+  await until('the pause waits', async () => (await sql(url, pauseWaits)).length > 0)
+  await blocker.query('commit')
+  await pausing
+  await untilState(holdfast, id, 'done')
+})
+
+async function startWorker() {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const mail = defineJob('mail', { queue: 'mail', run: () => {} })
+  work(holdfast, [mail])
+  const { id } = await holdfast.jobs.enqueue(mail, null)
+  await untilState(holdfast, id, 'done')
+  return { url, holdfast, mail, blocker: await sqlSession(url) }
+}

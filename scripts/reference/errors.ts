@@ -86,7 +86,7 @@ const anchor = (code: string) => code.toLowerCase()
 const roomOf = ({ examples: [first] }: ErrorEntry) => classOf(first.name).room
 
 function section(code: string, entry: ErrorEntry) {
-  const { examples, thrownBy, remedy } = entry
+  const { examples, when, thrownBy, remedy } = entry
   const names = [...new Set(examples.map(({ name }) => name))]
   for (const example of examples) {
     if (example.code !== code) throw new Error(`The example of ${code} has the code ${example.code}`)
@@ -95,7 +95,7 @@ function section(code: string, entry: ErrorEntry) {
     '',
     `### ${code}`,
     '',
-    ...names.map((name) => classOf(name).comment),
+    ...(when ? [when] : names.map((name) => classOf(name).comment)),
     '',
     `- **${names.length === 1 ? 'Class' : 'Classes'}**: ${names.map(classText).join('; ')}.`,
     `- **Retryable**: ${retryableText(entry)}.`,

@@ -1794,6 +1794,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
   set search_path = pg_catalog, pg_temp
   as $$
   declare
+    crash constant text := 'The worker process ended or lost its database session while the job was running';
     linked jsonb;
     this_era integer;
     ended bigint[];
@@ -1856,7 +1857,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
         end || case
           when failed_now + charge = 0 then '[]'
           when charge > 0 then jsonb_build_array(
-            '{"name": "WorkerCrashedError", "message": "Its worker died while it ran", "code": "WORKER_CRASHED"}'
+            jsonb_build_object('name', 'WorkerCrashedError', 'message', crash, 'code', 'WORKER_CRASHED')
             || holdfast.job_failure_details(failed + crashes + 1, claimed_at, session)
           )
           else jsonb_build_array(error || holdfast.job_failure_details(failed + crashes + 1, claimed_at, session))
@@ -1873,7 +1874,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
           then jsonb_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
           when asked_state = 'crashed'
           then jsonb_build_object(
-            'name', 'WorkerCrashedError', 'message', format('Its worker died while it ran, %s times', crashes + charge),
+            'name', 'WorkerCrashedError', 'message', format('%s (crash %s of %s)', crash, crashes + charge, max_crashes),
             'code', 'WORKER_CRASHED'
           )
           else error
@@ -2048,7 +2049,7 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
           on conflict on constraint job_note_pkey do update
           set cancelled = excluded.cancelled;
           perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || seen.session);
-          answer := 'told';
+          answer := 'requested';
           return;
         end if;
         perform holdfast.job_remove(job_id);
@@ -2071,7 +2072,7 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
   end
   $$;
 comment on function holdfast.job_cancel(bigint, text) is
-  'Ends a waiting or ready job (cancelled), or requests that a running job stops (answer: told). Returns null if the job does not exist. '
+  'Ends a waiting or ready job (cancelled), or requests that a running job stops (requested). Returns null if the job does not exist. '
   'follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_run_again(ids bigint[]) returns integer
@@ -2543,7 +2544,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     moved integer := 0;
   begin
     -- In each lane, the latest of these jobs sets the lane's limits, unless a later job has already set them.
-    with told as materialized (
+    with given as materialized (
       select distinct on (p.key) p.*, w.queue, w.id
       from holdfast.waiting w
       cross join lateral jsonb_to_record(w.links->'lane') as p (key bigint, name text, max integer, every bigint, burst integer)
@@ -2551,30 +2552,30 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       order by p.key, w.id desc
     ),
     known as materialized (
-      select told.key, l.version
-      from told
+      select given.key, l.version
+      from given
       cross join lateral (
-        select * from holdfast.lane where lane.key = told.key order by version desc limit 1
+        select * from holdfast.lane where lane.key = given.key order by version desc limit 1
       ) as l
     ),
     made as (
       insert into holdfast.lane (key, queue, name, max, every, burst, updated_by_job)
       select key, queue, name, max, every, burst, id
-      from told
-      where not exists (select from known where known.key = told.key)
+      from given
+      where not exists (select from known where known.key = given.key)
     )
     update holdfast.lane
     set version = lane.version + 1,
-        max = told.max,
-        every = told.every,
-        burst = told.burst,
-        updated_by_job = told.id
+        max = given.max,
+        every = given.every,
+        burst = given.burst,
+        updated_by_job = given.id
     from known
-    join told on told.key = known.key
+    join given on given.key = known.key
     where lane.key = known.key
       and lane.version = known.version
-      and lane.updated_by_job < told.id
-      and (lane.max, lane.every, lane.burst) is distinct from (told.max, told.every, told.burst);
+      and lane.updated_by_job < given.id
+      and (lane.max, lane.every, lane.burst) is distinct from (given.max, given.every, given.burst);
     -- If no job is waiting in the lane, the first jobs that enter are admitted while slots are free. All other jobs wait in order.
     with entrant as materialized (
       select

@@ -80,11 +80,11 @@ returning n.id
 -- name: check_running
 -- Returns the running jobs that the worker still owns, and the reasons why they must stop. Also notifies idle instances that this worker
 -- has jobs, so that they can detect if it dies.
-with told as materialized (
+with notified as materialized (
   select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $3)
 )
 select w.id, n.cancelled
-from told, unnest($1::text::bigint[], $2::text::bigint[]) as w (id, fence)
+from notified, unnest($1::text::bigint[], $2::text::bigint[]) as w (id, fence)
 join holdfast.claim on claim.fence = w.fence
 left join holdfast.job_note n on n.id = w.id and n.fence = w.fence
 

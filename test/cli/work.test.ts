@@ -102,7 +102,7 @@ describe('the jobs of holdfast work', () => {
     const running = start(['work', file('jobs.js'), file('jobs.cjs'), '--concurrency', '7'], env)
     await untilStderr(
       running,
-      /^holdfast: working on the queues "numbers", "default", up to 7 jobs at a time: double, slow, fail, triple \(instance \w+\)\n/,
+      /^holdfast: working on the queues "numbers", "default", up to 7 jobs at a time: double, slow, fail, triple \(instance \S+\/\d+\)\n/,
     )
     const { id } = await holdfast.jobs.enqueue(double, 21)
     expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', result: 42 })
@@ -143,7 +143,7 @@ describe('the jobs of holdfast work', () => {
 
 test('work runs schedules that enqueue jobs or fail, and returns a run to the queue after the drain has timed out', async () => {
   const running = start(['work', file('schedules.js'), '--drain', '200ms'], env)
-  await untilStderr(running, /^holdfast: running the schedules counts, long, fails \(instance \w+\)\n$/)
+  await untilStderr(running, /^holdfast: running the schedules counts, long, fails \(instance \S+\)\n$/)
   const { schedules } = holdfast
   const isMember = async (name: string) => ((await schedules.find(name))?.members.length ?? 0) > 0
   for (const name of ['fails', 'counts', 'long']) await eventually(() => isMember(name)).toBe(true)

@@ -12,7 +12,7 @@ const helpers = ['database.ts', 'transactions/story.ts']
 /** Each uses a processor for more than ten seconds. */
 const long = ['divided-work.ts', 'failover.ts', 'thousand-at-once.ts']
 const left = isInHurry ? [...helpers, ...long] : helpers
-const files = [...examplesIn(''), ...examplesIn('transactions/')].filter((path) => !left.includes(path))
+const files = ['', 'handlers/', 'transactions/'].flatMap(examplesIn).filter((path) => !left.includes(path))
 const run = promisify(execFile)
 
 it.concurrent.each(files)('%s prints the output that its comment shows', { timeout: 90_000 }, async (file) => {

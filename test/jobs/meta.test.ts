@@ -131,7 +131,11 @@ test('a job keeps its meta when another worker takes it over', async () => {
   const closing = worker.close({ within: 10 })
   work(other, [defineJob<unknown>('job', { run: (_, job) => job.meta })])
   expect(await other.jobs.result(id)).toEqual(meta)
-  expect(await other.jobs.find(id)).toMatchObject({ crashes: 1, meta })
+  expect(await other.jobs.find(id)).toMatchObject({
+    crashes: 1,
+    meta,
+    failures: [{ message: 'The worker process ended or lost its database session while the job was running' }],
+  })
   await closing
 })
 

@@ -209,7 +209,7 @@ test(`statements read few rows, through indexes, with ${many} ready, ${many} del
       const { row, ...cancelled } = await readsOf(client, "select answer from holdfast.job_cancel($1, 'not wanted')", [
         id,
       ])
-      expect(row.answer).toBe(id === last ? 'cancelled' : 'told')
+      expect(row.answer).toBe(id === last ? 'cancelled' : 'requested')
       expectReads(`a job is ${String(row.answer)}`, cancelled, 200)
     }
   }

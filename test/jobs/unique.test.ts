@@ -135,7 +135,9 @@ describe('a unique key', () => {
     work(holdfast, [end])
     await untilState(holdfast, done.id, 'done')
     await untilState(holdfast, buried.id, 'buried')
-    await untilState(holdfast, crashed.id, 'buried')
+    expect((await untilState(holdfast, crashed.id, 'buried')).error?.message).toBe(
+      'The worker process ended or lost its database session while the job was running (crash 1 of 1)',
+    )
     expect(await held(url)).toBe(0)
   })
 })

@@ -4,8 +4,11 @@ import {
   defineJob,
   InvalidInputError,
   type JobCall,
+  type JobChange,
   JobOutcome,
+  type JobToEnqueue,
   type Middleware,
+  type PastRun,
   type RunCall,
   type Schema,
   UsageError,
@@ -111,9 +114,9 @@ describe('enqueue', () => {
     expect(keys).toEqual(['key', 'keyed 1', 'keyed 2'].map((key) => ({ key })))
     await jobs.retry(refs[1]!.id)
     await drain(holdfast, [parent, echo])
-    const results = await Promise.all(
-      [...refs.map((ref) => ref.id), (await jobs.find(id))!.result as number].map((id) => jobs.result(id)),
-    )
+    const child = (await jobs.find(id))!.result as number
+    expect(await jobs.find(child)).toMatchObject({ input: { wrapped: 'child' }, meta: { a: 1, wrapped: true } })
+    const results = await Promise.all([...refs.map((ref) => ref.id), child].map((id) => jobs.result(id)))
     expect(results.map((result) => (result as { input: string }).input)).toEqual([
       'one',
       'later',
@@ -145,6 +148,31 @@ describe('enqueue', () => {
     }
     expect(await holdfast.jobs.enqueueMany(echo, [])).toEqual([])
     expect(calls).toHaveLength(1)
+  })
+
+  test('enqueue receives the changes of the outer layers, and a change without input or meta keeps the old value', async () => {
+    const seen: unknown[] = []
+    const changing = (change: (job: JobToEnqueue) => JobChange): Middleware => ({
+      enqueue: ({ jobs }, next) => {
+        seen.push(...jobs.map(({ input, meta }) => ({ input, meta })))
+        return next(jobs.map(change))
+      },
+    })
+    const { holdfast } = await openWith(
+      changing(({ input }) => ({ input: `${input} outer` })),
+      changing(({ meta }) => ({ meta: { ...meta, inner: true } })),
+      changing(({ input }) => ({ input: `${input} innermost` })),
+    )
+    const { id } = await holdfast.jobs.enqueue(echo, 'input', { meta: { a: 1 } })
+    expect(seen).toEqual([
+      { input: 'input', meta: { a: 1 } },
+      { input: 'input outer', meta: { a: 1 } },
+      { input: 'input outer', meta: { a: 1, inner: true } },
+    ])
+    expect(await holdfast.jobs.find(id)).toMatchObject({
+      input: 'input outer innermost',
+      meta: { a: 1, inner: true },
+    })
   })
 
   test('enqueue wraps the jobs of schedules and imported jobs', async () => {
@@ -322,6 +350,45 @@ describe('run', () => {
     expect(seen.sort()).toEqual(['discarded', 'hidden', 'renamed', 'rescued'].map((kind) => `error of ${kind}`))
   })
 
+  test.each([null, false, 0, ''])('run replaces the input and the result with %j', async (value) => {
+    const { holdfast } = await openWith(
+      { run: async (_, next) => [await next(), value] },
+      { run: (_, next) => next({ input: value }).then(() => value) },
+    )
+    const seen: unknown[] = []
+    const job = defineJob('job', { run: (input: unknown) => seen.push(input) })
+    const { id } = await holdfast.jobs.enqueue(job, 'old')
+    await drain(holdfast, [job])
+    expect(seen).toEqual([value])
+    expect(await holdfast.jobs.result(id)).toEqual([value, value])
+  })
+
+  test('run wraps deliveries in the transaction of the caller', async () => {
+    const { url, holdfast } = await openWith({ run: async (call, next) => [call.type, await next()] })
+    const client = await sqlSession(url)
+    await client.query('begin')
+    expect(await holdfast.once.inTransaction(client, 'key', () => 'handler')).toEqual({
+      status: 'done',
+      value: ['delivery', 'handler'],
+    })
+    await client.query('commit')
+  })
+
+  test('a run of a schedule fails with the error of its middleware, and its handler does not run', async () => {
+    const { holdfast } = await openWith({
+      run: async () => {
+        throw new Error('no tenant')
+      },
+    })
+    let runs = 0
+    await holdfast.schedules.add('often', { every: '1h' }, () => runs++).ready()
+    await holdfast.schedules.run('often')
+    const latest = async () => (await holdfast.schedules.runs('often', { limit: 1 }))[0] as PastRun | undefined
+    await until('the run has failed', async () => (await latest())?.state === 'failed')
+    expect((await latest())!.error!.message).toBe('no tenant')
+    expect(runs).toBe(0)
+  })
+
   test('run sees an input that the schema rejects as an error, and the job is buried', async () => {
     const seen: unknown[] = []
     const { url, holdfast } = await openWith({
@@ -379,6 +446,10 @@ describe('run', () => {
       'B',
     ])
     expect(seen).toEqual(['{"wrapped":"bad"}: bad one'])
+    const alone = await holdfast.jobs.enqueue(job, 'refused')
+    await untilState(holdfast, alone.id, 'buried')
+    expect(await holdfast.jobs.result(await holdfast.jobs.enqueue(job, 'c'))).toBe('C')
+    expect(batches.slice(1)).toEqual([['c']])
   })
 
   test('an attempt ends only after the handler has ended, even if run does not wait for next', async () => {

@@ -46,6 +46,15 @@ test('every section of docs/reference/errors.md states all facts about its error
   }
 })
 
+test('every section of docs/reference/errors.md begins with its own sentence', () => {
+  const beginnings = new Map<string, string[]>()
+  for (const [code, text] of sections) {
+    const sentence = text.split('\n\n')[1]!
+    beginnings.set(sentence, [...(beginnings.get(sentence) ?? []), code])
+  }
+  expect([...beginnings].filter(([, codes]) => codes.length > 1)).toEqual([])
+})
+
 test('the doc comment of every error class states when the error occurs', () => {
   const classes = errorClasses()
   expect(classes.length).toBeGreaterThan(50)

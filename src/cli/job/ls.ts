@@ -60,6 +60,6 @@ function failureText(failed: number, crashes: number): string {
 }
 
 function reasonText({ paused, cancelling, waitReason, failure }: ObservedJob): string | null {
-  if (cancelling !== null) return `told to stop: ${cancelling}`
+  if (cancelling !== null) return `cancel requested: ${cancelling}`
   return paused ? 'its queue is paused' : (waitReason ?? failure)
 }

@@ -26,7 +26,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     ['queue', job.queue],
     ['state', waitsFor ? `${state}: the job is waiting for ${waitsFor.text}` : state],
     runAt && ['runs at', timeText(runAt)],
-    cancelling !== undefined && ['asked to stop', cancelling],
+    cancelling !== undefined && ['cancel requested', cancelling],
     job.priority !== 0 && ['priority', String(job.priority)],
     ['enqueued', timeText(job.enqueuedAt)],
     claimedAt && ['claimed', timeText(claimedAt) + byInstance(job)],

@@ -54,7 +54,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
 }
 
 function start(
-  { id, jobs, schedules }: Holdfast,
+  { name, jobs, schedules }: Holdfast,
   definitions: Definitions,
   given: readonly string[] | undefined,
   concurrency: number,
@@ -73,9 +73,9 @@ function start(
   const added = definitions.schedules.map((definition) => schedules.add(definition))
   if (added.length > 0)
     parts.push(
-      `running the ${added.length === 1 ? 'schedule' : 'schedules'} ${added.map(({ name }) => name).join(', ')}`,
+      `running the ${added.length === 1 ? 'schedule' : 'schedules'} ${added.map((schedule) => schedule.name).join(', ')}`,
     )
-  for (const part of parts) printMessage(`holdfast: ${part} (instance ${id})`)
+  for (const part of parts) printMessage(`holdfast: ${part} (instance ${name})`)
   return { worker, schedules: added }
 }
 

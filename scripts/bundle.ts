@@ -63,7 +63,7 @@ export async function bundle(folder: string) {
           for (const file of Object.values(files)) {
             if (file.type !== 'chunk') continue
             // Errors have the names of their classes.
-            const renamed = /\bclass (\w+)\$\d/.exec(file.code)
+            const renamed = /\b(\w+)\$\d+ = class\b/.exec(file.code)
             if (renamed) this.error(`Two classes in ${file.fileName} have the name ${renamed[1]}`)
             for (const id of file.moduleIds) {
               const isMoved = dirname(pathOf(id)) !== dirname(file.fileName)

@@ -1,6 +1,8 @@
 // Plausible bugs. `npm run faults -- --mutants` plants each of them in the built package, to test whether the judge finds it.
 
 const functions = (room: string) => `dist/${room}/functions.sql`
+/** The bundled code of a room. The bundler writes it with tabs, and numbers in their shortest form. */
+const code = (room: string) => `dist/${room}/index.js`
 
 export interface Mutation {
   readonly name: string
@@ -31,13 +33,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'the client trusts a session for longer than the server does',
-    edits: [['dist/postgres/presence.js', 'return expiryMs - Math.max(200, expiryMs * 0.1)', 'return expiryMs * 3']],
+    edits: [[code('postgres'), 'return expiryMs - Math.max(200, expiryMs * .1)', 'return expiryMs * 3']],
     onlyRooms: ['locks', 'elections'],
     onlyFaults: ['cut', 'freeze'],
   },
   {
     name: 'the client trusts a lease for longer than the server does',
-    edits: [['dist/leases/lease-hold.js', 'return ttlMs - Math.max(100, ttlMs * 0.1)', 'return ttlMs * 3']],
+    edits: [[code('leases'), 'return ttlMs - Math.max(100, ttlMs * .1)', 'return ttlMs * 3']],
     onlyRooms: ['leases'],
     onlyFaults: ['cut', 'freeze'],
   },
@@ -122,8 +124,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a leader is not notified that its term has ended',
     edits: [
-      ['dist/postgres/held-work.js', '[name.signal, ...signals].map(', 'signals.map('],
-      ['dist/postgres/held-work.js', 'if (!this.#name.held && this.#name.signal.aborted)', 'if (false)'],
+      [code('postgres'), '[name.signal, ...signals].map(', 'signals.map('],
+      [code('postgres'), 'if (!this.#name.held && this.#name.signal.aborted)', 'if (false)'],
     ],
     onlyRooms: ['elections'],
     // Not `freeze`: a thawed process reads the clock, so this bug has no effect.
@@ -171,7 +173,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       [
         functions('jobs'),
-        /perform pg_advisory_xact_lock\(holdfast\.lock_class\('job claims'\), object\)(?=\s+from \(\s+select distinct queue::)/,
+        /perform pg_advisory_xact_lock\(holdfast\.lock_class\('job claims'\), object\)(?=\s+from \(\s+select distinct queue::\S+ as object\s+from unnest)/,
         'perform',
       ],
       [
@@ -244,13 +246,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'webhooks do not compare payloads',
-    edits: [['dist/http/webhooks.js', 'fingerprint: digestOf(content)', '']],
+    edits: [[code('http'), 'fingerprint: digestOf(content)', '']],
     onlyRooms: ['once'],
     onlyFaults: ['kill'],
   },
   {
     name: 'once does not compare fingerprints',
-    edits: [['dist/once/once.js', 'known !== null && fingerprint !== known', 'known !== null && false']],
+    edits: [[code('once'), 'known !== null && fingerprint !== known', 'known !== null && false']],
     onlyRooms: ['once'],
     onlyFaults: ['kill'],
   },
@@ -279,15 +281,11 @@ export const mutations: readonly Mutation[] = [
     name: 'the inspection of a value that a handler threw can throw',
     edits: [
       [
-        'dist/base/user-values.js',
+        code('base'),
         /try \{\s+return value instanceof type;\s+\}\s+catch \{\s+return false;\s+\}/,
         'return value instanceof type;',
       ],
-      [
-        'dist/base/user-values.js',
-        /try \{\s+return value\?\.\[key\];\s+\}\s+catch \{\s+return undefined;\s+\}/,
-        'return value?.[key];',
-      ],
+      [code('base'), /try \{\s+return value\?\.\[key\];\s+\}\s+catch \{\s+return;\s+\}/, 'return value?.[key];'],
     ],
     onlyRooms: ['jobs', 'schedules', 'elections'],
     onlyFaults: ['kill'],

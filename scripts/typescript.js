@@ -12,8 +12,8 @@ const isNeeded = !process.features.typescript
 
 // Node.js loads this file again in the thread that runs the hook.
 if (isNeeded && isMainThread) {
-  // Each module that is imported after `register` passes through that thread, and the package has hundreds of modules. If the program needs
-  // the package, this file imports the package before `register`. The program then starts in half the time.
+  // Each module that is imported after `register` passes through that thread. If the program needs the package, this file imports the
+  // package before `register`, which saves 50 ms of CPU time.
   const program = process.argv[1] ?? ''
   if (program.endsWith('.ts') && readFileSync(program, 'utf8').includes("from 'holdfast'")) {
     await import(pathToFileURL(createRequire(program).resolve('holdfast')).href)

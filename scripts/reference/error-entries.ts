@@ -1,11 +1,11 @@
 // The part of docs/reference/errors.md that cannot be read from the classes: an example of each error, the calls that throw it, and what to
 // do about it. The compiler reports a code without an entry.
-import { NotYourSessionError, SessionLingersError } from '../../dist/acts/operator.js'
+import { NotYourSessionError, SessionLingersError } from '../../dist/acts/index.js'
 import type { HoldfastErrorCode } from '../../dist/base/index.js'
 import { ImportError, TypeScriptError } from '../../dist/cli/work/exports.js'
 import { ViewTooLargeError } from '../../dist/dashboard/serialize.js'
-import { DemoRunningError } from '../../dist/demo/database.js'
-import { EmbeddedError } from '../../dist/embedded/errors.js'
+import { DemoRunningError } from '../../dist/demo/index.js'
+import { EmbeddedError } from '../../dist/embedded/index.js'
 import {
   ClosedError,
   DatabaseError,
@@ -54,10 +54,10 @@ import {
   UnknownSourceError,
   UsageError,
 } from '../../dist/index.js'
-import { LeaseNotHeldError } from '../../dist/leases/errors.js'
-import { LimitResetError } from '../../dist/limits/errors.js'
-import { UnsupportedServerError } from '../../dist/postgres/errors.js'
-import { TestTimeoutError } from '../../dist/testing/errors.js'
+import { LeaseNotHeldError } from '../../dist/leases/index.js'
+import { LimitResetError } from '../../dist/limits/index.js'
+import { UnsupportedServerError } from '../../dist/postgres/index.js'
+import { TestTimeoutError } from '../../dist/testing/index.js'
 
 export interface ErrorEntry {
   /** Errors with this code. Each class is shown at least once. The page shows their messages and hints. */

@@ -11,7 +11,7 @@ export { noSuchDelivery } from './deliveries.js'
 export { noSuchInstance } from './instances.js'
 export { noSuchJob, times } from './jobs.js'
 export { permitFact } from './limits.js'
-export { Operator, type RevokedPermit } from './operator.js'
+export { NotYourSessionError, Operator, type RevokedPermit, SessionLingersError } from './operator.js'
 export * from './params.js'
 export { noSuchSchedule } from './schedules.js'
 

@@ -17,6 +17,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { bundle } from '../../scripts/bundle.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
 import { waysOf } from '../setup/variants.js'
 
@@ -220,13 +221,12 @@ describe('a program with an embedded server', { timeout: 120_000 }, () => {
   /** Folder for the copy of the binaries. All tests except those of the copy itself share it. */
   let sharedTemporary: string
 
-  beforeAll(() => {
+  beforeAll(async () => {
     sharedTemporary = mkdtempSync(join(tmpdir(), 'holdfast-shared-'))
     chmodSync(sharedTemporary, 0o755)
     compiled = mkdtempSync(join(tmpdir(), 'holdfast-compiled-'))
-    // Compiles without type checks, because the project's type check does that. The existing dist/ may be outdated.
-    const args = ['-p', join(root, 'tsconfig.build.json'), '--noCheck', '--outDir', join(compiled, 'dist')]
-    execFileSync(join(root, 'node_modules/.bin/tsc'), args, { stdio: 'pipe' })
+    // The existing dist/ may be outdated.
+    await bundle(join(compiled, 'dist'))
     writeFileSync(join(compiled, 'package.json'), '{ "type": "module" }')
     writeFileSync(
       join(compiled, 'program.js'),

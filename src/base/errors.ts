@@ -105,7 +105,13 @@ export class HoldfastError extends Error {
 
 /** Whether the same call may succeed if it is retried later without changes. */
 export function isRetryable(error: unknown): boolean {
-  return error instanceof HoldfastError && error.retryable
+  try {
+    return error instanceof HoldfastError && error.retryable
+  } catch {
+    // A value that a handler threw may throw when it is inspected. This file is also part of the dashboard's page, so it cannot use
+    // `isInstance`, which needs Node.js.
+    return false
+  }
 }
 
 /**

@@ -47,6 +47,19 @@ export function checkNoMissingValue(name: string, what: string, hint?: string): 
   )
 }
 
+/**
+ * Throws if the whole content of a payload is the text that a missing value left, such as `[object Object]`. Content may contain such a
+ * word, because users write it. Names may not.
+ */
+export function checkContentHasValue(content: string, what: string): void {
+  if (findMissingValue(content) !== content) return
+  checkNoMissingValue(
+    content,
+    what,
+    'Check where the value comes from: all payloads would have the same content, so another payload would not be noticed.',
+  )
+}
+
 const warnedShapes = new Set<string>()
 /** Maximum number of warnings. Without a maximum, clients whose input becomes part of names could fill the log with warnings. */
 const maxWarnings = 100

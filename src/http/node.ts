@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { describe, UsageError } from '../base/index.js'
+import { describe, toJson, UsageError } from '../base/index.js'
 import type { Once } from '../once/index.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 import { ResponseCapture, sendRecorded } from './response-capture.js'
@@ -65,22 +65,16 @@ export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   if (parsed instanceof Uint8Array) return parsed
   if (typeof parsed === 'string') return Buffer.from(parsed)
   if (parsed === undefined && isExpected) throw unknownBody('nothing', 'the body was already read and was not stored')
-  if (isOpaque(parsed)) throw unknownBody(describe(parsed), 'JSON cannot represent it')
+  if (isStream(parsed)) throw unknownBody(describe(parsed), 'JSON cannot represent it')
   try {
-    return Buffer.from(JSON.stringify(parsed) ?? '')
+    return Buffer.from(toJson(parsed, 'a body') ?? '')
   } catch (cause) {
     throw unknownBody(describe(parsed), (cause as Error).message)
   }
 }
 
-/** Whether JSON cannot represent the values of this type, such as streams, Map and FormData. */
-function isOpaque(parsed: unknown): boolean {
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false
-  if ('pipe' in parsed || 'getReader' in parsed) return true
-  const prototype = Object.getPrototypeOf(parsed)
-  return (
-    prototype !== null && prototype !== Object.prototype && Object.keys(parsed).length === 0 && !('toJSON' in parsed)
-  )
+function isStream(parsed: unknown): boolean {
+  return typeof parsed === 'object' && parsed !== null && ('pipe' in parsed || 'getReader' in parsed)
 }
 
 function unknownBody(got: string, reason: string): UsageError {

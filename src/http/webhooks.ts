@@ -1,4 +1,12 @@
-import { checkName, type Duration, describe, readOptions, UsageError, wholeNumber } from '../base/index.js'
+import {
+  checkContentHasValue,
+  checkName,
+  type Duration,
+  describe,
+  readOptions,
+  UsageError,
+  wholeNumber,
+} from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
 import { type AnyRequest, digestOf, functionRule, type Policy, throwMissingOption } from './policy.js'
 import { Protection } from './protection.js'
@@ -83,7 +91,10 @@ export function webhooks<Given = AnyRequest>(once: Once, options: WebhookOptions
 }
 
 function checkContent(given: unknown): string {
-  if (typeof given === 'string' && given !== '') return given
+  if (typeof given === 'string' && given !== '') {
+    checkContentHasValue(given, 'the result of fingerprint')
+    return given
+  }
   throw new UsageError(
     `Expected fingerprint to return a non-empty string, got ${describe(given)}`,
     'Return content that is the same in each delivery of the event, such as JSON.stringify(request.body).',

@@ -1,4 +1,4 @@
-import type { DrainingError } from '../base/index.js'
+import { type DrainingError, isInstance } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import { BatchBuffer } from './batches.js'
 import type { ClaimedJob } from './claims.js'
@@ -241,7 +241,7 @@ export class Attempts {
     try {
       await commitOutcome(this.#context, run.job, transaction, outcome)
     } catch (error) {
-      if (error instanceof JobLostError) {
+      if (isInstance(error, JobLostError)) {
         this.#endings.refusedEnds++
         run.lose()
       }

@@ -46,7 +46,7 @@ export class Queues {
   async throwIfUnknown(queue: string): Promise<void> {
     if (this.isUsed(queue)) return
     const values = [this.existingKeyOf(queue), this.#namespace]
-    const [row] = await this.#store.run<{ is_known: boolean; names: string[] }>('known_queues', values)
+    const [row] = await this.#store.read<{ is_known: boolean; names: string[] }>('known_queues', values)
     if (!row!.is_known) throw new UnknownQueueError(queue, this.#namespace, row!.names)
   }
 

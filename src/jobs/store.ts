@@ -88,7 +88,7 @@ export class JobStore {
   }
 
   /** Runs a statement that reads many rows. See `Database.read`. */
-  read<Row>(name: 'states' | 'workflow' | 'waits_for', values: readonly unknown[]): Promise<Row[]> {
+  read<Row>(name: 'states' | 'workflow' | 'waits_for' | 'known_queues', values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
     return database.read<Row>(this.sql[name].text, values, expiryMs)
   }

@@ -4,6 +4,7 @@ import {
   Calls,
   ClosedError,
   checkName,
+  checkNoMissingValue,
   combineSignals,
   type Duration,
   defaultTimes,
@@ -82,7 +83,14 @@ const rules = {
   minHold: duration(0, maxTimerMs),
   wait: duration(0, maxTimerMs),
   spread: duration(0, maxTimerMs),
-  token: text,
+  token: {
+    expected: text.expected,
+    read: (given: unknown) => {
+      const token = text.read(given)
+      if (token !== undefined) checkNoMissingValue(token, 'token')
+      return token
+    },
+  },
   signal: abortSignal,
 }
 
@@ -180,6 +188,7 @@ export class Leases {
     if (typeof token !== 'string' || token === '') {
       throw new UsageError(`Expected the token to be the token of a lease, got ${describe(token)}`)
     }
+    checkNoMissingValue(token, 'token')
     const holding = this.#renewals.find(key, token)
     if (holding) {
       this.#renewals.remove(holding)

@@ -2,6 +2,7 @@ import {
   abortSignal,
   backoffMs,
   Calls,
+  checkContentHasValue,
   checkName,
   combineSignals,
   type Duration,
@@ -78,7 +79,9 @@ const transactionRules = {
     expected: 'a string of 1 to 500 characters without zero bytes',
     read: (given: unknown) => {
       const fits = typeof given === 'string' && given !== '' && given.length <= 500
-      return fits && !given.includes('\0') && given.isWellFormed() ? given : undefined
+      if (!fits || given.includes('\0') || !given.isWellFormed()) return undefined
+      checkContentHasValue(given, 'fingerprint')
+      return given
     },
   },
   failures: oneOf('free', 'record'),

@@ -1,5 +1,11 @@
 import { UsageError } from '../base/index.js'
-import { type CallerTransaction, type Executor, executorOf, type OpenTransaction } from '../postgres/index.js'
+import {
+  type CallerTransaction,
+  type Executor,
+  executorOf,
+  markHandlerTransaction,
+  type OpenTransaction,
+} from '../postgres/index.js'
 
 /** Time within which the user's function must open a transaction. A busy connection pool may take a while. */
 const openWithinMs = 60_000
@@ -28,12 +34,17 @@ export async function inOpenedTransaction(
     // The attempt has already failed. Throwing rolls back a transaction that is opened later.
     if (misuse) throw misuse
     state = 'running'
+    let unmark = () => {}
     try {
-      await work(executorOf(given), given)
+      const executor = executorOf(given)
+      unmark = markHandlerTransaction(given)
+      await work(executor, given)
       state = 'done'
     } catch (error) {
       state = { error }
       throw error
+    } finally {
+      unmark()
     }
   }
   const notOpened = new Promise<never>((_, reject) => {

@@ -1,4 +1,4 @@
-import { ClosedError, pause, resultWithin, whenAborted } from '../base/index.js'
+import { ClosedError, isInstance, pause, resultWithin, whenAborted } from '../base/index.js'
 import { DatabaseUnreachableError, type Epoch, type Presence, responseTimeoutMs } from '../postgres/index.js'
 import { type AnswerCodec, encodeFailure, isRecordable } from './answer.js'
 import { BackgroundRetries } from './background-retries.js'
@@ -137,7 +137,7 @@ export class Runs {
       )
     const ended = (await resultWithin(responseTimeoutMs, committing)) ?? { error: commitUnansweredError() }
     if (ended === 'committed') return
-    if (ended.error instanceof OnceLostError) throw ended.error
+    if (isInstance(ended.error, OnceLostError)) throw ended.error
     const end = await this.#retries.within(this.#maxRetryMs, () => this.#store.resolveUnknownEnd(run.claim))
     if (end === 'recorded') return
     if (end === 'rolled back') throw ended.error

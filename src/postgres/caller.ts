@@ -39,6 +39,18 @@ export function markOwnTransaction<T extends object>(tx: T): T {
   return tx
 }
 
+/** Transactions of the user's library that a running handler uses. */
+const transactionsOfHandlers = new WeakSet<object>()
+
+/**
+ * Marks a transaction that the user's library has opened for a handler. Holdfast does not need to check whether such a transaction is
+ * open. The returned function removes the mark, because calls after the handler has ended must be refused.
+ */
+export function markHandlerTransaction(tx: CallerTransaction): () => void {
+  transactionsOfHandlers.add(tx)
+  return () => transactionsOfHandlers.delete(tx)
+}
+
 /**
  * Wraps the caller's transaction. Throws a `UsageError` for anything else, such as a pool. For a client without an open transaction, the
  * first query throws this error before anything is written.
@@ -62,7 +74,7 @@ export function executorOf(client: CallerTransaction): CallerExecutor {
         'the sql object that sql.begin passes to your function',
       )
     }
-    return postgresJsCaller(given as PostgresJsExecutor)
+    return postgresJsCaller(given as PostgresJsExecutor, () => transactionsOfHandlers.has(client))
   }
   if (typeof given?.query === 'function') {
     const isOpen = () => isKnownOpen(given) ?? (driverClient !== undefined || ownTransactions.has(given))
@@ -134,16 +146,18 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
 
 /**
  * Uses postgres.js's own savepoints. Unless postgres.js created the savepoint, a failed statement makes it fail the
- * whole transaction.
+ * whole transaction. The `sql` object of a transaction still accepts statements after the transaction has ended.
  */
-function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
+function postgresJsCaller(sql: PostgresJsExecutor, isOpen: () => boolean): CallerExecutor {
+  const tx = withSavepoints(postgresJsExecutor(sql), isOpen)
   // In postgres.js, only transactions have the `savepoint` method.
-  const tx = withSavepoints(postgresJsExecutor(sql), () => sql.savepoint !== undefined)
   if (!sql.savepoint) return tx
   return {
     ...tx,
     inSavepoint: <T>(work: (tx: Executor) => Promise<T>) =>
-      sql.savepoint!((inner) => work(postgresJsExecutor(inner))) as Promise<T>,
+      (sql.savepoint!((inner) => work(postgresJsExecutor(inner))) as Promise<T>).catch((error) => {
+        throw sqlstateOf(error) === sqlstate.noActiveTransaction ? noTransactionError() : error
+      }),
   }
 }
 

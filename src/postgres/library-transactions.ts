@@ -1,4 +1,4 @@
-import { UsageError } from '../base/index.js'
+import { memberOf, messageOf, UsageError } from '../base/index.js'
 import type { PgClient } from './node-postgres.js'
 import type { PostgresJsExecutor } from './postgres-js.js'
 
@@ -25,6 +25,7 @@ export interface DrizzleTransaction {
 /** The `trx` of Knex's `knex.transaction`. */
 export interface KnexTransaction {
   readonly isTransaction?: boolean
+  isCompleted?(): boolean
   // biome-ignore lint/suspicious/noExplicitAny: the type that Knex declares
   readonly client: any
   raw: unknown
@@ -33,6 +34,9 @@ export interface KnexTransaction {
 /** The `trx` of Kysely's `db.transaction().execute` or `db.startTransaction()`. */
 export interface KyselyTransaction {
   readonly isTransaction: boolean
+  /** Only transactions that `db.startTransaction()` returns have these properties. */
+  readonly isCommitted?: boolean
+  readonly isRolledBack?: boolean
   withoutPlugins(): { executeQuery(query: never): Promise<{ readonly rows: unknown[] }> }
 }
 
@@ -89,14 +93,20 @@ function drizzleClient(tx: DrizzleTransaction): PgClient | PostgresJsExecutor {
 
 function knexClient(tx: KnexTransaction): PgClient {
   if (!tx.isTransaction) throw noTransactionError('Knex', 'the trx that knex.transaction passes to your function')
-  return connectingClient(() => tx.client.acquireConnection())
+  return connectingClient(() => {
+    if (tx.isCompleted?.()) throw endedError('Knex')
+    return tx.client.acquireConnection()
+  })
 }
 
 function typeOrmClient(runner: TypeOrmRunner | undefined): PgClient {
   if (!runner?.isTransactionActive) {
     throw noTransactionError('TypeORM', 'the manager that dataSource.transaction passes to your function')
   }
-  return connectingClient(() => runner.connect())
+  return connectingClient(() => {
+    if (!runner.isTransactionActive) throw endedError('TypeORM')
+    return runner.connect()
+  })
 }
 
 function connectingClient(connect: () => Promise<PgClient>): PgClient {
@@ -108,9 +118,15 @@ function kyselyClient(tx: KyselyTransaction): PgClient {
     throw noTransactionError('Kysely', 'the trx that db.transaction().execute passes to your function')
   const plain = tx.withoutPlugins()
   return {
-    query(text, values = []) {
+    async query(text, values = []) {
+      if (tx.isCommitted || tx.isRolledBack) throw endedError('Kysely')
       const node = { kind: 'RawNode', sqlFragments: [text], parameters: [] }
-      return plain.executeQuery({ sql: text, parameters: values, query: node, queryId } as never)
+      try {
+        return await plain.executeQuery({ sql: text, parameters: values, query: node, queryId } as never)
+      } catch (error) {
+        // The trx of db.transaction().execute does not show its state.
+        throw messageOf(error).startsWith('Transaction is already ') ? endedError('Kysely') : error
+      }
     },
   }
 }
@@ -136,8 +152,10 @@ function prismaClient(tx: PrismaTransaction): PgClient {
   }
 }
 
-/** Returns the original server error, which Prisma wraps in an error with its own code. */
+/** Returns the original error, which Prisma wraps in an error with its own code. */
 function serverErrorOf(error: unknown): unknown {
+  // Prisma uses this code for transactions that have ended or timed out.
+  if (memberOf(error, 'code') === 'P2028') return endedError('Prisma')
   const { cause } =
     (error as { meta?: { driverAdapterError?: { cause?: PrismaCause } } }).meta?.driverAdapterError ?? {}
   if (!cause?.originalCode) return error
@@ -151,6 +169,13 @@ export interface PrismaCause {
 
 function noTransactionError(library: string, wanted: string): UsageError {
   return notOpenError(`${library} outside a transaction`, wanted)
+}
+
+function endedError(library: string): UsageError {
+  return new UsageError(
+    `Expected an open transaction, got a transaction of ${library} that has ended`,
+    'Await every call that uses the transaction before the transaction ends.',
+  )
 }
 
 export function notOpenError(got: string, wanted: string): UsageError {

@@ -199,7 +199,7 @@ export class RowPresence implements Presence {
   async #sweep(): Promise<boolean> {
     const { database, retainDays } = this.#options
     const values = [instanceNameDays(retainDays)]
-    const [row] = await database.query<{ more: number }>(this.#sql.sweep.text, values, responseTimeoutMs)
+    const [row] = await database.write<{ more: number }>(this.#sql.sweep.text, values, responseTimeoutMs)
     return row!.more > 0
   }
 

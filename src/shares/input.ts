@@ -2,6 +2,7 @@ import {
   abortSignal,
   checkName,
   checkNameFits,
+  checkNoMissingValue,
   describe,
   duration,
   flag,
@@ -19,8 +20,10 @@ const round: OptionRule<string> = {
   expected: `a string of 1 to ${maxRoundLength} characters or a valid Date`,
   read(given) {
     if (typeof given !== 'string') return parseInstant(given)?.toISOString()
-    const fits = given !== '' && given.length <= maxRoundLength
-    return fits && given.isWellFormed() && !given.includes('\0') ? given : undefined
+    const fits = given !== '' && given.length <= maxRoundLength && given.isWellFormed() && !given.includes('\0')
+    if (!fits) return undefined
+    checkNoMissingValue(given, 'round')
+    return given
   },
 }
 

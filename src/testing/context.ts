@@ -35,7 +35,7 @@ export class TestingContext {
   }
 
   run<Row>(name: Name, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.database.query<Row>(this.sql[name].text, values)
+    return this.database.write<Row>(this.sql[name].text, values)
   }
 
   /** Returns all queue keys in the namespace, as an array literal. */

@@ -630,10 +630,15 @@ describe('invalid input', () => {
     })
 
     test.each<[string, unknown, string]>([
-      ['a Map', new Map([['id', 1]]), 'got an object (Map): JSON cannot represent it'],
-      ['FormData', new FormData(), 'got an object (FormData): JSON cannot represent it'],
+      ['a Map', new Map([['id', 1]]), 'Expected a body that JSON can represent, got an object (Map)'],
+      ['FormData', new FormData(), 'Expected a body that JSON can represent, got an object (FormData)'],
+      ['an object with a Map', { tags: new Map([['a', 1]]) }, 'can represent, got an object (Map) at body.tags'],
       ['a stream', new PassThrough(), 'got an object (PassThrough): JSON cannot represent it'],
-      ['a bigint', { id: 1n }, 'got an object (Object): Do not know how to serialize a BigInt'],
+      [
+        'a bigint',
+        { id: 1n },
+        'got an object (Object): Expected a body that JSON can represent, got 1 (bigint) at body.id',
+      ],
     ])('a parsed body that is %s is an error', async (_, body, message) => {
       const { status, handled, error } = await send((request) => {
         request.body = body

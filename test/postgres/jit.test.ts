@@ -3,21 +3,22 @@
 // tests start a server that has it.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { startPooler } from '../../faults/pooler.js'
 import { views } from '../../src/dashboard/views/index.js'
 import { examine } from '../../src/doctor/index.js'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
-import { defineJob, Holdfast } from '../../src/index.js'
+import { defineJob, Holdfast, UnknownQueueError } from '../../src/index.js'
 import { fleetMetrics, Observer } from '../../src/observe/index.js'
 import { type Database, fromPgPool, migrate, openPgPool } from '../../src/postgres/index.js'
 import { readJobSearch } from '../../src/search/index.js'
+import { drain } from '../../src/testing/index.js'
 import { verbs } from '../cli/commands.js'
 import { run } from '../cli/program.js'
 import { board, serve } from '../dashboard/fixture.js'
 import { withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { tour } from '../security/tour.js'
-import { sql, sqlPool, until } from '../setup/facts.js'
+import { caught, sql, sqlPool, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 
 const binDir = [process.env.HOLDFAST_TEST_PG_BIN, '/usr/lib/postgresql/15/bin'].find(
@@ -211,6 +212,18 @@ describe.skipIf(binDir === undefined)('a server that compiles every statement th
     expect(await compiled()).toEqual([])
   })
 
+  test('the statements of an anchor on its own session are not compiled', async () => {
+    await (await Holdfast.open({ url, namespace: 'shop' })).close()
+    const [seen] = await sql<{ statements: number }>(
+      admin,
+      `select count(*)::integer as statements from pg_stat_statements
+       where query like '%from pg_settings%' and userid = 'readers'::regrole`,
+    )
+    expect(seen!.statements).toBeGreaterThan(0)
+    expect((await compiled()).filter((query) => query.includes('pg_settings'))).toEqual([])
+    await sql(admin, 'select pg_stat_statements_reset()')
+  })
+
   test('the statements of the command line are not compiled', { timeout: 60_000 }, async () => {
     const [readers, one] = [
       verbs.filter(({ words: [noun, verb] }) => verb === 'ls' && noun !== 'schedule'),
@@ -261,10 +274,23 @@ describe.skipIf(binDir === undefined).each(['required', 'none'] as const)('with 
          and tables.relkind = 'r'
          and tables.relname <> all('{${ofOneRow}}')`,
     )
+    // All sweeps are due immediately, instead of at a random time within an hour.
+    vi.spyOn(Math, 'random').mockReturnValue(0)
+    onTestFinished(() => void vi.restoreAllMocks())
     // Once a table has a row, PostgreSQL assumes the pretended size.
     await tour(url, { anchor })
-    // An instance runs this statement only once in many minutes.
-    await (await open({ url, anchor })).samples.sweep()
+    const holdfast = await open({ url, anchor })
+    await holdfast.samples.sweep()
+    await caught(UnknownQueueError, holdfast.jobs.pause('no such queue'))
+    await drain(holdfast, [defineJob('drained', { run: () => {} })])
+    await holdfast.limits.with('presence', { max: 1 }, () =>
+      until('all sweeps have run', async () => {
+        const rows = await sql<{ query: string }>(admin, 'select query from pg_stat_statements')
+        return ['lease', 'share_done', 'instance'].every((table) =>
+          rows.some(({ query }) => query.includes(`delete from holdfast.${table}\n`)),
+        )
+      }),
+    )
     // Proves that the server compiles a statement.
     await sql(url, 'select count(*) from holdfast.name')
     expect(await compiled()).toEqual([expect.stringContaining('select count(*) from holdfast.name')])

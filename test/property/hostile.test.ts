@@ -6,11 +6,18 @@ import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base'
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import * as base from '../../src/base/index.js'
 import { webhooks } from '../../src/http/index.js'
-import { DrainingError, defineJob, type Holdfast, NonRetryableError, UsageError } from '../../src/index.js'
+import {
+  DrainingError,
+  defineJob,
+  type Holdfast,
+  NonRetryableError,
+  type RunCall,
+  UsageError,
+} from '../../src/index.js'
 import { sqlstateOf } from '../../src/postgres/index.js'
 import { instrument } from '../../src/telemetry/index.js'
 import { anchorModes, rowsOf, work } from '../jobs/fixture.js'
-import { sqlSession, until, within } from '../setup/facts.js'
+import { sqlPool, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { hostile, hostileValues, misbehave } from './hostile.ts'
 import { randomFrom } from './random.ts'
@@ -67,6 +74,7 @@ test('the functions that inspect values of users never throw, and need little ti
     describe: base.describe,
     isError: base.isError,
     isThenable: base.isThenable,
+    isRetryable: base.isRetryable,
     isInstance: (value) => base.isInstance(value, NonRetryableError),
     memberOf: (value) => typeof base.memberOf(value, 'message'),
     saysAborted: (value) => base.isAbortError(controller.signal, value),
@@ -188,6 +196,119 @@ test('a handler that returns a thenable that never settles times out and blocks 
     return job?.state === 'buried' && job
   })
   expect(status.failures).toMatchObject([{ code: 'JOB_TIMEOUT' }])
+})
+
+/** Ways in which a middleware's function misbehaves. */
+const misusesOfNext: ((next: (change?: never) => Promise<unknown>) => unknown)[] = [
+  () => misbehave(random).run(),
+  (next) => next().then(() => misbehave(random).run()),
+  (next) => {
+    void next()
+    return misbehave(random).run()
+  },
+  (next) => next(hostile(random).make() as never),
+  (next) => next([hostile(random).make()] as never),
+  (next) => next({ input: hostile(random).make(), meta: hostile(random).make() } as never),
+]
+
+test('a middleware that misbehaves ends its own calls, and nothing else', { timeout: 120_000 }, async () => {
+  const url = await databaseUrl()
+  const isBad = (name: string) => name.startsWith('bad')
+  const nameOf = (call: RunCall) => (call.type === 'job' ? call.kind : call.type === 'schedule' ? call.name : call.key)
+  let ticksAreBad = true
+  const misuse = (next: (change?: never) => Promise<never>) => random.pick(misusesOfNext)(next) as Promise<unknown>
+  const holdfast = await open({
+    url,
+    middleware: [
+      {
+        enqueue: ({ jobs }, next) => (jobs.some(({ kind }) => kind === 'bad enqueue') ? misuse(next as never) : next()),
+        run: (call, next) =>
+          isBad(nameOf(call)) && (call.type !== 'schedule' || ticksAreBad) ? misuse(next as never) : next(),
+      },
+    ],
+  })
+  const retry = { attempts: 2, backoff: 5 }
+  const enqueued = defineJob('bad enqueue', { retry, run: (_: unknown) => 'done' })
+  const bad = defineJob('bad', { retry, run: ({ at }: { at: number }) => at })
+  const inBatches = defineJob('bad batch', {
+    retry,
+    batch: { size: 5 },
+    run: (jobs: readonly object[]) => jobs.map(() => 1),
+  })
+  const good = defineJob('good', { run: ({ at }: { at: number }) => at })
+  const worker = work(holdfast, [enqueued, bad, inBatches, good], { concurrency: 4 })
+  let ticks = 0
+  holdfast.schedules.add('bad tick', { every: '1s' }, () => {
+    if (!ticksAreBad) ticks++
+  })
+  const inputs = Array.from({ length: 2 * many }, (_, at) => ({ at }))
+  const ids: number[] = []
+  for (const definition of [bad, inBatches, good]) {
+    ids.push(...(await holdfast.jobs.enqueueMany(definition as typeof bad, inputs)).map(({ id }) => id))
+  }
+  for (const { at } of inputs) {
+    await settles(holdfast.jobs.enqueue(enqueued, { at }))
+    await settles(holdfast.once.run(`bad ${at}`, () => at))
+  }
+  await until(
+    'all jobs have ended',
+    async () => {
+      const { job, history } = await rowsOf(url)
+      return job === 0 && history! >= ids.length
+    },
+    60_000,
+  )
+  for (const id of ids.slice(-inputs.length)) expect((await holdfast.jobs.find(id))!.state).toBe('done')
+  expect(await holdfast.once.run('good', () => 1)).toEqual({ status: 'done', value: 1 })
+  ticksAreBad = false
+  await until('the schedule runs again', () => ticks > 0, 20_000)
+  expect(worker.running).toBe(0)
+  expect((await holdfast.health()).reasons).toEqual([])
+  await until('no claim is left', async () => (await rowsOf(url)).claim === 0)
+  await closes(holdfast)
+})
+
+test('a function that opens transactions and misbehaves ends its own attempts, and nothing else', {
+  timeout: 120_000,
+}, async () => {
+  const url = await databaseUrl()
+  const pool = sqlPool({ connectionString: url, max: 20 })
+  const inTransaction = async (work: (tx: never) => Promise<void>) => {
+    const client = await pool.connect()
+    try {
+      await client.query('begin')
+      await work(client as never)
+      await client.query('commit')
+    } catch (error) {
+      await client.query('rollback')
+      throw error
+    } finally {
+      client.release()
+    }
+  }
+  let calls = 0
+  const ways: ((work: (tx: never) => Promise<void>) => unknown)[] = [
+    () => misbehave(random).run(),
+    (work) => inTransaction(work).then(() => misbehave(random).run()),
+    (work) => inTransaction((tx) => work(tx).then(() => misbehave(random).run() as undefined)),
+    (work) => inTransaction(() => work(hostile(random).make() as never)),
+    inTransaction,
+  ]
+  const holdfast = await open({ url, transaction: ((work: never) => ways[calls++ % ways.length]!(work)) as never })
+  const retry = { attempts: 2, backoff: 5 }
+  const job = defineJob('job', { retry, run: async (_: unknown, { tx }) => void (await tx) })
+  const good = defineJob('good', { run: (input: number) => input })
+  const worker = work(holdfast, [job, good], { concurrency: 4 })
+  const inputs = Array.from({ length: 2 * many }, (_, at) => at)
+  await holdfast.jobs.enqueueMany(job, inputs)
+  const goods = await holdfast.jobs.enqueueMany(good, inputs)
+  for (const at of inputs) await settles(holdfast.once.run(`key ${at}`, async ({ tx }) => void (await tx)))
+  await until('all jobs have ended', async () => (await rowsOf(url)).history === 2 * inputs.length, 60_000)
+  for (const { id } of goods) expect((await holdfast.jobs.find(id))!.state).toBe('done')
+  expect(worker.running).toBe(0)
+  expect((await holdfast.health()).reasons).toEqual([])
+  await until('no claim is left', async () => (await rowsOf(url)).claim === 0)
+  await closes(holdfast)
 })
 
 test('a schedule whose handler misbehaves runs its next ticks', { timeout: 60_000 }, async () => {

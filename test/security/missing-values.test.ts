@@ -37,6 +37,8 @@ const rooms: Record<string, () => unknown> = {
   'leases.tryAcquire': () => holdfast.leases.tryAcquire(bad),
   'leases.with': () => holdfast.leases.with(bad, nothing),
   'leases.release': () => holdfast.leases.release(bad, 'token'),
+  'token of leases.acquire': () => holdfast.leases.acquire('with a token', { token: bad }),
+  'token of leases.release': () => holdfast.leases.release('with a token', bad),
   'elections.campaign': () => holdfast.elections.campaign(bad, nothing),
   'elections.leader': () => holdfast.elections.leader(bad),
   'elections.watch': () => holdfast.elections.watch(bad).next(),
@@ -53,6 +55,7 @@ const rooms: Record<string, () => unknown> = {
   'shares.assign': () => holdfast.shares.assign(bad, ['a'], { onGained: nothing } as never),
   'a resource of shares.assign': () => holdfast.shares.assign('share', [bad], nothing as never),
   'shares.each': () => holdfast.shares.each(bad, ['a'], nothing as never),
+  'round of shares.each': () => holdfast.shares.each('share', ['a'], { round: bad }, nothing),
   'a resource of shares.each': () => holdfast.shares.each('share', [bad], nothing as never),
   'schedules.add': () => holdfast.schedules.add(bad, { cron: '0 3 * * *' }, nothing),
   'was of schedules.add': () => holdfast.schedules.add('renamed', { cron: '0 3 * * *', was: bad } as never, nothing),
@@ -76,6 +79,29 @@ const rooms: Record<string, () => unknown> = {
   'schema of Holdfast.open': () => Holdfast.open({ url: database.url, schema: String(id) }),
 }
 
+/** Texts that a program passes as the content of a payload by mistake. */
+const mistakes = ['undefined', 'NaN', '[object Object]', '[object Promise]']
+
+test.each(mistakes)('a fingerprint %j is refused, because it would be the same for all payloads', async (content) => {
+  const calls = {
+    'once.run': () => holdfast.once.run('key', { fingerprint: content }, nothing),
+    webhooks: () => webhooks(holdfast.once, { key: () => 'key', fingerprint: () => content }).fetch(respond)(post()),
+  }
+  for (const [what, call] of Object.entries(calls)) {
+    const error = await caught(UsageError, call())
+    expect(error.message, what).toContain(`the part "${content}" shows that`)
+    expect(error.hint, what).toContain('another payload would not be noticed')
+  }
+})
+
+test('a fingerprint may contain the word undefined', async () => {
+  const fingerprint = '{"text":"undefined"}'
+  expect((await holdfast.once.run('content', { fingerprint }, () => 1)).status).toBe('done')
+  const events = webhooks(holdfast.once, { key: () => 'event', fingerprint: () => fingerprint })
+  expect((await events.fetch(respond)(post())).status).toBe(200)
+})
+
+const respond = () => new Response()
 const post = () => new Request('http://x/', { method: 'POST', body: '{}', headers: { 'idempotency-key': '"k"' } })
 
 test.each(Object.entries(rooms))('%s refuses a name with a part that is undefined', async (_, call) => {

@@ -133,6 +133,34 @@ describe.each(waysOf(ways))('transactions %s', (way) => {
       await stack.close()
     })
 
+    test('every call with a transaction that has ended is refused before anything is written', async () => {
+      const { url, holdfast, stack, jobs } = await createFixture()
+      await using lock = await holdfast.locks.acquire('held')
+      let tx!: CallerTransaction
+      await stack.transaction(async (given) => {
+        tx = given
+        await holdfast.jobs.enqueue(sendEmail, { to: 'in time' }, { tx })
+      })
+      const calls: Record<string, () => Promise<unknown>> = {
+        enqueue: () => holdfast.jobs.enqueue(sendEmail, { to: 'late' }, { tx }),
+        enqueueMany: () => holdfast.jobs.enqueueMany(sendEmail, [{ to: 'late' }, { to: 'late' }], { tx }),
+        enqueueWorkflow: () =>
+          holdfast.jobs.enqueueWorkflow({ tx }, (flow) => void flow.add(sendEmail, { to: 'late' })),
+        'locks.inTransaction': () => holdfast.locks.inTransaction(tx, 'one', { wait: '1s' }),
+        'locks.tryInTransaction': () => holdfast.locks.tryInTransaction(tx, 'one'),
+        'once.inTransaction': () => holdfast.once.inTransaction(tx, 'event', () => 1),
+        'lock.guard': () => lock.guard(tx),
+      }
+      for (const [call, run] of Object.entries(calls)) {
+        const error = await caught(UsageError, run())
+        expect(error.message, call).toContain('Expected an open transaction, got ')
+      }
+      expect(await jobs()).toEqual([{ name: 'in time' }])
+      expect(await sql(url, 'select from holdfast.fence_guard')).toEqual([])
+      expect(await sql(url, 'select from holdfast.delivery')).toEqual([])
+      await stack.close()
+    })
+
     test('a call in a failed transaction rejects with the error of PostgreSQL', async () => {
       const { holdfast, stack, jobs } = await createFixture()
       let refusal: unknown

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
+import { isInHurry } from '../setup/variants.js'
 import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixture.js'
 
 const hostile = '<script>alert("x")</script> \u202eevil'
@@ -142,34 +143,40 @@ describeInBrowser('jobs and deliveries', () => {
     expect(acts.map(({ act }) => act)).toEqual(['retry-job', 'cancel-job', 'redrive-queue', 'pause-queue'])
   })
 
-  test('a delivery is found by the prefix of its key, and is forgotten', { timeout: 60_000 }, async () => {
-    const board = await openBoard({ redact: (payload, { what }) => (what === 'delivery answer' ? 'hidden' : payload) })
-    const holdfast = await open({ url: board.databaseUrl, namespace: 'shop' })
-    await holdfast.once.run(`stripe:${hostile}`, async () => ({ secret: 1 }))
-    await holdfast.once.run('github:1', async () => 1)
-    for (const [theme, width] of [
-      ['dark', 1280],
-      ['light', 390],
-    ] as const) {
-      const page = await openPage(board, { at: '#/deliveries', theme, width })
-      await page.getByText('github:1').waitFor()
-      await page.keyboard.press('/')
-      await page.keyboard.type('stripe:')
-      await page.getByText('github:1').waitFor({ state: 'detached' })
-      await expectAccessible(page)
-      if (width === 390) continue
-      await page.locator('tbody tr').first().focus()
-      await page.keyboard.press('Enter')
-      await page.getByText('"hidden"').waitFor()
-      await expectAccessible(page)
-    }
-    const page = await openPage(board, { at: `#/deliveries?${new URLSearchParams({ of: 'shop', key: 'github:1' })}` })
-    await page.getByRole('button', { name: 'Forget github:1' }).click()
-    const dialog = page.getByRole('dialog', { name: /^Forget/ })
-    await dialog.getByText('with all its effects').waitFor()
-    await dialog.getByLabel('Reason').fill('a test')
-    await dialog.getByRole('button', { name: 'Forget' }).click()
-    await page.getByText('There is no such delivery.').waitFor()
-    expect((await holdfast.once.run('github:1', async () => 2)).status).toBe('done')
-  })
+  test.skipIf(isInHurry)(
+    'a delivery is found by the prefix of its key, and is forgotten',
+    { timeout: 60_000 },
+    async () => {
+      const board = await openBoard({
+        redact: (payload, { what }) => (what === 'delivery answer' ? 'hidden' : payload),
+      })
+      const holdfast = await open({ url: board.databaseUrl, namespace: 'shop' })
+      await holdfast.once.run(`stripe:${hostile}`, async () => ({ secret: 1 }))
+      await holdfast.once.run('github:1', async () => 1)
+      for (const [theme, width] of [
+        ['dark', 1280],
+        ['light', 390],
+      ] as const) {
+        const page = await openPage(board, { at: '#/deliveries', theme, width })
+        await page.getByText('github:1').waitFor()
+        await page.keyboard.press('/')
+        await page.keyboard.type('stripe:')
+        await page.getByText('github:1').waitFor({ state: 'detached' })
+        await expectAccessible(page)
+        if (width === 390) continue
+        await page.locator('tbody tr').first().focus()
+        await page.keyboard.press('Enter')
+        await page.getByText('"hidden"').waitFor()
+        await expectAccessible(page)
+      }
+      const page = await openPage(board, { at: `#/deliveries?${new URLSearchParams({ of: 'shop', key: 'github:1' })}` })
+      await page.getByRole('button', { name: 'Forget github:1' }).click()
+      const dialog = page.getByRole('dialog', { name: /^Forget/ })
+      await dialog.getByText('with all its effects').waitFor()
+      await dialog.getByLabel('Reason').fill('a test')
+      await dialog.getByRole('button', { name: 'Forget' }).click()
+      await page.getByText('There is no such delivery.').waitFor()
+      expect((await holdfast.once.run('github:1', async () => 2)).status).toBe('done')
+    },
+  )
 })

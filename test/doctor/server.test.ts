@@ -28,7 +28,7 @@ test('doctor finds and fixes problems of a server: low limits, no autovacuum, a 
   for (const [name, value] of Object.entries(bad)) await sql(url, `alter system set ${name} = ${value}`)
   await server.restart()
   const instance = await open({ url })
-  const sessions = await Promise.all(Array.from({ length: 14 }, () => sqlSession(url)))
+  const sessions = await Promise.all(Array.from({ length: 13 }, () => sqlSession(url)))
   await sessions[0]!.query('select pg_advisory_lock(n) from generate_series(1, 150) as n')
   await sessions[1]!.query("begin; insert into holdfast.fence_guard values (1, 1); prepare transaction 'left ''behind'")
   if (isNew) await fillNotifications(url)

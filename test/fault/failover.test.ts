@@ -71,7 +71,7 @@ test.skipIf(isInHurry)(
   },
 )
 
-test(
+test.skipIf(isInHurry)(
   'only jobs that were not yet replicated are lost when an asynchronously replicated primary fails',
   patience,
   async () => {

@@ -6,6 +6,7 @@ import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
 import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
+import { isInHurry } from '../setup/variants.js'
 import { openDatabase, openInstance, openServer } from './fixture.js'
 import { startWorker, type WorkerProcess } from './jobs-fixture.js'
 
@@ -188,17 +189,21 @@ test(`jobs end once across ${lightCount} kills, freezes and ended sessions`, { t
 
 const restartCount = countOf(1)
 
-test(`jobs end once across ${restartCount} restarts of the server and kills`, { timeout: 0 }, async () => {
-  const seed = fixedSeedOf('jobs under restarts')
-  // With fsync, so that acknowledged commits survive the crashes.
-  const { server, url, witness } = await openServer({ fsync: 'on' })
-  const holdfast = await openInstance(url)
-  const restart = async () => {
-    await server.restart('immediate')
-  }
-  const faults = ['restart', 'kill'] as const
-  await run({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
-})
+test.skipIf(isInHurry)(
+  `jobs end once across ${restartCount} restarts of the server and kills`,
+  { timeout: 0 },
+  async () => {
+    const seed = fixedSeedOf('jobs under restarts')
+    // With fsync, so that acknowledged commits survive the crashes.
+    const { server, url, witness } = await openServer({ fsync: 'on' })
+    const holdfast = await openInstance(url)
+    const restart = async () => {
+      await server.restart('immediate')
+    }
+    const faults = ['restart', 'kill'] as const
+    await run({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
+  },
+)
 
 const pooledCount = countOf(2)
 

@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { waysOf } from '../setup/variants.js'
 import { anchorModes, rowsOf, work } from './fixture.js'
 
 type ChangeRows = (rows: Record<string, unknown>[]) => Record<string, unknown>[] | Promise<never>
@@ -20,7 +21,7 @@ function spoil(holdfast: Holdfast, change: ChangeRows) {
   })
 }
 
-describe.each(anchorModes)('$name', ({ name, ...options }) => {
+describe.each(waysOf(anchorModes))('$name', ({ name, ...options }) => {
   test('a worker that cannot read a job of its claim returns the claim, reports the error, and runs all jobs later', async () => {
     const url = await databaseUrl()
     const holdfast = await open({ url, ...options })

@@ -1,6 +1,7 @@
 import { onTestFinished, test } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
+import { isInHurry } from '../setup/variants.js'
 import { build, runHeavyFaults, runLightFaults } from './cluster.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.ts'
@@ -27,15 +28,19 @@ test(`locks have one holder in ${lightCount} schedules of timeouts, aborts, kill
 
 const heavyCount = countOf(4, 60)
 
-test(`locks have one holder in ${heavyCount} schedules of freezes, silent networks and restarts of the server`, {
-  timeout: 0,
-}, async () => {
-  const seed = seedOf('heavy faults')
-  const server = await ownServer({ fsync: 'off', max_connections: '200' })
-  const clusters = []
-  for (let i = 0; i < 4; i++) {
-    const url = await ownDatabase(server, `heavy_${i}`)
-    clusters.push(await build({ name: `heavy-${i}`, url, opening, seed: seed + 1 + i, proof: proofs.locks }))
-  }
-  await runHeavyFaults(clusters, heavyCount, server, randomFrom(seed))
-})
+test.skipIf(isInHurry)(
+  `locks have one holder in ${heavyCount} schedules of freezes, silent networks and restarts of the server`,
+  {
+    timeout: 0,
+  },
+  async () => {
+    const seed = seedOf('heavy faults')
+    const server = await ownServer({ fsync: 'off', max_connections: '200' })
+    const clusters = []
+    for (let i = 0; i < 4; i++) {
+      const url = await ownDatabase(server, `heavy_${i}`)
+      clusters.push(await build({ name: `heavy-${i}`, url, opening, seed: seed + 1 + i, proof: proofs.locks }))
+    }
+    await runHeavyFaults(clusters, heavyCount, server, randomFrom(seed))
+  },
+)

@@ -76,14 +76,14 @@ test('pause and resume take effect if another instance uses the queue for the fi
   const elsewhere = await open({ url })
   const mail = defineJob('mail', { queue: 'mail', run: () => {} })
   const { database } = elsewhere.context
-  const { query } = database
-  onTestFinished(() => void Object.assign(database, { query }))
+  const { read } = database
+  onTestFinished(() => void Object.assign(database, { read }))
   let ref: { id: number } | undefined
   Object.assign(database, {
-    async query(...given: Parameters<typeof query>) {
+    async read(...given: Parameters<typeof read>) {
       // The statement that finds out whether the queue is known follows the one that pauses it.
       if (given[0].includes('as is_known')) ref = await holdfast.jobs.enqueue(mail, null)
-      return query(...given)
+      return read(...given)
     },
   })
   await elsewhere.jobs.pause('mail')

@@ -1014,7 +1014,7 @@ create or replace function holdfast.enqueue(
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    key constant bigint := holdfast.lock_key(namespace, 'queue/' || queue);
+    key bigint;
     names constant text := concat_ws(':', queue, kind, unique_key, lane, namespace);
     -- The cast throws if the text is not JSON.
     input constant text := payload::text::json::text;
@@ -1060,6 +1060,7 @@ create or replace function holdfast.enqueue(
         using errcode = '22023',
               hint = 'A template literal interpolated a value that is missing: every caller without it would share this name.';
     end if;
+    key := holdfast.lock_key(namespace, 'queue/' || queue);
     perform holdfast.job_record_queue(key, namespace, queue);
     inputs := '[' || input || ']';
     heads := json_build_array(json_build_object(

@@ -1,10 +1,17 @@
 -- Functions that all modules share. They handle name keys, internal lock classes, fences, server generations, and presence.
 
 create or replace function holdfast.lock_key(namespace text, name text) returns bigint
-  language sql immutable strict parallel safe
+  language plpgsql immutable parallel safe
   set search_path = pg_catalog, pg_temp
   as $$
-    select ('x' || encode(substr(sha256(convert_to(namespace, 'UTF8') || '\x00'::bytea || convert_to(name, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint
+  begin
+    -- pg_advisory_lock(null) returns without a lock.
+    if namespace is null or name is null then
+      raise exception 'Expected a namespace and a name, got % and %', coalesce(quote_literal(namespace), 'null'), coalesce(quote_literal(name), 'null')
+        using errcode = '22023';
+    end if;
+    return ('x' || encode(substr(sha256(convert_to(namespace, 'UTF8') || '\x00'::bytea || convert_to(name, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint;
+  end
   $$;
 comment on function holdfast.lock_key(text, text) is
   'Returns the key of a name, for psql and other languages: select pg_advisory_lock(holdfast.lock_key(''billing'', ''nightly-report'')).';

@@ -61,3 +61,10 @@ test('SQL and TypeScript make the same keys of the numbers of a key space', asyn
   expect(space.at(3)).toEqual(numberedKey('app', 'steps', row!.base, 3))
   expect(row).toMatchObject({ three: space.at(3).key, last: space.at(1_048_575).key, beyond: null, other: null })
 })
+
+test.each([
+  ['null, $1', "Expected a namespace and a name, got null and 'x'"],
+  ['$1, null', "Expected a namespace and a name, got 'x' and null"],
+])('lock_key(%s) throws, because pg_advisory_lock(null) would lock nothing', async (given, message) => {
+  await expect(sql(database.url, `select pg_advisory_lock(holdfast.lock_key(${given}))`, ['x'])).rejects.toThrow(message)
+})

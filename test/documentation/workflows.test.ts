@@ -93,7 +93,8 @@ describe.each(files)('%s', (file) => {
 
   test('every command exists in this repository', () => {
     for (const { run = '' } of steps) {
-      for (const [, name] of run.matchAll(/npm run (?:--silent )?([\w:]+)/g)) expect(scripts, run).toHaveProperty([name!])
+      for (const [, name] of run.matchAll(/npm run (?:--silent )?([\w:]+)/g))
+        expect(scripts, run).toHaveProperty([name!])
       for (const [path] of run.matchAll(/\.ci\/\w+/g)) accessSync(join(root, path), constants.X_OK)
       expect(run).toMatch(/^(npm (ci|run|audit|publish) ?|\.ci\/|gh release )/)
     }

@@ -1,10 +1,11 @@
 // Writes dist/: the declarations, the bundled code, the files that the code reads at run time (SQL and shell scripts),
-// the command line's JSON schemas, and the dashboard's front end from ui/.
+// the command line's JSON schemas, the dashboard's front end from ui/, and the list of files that npm does not pack.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, rmSync } from 'node:fs'
 import { extname } from 'node:path'
 import { build } from 'vite'
 import { bundle } from './bundle.ts'
+import { ignoreUnreachableDeclarations } from './declarations.ts'
 import { writeSchemas } from './schemas.ts'
 
 rmSync('dist', { recursive: true, force: true })
@@ -16,4 +17,5 @@ cpSync('src', 'dist', {
 })
 chmodSync('dist/cli/bin.js', 0o755)
 writeSchemas('dist/schemas')
+ignoreUnreachableDeclarations('dist')
 await build({ root: 'ui', logLevel: 'warn' })

@@ -18,7 +18,7 @@ const parts = (text: string) => /^(\d+)\.(\d+)\.(\d+)$/.exec(text)?.slice(1).map
 
 const manifest = JSON.parse(read('package.json'))
 const changelog = read('CHANGELOG.md')
-const unreleased = /^## Unreleased\n(.*?)(?=^## |$(?![\s\S]))/ms.exec(changelog)?.[1] ?? ''
+const unreleased = /^## \[Unreleased\]\n(.*?)(?=^## |$(?![\s\S]))/ms.exec(changelog)?.[1] ?? ''
 
 const [was, will] = [parts(manifest.version), parts(version ?? '')]
 if (!will) refuse('Expected a version, as in: npm run release -- 0.2.0')
@@ -31,13 +31,13 @@ if (!isNext)
 if (git('status', '--porcelain') !== '') refuse('The working tree has uncommitted changes: git status')
 if (git('rev-parse', '--abbrev-ref', 'HEAD') !== 'main') refuse('Expected the branch main')
 if (git('tag', '--list', `v${version}`) !== '') refuse(`The tag v${version} already exists`)
-if (unreleased.trim() === '') refuse('The changelog has no entries below "## Unreleased"')
+if (unreleased.trim() === '') refuse('The changelog has no entries below "## [Unreleased]"')
 if (!manifest.repository) refuse('package.json has no repository, which npm needs to prove where the package was built')
 
 execFileSync('npm', ['test'], { stdio: 'inherit' })
 
 const today = new Date().toISOString().slice(0, 10)
-writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n## ${version}, ${today}\n`))
+writeFileSync('CHANGELOG.md', changelog.replace('## [Unreleased]\n', `## [Unreleased]\n\n## [${version}] - ${today}\n`))
 for (const file of ['package.json', 'package-lock.json']) {
   // package-lock.json contains the package's own version twice, before all dependencies' versions.
   const limit = file === 'package.json' ? 1 : 2
@@ -48,5 +48,7 @@ for (const file of ['package.json', 'package-lock.json']) {
   writeFileSync(file, text)
 }
 git('commit', '--all', '--message', `Release ${version}`)
-git('tag', '--annotate', `v${version}`, '--message', `Holdfast ${version}\n\n${unreleased.trim()}`)
+const message = `Holdfast ${version}\n\n${unreleased.trim()}`
+// By default, git removes the headings of the changelog, because they start with #.
+git('tag', '--annotate', '--cleanup', 'whitespace', `v${version}`, '--message', message)
 console.log(`Created v${version}. To publish it, run: git push --follow-tags`)

@@ -42,6 +42,8 @@ function hrefFrom(page: string, href: string): string {
 
 const essays = ['locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs', 'observe', 'cli']
 
+const projectPages = ['CHANGELOG.md', 'ROADMAP.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md']
+
 /** What documents link to that is no page, such as examples: it is served as it is. */
 const linked = ['examples', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
 
@@ -52,6 +54,8 @@ export default defineConfig({
   srcDir: '..',
   srcExclude: ['**/node_modules/**', '**/dist/**', '.github/**', 'examples/cluster/data/**'],
   rewrites: placeOf,
+  // The path of the site, such as /holdfast/ on GitHub Pages.
+  base: process.env.DOCS_BASE ?? '/',
   cleanUrls: true,
   // Files that are served as they are.
   ignoreDeadLinks: [/\.(sql|sh)$/],
@@ -92,7 +96,7 @@ export default defineConfig({
       room('Package exports', 'docs/reference/api'),
       { text: 'Essays', collapsed: true, items: essays.map((name) => linkTo(`src/${name}/README.md`)) },
       room('Decisions', 'docs/decisions'),
-      { text: 'The project', collapsed: true, items: ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'].map(linkTo) },
+      { text: 'The project', collapsed: true, items: projectPages.map(linkTo) },
     ],
   },
   buildEnd({ outDir }) {

@@ -1,8 +1,9 @@
 // Tests the package as users get it: packed, and unpacked in an empty project.
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { publint } from 'publint'
@@ -49,13 +50,44 @@ async function write(name: string, text: string) {
 }
 
 describe('the package', () => {
-  test('the package has three dependencies and only files that are needed at run time', async () => {
+  test('the package has three dependencies, the documentation, and only files that are needed at run time', async () => {
     const { dependencies, scripts } = await manifest()
     expect(Object.keys(dependencies)).toEqual(['commander', 'croner', 'pg'])
     expect(Object.keys(scripts).filter((name) => /^(pre|post)?install$/.test(name))).toEqual([])
-    expect((await readdir(unpacked())).sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'dist', 'package.json'])
+    const pages = ['CHANGELOG.md', 'CONTRIBUTING.md', 'README.md', 'ROADMAP.md', 'SECURITY.md']
+    expect((await readdir(unpacked())).sort()).toEqual([...pages, 'LICENSE', 'dist', 'docs', 'package.json'].sort())
     const files = await readdir(unpacked(), { recursive: true })
-    expect(files.filter((name) => /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$/.test(name))).toEqual([])
+    const unneeded = /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$|^docs\/.*\.(?!md$)|^docs\/(decisions|images)/
+    expect(files.filter((name) => unneeded.test(name))).toEqual([])
+  })
+
+  test('the links in the packed documentation lead to packed files, or to files that only the repository has', async () => {
+    const onlyInRepository = /^(bench|docs\/decisions|docs\/images|examples|faults|src|test)\//
+    const files = new Set(await readdir(unpacked(), { recursive: true }))
+    const pages = [...files].filter((name) => name.endsWith('.md'))
+    const targets: [page: string, target: string][] = []
+    for (const page of pages) {
+      const text = (await readFile(join(unpacked(), page), 'utf8')).replaceAll(/^```.*?^```$/gms, '')
+      for (const [, path] of text.matchAll(/\]\((?![a-z]+:|#)([^)\s#]+)/g)) {
+        targets.push([page, join(dirname(page), path!).replace(/\/$/, '')])
+      }
+    }
+    const packed = targets.filter(([, target]) => files.has(target))
+    expect(packed.filter(([page]) => page === 'README.md').length).toBeGreaterThan(40)
+    const others = targets.filter((link) => !packed.includes(link))
+    expect(others.filter(([, target]) => !onlyInRepository.test(target) || !existsSync(join(root, target)))).toEqual([])
+  })
+
+  test('the package contains every declaration that another one imports, and none that only programs import', async () => {
+    const dist = join(unpacked(), 'dist')
+    const declarations = (await readdir(dist, { recursive: true })).filter((name) => name.endsWith('.d.ts'))
+    expect(declarations.filter((name) => /^(cli|demo)\//.test(name))).toEqual([])
+    for (const name of declarations) {
+      const text = await readFile(join(dist, name), 'utf8')
+      for (const [, path] of text.matchAll(/['"](\.{1,2}\/[^'"]+)\.js['"]/g)) {
+        expect(declarations, `${name} imports ${path}`).toContain(join(dirname(name), `${path}.d.ts`))
+      }
+    }
   })
 
   test('the package is smaller than 1 MB', async () => {

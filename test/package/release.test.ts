@@ -21,7 +21,7 @@ async function makeProject(manifest: object = {}) {
   await writeFile(join(cwd, 'package-lock.json'), JSON.stringify(lock, null, 2))
   await writeFile(
     join(cwd, 'CHANGELOG.md'),
-    '# Changelog\n\n## Unreleased\n\n- Something.\n\n## 0.1.0, 2026-01-01\n\n- The first.\n',
+    '# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Something.\n\n## [0.1.0] - 2026-01-01\n\n### Added\n\n- The first.\n',
   )
   await git('init', '--quiet', '--initial-branch', 'main')
   await git('config', 'user.name', 'test')
@@ -40,13 +40,24 @@ test('the release script runs the tests, sets the version, updates the changelog
   const { release, git, read } = await makeProject()
   expect(await release('0.2.0')).toMatch(/tested.*Created v0\.2\.0/s)
   expect(await read('CHANGELOG.md')).toMatch(
-    /^## Unreleased\n\n## 0\.2\.0, \d{4}-\d\d-\d\d\n\n- Something\.\n\n## 0\.1\.0/m,
+    /^## \[Unreleased\]\n\n## \[0\.2\.0\] - \d{4}-\d\d-\d\d\n\n### Added\n\n- Something\.\n\n## \[0\.1\.0\]/m,
   )
   expect(JSON.parse(await read('package.json')).version).toBe('0.2.0')
   const lock = JSON.parse(await read('package-lock.json'))
   expect([lock.version, lock.packages[''].version, lock.packages.other.version]).toEqual(['0.2.0', '0.2.0', '0.1.0'])
   expect(await git('status', '--porcelain')).toBe('')
-  expect(await git('tag', '--list', '--format', '%(subject) %(body)')).toBe('Holdfast 0.2.0 - Something.')
+  expect(await git('tag', '--list', '--format', '%(subject) %(body)')).toBe('Holdfast 0.2.0 ### Added\n\n- Something.')
+})
+
+test('the changelog has the headings of keepachangelog.com', async () => {
+  const text = await readFile(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')
+  const headings = [...text.matchAll(/^(##+) (.*)$/gm)]
+  const versions = headings.filter(([, level]) => level === '##').map(([, , heading]) => heading!)
+  expect(versions[0]).toBe('[Unreleased]')
+  for (const version of versions.slice(1)) expect(version).toMatch(/^\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d$/)
+  const kinds = headings.filter(([, level]) => level === '###').map(([, , heading]) => heading!)
+  expect(kinds.length).toBeGreaterThan(3)
+  for (const kind of kinds) expect(['Added', 'Changed', 'Deprecated', 'Removed', 'Fixed', 'Security']).toContain(kind)
 })
 
 test('the release script refuses an invalid version, uncommitted files and another branch, and changes nothing', async () => {

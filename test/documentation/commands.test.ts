@@ -179,6 +179,7 @@ const endless: Record<string, RegExp> = {
   'holdfast work jobs.js': /reports/,
   'holdfast work dist/jobs/*.js --concurrency 50': /one.*two/s,
   'holdfast work jobs.js --queue mail --queue reports --drain 1m': /reports/,
+  'holdfast work jobs.js --metrics-port 9464': /serving metrics and health checks on port 9464/,
   'holdfast top --jsonl --interval 1m >> overviews.jsonl': /"queues":/,
   'holdfast dashboard': /http:/,
   'holdfast dashboard --port 8080 --read-only': /http:.*:8080/,

@@ -18,7 +18,8 @@ export async function serveMonitoring(holdfast: Holdfast, port: number): Promise
     ['/health/ready', health],
   ])
   const server = createServer((request, response) => {
-    const handler = handlers.get(request.url ?? '')
+    const [path = ''] = (request.url ?? '').split('?')
+    const handler = handlers.get(path)
     if (handler) void handler.node(request, response)
     else response.writeHead(404, { 'content-type': 'text/plain' }).end(`Expected ${[...handlers.keys()].join(', ')}\n`)
   })

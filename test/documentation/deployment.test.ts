@@ -88,7 +88,9 @@ const imageCommand = JSON.parse(argumentsOf('CMD').at(-1)!) as string[]
 /** Every command that a container runs as the arguments of `holdfast`. */
 const commands: [place: string, words: string[]][] = [
   ['Dockerfile', imageCommand],
-  ...services.flatMap(([name, { command }]): [string, string[]][] => (command ? [[`compose.yml ${name}`, command]] : [])),
+  ...services.flatMap(([name, { command }]): [string, string[]][] =>
+    command ? [[`compose.yml ${name}`, command]] : [],
+  ),
   ...containers.map(({ name, args }): [string, string[]] => [`kubernetes ${name}`, args]),
 ]
 
@@ -97,16 +99,14 @@ function leavesOf(command: Command): Command[] {
 }
 
 /** Parses a command without running it. Throws an error if the parser does not accept the command. */
-async function parse(words: readonly string[]): Promise<{ name: string; args: string[]; options: Labels }> {
+async function parse(words: readonly string[]): Promise<{ name: string; options: Labels }> {
   const program = makeProgram()
-  let parsed: Command | undefined
+  const parsed: Command[] = []
   for (const leaf of leavesOf(program)) {
-    leaf.action(() => {
-      parsed = leaf
-    })
+    leaf.action(() => void parsed.push(leaf))
   }
   await program.parseAsync([...words], { from: 'user' })
-  return { name: parsed!.name(), args: parsed!.args, options: parsed!.opts() }
+  return { name: parsed[0]!.name(), options: parsed[0]!.opts() }
 }
 
 /** Environment variables that the command line reads. */

@@ -19,7 +19,9 @@ import { readExposition } from './exposition.js'
 
 type ReceivedEvents = { [Name in EventName]?: HoldfastEvents[Name][] }
 
-test('every event is emitted with its properties, and the metrics have the names and labels of their definitions', { timeout: 60_000 }, async () => {
+test('every event is emitted with its properties, and the metrics have the names and labels of their definitions', {
+  timeout: 60_000,
+}, async () => {
   const url = await databaseUrl()
   const one = await open({ url })
   await metricsText(one) // starts counting
@@ -218,8 +220,9 @@ test('every event is emitted with its properties, and the metrics have the names
   for (const text of [await metricsText(one), textOfRefusing]) {
     for (const [name, { type, samples }] of readExposition(text)) {
       if (type === 'gauge') continue
-      const labels = measured.get(name) ?? new Set()
-      for (const sample of samples) for (const label of Object.keys(sample.labels)) if (label !== 'le') labels.add(label)
+      const labels = measured.get(name) ?? new Set<string>()
+      for (const sample of samples)
+        for (const label of Object.keys(sample.labels)) if (label !== 'le') labels.add(label)
       measured.set(name, labels)
     }
   }

@@ -113,26 +113,29 @@ test('readExpression refuses unknown functions and unbalanced parentheses', () =
   expect(() => readExpression('max(holdfast_instances))')).toThrow('Unexpected )')
 })
 
-test.each(dashboards)('%s queries only metrics, labels and outcomes that exist', (file, { uid, panels, templating }) => {
-  expect(`${uid}.json`).toBe(file)
-  const variables = new Set(templating.list.map(({ name }) => name))
-  for (const { definition } of templating.list) {
-    if (definition === undefined) continue
-    const [, metric, label] = /^label_values\((\w+)(?:\{job=~"\$job"\})?, (\w+)\)$/.exec(definition) ?? []
-    expect(labelsOf.get(metric!), definition).toContain(label)
-  }
-  for (const { type, title, description, targets = [] } of panels) {
-    if (type !== 'row') expect({ title, description, queries: targets.length > 0 }).toMatchObject({ queries: true })
-    for (const { expr } of targets) {
-      expect(problemsOf(expr), `${title}: ${expr}`).toEqual([])
-      // Without this matcher, a panel would mix the namespaces of several scrape jobs.
-      for (const { matchers } of readExpression(expr).selectors) {
-        expect(matchers, expr).toContainEqual({ label: 'job', operator: '=~', value: '$job' })
-      }
-      for (const [, name] of expr.matchAll(/\$(?!__rate_interval)(\w+)/g)) expect(variables, expr).toContain(name)
+test.each(dashboards)(
+  '%s queries only metrics, labels and outcomes that exist',
+  (file, { uid, panels, templating }) => {
+    expect(`${uid}.json`).toBe(file)
+    const variables = new Set(templating.list.map(({ name }) => name))
+    for (const { definition } of templating.list) {
+      if (definition === undefined) continue
+      const [, metric, label] = /^label_values\((\w+)(?:\{job=~"\$job"\})?, (\w+)\)$/.exec(definition) ?? []
+      expect(labelsOf.get(metric!), definition).toContain(label)
     }
-  }
-})
+    for (const { type, title, description, targets = [] } of panels) {
+      if (type !== 'row') expect({ title, description, queries: targets.length > 0 }).toMatchObject({ queries: true })
+      for (const { expr } of targets) {
+        expect(problemsOf(expr), `${title}: ${expr}`).toEqual([])
+        // Without this matcher, a panel would mix the namespaces of several scrape jobs.
+        for (const { matchers } of readExpression(expr).selectors) {
+          expect(matchers, expr).toContainEqual({ label: 'job', operator: '=~', value: '$job' })
+        }
+        for (const [, name] of expr.matchAll(/\$(?!__rate_interval)(\w+)/g)) expect(variables, expr).toContain(name)
+      }
+    }
+  },
+)
 
 test('every metric has a panel', () => {
   const queries = dashboards.flatMap(([, { panels }]) =>

@@ -12,9 +12,7 @@ export interface Expression {
   readonly groupings: readonly { readonly labels: readonly string[]; readonly metrics: readonly string[] }[]
 }
 
-const functions = new Set([
-  ...['absent', 'count', 'delta', 'histogram_quantile', 'increase', 'max', 'min', 'rate', 'sum', 'time', 'vector'],
-])
+const functions = new Set('absent count delta histogram_quantile increase max rate sum time vector'.split(' '))
 const operators = new Set(['and', 'or', 'unless', 'offset', 'bool'])
 const token = /\s+|("(?:[^"\\]|\\.)*"|\$\w+|[a-zA-Z_:][\w:]*|\d+(?:\.\d+)?[smhd]?|=~|!~|!=|==|>=|<=|[-+*/(){}[\],<>=])/y
 

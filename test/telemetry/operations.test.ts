@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { buckets } from '../../src/telemetry/buckets.js'
 import { prometheusLabel } from '../../src/telemetry/exposition.js'
 import { fleetGauges, instanceGauges } from '../../src/telemetry/gauges.js'
 import { type Instrument, type InstrumentName, instruments } from '../../src/telemetry/instruments.js'
@@ -55,14 +56,17 @@ function problemsOf(text: string): string[] {
   ]
   const unknown = selectors.filter(({ metric }) => !labelsOf.has(metric)).map(({ metric }) => `no metric ${metric}`)
   const unlabelled = uses.filter(([metric, label]) => labelsOf.has(metric) && !labelsOf.get(metric)!.includes(label))
-  const values = selectors
-    .flatMap(({ matchers }) => matchers)
-    .filter(({ label }) => label === 'holdfast_outcome')
-    .flatMap(({ value }) => value.split('|'))
+  const valuesOf = (label: string) =>
+    selectors
+      .flatMap(({ matchers }) => matchers)
+      .filter((matcher) => matcher.label === label)
+      .flatMap(({ value }) => value.split('|'))
+  const [values, bounds] = [valuesOf('holdfast_outcome'), valuesOf('le')]
   return [
     ...unknown,
     ...unlabelled.map(([metric, label]) => `no label ${label} of ${metric}`),
     ...values.filter((value) => !outcomes.has(value)).map((value) => `no outcome ${value}`),
+    ...bounds.filter((bound) => !buckets.map(String).includes(bound)).map((bound) => `no bound ${bound}`),
   ]
 }
 
@@ -102,6 +106,7 @@ test.each([
     ['no label version of holdfast_queue_ready'],
   ],
   ['holdfast_once_answers_total{holdfast_outcome=~"done|gone"}', ['no outcome gone']],
+  ['rate(holdfast_lock_wait_duration_seconds_bucket{le="31"}[5m])', ['no bound 31']],
   ['sum(rate(holdfast_lock_wait_duration_seconds[5m]))', ['no metric holdfast_lock_wait_duration_seconds']],
 ])('problemsOf finds the mistake in %s', (expression, problems) => {
   expect(problemsOf(expression)).toEqual(problems)

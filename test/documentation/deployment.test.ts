@@ -150,6 +150,11 @@ describe('the Dockerfile', () => {
     expect(last.filter(([name]) => name === 'RUN').map(([, rest]) => rest)).toEqual([expect.stringMatching(/^rm -rf /)])
   })
 
+  // Otherwise, COPY would replace the installed packages by those of the host.
+  test('the packages of the host do not enter the image', () => {
+    expect(read('docker/.dockerignore').split('\n')).toEqual(expect.arrayContaining(['node_modules', 'dist', '.git']))
+  })
+
   test('each stage starts from a known stage or from the same image of Node.js', () => {
     const stages = argumentsOf('FROM').map((rest) => /^(\S+)(?: AS (\w+))?$/.exec(rest)!.slice(1))
     const names = stages.map(([, name]) => name)

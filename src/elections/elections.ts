@@ -125,9 +125,14 @@ export class Elections {
     this.#poller.onElectionChanged(key)
   }
 
+  /** @internal Returns this instance's open campaigns. */
+  get campaigns(): readonly Campaign[] {
+    return [...this.#campaigns.values()]
+  }
+
   /** @internal Returns the failures that keep this instance's campaigns from leading. */
   troubles(): HealthReason[] {
-    return [...this.#campaigns.values()].flatMap(({ trouble }) => trouble ?? [])
+    return this.campaigns.flatMap(({ trouble }) => trouble ?? [])
   }
 
   /**
@@ -136,13 +141,13 @@ export class Elections {
    */
   async drain(): Promise<void> {
     this.#draining.abort(new DrainingError('instance'))
-    await Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))
+    await Promise.all(this.campaigns.map((campaign) => campaign.close()))
   }
 
   /** @internal Waits up to the expiry until this instance's leaders have finished. */
   async close(): Promise<void> {
     this.#calls.close()
-    const closing = [...this.#campaigns.values()].map((campaign) => campaign.close())
+    const closing = this.campaigns.map((campaign) => campaign.close())
     await resultWithin(this.#options.expiryMs, Promise.all(closing))
     await this.#poller.close()
   }

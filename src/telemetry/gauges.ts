@@ -4,6 +4,12 @@ import type { Attributes } from './instruments.js'
 
 type Sample = readonly [value: number | null, labels?: Attributes]
 
+/** Source of the gauges of one instance. */
+export interface InstanceState {
+  readonly health: Health
+  readonly campaigns: readonly { readonly name: string; readonly leads: boolean }[]
+}
+
 /** Definition of a Prometheus gauge. */
 export interface Gauge<From> {
   readonly unit: string
@@ -44,15 +50,21 @@ export const instanceGauges = {
   holdfast_instance_up: gauge(
     'boolean',
     '1 if this instance is fully operational; 0 otherwise, including while it is reconnecting',
-    ({ status }) => (status === 'up' ? 1 : 0),
+    ({ health }) => (health.status === 'up' ? 1 : 0),
   ),
-  holdfast_database_up: gauge('boolean', "1 if this instance's last database check succeeded", ({ databaseMs }) =>
-    databaseMs === null ? 0 : 1,
+  holdfast_database_up: gauge('boolean', "1 if this instance's last database check succeeded", ({ health }) =>
+    health.databaseMs === null ? 0 : 1,
   ),
-  holdfast_database_answer_seconds: gauge('s', 'Response time of the database at the last check', ({ databaseMs }) =>
-    secondsOf(databaseMs),
+  holdfast_database_answer_seconds: gauge('s', 'Response time of the database at the last check', ({ health }) =>
+    secondsOf(health.databaseMs),
   ),
-} as const satisfies Record<string, Gauge<Health>>
+  holdfast_election_leading: {
+    unit: 'boolean',
+    description: '1 if this instance is the leader of the election; 0 if it is a candidate',
+    labels: ['election'],
+    read: ({ campaigns }) => campaigns.map(({ name, leads }) => [Number(leads), { election: name }]),
+  },
+} as const satisfies Record<string, Gauge<InstanceState>>
 
 /** The fleet's gauges, read from the database. Every instance reports the same values. */
 export const fleetGauges = {

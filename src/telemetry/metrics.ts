@@ -27,7 +27,9 @@ class Collector {
     const [health, fleet] = await Promise.all([this.#holdfast.health(), this.#latestFleet()])
     // Without a response from the database, the fleet gauges are omitted, because a missing value is better than a
     // stale value.
-    return this.#totals.text() + gaugesOf(instanceGauges, health) + (fleet ? gaugesOf(fleetGauges, fleet) : '')
+    const { campaigns } = this.#holdfast.elections
+    const ofInstance = gaugesOf(instanceGauges, { health, campaigns })
+    return this.#totals.text() + ofInstance + (fleet ? gaugesOf(fleetGauges, fleet) : '')
   }
 
   #latestFleet(): Promise<FleetMetrics | undefined> {

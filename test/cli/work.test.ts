@@ -141,6 +141,31 @@ describe('the jobs of holdfast work', () => {
   })
 })
 
+test('work serves metrics and health checks on --metrics-port, and refuses a taken port', async () => {
+  const running = start(['work', file('jobs.js'), '--metrics-port', '0'], env)
+  await untilStderr(running, /^holdfast: serving metrics and health checks on port \d+\n.*working on the queues/s)
+  const [, port] = /on port (\d+)/.exec(running.stderr)!
+  const get = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`)
+    return { status: response.status, text: await response.text() }
+  }
+  const { id } = await holdfast.jobs.enqueue(double, 21)
+  await jobEnded(holdfast, id)
+  await eventually(async () => (await get('/metrics')).text).toMatch(
+    /^messaging_process_duration_seconds_count\{.*holdfast_job_kind="double",holdfast_outcome="done"\} 1$/m,
+  )
+  expect(await get('/health/live')).toMatchObject({ status: 200, text: expect.stringContaining('alive') })
+  expect(await get('/health/ready')).toMatchObject({ status: 200, text: expect.stringContaining('"status":"up"') })
+  expect(await get('/')).toEqual({ status: 404, text: 'Expected /metrics, /health/live, /health/ready\n' })
+  const other = await run(['work', file('jobs.js'), '--metrics-port', port!], env)
+  expect(other.stderr).toContain(
+    `holdfast: Port ${port} is already in use\nChoose another port with --metrics-port, or use 0 for any free port.\n`,
+  )
+  expect(other.status).toBe(1)
+  running.process.kill('SIGTERM')
+  expect(await running.ended).toMatchObject({ status: 0 })
+})
+
 test('work runs schedules that enqueue jobs or fail, and returns a run to the queue after the drain has timed out', async () => {
   const running = start(['work', file('schedules.js'), '--drain', '200ms'], env)
   await untilStderr(running, /^holdfast: running the schedules counts, long, fails \(instance \S+\)\n$/)
@@ -197,6 +222,7 @@ describe('what holdfast work refuses', () => {
       ['--drain', 'soon'],
       'Expected --drain to be a duration of at least 0ms and at most 24d, such as 30s or 5m, got "soon"',
     ],
+    [['--metrics-port', 'any'], 'Expected --metrics-port to be a whole number between 0 and 65535, got "any"'],
     [['--concurrency', '0'], 'Expected --concurrency to be a whole number between 1 and 10000, got "0"'],
   ])('work refuses the options %j', async (options, complaint) => {
     const { status, stderr } = await run(['work', file('jobs.js'), ...options], env)

@@ -179,6 +179,7 @@ const endless: Record<string, RegExp> = {
   'holdfast work jobs.js': /reports/,
   'holdfast work dist/jobs/*.js --concurrency 50': /one.*two/s,
   'holdfast work jobs.js --queue mail --queue reports --drain 1m': /reports/,
+  'holdfast work jobs.js --metrics-port 9464': /serving metrics and health checks on port 9464/,
   'holdfast top --jsonl --interval 1m >> overviews.jsonl': /"queues":/,
   'holdfast dashboard': /http:/,
   'holdfast dashboard --port 8080 --read-only': /http:.*:8080/,
@@ -215,6 +216,10 @@ const notHere: Record<string, string> = {
     'has its own tests, because it can wait for its tick',
   'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh':
     'has its own tests, because it can wait for its tick',
+  'POSTGRES_PASSWORD=… docker compose up --build': 'needs Docker; deployment.test.ts checks the file',
+  'kubectl create secret generic holdfast-database --from-literal=url=postgres://…': 'needs a cluster',
+  'kubectl apply -f kubernetes/': 'needs a cluster; deployment.test.ts checks the files',
+  'kubectl port-forward service/holdfast-dashboard 7777': 'needs a cluster',
   'holdfast demo': 'has its own test, because it runs for minutes',
   'holdfast demo --seconds 60 --quiet': 'has its own test',
   'holdfast demo --seconds 600 --seed 42 --json': 'has its own test',

@@ -3,25 +3,12 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { anchorsOf } from './anchors.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const pages = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
   (name) => name.endsWith('.md') && !/(^|\/)(node_modules|dist|\.vitepress)\//.test(name),
 )
-
-/** Returns the anchors that GitHub and the documentation site create for headings. */
-function anchorsOf(file: string): Set<string> {
-  const text = readFileSync(file, 'utf8').replaceAll(/^```.*?^```$/gms, '')
-  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading!)
-  return new Set(
-    headings.map((heading) =>
-      heading
-        .toLowerCase()
-        .replaceAll(/[^\p{L}\p{N}_\s-]/gu, '')
-        .replaceAll(/\s/g, '-'),
-    ),
-  )
-}
 
 test('every relative link in the documentation has an existing target', () => {
   expect(pages.length).toBeGreaterThan(80)

@@ -8,15 +8,23 @@ import {
   type HoldfastEvents,
   JobOutcome,
 } from '../../src/index.js'
+import { prometheusLabel } from '../../src/telemetry/exposition.js'
+import { metricsText } from '../../src/telemetry/index.js'
+import { type Instrument, type InstrumentName, instruments } from '../../src/telemetry/instruments.js'
+import { prometheusName } from '../../src/telemetry/metric-totals.js'
 import { gate, work } from '../jobs/fixture.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
+import { readExposition } from './exposition.js'
 
 type ReceivedEvents = { [Name in EventName]?: HoldfastEvents[Name][] }
 
-test('every event is emitted with its properties', { timeout: 60_000 }, async () => {
+test('every event is emitted with its properties, and the metrics have the names and labels of their definitions', {
+  timeout: 60_000,
+}, async () => {
   const url = await databaseUrl()
   const one = await open({ url })
+  await metricsText(one) // starts counting
   const received: ReceivedEvents = {}
   const listen = <Name extends EventName>(name: Name) =>
     one.on(name, (event) => {
@@ -140,6 +148,7 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
      create trigger refuse before insert on holdfast.worker for each row execute function refuse()`,
   )
   const refusing = await open({ url })
+  await metricsText(refusing)
   const refused: unknown[] = []
   refusing.on('worker.failed', (event) => refused.push(event))
   work(refusing, [fails])
@@ -165,6 +174,7 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
     error: { message: 'not now (SQLSTATE P0001)' },
   })
   await sql(url, 'drop trigger refuse on holdfast.instance')
+  const textOfRefusing = await metricsText(refusing)
   // Otherwise, one of these instances could take over the job and emit the event.
   await Promise.all([absent.close(), refusing.close()])
   // A worker dies while it runs a job that must not crash.
@@ -204,6 +214,25 @@ test('every event is emitted with its properties', { timeout: 60_000 }, async ()
   await lost
   expect(await untilReceived('delivery.lost')).toMatchObject({ key: 'lost' })
   expect(await untilReceived('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
+
+  // Every metric was measured, with exactly the labels of its definition. The dashboards and alert rules in deploy/ use these names.
+  const measured = new Map<string, Set<string>>()
+  for (const text of [await metricsText(one), textOfRefusing]) {
+    for (const [name, { type, samples }] of readExposition(text)) {
+      if (type === 'gauge') continue
+      const labels = measured.get(name) ?? new Set<string>()
+      for (const sample of samples)
+        for (const label of Object.keys(sample.labels)) if (label !== 'le') labels.add(label)
+      measured.set(name, labels)
+    }
+  }
+  const defined = Object.entries<Instrument>(instruments).map(
+    ([name, { attributes }]) =>
+      [prometheusName(name as InstrumentName), attributes.map(prometheusLabel).sort()] as const,
+  )
+  expect(Object.fromEntries([...measured].map(([name, labels]) => [name, [...labels].sort()]))).toEqual(
+    Object.fromEntries(defined),
+  )
 
   const original = await open({ url, name: 'taken' })
   const second = await open({ url, name: 'taken' })

@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm'
 // Tests the spans, the trace context of jobs, and the metrics that OpenTelemetry receives.
-import { context, trace } from '@opentelemetry/api'
+import { context, SpanKind, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import {
   AggregationTemporality,
@@ -30,6 +30,48 @@ beforeAll(() => {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
 })
 afterAll(() => context.disable())
+
+test('a trace leads from the request that enqueues a job through the job to the spans of its handler', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  instrument(holdfast, { tracer })
+  const invoice = defineJob('send-invoice', {
+    queue: 'invoices',
+    run: (_: number) => tracer.startActiveSpan('send mail', (span) => span.end()),
+  })
+  await tracer.startActiveSpan('POST /orders', async (request) => {
+    await holdfast.jobs.enqueue(invoice, 7)
+    request.end()
+  })
+  work(holdfast, [invoice])
+  const span = (name: string) =>
+    until(`a span ${name}`, () => exporter.getFinishedSpans().find((found) => found.name === name))
+  const process = await span('process invoices')
+  const [request, send, mail] = [await span('POST /orders'), await span('send invoices'), await span('send mail')]
+
+  // One trace: the request and the send span.
+  expect(send.parentSpanContext?.spanId).toBe(request.spanContext().spanId)
+  expect(send.spanContext().traceId).toBe(request.spanContext().traceId)
+  // The link leads to that trace. The handler's spans belong to the trace of the process span.
+  expect(process.links.map(({ context }) => [context.traceId, context.spanId])).toEqual([
+    [request.spanContext().traceId, send.spanContext().spanId],
+  ])
+  expect(mail.parentSpanContext?.spanId).toBe(process.spanContext().spanId)
+  expect(mail.spanContext().traceId).toBe(process.spanContext().traceId)
+
+  // The names, kinds and attributes of the conventions for messaging, version 1.44.0.
+  const attributes = (operation: string) => ({
+    'messaging.system': 'holdfast',
+    'messaging.operation.name': operation,
+    'messaging.operation.type': operation,
+    'messaging.destination.name': 'invoices',
+    'holdfast.job.kind': 'send-invoice',
+  })
+  expect([send.kind, send.attributes]).toEqual([SpanKind.PRODUCER, attributes('send')])
+  expect([process.kind, process.attributes]).toEqual([
+    SpanKind.CONSUMER,
+    { ...attributes('process'), 'messaging.message.id': expect.stringMatching(/^\d+$/), 'holdfast.attempt': 1 },
+  ])
+})
 
 test('instrument records spans, links jobs to the span that enqueued them, and records metrics', {
   timeout: 60_000,

@@ -48,6 +48,9 @@ test('metricsHandler returns the metrics of the instance and the gauges of the f
   await holdfast.locks.acquire(['a', 'b'])
   await holdfast.leases.acquire('l')
   await holdfast.limits.acquire('p', { max: 5, weight: 3 })
+  const lead = ({ signal }: { signal: AbortSignal }) => new Promise((end) => signal.addEventListener('abort', end))
+  const campaign = holdfast.elections.campaign('indexer', lead)
+  await until('the campaign leads', () => campaign.leads)
   await until('one job is running and one is buried', async () => {
     const [row] = await sql<{ is: boolean }>(
       url,
@@ -85,13 +88,19 @@ test('metricsHandler returns the metrics of the instance and the gauges of the f
   expect(found('holdfast_instance_up')).toBe(1)
   expect(found('messaging_client_sent_messages_total', { holdfast_job_kind: 'slow' })).toBe(4)
   expect(found('messaging_process_duration_seconds_count', { holdfast_outcome: 'buried' })).toBe(1)
-  expect(found('holdfast_lock_wait_duration_seconds_count', { holdfast_outcome: 'acquired' })).toBe(1)
+  // The call to `acquire`, and the candidacy, which also acquires a lock.
+  expect(found('holdfast_lock_wait_duration_seconds_count', { holdfast_outcome: 'acquired' })).toBe(2)
   const known = [
     ...Object.keys(fleetGauges),
     ...Object.keys(instanceGauges),
     ...(Object.keys(instruments) as InstrumentName[]).map(prometheusName),
   ]
   for (const name of families.keys()) expect(known).toContain(name)
+  const gauges = Object.entries({ ...instanceGauges, ...fleetGauges })
+  for (const [name, { labels }] of gauges) {
+    expect(Object.keys(families.get(name)?.samples[0]?.labels ?? { none: name }), name).toEqual(labels)
+  }
+  expect(found('holdfast_election_leading', { election: 'indexer' })).toBe(1)
 
   // Many requests for metrics cause only few queries.
   const before = queryCount()
@@ -100,6 +109,12 @@ test('metricsHandler returns the metrics of the instance and the gauges of the f
   // The queries of the instance's schedules and jobs are also counted.
   expect(queryCount() - before).toBeLessThan(100)
   opened.open()
+
+  // A candidate that does not lead reports 0.
+  const follower = await open({ url, namespace: holdfast.namespace })
+  await follower.elections.campaign('indexer', lead).ready()
+  const leading = readExposition(await metricsText(follower)).get('holdfast_election_leading')!.samples
+  expect(leading).toMatchObject([{ labels: { election: 'indexer' }, value: 0 }])
 
   // The gauge shows the age of the oldest ready job, although no worker serves the queue.
   const quiet = await open({ url, namespace: 'quiet' })

@@ -1,10 +1,11 @@
 import { checkSchema, schemaState } from '../../postgres/index.js'
 import { connect } from '../connect.js'
-import { Exit, exitCode, printMessage } from '../failure.js'
+import { exitCode, printMessage } from '../failure.js'
+import { refuseTakenPort } from '../listen.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
-import { type DashboardServer, defaultPort, isPortTaken, serve } from './serve.js'
+import { type DashboardServer, defaultPort, serve } from './serve.js'
 
 const closeMs = 2_000
 
@@ -24,11 +25,7 @@ export async function runDashboard(settings: Settings): Promise<void> {
     printMessage(`Showing ${database.address}${readOnly ? ' (read-only)' : ''}. Press Ctrl-C to stop.`)
     await interrupted
   } catch (error) {
-    if (!isPortTaken(error)) throw error
-    printMessage(
-      `holdfast: Port ${port} is already in use\nChoose another port with --port, or use 0 for any free port.`,
-    )
-    throw new Exit(exitCode.failed)
+    refuseTakenPort(error, port, '--port')
   } finally {
     // An unresponsive database must not delay the exit.
     const exitTimer = setTimeout(() => process.exit(exitCode.done), closeMs)

@@ -5,6 +5,7 @@ export function addWork(program: CliCommand): void {
     'holdfast work jobs.js',
     'holdfast work dist/jobs/*.js --concurrency 50',
     'holdfast work jobs.js --queue mail --queue reports --drain 1m',
+    'holdfast work jobs.js --metrics-port 9464',
   ])
     .summary('run the jobs and schedules that files define')
     .description(
@@ -18,5 +19,6 @@ export function addWork(program: CliCommand): void {
     .envOption('--concurrency <number>', 'maximum number of jobs to run at the same time (default: 10)')
     .repeatedOption('--queue <name>', "serve this queue instead of the definitions' queues", 'HOLDFAST_QUEUES')
     .envOption('--drain <duration>', 'time allowed for running work to finish after a signal (default: 20s)')
+    .envOption('--metrics-port <port>', 'serve /metrics, /health/live and /health/ready on this port of all addresses')
     .action(runs(async () => (await import('./run.js')).work))
 }

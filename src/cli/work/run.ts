@@ -8,6 +8,7 @@ import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
 import { type Definitions, findDefinitions } from './definitions.js'
 import { loadExports } from './exports.js'
+import { type MonitoringServer, serveMonitoring } from './monitoring.js'
 
 /** Number of connections that the instance needs in addition to those for the handlers' transactions. */
 const reservedConnections = 5
@@ -23,6 +24,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
   const drainMs = settings.durationMs('drain', 0, maxTimerMs) ?? defaultTimes.workDrainMs
   const concurrency = settings.wholeNumber('concurrency', 1, 10_000) ?? 10
   const queues = settings.list('queue')
+  const metricsPort = settings.wholeNumber('metricsPort', 0, 65_535)
   const definitions = findDefinitions(await loadExports(files))
   // Each handler may use one connection for its transaction. The instance needs further connections to record the
   // results.
@@ -31,6 +33,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
   // Keeps the process running while the database is unreachable.
   const keepAliveTimer = setInterval(() => {}, 2 ** 30)
   let holdfast: Holdfast | undefined
+  let monitoring: MonitoringServer | undefined
   try {
     holdfast = await Holdfast.open({
       pool,
@@ -40,12 +43,15 @@ export async function work(settings: Settings, files: readonly string[]): Promis
       expiry: settings.durationMs('expiry', 2_000),
       log: { warn: printMessage, error: printMessage },
     })
+    // Before the work starts, so that the metrics count all of it.
+    if (metricsPort !== undefined) monitoring = await serveMonitoring(holdfast, metricsPort)
     const started = start(holdfast, definitions, queues, concurrency)
     const signal = await Promise.race([signaled, drainRequested(holdfast)])
     if (signal) await drain(started, signal, drainMs)
     else await drainOnRequest(holdfast, started, signaled, drainMs)
   } finally {
     clearInterval(keepAliveTimer)
+    monitoring?.close()
     // A handler that ignores its signal may keep a connection open. Such a connection must not keep the process
     // running.
     const closed = (holdfast?.close() ?? Promise.resolve()).then(() => pool.end())

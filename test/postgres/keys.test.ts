@@ -66,5 +66,7 @@ test.each([
   ['null, $1', "Expected a namespace and a name, got null and 'x'"],
   ['$1, null', "Expected a namespace and a name, got 'x' and null"],
 ])('lock_key(%s) throws, because pg_advisory_lock(null) would lock nothing', async (given, message) => {
-  await expect(sql(database.url, `select pg_advisory_lock(holdfast.lock_key(${given}))`, ['x'])).rejects.toThrow(message)
+  await expect(sql(database.url, `select pg_advisory_lock(holdfast.lock_key(${given}))`, ['x'])).rejects.toThrow(
+    message,
+  )
 })

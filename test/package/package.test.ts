@@ -62,7 +62,7 @@ describe('the package', () => {
   })
 
   test('the links in the packed documentation lead to packed files, or to files that only the repository has', async () => {
-    const onlyInRepository = /^(bench|docs\/decisions|docs\/images|examples|faults|src|test)\//
+    const onlyInRepository = /^(bench|deploy|docs\/decisions|docs\/images|examples|faults|src|test)(\/|$)/
     const files = new Set(await readdir(unpacked(), { recursive: true }))
     const pages = [...files].filter((name) => name.endsWith('.md'))
     const targets: [page: string, target: string][] = []

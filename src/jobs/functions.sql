@@ -1452,7 +1452,7 @@ create or replace function holdfast.job_read_window(
     )
     select
       (select count(*)::integer from candidate),
-      max(xid),
+      (array_agg(xid))[count(*)::integer],
       (array_agg(entry))[count(*)::integer],
       array_agg(id) filter (where is_plain),
       string_agg(

@@ -45,7 +45,7 @@ async function asAdmin(statement: string): Promise<void> {
   if (!admin) {
     admin = new pg.Pool({ connectionString: inject('adminUrl'), max: 2, allowExitOnIdle: true })
     // A test may end every session of the server. The next statement opens a new connection.
-    admin.on('error', () => {})
+    admin.on('error', () => {}).on('connect', (client) => client.on('error', () => {}))
   }
   await admin.query(statement)
 }

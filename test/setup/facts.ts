@@ -83,7 +83,8 @@ function poolFor(connectionString: string): pg.Pool {
   if (!pool) {
     // Statements of a test follow one another closely. A test that is not about this connection should soon no longer see it.
     pool = new pg.Pool({ connectionString, max: 100, idleTimeoutMillis: 300, allowExitOnIdle: true })
-    pool.on('error', () => {})
+    // The pool stops listening when it ends an idle connection, and the server may end the connection at the same time.
+    pool.on('error', () => {}).on('connect', (client) => client.on('error', () => {}))
     pools.set(connectionString, pool)
   }
   return pool

@@ -64,6 +64,8 @@ export class Worker {
   readonly #attempts: Attempts
   readonly #pace: Pace
   readonly #wakeup = new WorkerWakeup()
+  /** Resolves when the database knows whether this worker is sleeping. Never rejects. */
+  #marking: Promise<unknown> = Promise.resolve()
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
   #epoch: Epoch | undefined
@@ -403,8 +405,12 @@ export class Worker {
     if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms)
   }
 
-  async #markSleeping(sleeping: boolean): Promise<void> {
-    await this.#store.run('set_sleeping', [this.#epoch!.number, this.#options.number, sleeping])
+  /** Sends one statement after the other. On two connections, the later one could take effect first, and nothing would wake the worker. */
+  #markSleeping(sleeping: boolean): Promise<unknown> {
+    const values = [this.#epoch!.number, this.#options.number, sleeping]
+    const marking = this.#marking.then(() => this.#store.run('set_sleeping', values))
+    this.#marking = marking.catch(() => {})
+    return marking
   }
 
   /** Checks whether this worker still owns its long-running jobs, and whether these jobs have been cancelled. */

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -107,4 +107,32 @@ test('job_maintain returns no number while another session runs maintenance, so 
   await until('a session runs maintenance', async () => (await one.query(maintain)).rows[0].moved !== null)
   expect((await other.query(maintain)).rows).toEqual([{ moved: null }])
   await one.query('rollback')
+})
+
+test('a worker that falls asleep is marked as sleeping although the statement that marked it as awake is slow', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const { database } = holdfast.context
+  const { query } = database
+  onTestFinished(() => void Object.assign(database, { query }))
+  const late: Promise<unknown>[] = []
+  Object.assign(database, {
+    query(...given: Parameters<typeof query>) {
+      if (!given[0].includes('set sleeping') || given[1]![2] !== false) return query(...given)
+      const sent = new Promise((resolve) => setTimeout(resolve, 1_000)).then(() => query(...given))
+      late.push(sent)
+      return sent
+    },
+  })
+  const quick = defineJob<unknown>('quick', { run: () => {} })
+  work(holdfast, [quick])
+  await until('the worker marks itself as awake', async () => {
+    // Without a pause, because a worker that has been busy for a while marks itself as awake.
+    for (let n = 0; n < 100 && late.length === 0; n++) await holdfast.jobs.enqueueMany(quick, [1, 2, 3])
+    return late.length > 0
+  })
+  await Promise.all(late)
+  const sleeping = async () =>
+    (await sql<{ sleeping: boolean }>(url, 'select sleeping from holdfast.worker'))[0]!.sleeping
+  await until('the worker is marked as sleeping', sleeping)
 })

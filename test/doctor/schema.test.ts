@@ -101,6 +101,9 @@ test('doctor finds and fixes a table full of dead rows', async () => {
      insert into holdfast.fence_guard select n, n from generate_series(1, 30000) as n;
      delete from holdfast.fence_guard`,
   )
+  // A session reports its statistics about once per second.
+  const dead = "select from pg_stat_user_tables where relname = 'fence_guard' and n_dead_tup >= 30000"
+  await until('the statistics contain the dead rows', async () => (await sql(url, dead)).length > 0)
   const these = await fixes(url, ['dead-rows', 'storage-differs'], { toleranceMs: 1 })
   expect(these).toMatchObject([
     { id: 'storage-differs', severity: 'risky', subject: 'fence_guard' },

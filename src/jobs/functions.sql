@@ -1548,7 +1548,7 @@ create or replace function holdfast.job_claim(
       from unnest(case when current.has_skipped then queues else levels.queues end) as queue
       order by object
     ) as in_order;
-    -- Read under the lock, because pausing a queue waits for the lock: after the pause, no claim takes a job.
+    -- A pause waits for the same lock. This statement runs under the lock, so no claim takes a job after the pause.
     paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
     if current.has_skipped then
       select * into got from holdfast.job_claim_skipped(queues, paused, kinds, unread);

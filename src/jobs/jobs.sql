@@ -328,8 +328,8 @@ from buried
 
 -- name: pause
 -- Pauses or resumes a queue. Returns no row if no instance has used the queue: it has neither a name nor jobs. $5 tells that
--- this instance has used the queue, because its name may not be stored yet. A pause waits for the claims that are running, because they may
--- have read before it that the queue is not paused.
+-- this instance has used the queue, because its name may not be stored yet. A pause waits for running claims, because such a claim may
+-- already have read that the queue is not paused.
 with locked as materialized (
   select case when $4::boolean then pg_advisory_xact_lock(holdfast.lock_class('job claims'), $1::bigint::bit(32)::integer) end
 )

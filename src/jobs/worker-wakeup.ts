@@ -12,12 +12,12 @@ export class WorkerWakeup {
 
   signal(): void {
     this.isSignaled = true
-    this.#pausing?.abort()
+    this.#endPause()
   }
 
   /** Called for each attempt that ends. Does nothing while the worker is not waiting for room. */
   signalRoom(): void {
-    if (this.#hasRoom?.()) this.#pausing?.abort()
+    if (this.#hasRoom?.()) this.#endPause()
   }
 
   /** Pauses for at most `ms` milliseconds. With `hasRoom`, the pause also waits for room. */
@@ -27,5 +27,11 @@ export class WorkerWakeup {
     await pause(ms, this.#pausing.signal)
     this.#pausing = undefined
     this.#hasRoom = undefined
+  }
+
+  #endPause(): void {
+    // Forgets the room, because many attempts may end before the worker continues. Each `abort` creates an error.
+    this.#hasRoom = undefined
+    this.#pausing?.abort()
   }
 }

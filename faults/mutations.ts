@@ -179,7 +179,7 @@ export const mutations: readonly Mutation[] = [
       [
         functions('jobs'),
         /(order by number desc\s+limit 1;\n)(\s+if f\.number is null then)/,
-        "$1      perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), levels.queues[level]::bit(32)::integer);\n$2",
+        "$1      perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), level_queues[level]::bit(32)::integer);\n$2",
       ],
       // Otherwise two claims on the same jobs violate the primary key.
       [

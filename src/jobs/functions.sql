@@ -1197,75 +1197,13 @@ comment on function holdfast.job_claim_others(jsonb, integer) is
   'Processes entries that a claim has read but that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
   'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed.';
 
-create or replace function holdfast.job_claim_conditions(
-  session integer, queues bigint[], kinds text[],
-  out state text, out current_era integer, out has_skipped boolean
-)
-  language plpgsql
-  set search_path = pg_catalog, pg_temp
-  as $$
-  declare
-    is_over boolean;
-    is_worker boolean;
-  begin
-    for try in 1 .. 3 loop
-      select
-        noticed.era,
-        -- The condition of grace_is_over(), in one statement with the rest, because each claim needs it.
-        not exists (
-          select
-          from holdfast.instance
-          where instance.generation < noticed.generation
-            and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
-        ),
-        exists (select from holdfast.worker where worker.session = job_claim_conditions.session),
-        exists (select from holdfast.job_skipped where job_skipped.queue = any(queues) and job_skipped.kind = any(kinds))
-      into current_era, is_over, is_worker, has_skipped
-      from holdfast.noticed_server as noticed;
-      exit when is_over;
-      -- grace_is_over() begins a generation if necessary.
-      if not holdfast.grace_is_over() then
-        state := 'in-grace';
-        return;
-      end if;
-    end loop;
-    state := case
-      -- is_over is null if the generation could not begin.
-      when is_over is not true then 'in-grace'
-      when is_worker then 'claimed'
-      else 'gone'
-    end;
-  end
-  $$;
-comment on function holdfast.job_claim_conditions(integer, bigint[], text[]) is
-  'Returns what a claim must know first. state: claimed if the epoch may claim jobs. has_skipped: earlier claims have skipped entries of '
-  'these kinds.';
-
-create or replace function holdfast.job_claim_levels(
-  asked_queues bigint[], current_era integer, is_thorough boolean, out queues bigint[], out priorities smallint[]
+create or replace function holdfast.job_unread_levels(
+  current_era integer, inout queues bigint[], inout priorities smallint[]
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    select array_agg(l.queue order by l.priority desc, l.place), array_agg(l.priority order by l.priority desc, l.place)
-    into queues, priorities
-    from (
-      select asked.queue, asked.place, p.priority::smallint as priority
-      from unnest(asked_queues) with ordinality as asked (queue, place)
-      cross join generate_series(-5, 5) as p (priority)
-      -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
-      where coalesce(
-        (select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1),
-        is_thorough
-          and (select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1)
-      )
-    ) as l;
-    -- For one or two levels, reading their windows is cheaper than this check.
-    if cardinality(queues) <= 2 then
-      return;
-    end if;
-    -- Skips the levels without unread entries.
     select array_agg(l.queue order by l.place), array_agg(l.priority order by l.place)
     into queues, priorities
     from (
@@ -1303,9 +1241,7 @@ create or replace function holdfast.job_claim_levels(
     ) as l;
   end
   $$;
-comment on function holdfast.job_claim_levels(bigint[], integer, boolean) is
-  'Returns the levels that a claim reads, in order: by priority, and then in the order of the queues. is_thorough: also returns levels that no '
-  'claim has read yet.';
+comment on function holdfast.job_unread_levels(integer, bigint[], smallint[]) is 'Returns the levels that have unread entries, in the given order.';
 
 create or replace function holdfast.job_claim_skipped(
   queues bigint[], paused bigint[], kinds text[], most integer, out ids bigint[], out texts text, out linked jsonb
@@ -1419,6 +1355,7 @@ create or replace function holdfast.job_read_window(
     late_xid xid8;
     last_xid xid8;
     last_entry bigint;
+    one record;
   begin
     if pg_snapshot_xmin(f.base) < pg_snapshot_xmax(f.base) then
       late_xid := (
@@ -1436,6 +1373,41 @@ create or replace function holdfast.job_read_window(
       if late_xid is not null then
         from_xid := late_xid;
         end_xid := (late_xid::text::numeric + 1)::text::xid8;
+      end if;
+    end if;
+    -- Fast path for a claim of one job. Most claims on a queue that is not busy are limited to one job.
+    if most = 1 then
+      count := 0;
+      for one in
+        select
+          xid, entry, id,
+          case
+            when kind = any(kinds) and links is null and pg_column_size(payload) <= 2000 and pg_column_compression(payload) is null
+              and (select r.entry from holdfast.job_removed r where r.entry = job.entry) is null
+            then holdfast.job_text(id, array_position(kinds, kind), payload, priority, failed, crashes, max_crashes, links, meta)
+          end as text
+        from holdfast.job
+        where job.queue = f.queue
+          and job.priority = f.priority
+          and job.era = f.era
+          and (job.xid, job.entry) > (from_xid, case when from_xid = f.at_xid then f.at_entry else 0 end)
+          and job.xid < end_xid
+          and pg_visible_in_snapshot(job.xid, f.upto)
+        order by xid, entry
+        limit 2
+      loop
+        count := count + 1;
+        exit when count = 2;
+        last_xid := one.xid;
+        last_entry := one.entry;
+        ids := array[one.id];
+        texts := one.text;
+      end loop;
+      if count = 0 or texts is not null then
+        f.at_xid := coalesce(last_xid, f.at_xid);
+        f.at_entry := coalesce(last_entry, f.at_entry);
+        f.is_read := count <= 1 and late_xid is null;
+        return;
       end if;
     end if;
     with candidate as materialized (
@@ -1508,7 +1480,8 @@ create or replace function holdfast.job_claim(
   as $$
   declare
     current record;
-    levels record;
+    level_queues bigint[];
+    level_priorities smallint[];
     f holdfast.frontier;
     got record;
     has_changed boolean;
@@ -1533,19 +1506,65 @@ create or replace function holdfast.job_claim(
     perform set_config('synchronous_commit', 'off', true);
     -- Blocks job_take_over, which acquires the exclusive lock before it deletes the row in worker.
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
-    select * into current from holdfast.job_claim_conditions(session, queues, kinds);
-    state := current.state;
     is_drained := false;
-    if state <> 'claimed' then
+    for try in 1 .. 3 loop
+      -- One statement reads all that a claim must know first, because single jobs are frequent and each statement costs time.
+      select
+        noticed.era,
+        -- The condition of grace_is_over().
+        not exists (
+          select
+          from holdfast.instance
+          where instance.generation < noticed.generation
+            and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
+        ) as grace_is_over,
+        exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
+        exists (select from holdfast.job_skipped where job_skipped.queue = any(job_claim.queues) and job_skipped.kind = any(kinds)) as has_skipped,
+        levels.queues,
+        levels.priorities
+      into current
+      from holdfast.noticed_server as noticed
+      cross join lateral (
+        select
+          array_agg(asked.queue order by p.priority desc, asked.place) as queues,
+          array_agg(p.priority::smallint order by p.priority desc, asked.place) as priorities
+        from unnest(job_claim.queues) with ordinality as asked (queue, place)
+        cross join generate_series(-5, 5) as p (priority)
+        -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
+        where coalesce(
+          (select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1),
+          is_thorough
+            and (select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1)
+        )
+      ) as levels;
+      exit when current.grace_is_over;
+      -- grace_is_over() begins a generation if necessary.
+      exit when not holdfast.grace_is_over();
+    end loop;
+    if current.grace_is_over is not true then
+      -- It is null if the generation could not begin.
+      state := 'in-grace';
+      return next;
+      return;
+    elsif not current.is_worker then
+      state := 'gone';
       return next;
       return;
     end if;
-    select * into levels from holdfast.job_claim_levels(queues, current.current_era, is_thorough);
+    state := 'claimed';
+    level_queues := current.queues;
+    level_priorities := current.priorities;
+    -- For one or two levels, reading their windows is cheaper than this check.
+    if cardinality(level_queues) > 2 then
+      select u.queues, u.priorities
+      into level_queues, level_priorities
+      from holdfast.job_unread_levels(current.era, level_queues, level_priorities) as u;
+    end if;
     -- Serializes a queue's claims. PostgreSQL releases the lock after this claim's commit has become visible.
     perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
     from (
       select distinct queue::bit(32)::integer as object
-      from unnest(case when current.has_skipped then queues else levels.queues end) as queue
+      from unnest(case when current.has_skipped then queues else level_queues end) as queue
       order by object
     ) as in_order;
     -- A pause waits for the same lock. This statement runs under the lock, so no claim takes a job after the pause.
@@ -1558,28 +1577,28 @@ create or replace function holdfast.job_claim(
       unread := unread - coalesce(cardinality(got.ids), 0);
     end if;
     is_drained := unread > 0;
-    for level in 1 .. coalesce(cardinality(levels.queues), 0) loop
-      continue when levels.queues[level] = any(paused);
+    for level in 1 .. coalesce(cardinality(level_queues), 0) loop
+      continue when level_queues[level] = any(paused);
       is_drained := false;
       exit when unread <= 0;
       select *
       into f
       from holdfast.frontier
-      where frontier.queue = levels.queues[level]
-        and frontier.priority = levels.priorities[level]
+      where frontier.queue = level_queues[level]
+        and frontier.priority = level_priorities[level]
       order by number desc
       limit 1;
       if f.number is null then
-        f := row(levels.queues[level], levels.priorities[level], 0, 0, '1:1:', '1:1:', '0', 0, true)::holdfast.frontier;
+        f := row(level_queues[level], level_priorities[level], 0, 0, '1:1:', '1:1:', '0', 0, true)::holdfast.frontier;
       end if;
       has_changed := not f.is_read;
       is_newest := false;
       loop
         if f.is_read then
-          f := holdfast.job_next_window(f, current.current_era);
-          is_newest := f.era = current.current_era;
+          f := holdfast.job_next_window(f, current.era);
+          is_newest := f.era = current.era;
         end if;
-        select * into got from holdfast.job_read_window(f, kinds, unread);
+        got := holdfast.job_read_window(f, kinds, unread);
         f := got.f;
         ids := ids || got.ids;
         large_ids := large_ids || got.large_ids;

@@ -1241,6 +1241,49 @@ comment on function holdfast.job_claim_conditions(integer, bigint[], text[]) is
   'Returns what a claim must know first. state: claimed if the epoch may claim jobs. has_skipped: earlier claims have skipped entries of '
   'these kinds.';
 
+create or replace function holdfast.job_level_is_unread(in_queue bigint, at_priority smallint, current_era integer) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    newest holdfast.frontier;
+  begin
+    select *
+    into newest
+    from holdfast.frontier
+    where frontier.queue = in_queue
+      and frontier.priority = at_priority
+    order by number desc
+    limit 1;
+    return case
+      when newest.number is null or not newest.is_read or newest.era < current_era then true
+      else coalesce(
+        (
+          select true
+          from holdfast.job
+          where job.queue = in_queue
+            and job.priority = at_priority
+            and job.era = newest.era
+            and job.xid >= pg_snapshot_xmax(newest.upto)
+          limit 1
+        ),
+        pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
+          select true
+          from holdfast.job
+          where job.queue = in_queue
+            and job.priority = at_priority
+            and job.era = newest.era
+            and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
+          limit 1
+        ),
+        false
+      )
+    end;
+  end
+  $$;
+comment on function holdfast.job_level_is_unread(bigint, smallint, integer) is
+  'Whether claims may not have read all entries of a queue with a priority.';
+
 create or replace function holdfast.job_claim_levels(
   asked_queues bigint[], current_era integer, is_thorough boolean, out queues bigint[], out priorities smallint[]
 )
@@ -1271,35 +1314,7 @@ create or replace function holdfast.job_claim_levels(
     from (
       select known.*
       from unnest(queues, priorities) with ordinality as known (queue, priority, place)
-      left join lateral (
-        select *
-        from holdfast.frontier
-        where frontier.queue = known.queue
-          and frontier.priority = known.priority
-        order by number desc
-        limit 1
-      ) as newest on true
-      where case
-        when newest.number is null or not newest.is_read or newest.era < current_era then true
-        else (
-            select true
-            from holdfast.job
-            where job.queue = known.queue
-              and job.priority = known.priority
-              and job.era = newest.era
-              and job.xid >= pg_snapshot_xmax(newest.upto)
-            limit 1
-          )
-          or pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
-            select true
-            from holdfast.job
-            where job.queue = known.queue
-              and job.priority = known.priority
-              and job.era = newest.era
-              and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
-            limit 1
-          )
-      end
+      where holdfast.job_level_is_unread(known.queue, known.priority, current_era)
     ) as l;
   end
   $$;
@@ -2112,6 +2127,32 @@ comment on function holdfast.job_run_again(bigint[]) is
 
 -- Maintenance.
 
+create or replace function holdfast.job_next_due() returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return (
+      -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
+      select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
+      from (
+        (
+          select run_at
+          from holdfast.waiting
+          where stage = 'time'
+            and run_at < (select clock_timestamp() + interval '1 day')
+          order by run_at
+          limit 1
+        )
+        union all
+        (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
+      ) as next (at)
+      having count(*) > 0
+    );
+  end
+  $$;
+comment on function holdfast.job_next_due() is 'Returns the time in ms until the next job or lane is due. Null if none is due within a day.';
+
 create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer, out taken_over bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -2154,27 +2195,74 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       select job_maintain.moved + t.moved into moved from holdfast.job_run_follow_ups('{}', coalesce(linked, '{}'), 0) as t;
     end if;
     moved := moved + holdfast.job_sweep_keys(max_count);
-    -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
-    select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
-    into due_ms
-    from (
-      (
-        select run_at
-        from holdfast.waiting
-        where stage = 'time'
-          and run_at < (select clock_timestamp() + interval '1 day')
-        order by run_at
-        limit 1
-      )
-      union all
-      (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
-    ) as next (at)
-    having count(*) > 0;
+    due_ms := holdfast.job_next_due();
   end
   $$;
 comment on function holdfast.job_maintain(integer) is
   'Runs maintenance, one session at a time: takes over dead epochs and moves up to max_count due jobs. '
   'due_ms: time until the next job is due. moved: number of moved jobs, or null if another session runs maintenance.';
+
+create or replace function holdfast.job_look(
+  epoch_number integer, workers json, out ready json, out due_ms integer, out works_from integer
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  -- This function is part of the heartbeat, which must not wait for a table lock.
+  set lock_timeout = '200ms'
+  as $$
+  declare
+    current_era constant integer := (select era from holdfast.noticed_server);
+    paused constant bigint[] := array(select key from holdfast.queue where paused_at is not null);
+    is_registered constant boolean := exists (select from holdfast.worker where session = epoch_number);
+    asked record;
+    levels record;
+    numbers integer[] := '{}';
+  begin
+    for asked in
+      select
+        w.number,
+        w.kinds,
+        array(select queue from unnest(w.queues) with ordinality as q (queue, place) where queue <> all(paused) order by place) as queues
+      from json_to_recordset(workers) as w (number integer, queues bigint[], kinds text[])
+    loop
+      select * into levels from holdfast.job_claim_levels(asked.queues, current_era, true);
+      -- If the epoch or the generation has ended, the claim reports the reason.
+      if current_era is null
+        or not is_registered
+        or exists (select from holdfast.job_skipped where job_skipped.queue = any(asked.queues) and job_skipped.kind = any(asked.kinds))
+        or exists (
+          select
+          from unnest(levels.queues, levels.priorities) as level (queue, priority)
+          where holdfast.job_level_is_unread(level.queue, level.priority, current_era)
+        )
+      then
+        numbers := numbers || asked.number;
+      end if;
+    end loop;
+    ready := to_json(numbers);
+    due_ms := case
+      when exists (select from holdfast.follow_up where session = 0)
+        or exists (select from holdfast.unique_job where expires_at <= (select clock_timestamp()))
+        -- Each instance checks only the next worker, so that the cost of a look does not grow with the number of instances.
+        or exists (
+          select
+          from (
+            (select session from holdfast.worker where session > epoch_number order by session limit 1)
+            union all
+            (select session from holdfast.worker where session <> epoch_number order by session limit 1)
+            limit 1
+          ) as next_worker
+          where not holdfast.is_present(session)
+        )
+      then 0
+      else holdfast.job_next_due()
+    end;
+    works_from := (select max(migration.works_from) from holdfast.migration);
+  end
+  $$;
+comment on function holdfast.job_look(integer, json) is
+  'Returns what concerns an idle instance, and changes nothing. ready: the numbers of the given workers that may find a job. due_ms: time '
+  'until maintenance has work, or null if none is due within a day.';
 
 create or replace function holdfast.job_re_enter(before timestamptz) returns boolean
   language plpgsql

@@ -1,5 +1,7 @@
-// Measures the cost of an idle fleet: four processes, each with a worker, with default settings. The server counts the statements.
+// Measures the cost of an idle fleet: four processes, each with a worker, with default settings; and of many instances that have the same
+// schedule. The server counts the statements.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Holdfast } from 'holdfast'
 import { contestants, present } from './jobs/contestants.ts'
 import { type Fixture, less, withFixture } from './jobs/fixture.ts'
 import type { Options } from './measure.ts'
@@ -8,6 +10,8 @@ import { query } from './server.ts'
 import { type Cell, table } from './table.ts'
 
 const processes = 4
+/** Number of instances that have the same schedule, which ticks once per second. */
+const members = 150
 /** Time for pools to close their idle connections. */
 const restMs = 15_000
 const measureMs = 20_000
@@ -30,13 +34,32 @@ export async function run(_: string, { progress }: Options) {
     progress(`idle: ${name}`)
     idle[name] = await withFixture(name, (fixture) => measureIdle(fixture))
   }
-  return { processes, idle, absent }
+  progress(`idle: ${members} instances with a schedule`)
+  const ticking = await withFixture('holdfast', measureTicking, { settings: { max_connections: '400' } })
+  return { processes, idle, ticking, absent }
 }
 
 export interface Idle {
   statementsPerSecond: number | undefined
   serverMsPerSecond: number | undefined
   connections: number | undefined
+}
+
+/** Measures the cost of instances that have one schedule per second and nothing else to do. All instances are in this process. */
+async function measureTicking({ url, usage }: Fixture): Promise<Idle & { ticks: number; runs: number }> {
+  const runs: number[] = []
+  const fleet: Holdfast[] = []
+  for (let at = 0; at < members; at++) {
+    const one = await Holdfast.open({ url, log: false })
+    one.schedules.add('each second', { every: '1s' }, ({ tick }) => void runs.push(tick.getTime()))
+    fleet.push(one)
+  }
+  await sleep(restMs)
+  runs.length = 0
+  const cost = await measureCost(url, usage)
+  const outcome = { ...cost, ticks: new Set(runs).size, runs: runs.length }
+  await Promise.all(fleet.map((one) => one.close()))
+  return outcome
 }
 
 /** Measures the cost of `count` idle processes and of the bench process. */
@@ -50,12 +73,17 @@ export async function measureIdle(
     await queue.enqueue({ at: 0 })
   }
   await sleep(restMs)
+  const { onRedis } = contestants[name]!
+  return await measureCost(onRedis ? undefined : url, usage)
+}
+
+/** Without a URL, the connections are not counted. */
+async function measureCost(url: string | undefined, usage: Fixture['usage']): Promise<Idle> {
   const [before, from] = [await usage(), performance.now()]
   await sleep(measureMs)
   const after = await usage()
   const seconds = (performance.now() - from) / 1_000
-  const { onRedis } = contestants[name]!
-  const [row] = onRedis ? [{}] : await query(url, connections)
+  const [row] = url === undefined ? [{}] : await query(url, connections)
   const rate = (total: number | undefined) =>
     total !== undefined && Number.isFinite(total) ? Number((total / seconds).toPrecision(3)) : undefined
   return {
@@ -68,7 +96,7 @@ export async function measureIdle(
 const connections = `
 select count(*)::integer as count from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
 
-export function show({ processes, idle, absent }: Awaited<ReturnType<typeof run>>) {
+export function show({ processes, idle, ticking, absent }: Awaited<ReturnType<typeof run>>) {
   const rows: Cell[][] = Object.entries(idle).map(([name, one]) => [
     name,
     one.statementsPerSecond,
@@ -77,8 +105,20 @@ export function show({ processes, idle, absent }: Awaited<ReturnType<typeof run>
   ])
   for (const [name, why] of Object.entries(absent).filter(([name]) => fleet.includes(name)))
     rows.push([`${name}: ${why}`])
-  return table(
-    [`${processes} idle processes and the bench process`, 'statements/s', 'server ms/s', 'connections'],
-    rows,
-  )
+  return [
+    table([`${processes} idle processes and the bench process`, 'statements/s', 'server ms/s', 'connections'], rows),
+    table(
+      ['Instances with one schedule per second', 'statements/s', 'server ms/s', 'connections', 'ticks', 'runs'],
+      [
+        [
+          members,
+          ticking.statementsPerSecond,
+          ticking.serverMsPerSecond,
+          ticking.connections,
+          ticking.ticks,
+          ticking.runs,
+        ],
+      ],
+    ),
+  ].join('\n\n')
 }

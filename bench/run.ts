@@ -23,6 +23,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   analytics: () => import('./analytics.ts'),
   schedules: () => import('./schedules.ts'),
   idle: () => import('./idle.ts'),
+  cold: () => import('./cold.ts'),
   takeover: () => import('./takeover.ts'),
   growth: () => import('./growth.ts'),
 }

@@ -39,6 +39,8 @@ export async function bundle(folder: string) {
     output: {
       dir: folder,
       minify: false,
+      // The declarations contain the doc comments. Node.js would read them at each start.
+      comments: { legal: true, annotation: true, jsdoc: false },
       minifyInternalExports: false,
       entryFileNames: '[name].js',
       // A chunk is a command that is imported when it runs, or a part that several files of a room share.

@@ -10,7 +10,7 @@ import {
   readOptions,
   resultWithin,
 } from './base/index.js'
-import { type Diagnosis, examine } from './doctor/index.js'
+import type { Diagnosis } from './doctor/index.js'
 import { Elections } from './elections/index.js'
 import { type HoldfastOptions, type InstanceContext, openInstanceContext } from './instance-context.js'
 import { type JobDefinition, Jobs } from './jobs/index.js'
@@ -193,6 +193,8 @@ export class Holdfast {
   async doctor(options?: DoctorOptions): Promise<Diagnosis> {
     if (this.#closing) throw new ClosedError('This instance')
     const { patience } = readOptions('doctor', options, { patience: duration(0) })
+    // Most programs never call the doctor, so it is not loaded when they start.
+    const { examine } = await import('./doctor/index.js')
     return examine({ ...this.context, toleranceMs: patience })
   }
 

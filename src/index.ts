@@ -165,14 +165,14 @@ export type {
 // Health, events and the doctor.
 
 export type { EventName, HoldfastEvents, JobFacts, LeaseFacts, LockFacts, PermitFacts, RunFacts } from './base/index.js'
-export {
-  type Diagnosis,
-  type Fact,
-  type Finding,
-  type FindingId,
-  type Fix,
-  findingIds,
-  type Severity,
+export { findingIds } from './base/index.js'
+export type {
+  Diagnosis,
+  Fact,
+  Finding,
+  FindingId,
+  Fix,
+  Severity,
 } from './doctor/index.js'
 export type { Health, HealthReason, HealthReasonCode, Holder } from './postgres/index.js'
 

@@ -35,6 +35,7 @@ import {
   fromPostgresJs,
   HolderLookup,
   InstanceName,
+  isUpToDate,
   migrate,
   NameRegistry,
   type OpenTransaction,
@@ -112,6 +113,11 @@ export interface HoldfastOptions {
   log?: Logger | false | undefined
   /** Maximum number of connections on which this instance waits for contended names. Default: 4. The connections are opened on demand. */
   waitConnections?: number | undefined
+  /**
+   * Maximum number of connections for statements, if you pass `url` or `sql`. Transactions of handlers use up to twice as many additional
+   * connections. Default: 5. All connections are opened on demand, and closed after 10 s without use. See docs/operating/capacity.md.
+   */
+  poolSize?: number | undefined
 }
 
 const optionRules = {
@@ -127,6 +133,7 @@ const optionRules = {
   anchor: oneOf('required', 'none'),
   migrate: flag,
   waitConnections: wholeNumber(1, 100),
+  poolSize: wholeNumber(1, 1_000),
   log: logOption,
   middleware: middlewareRule,
   jobs: { expected: 'an object', read: (given: unknown) => given },
@@ -211,12 +218,17 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
         version,
         events,
       })
-      await anchor.prove()
-      // The anchor uses the same address and has a session of its own, so no transaction pooler is in between.
-      if (!connection) database.prepareStatements()
     }
-    if (shouldMigrate) await migrate(database, schema)
-    checkSchema(await schemaState(database, schema), schema)
+    // The pool connects after the anchor, because a pool that is still connecting would delay the error if no host responds.
+    await anchor?.prove()
+    // The anchor uses the same address and has a session of its own, so no transaction pooler is in between.
+    if (anchor && !connection) database.prepareStatements()
+    let state = await schemaState(database, schema)
+    if (shouldMigrate && !isUpToDate(state)) {
+      await migrate(database, schema)
+      state = await schemaState(database, schema)
+    }
+    checkSchema(state, schema)
     await anchor?.start()
     // Renewals use separate connections, because an instance must not expire when the program has exhausted the pool.
     const keepaliveDatabase = anchor ? database : writes.wrap(openPgPool(database.connection, 2))
@@ -255,6 +267,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
 }
 
 function openDatabase(options: HoldfastOptions): Database {
+  const { poolSize } = options
   const given = [options.url, options.pool, options.sql].filter((way) => way !== undefined)
   if (given.length !== 1) {
     throw new UsageError(
@@ -262,7 +275,11 @@ function openDatabase(options: HoldfastOptions): Database {
       'For example: Holdfast.open({ url: process.env.DATABASE_URL }). Check that the variable is set.',
     )
   }
-  if (options.url !== undefined) return openPgPool({ connectionString: options.url })
-  if (options.pool !== undefined) return fromPgPool(options.pool)
-  return fromPostgresJs(options.sql!)
+  if (options.url !== undefined) return openPgPool({ connectionString: options.url }, poolSize)
+  if (options.sql !== undefined) return fromPostgresJs(options.sql, poolSize)
+  if (poolSize === undefined) return fromPgPool(options.pool!)
+  throw new UsageError(
+    'Expected no poolSize together with pool, because the pool has a size of its own',
+    'Pass the size to your pool: new pg.Pool({ max: 20 }).',
+  )
 }

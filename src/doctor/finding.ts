@@ -1,54 +1,11 @@
+import type { findingIds } from '../base/index.js'
+
 /**
  * Severity of a finding. `wrong`: something does not work, or a guarantee is broken. `risky`: everything works now, but
  * a future event can break it. `unchecked`: the check could not run. `note`: for information only.
  */
 export type Severity = 'wrong' | 'risky' | 'unchecked' | 'note'
 
-export const findingIds = [
-  'autovacuum-off',
-  'buried-jobs',
-  'cannot-end-sessions',
-  'cannot-migrate',
-  'clock-offset',
-  'columns-missing',
-  'commits-not-flushed',
-  'connections-short',
-  'dead-rows',
-  'direct-url',
-  'server-generation-missing',
-  'functions-differ',
-  'history-not-replicated',
-  'indexes-differ',
-  'kind-unhandled',
-  'lock-of-dead-owner',
-  'lock-table-full',
-  'long-transaction',
-  'migrations-pending',
-  'missing-rights',
-  'mixed-versions',
-  'not-installed',
-  'notification-queue',
-  'notifications-lost',
-  'paused-queue',
-  'prepared-transaction',
-  'queue-unattended',
-  'read-only',
-  'read-replica',
-  'replication-slot',
-  'schedule-orphan',
-  'schema-newer',
-  'search-path',
-  'sequence-behind',
-  'sequences-missing',
-  'session-locks',
-  'session-pooler',
-  'settings-refused',
-  'storage-differs',
-  'tables-missing',
-  'timeout-short',
-  'transaction-pooler',
-  'unchecked',
-] as const
 /** Kind of a finding. Each kind is explained in docs/operating/doctor.md. */
 export type FindingId = (typeof findingIds)[number]
 

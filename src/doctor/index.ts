@@ -5,7 +5,6 @@ export {
   type Finding,
   type FindingId,
   type Fix,
-  findingIds,
   formatCount,
   needsAction,
   type Severity,

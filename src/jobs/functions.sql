@@ -1197,51 +1197,78 @@ comment on function holdfast.job_claim_others(jsonb, integer) is
   'Processes entries that a claim has read but that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
   'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed.';
 
-create or replace function holdfast.job_unread_levels(
-  current_era integer, inout queues bigint[], inout priorities smallint[]
-)
+-- PostgreSQL inlines this function only without a search_path setting. Therefore each name is qualified with its schema.
+create or replace function holdfast.job_levels_of(queues bigint[], is_thorough boolean)
+  returns table (queue bigint, priority smallint, place bigint)
+  language sql stable
+  as $$
+    select asked.queue, p.priority::pg_catalog.int2, asked.place
+    from pg_catalog.unnest(queues) with ordinality as asked (queue, place)
+    cross join pg_catalog.generate_series(-5, 5) as p (priority)
+    -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
+    where coalesce(
+      (
+        select true
+        from holdfast.frontier
+        where frontier.queue operator(pg_catalog.=) asked.queue
+          and frontier.priority operator(pg_catalog.=) p.priority::pg_catalog.int2
+        limit 1
+      ),
+      is_thorough and (
+        select true
+        from holdfast.job
+        where job.queue operator(pg_catalog.=) asked.queue
+          and job.priority operator(pg_catalog.=) p.priority::pg_catalog.int2
+        limit 1
+      )
+    )
+  $$;
+comment on function holdfast.job_levels_of(bigint[], boolean) is
+  'Returns the levels of these queues that have been claimed before. is_thorough: also returns levels that no claim has read yet. place: the '
+  'position of the queue in queues.';
+
+create or replace function holdfast.job_level_is_unread(in_queue bigint, at_priority smallint, current_era integer) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
+  declare
+    newest holdfast.frontier;
   begin
-    select array_agg(l.queue order by l.place), array_agg(l.priority order by l.place)
-    into queues, priorities
-    from (
-      select known.*
-      from unnest(queues, priorities) with ordinality as known (queue, priority, place)
-      left join lateral (
-        select *
-        from holdfast.frontier
-        where frontier.queue = known.queue
-          and frontier.priority = known.priority
-        order by number desc
-        limit 1
-      ) as newest on true
-      where case
-        when newest.number is null or not newest.is_read or newest.era < current_era then true
-        else (
-            select true
-            from holdfast.job
-            where job.queue = known.queue
-              and job.priority = known.priority
-              and job.era = newest.era
-              and job.xid >= pg_snapshot_xmax(newest.upto)
-            limit 1
-          )
-          or pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
-            select true
-            from holdfast.job
-            where job.queue = known.queue
-              and job.priority = known.priority
-              and job.era = newest.era
-              and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
-            limit 1
-          )
-      end
-    ) as l;
+    select *
+    into newest
+    from holdfast.frontier
+    where frontier.queue = in_queue
+      and frontier.priority = at_priority
+    order by number desc
+    limit 1;
+    return case
+      when newest.number is null or not newest.is_read or newest.era < current_era then true
+      else coalesce(
+        (
+          select true
+          from holdfast.job
+          where job.queue = in_queue
+            and job.priority = at_priority
+            and job.era = newest.era
+            and job.xid >= pg_snapshot_xmax(newest.upto)
+          limit 1
+        ),
+        pg_snapshot_xmin(newest.upto) < pg_snapshot_xmax(newest.upto) and (
+          select true
+          from holdfast.job
+          where job.queue = in_queue
+            and job.priority = at_priority
+            and job.era = newest.era
+            and job.xid = any(array(select pg_snapshot_xip(newest.upto)))
+          limit 1
+        ),
+        false
+      )
+    end;
   end
   $$;
-comment on function holdfast.job_unread_levels(integer, bigint[], smallint[]) is 'Returns the levels that have unread entries, in the given order.';
+comment on function holdfast.job_level_is_unread(bigint, smallint, integer) is
+  'Whether claims may not have read all entries of a queue with a priority.';
 
 create or replace function holdfast.job_claim_skipped(
   queues bigint[], paused bigint[], kinds text[], most integer, out ids bigint[], out texts text, out linked jsonb
@@ -1526,16 +1553,8 @@ create or replace function holdfast.job_claim(
       from holdfast.noticed_server as noticed
       cross join lateral (
         select
-          array_agg(asked.queue order by p.priority desc, asked.place) as queues,
-          array_agg(p.priority::smallint order by p.priority desc, asked.place) as priorities
-        from unnest(job_claim.queues) with ordinality as asked (queue, place)
-        cross join generate_series(-5, 5) as p (priority)
-        -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
-        where coalesce(
-          (select true from holdfast.frontier where frontier.queue = asked.queue and frontier.priority = p.priority::smallint limit 1),
-          is_thorough
-            and (select true from holdfast.job where job.queue = asked.queue and job.priority = p.priority::smallint limit 1)
-        )
+          array_agg(queue order by priority desc, place) as queues, array_agg(priority order by priority desc, place) as priorities
+        from holdfast.job_levels_of(job_claim.queues, is_thorough)
       ) as levels;
       exit when current.grace_is_over;
       -- grace_is_over() begins a generation if necessary.
@@ -1556,9 +1575,10 @@ create or replace function holdfast.job_claim(
     level_priorities := current.priorities;
     -- For one or two levels, reading their windows is cheaper than this check.
     if cardinality(level_queues) > 2 then
-      select u.queues, u.priorities
+      select array_agg(known.queue order by place), array_agg(known.priority order by place)
       into level_queues, level_priorities
-      from holdfast.job_unread_levels(current.era, level_queues, level_priorities) as u;
+      from unnest(level_queues, level_priorities) with ordinality as known (queue, priority, place)
+      where holdfast.job_level_is_unread(known.queue, known.priority, current.era);
     end if;
     -- Serializes a queue's claims. PostgreSQL releases the lock after this claim's commit has become visible.
     perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
@@ -2131,6 +2151,32 @@ comment on function holdfast.job_run_again(bigint[]) is
 
 -- Maintenance.
 
+create or replace function holdfast.job_next_due() returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return (
+      -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
+      select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
+      from (
+        (
+          select run_at
+          from holdfast.waiting
+          where stage = 'time'
+            and run_at < (select clock_timestamp() + interval '1 day')
+          order by run_at
+          limit 1
+        )
+        union all
+        (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
+      ) as next (at)
+      having count(*) > 0
+    );
+  end
+  $$;
+comment on function holdfast.job_next_due() is 'Returns the time in ms until the next job or lane is due. Null if none is due within a day.';
+
 create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer, out taken_over bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -2173,27 +2219,72 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       select job_maintain.moved + t.moved into moved from holdfast.job_run_follow_ups('{}', coalesce(linked, '{}'), 0) as t;
     end if;
     moved := moved + holdfast.job_sweep_keys(max_count);
-    -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
-    select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
-    into due_ms
-    from (
-      (
-        select run_at
-        from holdfast.waiting
-        where stage = 'time'
-          and run_at < (select clock_timestamp() + interval '1 day')
-        order by run_at
-        limit 1
-      )
-      union all
-      (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
-    ) as next (at)
-    having count(*) > 0;
+    due_ms := holdfast.job_next_due();
   end
   $$;
 comment on function holdfast.job_maintain(integer) is
   'Runs maintenance, one session at a time: takes over dead epochs and moves up to max_count due jobs. '
   'due_ms: time until the next job is due. moved: number of moved jobs, or null if another session runs maintenance.';
+
+create or replace function holdfast.job_look(
+  epoch_number integer, workers json, out ready json, out due_ms integer, out works_from integer
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  -- This function is part of the heartbeat, which must not wait for a table lock.
+  set lock_timeout = '200ms'
+  as $$
+  declare
+    current_era constant integer := (select era from holdfast.noticed_server);
+    paused constant bigint[] := array(select key from holdfast.queue where paused_at is not null);
+    is_registered constant boolean := exists (select from holdfast.worker where session = epoch_number);
+    asked record;
+    numbers integer[] := '{}';
+  begin
+    for asked in
+      select
+        w.number,
+        w.kinds,
+        array(select queue from unnest(w.queues) with ordinality as q (queue, place) where queue <> all(paused) order by place) as queues
+      from json_to_recordset(workers) as w (number integer, queues bigint[], kinds text[])
+    loop
+      -- If the epoch or the generation has ended, the claim reports the reason.
+      if current_era is null
+        or not is_registered
+        or exists (select from holdfast.job_skipped where job_skipped.queue = any(asked.queues) and job_skipped.kind = any(asked.kinds))
+        or exists (
+          select
+          from holdfast.job_levels_of(asked.queues, true) as level
+          where holdfast.job_level_is_unread(level.queue, level.priority, current_era)
+        )
+      then
+        numbers := numbers || asked.number;
+      end if;
+    end loop;
+    ready := to_json(numbers);
+    due_ms := case
+      when exists (select from holdfast.follow_up where session = 0)
+        or exists (select from holdfast.unique_job where expires_at <= (select clock_timestamp()))
+        -- Each instance checks only the next worker, so that the cost of a look does not grow with the number of instances.
+        or exists (
+          select
+          from (
+            (select session from holdfast.worker where session > epoch_number order by session limit 1)
+            union all
+            (select session from holdfast.worker where session <> epoch_number order by session limit 1)
+            limit 1
+          ) as next_worker
+          where not holdfast.is_present(session)
+        )
+      then 0
+      else holdfast.job_next_due()
+    end;
+    works_from := (select max(migration.works_from) from holdfast.migration);
+  end
+  $$;
+comment on function holdfast.job_look(integer, json) is
+  'Returns what concerns an idle instance, and changes nothing. ready: the numbers of the given workers that may find a job. due_ms: time '
+  'until maintenance has work, or null if none is due within a day.';
 
 create or replace function holdfast.job_re_enter(before timestamptz) returns boolean
   language plpgsql

@@ -191,6 +191,12 @@ where job_stopped.state = 'buried'
   and job_stopped.error->>'code' = 'WORKER_CRASHED'
   and job_stopped.ended_at > clock_timestamp() - interval '1 minute'
 
+-- name: look
+-- Returns what concerns an idle instance. Part of the heartbeat. See job_look.
+select row_to_json(look)::text
+from holdfast.job_look(($1::text::json ->> 'session')::integer, $1::text::json -> 'workers') as look
+where $1::text::json is not null
+
 -- name: roll_partitions
 select holdfast.job_roll_partitions($1::integer)
 

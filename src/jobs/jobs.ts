@@ -63,6 +63,14 @@ const workRules = {
       Array.isArray(given) && given.length > 0 ? given.map((name) => checkName(name, 'queue')) : undefined,
   },
 }
+/** Result of job_look. */
+interface LookResult {
+  /** Numbers of the workers that may find a job. */
+  readonly ready: readonly number[]
+  readonly due_ms: number | null
+  readonly works_from: number
+}
+
 const resultRules = { wait: duration(0, maxTimerMs), signal: abortSignal }
 
 /**
@@ -95,6 +103,21 @@ export class Jobs {
     this.#intake = intake
     this.#maintenance = maintenance
     this.#followUps = followUps
+    let asked: readonly Worker[] = []
+    options.presence.lookOnHeartbeat({
+      name: 'jobs',
+      text: store.sql.look.text,
+      ask: (epoch) => {
+        asked = [...this.#workers].filter((worker) => worker.lookFor(epoch))
+        if (!maintenance.isStarted || (asked.length === 0 && maintenance.isBusy)) return undefined
+        return JSON.stringify({ session: epoch.number, workers: asked.map((worker) => worker.lookFor(epoch)) })
+      },
+      onAnswer: (answer) => {
+        const { ready, due_ms: dueMs, works_from: worksFrom } = JSON.parse(answer) as LookResult
+        maintenance.onLook(dueMs, worksFrom)
+        for (const worker of asked) worker.onLook(maintenance.isOutdated || ready.includes(worker.number))
+      },
+    })
   }
 
   /**

@@ -57,6 +57,8 @@ export class Maintenance {
   #rolledAt = Number.NEGATIVE_INFINITY
   #failures = 0
   #isRequested = false
+  /** Whether the planned run has no other reason than the time since the last run. */
+  #isRoutine = false
   #running: Promise<void> | undefined
   #isClosed = false
 
@@ -69,9 +71,14 @@ export class Maintenance {
     this.#known = latestVersion(schema)
   }
 
+  /** Whether the schema has been upgraded to a version that this code does not support. */
+  get isOutdated(): boolean {
+    return this.#worksFrom > this.#known
+  }
+
   /** Throws if the schema has been upgraded to a version that this code does not support. */
   checkVersion(): void {
-    if (this.#worksFrom > this.#known) throw new SchemaVersionError(this.#worksFrom, this.#known, this.#schema)
+    if (this.isOutdated) throw new SchemaVersionError(this.#worksFrom, this.#known, this.#schema)
   }
 
   /**
@@ -87,9 +94,30 @@ export class Maintenance {
 
   /** Records that at least one instance has work. */
   noteActivity(): void {
-    const wasIdle = performance.now() - this.#busyAt > busyForMs
+    const wasIdle = !this.isBusy
     this.#busyAt = performance.now()
     if (wasIdle) this.runWithin(busyMs * Math.random())
+  }
+
+  /** Whether this instance runs maintenance. */
+  get isStarted(): boolean {
+    return this.#started !== undefined
+  }
+
+  get isBusy(): boolean {
+    return performance.now() - this.#busyAt < busyForMs
+  }
+
+  /** Handles the answer of a look, which replaces the next routine run. */
+  onLook(dueMs: number | null, worksFrom: number): void {
+    this.#worksFrom = worksFrom
+    if (this.#isClosed || this.isBusy) return
+    if (this.#isRoutine && this.#running === undefined) {
+      this.#dueAt = Number.POSITIVE_INFINITY
+      this.#runRoutinely(this.#idleMs)
+    }
+    if (dueMs !== null) this.runWithin(dueMs)
+    if (this.#mustRoll) this.runWithin(0)
   }
 
   /** Schedules maintenance to run within `inMs` milliseconds. */
@@ -99,6 +127,7 @@ export class Maintenance {
     const at = performance.now() + waitMs
     if (at >= this.#dueAt) return
     this.#dueAt = at
+    this.#isRoutine = false
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       this.#running = this.#maintain().finally(() => {
@@ -146,13 +175,23 @@ export class Maintenance {
       }
       if ((row!.moved ?? 0) >= maxMoved) dueMs = 0
       if (row!.taken_over !== null) await this.#reportCrashed(row!.taken_over)
-      if (performance.now() - this.#rolledAt > rollEveryMs) await this.#rollPartitions()
+      if (this.#mustRoll) await this.#rollPartitions()
     } catch {
       this.#failures++
     }
     if (this.#failures > 0) return this.runWithin(backoffMs(this.#failures, 100, this.#idleMs))
-    const isBusy = performance.now() - this.#busyAt < busyForMs
-    this.runWithin(Math.min(dueMs, (isBusy ? busyMs : this.#idleMs) * (0.7 + Math.random() * 0.4)))
+    this.#runRoutinely(this.isBusy ? busyMs : this.#idleMs)
+    this.runWithin(dueMs)
+  }
+
+  #runRoutinely(inMs: number): void {
+    const wasPlanned = this.#dueAt
+    this.runWithin(inMs * (0.7 + Math.random() * 0.4))
+    this.#isRoutine ||= this.#dueAt !== wasPlanned
+  }
+
+  get #mustRoll(): boolean {
+    return performance.now() - this.#rolledAt > rollEveryMs
   }
 
   /** Emits `job.crashed` for each of the jobs that has been buried. */

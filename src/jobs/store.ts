@@ -19,6 +19,7 @@ type StatementName =
   | 'record_queue'
   | 'register_worker'
   | 'set_sleeping'
+  | 'look'
   | 'unregister_worker'
   | 'stop_claiming'
   | 'claim'

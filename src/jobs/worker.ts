@@ -40,6 +40,8 @@ const busyBeforeAwakeMs = 200
  */
 const minRestMs = 20
 const maxPauseMs = 5_000
+/** Maximum pause of an idle worker between two looks for jobs, without and with notifications of new jobs. */
+const maxRestMs = { polls: 1_000, listens: 5_000 }
 /** Time without an internal failure after which the count of internal failures starts again. */
 const forgetBrokenMs = 60_000
 
@@ -79,6 +81,8 @@ export class Worker {
   /** Time since which enqueueing wakes this worker up. */
   #markedAt = 0
   #checkTimer: NodeJS.Timeout | undefined
+  /** Time at which the resting worker claims again, unless a look finds no job before. Undefined while the worker is not resting. */
+  #restUntil: number | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #thoroughAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
@@ -154,6 +158,20 @@ export class Worker {
   /** @internal Wakes the main loop. */
   wake(): void {
     this.#wakeup.signal()
+  }
+
+  /** @internal What a look must check for this worker. Undefined unless the worker is resting in this epoch. */
+  lookFor(epoch: Epoch): { number: number; queues: readonly string[]; kinds: readonly string[] } | undefined {
+    if (this.#restUntil === undefined || epoch !== this.#epoch) return undefined
+    return { number: this.number, queues: this.#queues, kinds: this.#kinds }
+  }
+
+  /** @internal Handles the answer of a look, which is as good as a claim that finds no jobs. */
+  onLook(isReady: boolean): void {
+    if (isReady) this.wake()
+    if (isReady || this.#restUntil === undefined) return
+    this.#lastStepAt = performance.now()
+    this.#restUntil = Math.max(this.#restUntil, performance.now() + this.#restMs())
   }
 
   /** @internal */
@@ -387,22 +405,29 @@ export class Worker {
       this.#markedAt = performance.now()
       return
     }
-    const { hasListener } = this.#context
-    // Transactions that began before the request was visible do not wake this worker. The longer ago the request was
-    // made, the fewer of them are left, so the worker polls less and less often. Without a listener, the worker finds
-    // new jobs only by polling.
-    const idleSince = hasListener ? this.#markedAt : Math.max(this.#markedAt, this.#foundAt)
     const from = performance.now()
-    const restMs = Math.min(Math.max(minRestMs, from - idleSince), hasListener ? 5_000 : 1_000)
-    if (!this.#wakeup.isSignaled) await this.#rest(restMs * (0.75 + Math.random() / 2))
+    this.#restUntil = from + this.#restMs()
+    while (!this.#wakeup.isSignaled && !this.#draining.signal.aborted) {
+      const leftMs = this.#restUntil - performance.now()
+      if (leftMs <= 0) break
+      await this.#wakeup.wait(leftMs)
+    }
+    this.#restUntil = undefined
     if (performance.now() - from < minRestMs) return
     this.#busySince = 0
     this.#pace.reset()
   }
 
-  /** Waits until the worker is woken up, for at most `ms` milliseconds. */
-  async #rest(ms: number): Promise<void> {
-    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms)
+  /**
+   * Returns how long the worker rests. Transactions that began before the request for wake-ups was visible do not wake this
+   * worker. The longer ago the request was made, the fewer of them are left, so the worker looks less and less often.
+   * Without a listener, the worker finds new jobs only by polling.
+   */
+  #restMs(): number {
+    const { hasListener } = this.#context
+    const idleSince = hasListener ? this.#markedAt : Math.max(this.#markedAt, this.#foundAt)
+    const idleMs = Math.max(minRestMs, performance.now() - idleSince)
+    return Math.min(idleMs, hasListener ? maxRestMs.listens : maxRestMs.polls) * (0.75 + Math.random() / 2)
   }
 
   /** Sends one statement after the other. On two connections, the later one could take effect first, and nothing would wake the worker. */

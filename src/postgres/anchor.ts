@@ -10,7 +10,7 @@ import {
 } from '../base/index.js'
 import type { Connection, Database } from './database.js'
 import { type InstanceName, instanceNameDays } from './instance-name.js'
-import type { DrainListener, Presence } from './presence.js'
+import type { DrainListener, Look, Presence } from './presence.js'
 import { proveSessionLocks } from './prove-session-locks.js'
 import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
@@ -57,6 +57,7 @@ export class Anchor implements Presence {
   readonly #sql
   readonly #closing = new AbortController()
   readonly #lossListeners = new Set<(session: Session, reason: HoldfastError) => void>()
+  readonly #looks: Look[] = []
   #subscription: { readonly channel: string; readonly listener: (payload: string) => void } | undefined
   #session: Session | undefined
   #reconnecting: Promise<void> | undefined
@@ -165,6 +166,11 @@ export class Anchor implements Presence {
   /** Does nothing, because an instance with an anchor receives revocations as notifications. */
   onRevocation(): void {}
 
+  lookOnHeartbeat(look: Look): boolean {
+    this.#looks.push(look)
+    return true
+  }
+
   async reportDrain(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
     // If this statement fails, the next epoch records the state.
@@ -207,8 +213,8 @@ export class Anchor implements Presence {
 
   async #beginEpoch(session: Session): Promise<void> {
     const { namespace, name, expiryMs, version } = this.#options
-    await session.run(this.#sql.instance.advance_fence)
-    await session.claimNumber()
+    // The statements are pipelined, so they take one round trip.
+    await Promise.all([session.run(this.#sql.instance.advance_fence), session.claimNumber()])
     const facts = [
       process.pid,
       version,
@@ -235,6 +241,7 @@ export class Anchor implements Presence {
     if (this.#subscription) await session.run(listenStatement(this.#subscription.channel))
     if (!session.trusted) throw session.loss
     session.onLoss((reason) => this.#onSessionLost(session, reason))
+    session.lookOnHeartbeat(this.#looks)
     this.#session = session
     this.#epochs++
     // This check runs after `listen`, so that any later drain request arrives as a notification.

@@ -1,9 +1,10 @@
 import type { Socket } from 'node:net'
-import pg from 'pg'
+import type pg from 'pg'
 import { type HoldfastError, messageOf, pause } from '../base/index.js'
 import { configPerHost, hostList } from './address.js'
 import type { Connection } from './database.js'
 import { DatabaseUnreachableError } from './errors.js'
+import { driver } from './pg.js'
 import { isServerError, translate } from './sqlstate.js'
 import { loadStatements } from './statements.js'
 
@@ -56,7 +57,7 @@ const latestTimelines = new Map<string, number>()
 const connectedPrimaries = new Map<PgHostsClient, Primary>()
 
 /** @internal */
-export class PgHostsClient extends pg.Client {
+export class PgHostsClient extends driver.Client {
   readonly #hosts: readonly HostConfig[]
   readonly #probeTimeoutMs: number
 
@@ -185,7 +186,7 @@ function rejectionOf(result: PromiseSettledResult<Primary>): HoldfastError {
 }
 
 function probeClient(config: pg.ClientConfig, withinMs: number): pg.Client {
-  return new pg.Client({
+  return new driver.Client({
     ...config,
     connectionTimeoutMillis: withinMs,
     query_timeout: withinMs,

@@ -41,7 +41,15 @@ const directory = new URL('./migrations/', import.meta.url)
 export function allMigrations(schema: string): Migration[] {
   const files = existsSync(directory) ? readdirSync(directory).filter((file) => file.endsWith('.sql')) : []
   return [
-    { version: 1, name: 'baseline', worksFrom: 1, sql: baseline(schema) },
+    {
+      version: 1,
+      name: 'baseline',
+      worksFrom: 1,
+      // Most processes find the schema installed, so the files are not read before they are needed.
+      get sql() {
+        return baseline(schema)
+      },
+    },
     ...files.sort().map((file) => {
       const source = readFileSync(new URL(file, directory), 'utf8')
       const version = Number(file.slice(0, 4))
@@ -66,7 +74,7 @@ export interface SchemaState {
 
 export async function schemaState(executor: Executor, schema: string): Promise<SchemaState> {
   const here = quoteIdentifier(schema)
-  const [row] = await executor
+  const reading = executor
     .query<{ version: number; works_from: number; revision: number; hashes: string }>(
       `select
          coalesce(pg_catalog.max(version), 0) as version,
@@ -80,6 +88,9 @@ export async function schemaState(executor: Executor, schema: string): Promise<S
       if (absent.includes(sqlstateOf(error))) return [{ version: 0, works_from: 0, revision: 0, hashes: null }]
       throw error
     })
+  // The process reads its own files while the server works.
+  roomFunctions(schema)
+  const [row] = await reading
   const { version, works_from: worksFrom, revision, hashes } = row!
   return {
     version,

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
-import pg from 'pg'
+import type pg from 'pg'
 import type { Connection } from './database.js'
 import { copyConfig, PgHostsClient } from './hosts.js'
+import { driver } from './pg.js'
 
 const connectMs = 10_000
 /**
@@ -32,7 +33,7 @@ export class OwnPool {
         this.once('end', () => clients.delete(this))
       }
     }
-    this.pool = new pg.Pool({ ...connection, Client, max, application_name: applicationName })
+    this.pool = new driver.Pool({ ...connection, Client, max, application_name: applicationName })
     // This listener is never removed. Closing a pool does not wait for its connections, and an error on one of them must not end the
     // process.
     this.pool.on('error', ignore)

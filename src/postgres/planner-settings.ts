@@ -108,6 +108,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'job_delete_claims',
       'job_cancel_dependents',
       'job_release_dependents',
+      'schedule_look',
       'schedule_poll',
     ],
   },
@@ -117,7 +118,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
   },
   {
     traits: ['not compiled', 'by index', 'few rows', 'stops early', 'one plan'],
-    functions: ['lane_fill', 'lane_enter', 'job_run_follow_ups'],
+    functions: ['lane_fill', 'lane_enter', 'job_run_follow_ups', 'job_look'],
   },
   {
     traits: ['not compiled', 'by index', 'stops early', 'one plan'],

@@ -39,8 +39,8 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
  * Opens Holdfast's own connections to the database that the user's postgres.js uses (see docs/decisions/0003-two-drivers.md). Only
  * statements inside the user's transactions use postgres.js.
  */
-export function fromPostgresJs(sql: PostgresJs): Database {
-  return openPgPool(connectionOf(sql))
+export function fromPostgresJs(sql: PostgresJs, maxConnections?: number): Database {
+  return openPgPool(connectionOf(sql), maxConnections)
 }
 
 function connectionOf(sql: PostgresJs): Connection {

@@ -31,9 +31,30 @@ export interface Presence {
    * Calls the listener when an operator may have revoked something. This method is only for instances that cannot receive notifications.
    */
   onRevocation(listener: () => void): void
+  /**
+   * Adds a look to each heartbeat from now on. Returns false for an instance without an anchor, which has no session for heartbeats. The
+   * module then polls with statements of its own. A module must also poll on its own if no answer arrives, because a heartbeat leaves out
+   * the looks after one of them has failed.
+   */
+  lookOnHeartbeat(look: Look): boolean
   /** Records the drain state immediately, and again at the beginning of each later epoch. */
   reportDrain(state: 'draining' | 'drained'): Promise<void>
   close(): Promise<void>
+}
+
+/**
+ * A module's look at the database, which is part of the heartbeat. An idle instance learns from its heartbeat whether there is work, so the
+ * instance sends no other statement. A look reads only. It must neither wait nor read much, because the session's locks depend on the
+ * heartbeat.
+ */
+export interface Look {
+  /** Name of the look, which is unique among all looks. */
+  readonly name: string
+  /** Statement that returns one value for the parameter `$1`, and null for null. */
+  readonly text: string
+  /** Returns the parameter. Undefined if the module needs no answer now. */
+  readonly ask: (epoch: Epoch) => string | undefined
+  readonly onAnswer: (answer: string) => void
 }
 
 /** Listener for drain requests. `withinMs` is the drain timeout, if the request specifies a timeout. */

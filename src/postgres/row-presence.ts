@@ -121,6 +121,10 @@ export class RowPresence implements Presence {
     this.#onRevocation = listener
   }
 
+  lookOnHeartbeat(): boolean {
+    return false
+  }
+
   async reportDrain(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
     if (!this.epoch) return

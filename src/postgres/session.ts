@@ -4,7 +4,7 @@ import type { Connection } from './database.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { PgHostsClient } from './hosts.js'
 import { refuseTransactionPooler } from './pooler.js'
-import { trustedFor } from './presence.js'
+import { type Epoch, type Look, trustedFor } from './presence.js'
 import { sqlstate, sqlstateOf, translate } from './sqlstate.js'
 import type { Statement } from './statements.js'
 
@@ -56,6 +56,8 @@ interface Identity {
 }
 
 const minServerVersion = 140_000
+/** Time without looks after one has failed, for example because an older version of Holdfast has installed the functions. */
+const withoutLooksMs = 60_000
 
 /** SQLSTATEs of a heartbeat that fails because the schema no longer exists. */
 const schemaGone: readonly (string | undefined)[] = [
@@ -66,7 +68,7 @@ const schemaGone: readonly (string | undefined)[] = [
 
 const restoredMessage = 'The Holdfast tables were replaced during this session, for example by a restored backup'
 
-export class Session extends TrustDeadline {
+export class Session extends TrustDeadline implements Epoch {
   readonly backendPid: number
   /** Whether the statements run on the backend that was reported when the connection was opened. If false, there is a pooler. */
   readonly direct: boolean
@@ -81,6 +83,9 @@ export class Session extends TrustDeadline {
   readonly #options: SessionOptions
   readonly #trustMs: number
   readonly #heartbeatEveryMs: number
+  #looks: readonly Look[] = []
+  /** Heartbeats before this time contain no looks. */
+  #looksFrom = 0
   #lastSentAt: number
   #lastHeartbeatAt: number
   #isHeartbeatInFlight = false
@@ -210,6 +215,11 @@ export class Session extends TrustDeadline {
     }
   }
 
+  /** Replaces the looks that are part of each heartbeat. */
+  lookOnHeartbeat(looks: readonly Look[]): void {
+    this.#looks = looks
+  }
+
   /** Ends an earlier epoch's session. Otherwise, the server could keep that session until it expires. */
   async endOldSession(backendPid: number): Promise<void> {
     await this.run(this.#options.statements.end_old_session, [backendPid, this.#options.applicationName])
@@ -229,19 +239,19 @@ export class Session extends TrustDeadline {
     const wanted = settingsFor(this.#options.expiryMs)
     const names = Object.keys(wanted)
     const { pin_path: pinPath, no_jit: noJit, apply_settings: apply, read_settings: read } = this.#options.statements
-    // The statements are pipelined in this order, so the first two add no round trip.
-    const [pinned, applied] = [
-      Promise.all([this.run(pinPath), this.run(noJit)]),
-      this.run(apply, [names, Object.values(wanted)]),
-    ]
-    applied.catch(() => {})
+    // The statements are pipelined in this order, so they take one round trip.
+    const pinned = Promise.all([this.run(pinPath), this.run(noJit)])
+    const applied = this.run(apply, [names, Object.values(wanted)])
+    let reading = this.run(read, [names])
+    for (const pending of [applied, reading]) pending.catch(() => {})
     await pinned
     await applied.catch(async (error) => {
       if (!this.trusted) throw error
       // Each setting is applied separately, because the server may reject one of them.
       await Promise.allSettled(Object.entries(wanted).map(([name, value]) => this.run(apply, [[name], [value]])))
+      reading = this.run(read, [names])
     })
-    const got = new Map((await this.run(read, [names])) as [string, string][])
+    const got = new Map((await reading) as [string, string][])
     for (const [name, value] of Object.entries(wanted)) {
       if (got.get(name) !== value) this.refusedSettings[name] = { wanted: value, got: got.get(name) ?? null }
     }
@@ -264,26 +274,39 @@ export class Session extends TrustDeadline {
   }
 
   #sendHeartbeat(): void {
+    const looks = performance.now() < this.#looksFrom ? [] : this.#looks
     this.#lastHeartbeatAt = performance.now()
     this.#isHeartbeatInFlight = true
     const { heartbeat, heartbeat_with_generation } = this.#options.statements
     const hasNumber = this.number > 0
-    this.run(hasNumber ? heartbeat_with_generation : heartbeat)
-      .then(
-        ([row]) => {
-          if (Number(row![0]) !== this.backendPid) this.lose(new SessionLocksUnavailableError('transaction-pooler'))
-          else if (hasNumber && (row![1] === null || row![1] !== this.#generationBegan)) {
-            this.lose(new DatabaseUnreachableError(restoredMessage))
-          }
-        },
-        // Other failures need no handling, because either the deadline passes or the connection ends.
-        (error) => {
-          if (schemaGone.includes(sqlstateOf(error))) this.lose(new DatabaseUnreachableError(restoredMessage, error))
-        },
-      )
+    const sent = hasNumber
+      ? this.run(
+          withLooks(heartbeat_with_generation, looks),
+          looks.map((look) => look.ask(this) ?? null),
+        )
+      : this.run(heartbeat)
+    sent
       .finally(() => {
         this.#isHeartbeatInFlight = false
       })
+      .then(
+        ([row]) => {
+          const [backendPid, generationBegan, ...answers] = row!
+          if (Number(backendPid) !== this.backendPid) this.lose(new SessionLocksUnavailableError('transaction-pooler'))
+          else if (hasNumber && (generationBegan === null || generationBegan !== this.#generationBegan)) {
+            this.lose(new DatabaseUnreachableError(restoredMessage))
+          } else for (const [at, answer] of answers.entries()) if (answer !== null) looks[at]!.onAnswer(answer)
+        },
+        // Other failures need no handling, because either the deadline passes or the connection ends.
+        (error) => {
+          // A look must not prevent the check of the generation.
+          if (looks.length > 0 && this.trusted) {
+            this.#looksFrom = performance.now() + withoutLooksMs
+            this.#sendHeartbeat()
+          } else if (schemaGone.includes(sqlstateOf(error)))
+            this.lose(new DatabaseUnreachableError(restoredMessage, error))
+        },
+      )
   }
 
   protected lossByDeadline(lateMs: number): HoldfastError {
@@ -301,6 +324,12 @@ export class Session extends TrustDeadline {
   #cut(): void {
     this.#client.connection.stream.destroy()
   }
+}
+
+/** Returns the heartbeat with a column for each look. Each set of looks has its own name, because a name cannot be prepared twice. */
+function withLooks({ name, text }: Statement, looks: readonly Look[]): Statement {
+  const columns = looks.map((look, at) => `,\n  (${look.text.replaceAll('$1', `$${at + 1}`)})`)
+  return { name: [name, ...looks.map((look) => look.name)].join(' '), text: `${text}${columns.join('')}` }
 }
 
 function checkServer(identity: Identity): void {

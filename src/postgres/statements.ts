@@ -26,12 +26,27 @@ export function statementByText(text: string): Statement | undefined {
  * statement that reads tables itself would become outdated. The files are written for the `holdfast` schema (or
  * `writtenFor`). For a different schema, this function replaces the name. A line `-- include: used_queue` is replaced
  * by the SQL below `-- part: used_queue` in `parts.sql` of the same folder.
+ *
+ * The file is read when one of its statements is used for the first time, because a new process rarely needs all files.
  */
 export function loadStatements<const Name extends string>(
   file: URL,
   schema: string,
   writtenFor = 'holdfast',
 ): Record<Name, Statement> {
+  let loaded: Record<string, Statement> | undefined
+  const all = () => {
+    loaded ??= readStatements(file, schema, writtenFor)
+    return loaded
+  }
+  return new Proxy({} as Record<Name, Statement>, {
+    get: (_, name) => all()[name as string],
+    ownKeys: () => Object.keys(all()),
+    getOwnPropertyDescriptor: (_, name) => Object.getOwnPropertyDescriptor(all(), name),
+  })
+}
+
+function readStatements(file: URL, schema: string, writtenFor: string): Record<string, Statement> {
   const written = readFileSync(file, 'utf8').replace(/^-- include: (\w+)$/gm, (_, part) => partOf(file, part))
   const sections = written.split(/^-- name: (\w+)( prepared)?$/m)
   const statements: Record<string, Statement> = {}
@@ -49,7 +64,7 @@ export function loadStatements<const Name extends string>(
     statements[name] = { name, text, purpose, ...(isPrepared ? { preparedAs: preparedName(name, text) } : {}) }
     statementsByText.set(text, statements[name])
   }
-  return statements as Record<Name, Statement>
+  return statements
 }
 
 /** Two schemas, or two versions of this code on one pool, have statements with the same name but different texts. */

@@ -228,7 +228,7 @@ create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoc
 comment on function holdfast.schedule_start_runs(bigint, integer, text) is
   'Starts a schedule''s waiting runs that may start now. The caller holds the lock on the schedule''s row. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
 
-create or replace function holdfast.schedule_states(keys bigint[]) returns json
+create or replace function holdfast.schedule_states(keys bigint[], member text) returns json
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -252,15 +252,22 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
             )
             select (extract(epoch from min(since)) * 1000)::bigint from member where holdfast.is_present(session)
           )
-        end
+        end,
+        place.before,
+        place.members
       ))
       from holdfast.schedule s
+      cross join lateral (
+        select count(*) filter (where m.instance < schedule_states.member) as before, count(*) as members
+        from holdfast.schedule_member m
+        where m.schedule = s.key
+      ) as place
       where s.key = any(keys)
     );
   end
   $$;
-comment on function holdfast.schedule_states(bigint[]) is
-  'Returns schedules'' states: [[key, rule in force, next tick, time until it is due, last instance, maximum number of missed ticks to catch up, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
+comment on function holdfast.schedule_states(bigint[], text) is
+  'Returns schedules'' states: [[key, rule in force, next tick, time until it is due, last instance, maximum number of missed ticks to catch up, start of the oldest membership if the tick is overdue, number of members before this member in the order of their ids, number of members]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql
@@ -306,7 +313,7 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
       'state', 'claimed',
       'now', extract(epoch from clock_timestamp()) * 1000,
       'started', all_started,
-      'states', holdfast.schedule_states(array(select id from json_to_recordset(asked) as a (id bigint)))
+      'states', holdfast.schedule_states(array(select id from json_to_recordset(asked) as a (id bigint)), member)
     );
   end
   $$;
@@ -408,7 +415,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
     return json_build_object(
       'now', extract(epoch from clock_timestamp()) * 1000,
       'declared', declared,
-      'states', holdfast.schedule_states(array(select (d ->> 1)::bigint from jsonb_array_elements(declared) as d))
+      'states', holdfast.schedule_states(array(select (d ->> 1)::bigint from jsonb_array_elements(declared) as d), member)
     );
   end
   $$;
@@ -616,34 +623,19 @@ create or replace function holdfast.schedule_record_ends(asked json) returns jso
 comment on function holdfast.schedule_record_ends(json) is
   'Records runs'' results, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
 
-create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
+create or replace function holdfast.schedule_look(
+  epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer
+)
+  returns json
   language plpgsql
   set search_path = pg_catalog, pg_temp
+  -- This function is part of the heartbeat, which must not wait for a table lock.
+  set lock_timeout = '200ms'
   as $$
   declare
     answer json;
     soon json;
   begin
-    update holdfast.tick
-    set state = 'waiting',
-        attempt = attempt - 1
-    where state = 'running'
-      and session = epoch_number
-      and fence <= max_fence
-      and not fence = any(fences);
-    -- Only one member at a time checks for dead instances.
-    if pg_try_advisory_xact_lock(holdfast.lock_class('schedule maintenance'), 0) then
-      perform holdfast.schedule_recover(null);
-      if horizon_ms is not null then
-        with owner as materialized (
-          select distinct session from holdfast.schedule_member
-        ),
-        gone as materialized (
-          select session from owner where not holdfast.is_present(session)
-        )
-        delete from holdfast.schedule_member where session = any(array(select session from gone));
-      end if;
-    end if;
     if horizon_ms is not null then
       with soon as materialized (
         select key
@@ -652,17 +644,27 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
           and (paused_at is null or next_at < clock_timestamp() - interval '10 minutes')
       )
       select json_build_object(
-        'states', holdfast.schedule_states(array(
-          select key
-          from soon
-          where exists (select from holdfast.schedule_member m where m.schedule = soon.key and m.instance = member)
-        )),
-        'members', (select count(*) from holdfast.schedule_member m where m.instance = member and m.session = epoch_number),
+        'states', holdfast.schedule_states(
+          array(
+            select key
+            from soon
+            where exists (
+              select from holdfast.schedule_member m where m.schedule = soon.key and m.instance = schedule_look.member
+            )
+          ),
+          schedule_look.member
+        ),
+        'members', (
+          select count(*)
+          from holdfast.schedule_member m
+          where m.instance = schedule_look.member
+            and m.session = epoch_number
+        ),
         'adopt', (
           select json_agg(s.key::text)
           from holdfast.schedule_member m
           join holdfast.schedule s on s.key = m.schedule
-          where m.instance = member
+          where m.instance = schedule_look.member
             and m.rule <> s.rule
             and not exists (
               select from holdfast.schedule_member o where o.schedule = s.key and o.rule = s.rule
@@ -684,12 +686,39 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
         waits and (overlap = 'allow' or not runs) and (paused_at is null or extra) as begins
       from active
       join holdfast.schedule on key = active.schedule
-      where exists (select from holdfast.schedule_member m where m.schedule = active.schedule and m.instance = member)
+      where exists (
+        select from holdfast.schedule_member m where m.schedule = active.schedule and m.instance = schedule_look.member
+      )
+    ),
+    runner as materialized (
+      select distinct session
+      from holdfast.tick
+      where state = 'running'
+        and session <> epoch_number
+    ),
+    -- Each member checks only the next member, so that the cost of a look does not grow with the number of instances.
+    next_member as materialized (
+      (
+        select session
+        from holdfast.schedule_member
+        where instance > schedule_look.member
+        order by instance
+        limit 1
+      )
+      union all
+      (
+        select session
+        from holdfast.schedule_member
+        where instance <> schedule_look.member
+        order by instance
+        limit 1
+      )
+      limit 1
     )
     select json_build_object(
       'now', extract(epoch from clock_timestamp()) * 1000,
       'fence', (select last_value from holdfast.fence),
-      'runs', (select coalesce(bool_or(runs), false) from mine),
+      'runs', (select json_agg(schedule::text) from mine where runs),
       'begin', (select json_agg(schedule::text) from mine where begins),
       'stopping', (
         select json_agg(json_build_array(fence, stopping))
@@ -698,14 +727,55 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
           and session = epoch_number
           and stopping is not null
       ),
-      'soon', soon
+      'soon', soon,
+      'repairs', exists (
+          select
+          from holdfast.tick
+          where state = 'running'
+            and session = epoch_number
+            and fence <= max_fence
+            and not fence = any(fences)
+        )
+        or exists (select from runner where not holdfast.is_present(session))
+        or exists (select from next_member where not holdfast.is_present(session))
     )
     into answer;
     return answer;
   end
   $$;
+comment on function holdfast.schedule_look(integer, text, bigint[], bigint, integer) is
+  'Returns what concerns a member, and changes nothing: which of the member''s schedules have an active run, which may start a run, and which of the member''s runs must stop. repairs: schedule_poll() has something to change. With a horizon, also returns the states of the schedules that are due before the horizon, the number of the member''s memberships, and the schedules that must adopt the member''s rule.';
+
+create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    update holdfast.tick
+    set state = 'waiting',
+        attempt = attempt - 1
+    where state = 'running'
+      and session = epoch_number
+      and fence <= max_fence
+      and not fence = any(fences);
+    -- Only one member at a time checks for dead instances.
+    if pg_try_advisory_xact_lock(holdfast.lock_class('schedule maintenance'), 0) then
+      perform holdfast.schedule_recover(null);
+      if horizon_ms is not null then
+        with owner as materialized (
+          select distinct session from holdfast.schedule_member
+        ),
+        gone as materialized (
+          select session from owner where not holdfast.is_present(session)
+        )
+        delete from holdfast.schedule_member where session = any(array(select session from gone));
+      end if;
+    end if;
+    return holdfast.schedule_look(epoch_number, member, fences, max_fence, horizon_ms);
+  end
+  $$;
 comment on function holdfast.schedule_poll(integer, text, bigint[], bigint, integer) is
-  'Polls on behalf of a member. Puts two kinds of runs back into the state waiting: the member''s runs that it does not know (up to max_fence), and the runs of dead instances. Returns whether a run of the member''s schedules is active, which schedules may start a run, and which of the member''s runs must stop. With a horizon, also returns the states of the schedules that are due before the horizon, the number of the member''s memberships, and the schedules that must adopt the member''s rule.';
+  'Polls on behalf of a member. Puts two kinds of runs back into the state waiting: the member''s runs that it does not know (up to max_fence), and the runs of dead instances. With a horizon, also removes the memberships of dead instances. Returns the result of schedule_look().';
 
 create or replace function holdfast.schedule_sweep(keep_days integer, max_kept integer, min_kept integer) returns void
   language plpgsql

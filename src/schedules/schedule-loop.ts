@@ -11,11 +11,12 @@ import {
 } from '../base/index.js'
 import type { TransactionContext } from '../once/index.js'
 import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, type Presence } from '../postgres/index.js'
+import { horizonMs, isWatcher, planClaim } from './claim-order.js'
 import { DatabaseClock } from './database-clock.js'
 import { type Definition, keyOfSchedule } from './definition.js'
 import type { Rules } from './rules.js'
 import { Runs } from './runs.js'
-import type { ScheduleState, ScheduleStore, StartedRun } from './store.js'
+import type { LookResult, ScheduleState, ScheduleStore, StartedRun } from './store.js'
 import { firstTicks, planSettlement } from './ticks.js'
 
 interface ScheduleLoopOptions {
@@ -37,8 +38,12 @@ interface Entry {
   /** Key of the schedule to which the name refers. Undefined until the schedule is declared in this epoch. */
   key: string | undefined
   state: ScheduleState | undefined
-  /** Time at which to claim the next tick, on the monotonic clock. */
+  /** Next tick that this instance claims. The instance assumes that other members settle the ticks before it. */
+  tickMs: number
+  /** Time at which to claim this tick, on the monotonic clock. */
   wakeAt: number
+  /** Tick of the last claim. If another instance has locked the schedule, the claim is repeated. */
+  claimedMs: number | undefined
   /** Calls that are waiting for the first declaration of the schedule. */
   readonly readiness: Readiness
 }
@@ -46,8 +51,6 @@ interface Entry {
 /** Approximate pause between polls while any of the instance's schedules has an active run. */
 const busyMs = 450
 const idleMs = 5_000
-/** A full poll returns the schedules that are due within this time. */
-const horizonMs = 15_000
 const sweepEveryMs = 3_600_000
 const retainDays = 30
 const maxKept = 10_000
@@ -72,8 +75,14 @@ export class ScheduleLoop {
   #adoptAt = 0
   readonly #closing = new AbortController()
   #epoch: Epoch | undefined
-  #pollAt = 0
+  /** Time of the next poll that cannot wait for the next full poll. */
+  #pollAt = Infinity
+  /** Time of the next full poll. Each look postpones it. */
   #fullPollAt = 0
+  /** Schedules that this instance has claimed while they had an active run. */
+  #watched: ReadonlySet<string> = new Set()
+  /** State at the time of the last look. */
+  #asked: { readonly epoch: Epoch; readonly schedules: number } | undefined
   #sweepAt = performance.now() + sweepEveryMs * Math.random()
   /** Largest fencing token that had been assigned at the last poll of this epoch. */
   #seenFence = 0
@@ -101,6 +110,12 @@ export class ScheduleLoop {
         this.#wakeup.signal()
       },
     })
+    options.presence.lookOnHeartbeat({
+      name: 'schedules',
+      text: options.store.look.text,
+      ask: (epoch) => this.#ask(epoch),
+      onAnswer: (answer) => this.#onLook(JSON.parse(answer)),
+    })
   }
 
   /** Reason why schedules are not ticking in this instance. Undefined if the schedules are ticking. */
@@ -116,7 +131,15 @@ export class ScheduleLoop {
   add(definition: Definition): void {
     const { name } = definition
     const readiness = new Readiness('The schedule')
-    this.#entries.set(name, { definition, key: undefined, state: undefined, wakeAt: Infinity, readiness })
+    this.#entries.set(name, {
+      definition,
+      key: undefined,
+      state: undefined,
+      tickMs: 0,
+      wakeAt: Infinity,
+      claimedMs: undefined,
+      readiness,
+    })
     this.#working ??= this.#work()
     this.#wakeup.signal()
   }
@@ -155,7 +178,6 @@ export class ScheduleLoop {
   refresh(key: string | undefined): void {
     if (key !== undefined && !this.#byKey.has(key)) return
     this.#fullPollAt = 0
-    this.#pollAt = 0
     this.#wakeup.signal()
   }
 
@@ -188,7 +210,7 @@ export class ScheduleLoop {
         if (this.#closing.signal.aborted) return
         this.#failure = { error }
         this.#options.events.emitter('scheduler.failed')?.({ error })
-        this.#pollAt = 0
+        this.#fullPollAt = 0
         // Retries after any error. The doctor reports missing privileges and schema errors.
         await pause(backoffMs(failures++, 50, 5_000), this.#closing.signal)
       }
@@ -208,11 +230,11 @@ export class ScheduleLoop {
       })
     }
     if (this.#adoptable.size > 0 && now >= this.#adoptAt) return this.#adopt()
-    if (now >= this.#pollAt) return this.#poll(epoch)
+    if (now >= Math.min(this.#pollAt, this.#fullPollAt)) return this.#poll(epoch)
     const due = [...this.#entries.values()].filter(({ wakeAt }) => wakeAt <= now)
     if (due.length > 0 || this.#startable.size > 0) return this.#claim(epoch, due)
     if (now >= this.#sweepAt) return this.#sweep()
-    const wakeAt = Math.min(this.#pollAt, ...[...this.#entries.values()].map((entry) => entry.wakeAt))
+    const wakeAt = Math.min(this.#pollAt, this.#fullPollAt, ...[...this.#entries.values()].map((entry) => entry.wakeAt))
     await this.#rest(wakeAt - now)
   }
 
@@ -254,7 +276,6 @@ export class ScheduleLoop {
     for (const [, schedule, adopts] of answer.declared) if (adopts) this.#adoptable.add(schedule)
     this.#applyStates(answer.states)
     this.#fullPollAt = 0
-    this.#pollAt = 0
   }
 
   async #adopt(): Promise<void> {
@@ -272,8 +293,10 @@ export class ScheduleLoop {
   }
 
   async #poll(epoch: Epoch): Promise<void> {
-    const sentAt = performance.now()
-    const isLong = sentAt >= this.#fullPollAt
+    const isLong = performance.now() >= this.#fullPollAt
+    // The times are set before the statement is sent, because a notification may request another poll meanwhile.
+    this.#pollAt = Infinity
+    if (isLong) this.#fullPollAt = between(idleMs)
     const answer = await this.#store.call('poll', [
       epoch.number,
       this.#instance,
@@ -284,17 +307,50 @@ export class ScheduleLoop {
     this.clock.set(answer.now)
     this.#seenFence = answer.fence
     this.#pendingPolls = Math.max(0, this.#pendingPolls - 1)
-    for (const [fence] of answer.stopping ?? []) this.runs.stop(fence)
-    for (const key of answer.begin ?? []) if (this.#byKey.has(key)) this.#startable.add(key)
-    if (answer.soon) {
-      this.#applyStates(answer.soon.states)
-      for (const key of answer.soon.adopt ?? []) this.#adoptable.add(key)
-      // Another process removed this instance's membership rows, so all schedules must be declared again.
-      if (answer.soon.members < this.#byKey.size) this.#beginEpoch(epoch)
+    // Another process removed this instance's membership rows, so all schedules must be declared again.
+    if (answer.soon && answer.soon.members < this.#byKey.size) this.#beginEpoch(epoch)
+    else this.#watched = new Set(this.#applyLook(answer))
+    if (answer.begin) this.#pollAt = Math.min(this.#pollAt, between(busyMs))
+  }
+
+  /** Returns the parameter of the look. Undefined if this instance has no schedules in this epoch. */
+  #ask(epoch: Epoch): string | undefined {
+    this.#asked = undefined
+    if (epoch !== this.#epoch || this.#byKey.size === 0) return undefined
+    this.#asked = { epoch, schedules: this.#byKey.size }
+    return JSON.stringify({
+      session: epoch.number,
+      instance: this.#instance,
+      fences: arrayLiteral(this.runs.fences),
+      max_fence: this.#seenFence,
+      horizon_ms: horizonMs,
+    })
+  }
+
+  /** Applies the answer of a look, which replaces a full poll unless a poll would change something. */
+  #onLook(answer: LookResult): void {
+    if (this.#asked === undefined || this.#asked.epoch !== this.#epoch) return
+    this.#applyLook(answer)
+    const hasLostMembership = answer.soon!.members < Math.min(this.#asked.schedules, this.#byKey.size)
+    if (answer.repairs || hasLostMembership) this.#fullPollAt = 0
+    else if (performance.now() < this.#fullPollAt) this.#fullPollAt = between(idleMs)
+    this.#wakeup.signal()
+  }
+
+  /** Returns the schedules whose active runs this instance watches. */
+  #applyLook({ stopping, begin, soon, runs }: LookResult): string[] {
+    for (const [fence] of stopping ?? []) this.runs.stop(fence)
+    for (const key of begin ?? []) if (this.#byKey.has(key)) this.#startable.add(key)
+    if (soon) {
+      this.#applyStates(soon.states)
+      for (const key of soon.adopt ?? []) this.#adoptable.add(key)
     }
-    const between = (ms: number) => performance.now() + ms * (0.7 + Math.random() * 0.4)
-    if (isLong) this.#fullPollAt = between(idleMs)
-    this.#pollAt = answer.runs || answer.begin ? between(busyMs) : Math.max(this.#fullPollAt, between(busyMs))
+    const watched = (runs ?? []).filter((key) => {
+      const state = this.#byKey.get(key)?.state
+      return this.#watched.has(key) || (state && isWatcher(state))
+    })
+    if (watched.length > 0) this.#pollAt = Math.min(this.#pollAt, between(busyMs))
+    return watched
   }
 
   async #claim(epoch: Epoch, due: readonly Entry[]): Promise<void> {
@@ -304,10 +360,12 @@ export class ScheduleLoop {
     for (const entry of portion) {
       const settles = this.#planSettlement(entry)
       if (settles) requests.push(settles)
+      entry.claimedMs = entry.tickMs
       // The response replaces this wake-up time.
       entry.wakeAt = performance.now() + againMs * (0.5 + Math.random())
     }
-    for (const key of this.#startable) if (!this.runs.hasLostRun(key)) requests.push({ id: key, begins: true })
+    const startable = [...this.#startable].filter((key) => !this.runs.hasLostRun(key))
+    for (const key of startable) requests.push({ id: key, begins: true })
     this.#startable.clear()
     if (requests.length === 0) return
     this.#pendingPolls = 2
@@ -318,6 +376,7 @@ export class ScheduleLoop {
     this.#applyStates(answer.states)
     for (const started of answer.started) this.#start(epoch, started)
     // Polls again soon, because another instance may crash during its run, or a run may have to stop.
+    this.#watched = new Set([...this.#watched, ...portion.flatMap(({ key }) => key ?? []), ...startable])
     this.#pollAt = Math.min(this.#pollAt, performance.now() + busyMs)
   }
 
@@ -331,13 +390,13 @@ export class ScheduleLoop {
   /**
    * Returns the claim request for a due schedule. Undefined if the schedule's rule is unreadable or has no more ticks.
    */
-  #planSettlement({ state }: Entry): object | undefined {
+  #planSettlement({ state, tickMs }: Entry): object | undefined {
     if (!state) return undefined
     const [key, text, nextMs, , , catchUp, firstMemberMs] = state
     const rule = this.#options.rules.of(text)
     if (!rule || nextMs === null) return undefined
     const begins = !this.runs.hasLostRun(key)
-    const due = planSettlement(rule, nextMs, this.clock.now(), Math.max(1, catchUp), firstMemberMs ?? undefined)
+    const due = planSettlement(rule, tickMs, this.clock.now(), Math.max(1, catchUp), firstMemberMs ?? undefined)
     return { id: key, rule: text, begins, ...due }
   }
 
@@ -345,26 +404,18 @@ export class ScheduleLoop {
     for (const state of states ?? []) {
       const entry = this.#byKey.get(state[0])
       if (!entry) continue
-      const [, , nextMs, dueMs] = state
-      const wasSeen = entry.state?.[2] === nextMs && entry.state[1] === state[1]
+      const [, text, nextMs, dueMs] = state
+      const isSame = entry.state?.[1] === text && entry.claimedMs === nextMs
       entry.state = state
-      // The schedule is still due, because another instance has locked its row. #claim has already set the time of the
-      // next attempt.
-      if (wasSeen && dueMs !== null && dueMs <= 0) continue
-      entry.wakeAt = this.#wakeAt(entry)
+      // The tick is still due after this instance's claim, because another instance has locked the schedule. #claim has
+      // already set the time of the next attempt.
+      if (isSame && dueMs !== null && dueMs <= 0) continue
+      entry.claimedMs = undefined
+      const rule = this.#options.rules.of(text)
+      const plan = rule && planClaim(state, rule, entry.definition, this.#instance)
+      entry.tickMs = plan?.tickMs ?? 0
+      entry.wakeAt = plan ? performance.now() + plan.inMs : Infinity
     }
-  }
-
-  #wakeAt({ definition, state }: Entry): number {
-    const [, text, nextMs, dueMs, lastInstance] = state!
-    const rule = this.#options.rules.of(text)
-    if (nextMs === null || dueMs === null || !rule) return Infinity
-    const following = rule.next(new Date(nextMs))?.getTime() ?? Infinity
-    const spreadMs = Math.min(definition.spreadMs, (following - nextMs) / 4)
-    const isOthers = definition.sticky && lastInstance !== null && lastInstance !== this.#instance
-    const isOurs = definition.sticky && lastInstance === this.#instance
-    const spread = isOurs ? 0 : isOthers ? (1 + Math.random()) * spreadMs : Math.random() * spreadMs
-    return performance.now() + dueMs + spread
   }
 
   async #sweep(): Promise<void> {
@@ -385,6 +436,11 @@ export class ScheduleLoop {
     await this.#wakeup.wait(Math.min(Math.max(0, ms), 60_000))
     this.#wakeup.clear()
   }
+}
+
+/** Returns the time after approximately `ms` milliseconds. */
+function between(ms: number): number {
+  return performance.now() + ms * (0.7 + Math.random() * 0.4)
 }
 
 function shuffled<T>(all: readonly T[]): T[] {

@@ -18,6 +18,17 @@ where instance = $1
 -- Runs a member's poll. See schedule_poll.
 select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
 
+-- name: look
+-- Returns what a poll would return, and whether a poll is necessary. Part of the heartbeat. See schedule_look.
+select holdfast.schedule_look(
+  ($1::text::json ->> 'session')::integer,
+  $1::text::json ->> 'instance',
+  ($1::text::json ->> 'fences')::bigint[],
+  ($1::text::json ->> 'max_fence')::bigint,
+  ($1::text::json ->> 'horizon_ms')::integer
+)::text
+where $1::text::json is not null
+
 -- name: claim
 -- Settles due ticks and starts runs. See schedule_claim.
 select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer

@@ -12,6 +12,7 @@ type StatementName =
   | 'declare'
   | 'withdraw'
   | 'poll'
+  | 'look'
   | 'claim'
   | 'end'
   | 'done'
@@ -33,6 +34,9 @@ export type ScheduleState = readonly [
   lastInstance: string | null,
   catchUp: number,
   firstMemberMs: number | null,
+  /** Number of members before this instance, in the order of their ids. */
+  place: number,
+  members: number,
 ]
 
 /** Started run, as schedule_start_runs returns it. */
@@ -46,6 +50,24 @@ export type StartedRun = readonly [
   lastSuccessMs: number | null,
 ]
 
+/** Result of schedule_look. */
+export interface LookResult {
+  readonly now: number
+  /** Last fencing token that the server assigned. */
+  readonly fence: number
+  /** The member's schedules that have an active run. */
+  readonly runs: readonly string[] | null
+  readonly begin: readonly string[] | null
+  readonly stopping: readonly (readonly [fence: number, why: string])[] | null
+  readonly soon: {
+    readonly states: readonly ScheduleState[] | null
+    readonly members: number
+    readonly adopt: readonly string[] | null
+  } | null
+  /** Whether a poll would change something. */
+  readonly repairs: boolean
+}
+
 /** JSON responses of the SQL functions. */
 interface Responses {
   declare: {
@@ -53,15 +75,7 @@ interface Responses {
     declared: [key: string, schedule: string, adopts: boolean][]
     states: ScheduleState[] | null
   }
-  poll: {
-    now: number
-    /** Last fencing token that the server assigned. */
-    fence: number
-    runs: boolean
-    begin: string[] | null
-    stopping: [fence: number, why: string][] | null
-    soon: { states: ScheduleState[] | null; members: number; adopt: string[] | null } | null
-  }
+  poll: LookResult
   claim:
     | { state: 'in-grace' }
     | { state: 'claimed'; now: number; started: StartedRun[]; states: ScheduleState[] | null }
@@ -87,6 +101,11 @@ export class ScheduleStore {
   /** Runs a statement that reads many rows. See `Database.read`. */
   read<Row>(name: 'find' | 'runs', values: readonly unknown[]): Promise<Row[]> {
     return retryOnConflict(() => this.database.read<Row>(this.#sql[name].text, values, this.expiryMs))
+  }
+
+  /** Statement of the look. See `Presence.lookOnHeartbeat`. */
+  get look(): Statement {
+    return this.#sql.look
   }
 
   /** Returns the error for the name of a schedule that does not exist. */

@@ -1,7 +1,7 @@
 // Checks that each finding is explained in the guide, covered by a test and part of the published schema.
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { findingIds } from '../../src/doctor/index.js'
+import { findingIds } from '../../src/base/index.js'
 import { schemas } from '../cli/schemas.js'
 
 test('the guide explains all findings, and no others', () => {

@@ -136,3 +136,25 @@ test('a worker that falls asleep is marked as sleeping although the statement th
     (await sql<{ sleeping: boolean }>(url, 'select sleeping from holdfast.worker'))[0]!.sleeping
   await until('the worker is marked as sleeping', sleeping)
 })
+
+test('a worker whose looks fail keeps its session, and finds jobs by polling', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, expiry: '2s' })
+  const losses: unknown[] = []
+  holdfast.on('instance.lost', ({ reason }) => losses.push(reason))
+  await sql(url, 'alter function holdfast.job_look rename to job_look_away')
+  const done: number[] = []
+  const job = defineJob('job', { run: (n: number) => void done.push(n) })
+  await work(holdfast, [job]).ready()
+  await until(
+    'the worker sleeps',
+    async () => (await sql(url, 'select from holdfast.worker where sleeping')).length === 1,
+  )
+  for (const n of [1, 2, 3]) {
+    // No notification wakes the worker. The pauses between its polls are longer each time, and longer than the heartbeats.
+    await sql(url, 'update holdfast.worker set sleeping = false')
+    await holdfast.jobs.enqueue(job, n)
+    await until('the job is done', () => done.length === n)
+  }
+  expect(losses).toEqual([])
+})

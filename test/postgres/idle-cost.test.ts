@@ -1,8 +1,9 @@
-// Tests that an idle instance runs fewer than one statement every two seconds, as counted by the database.
+// Tests that an idle instance runs fewer than one statement every two seconds, and that few of many instances act at a tick, as counted
+// by the database.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, test } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
-import type { Holdfast } from '../../src/index.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'
@@ -48,6 +49,11 @@ function sumOf(all: StatementCost[], what: 'calls' | 'ms' | 'pages'): number {
 const idlers: Record<string, (instance: Holdfast) => Promise<unknown>> = {
   'has never done anything': async () => {},
   'has done its work': (instance) => instance.locks.with(['one', 'two'], () => {}),
+  'has a worker and a schedule': async (instance) => {
+    const schedule = instance.schedules.add('yearly', { cron: '0 0 1 1 *' }, () => {})
+    const worker = instance.jobs.work([defineJob('idle', { run: () => {} })])
+    await Promise.all([schedule.ready(), worker.ready()])
+  },
   'holds locks': (instance) => instance.locks.acquire(['one', 'two']),
 }
 
@@ -90,7 +96,34 @@ test.skipIf(isInHurry)(
       // The heartbeats are counted, so the counting works.
       expect(perSecond).toBeGreaterThan(0.2)
       expect(perSecond).toBeLessThan(0.5)
-      expect(meanPages).toBeLessThan(20)
+      // The look of a worker reads the indexes of its queue's partitions, and all small tables that may contain work.
+      expect(meanPages).toBeLessThan(what.startsWith('has a worker') ? 200 : 20)
     }
   },
 )
+
+test.skipIf(isInHurry)('at most three of twelve instances claim a tick', { timeout: 60_000 }, async () => {
+  const server = await ownServer({ fsync: 'off', shared_preload_libraries: 'pg_stat_statements' })
+  const url = await server.createDatabase('ticks', { template: inject('preparedServer').templateName })
+  const ticks: number[] = []
+  const claims = async () => {
+    const [row] = await sql<{ calls: number }>(
+      url,
+      "select coalesce(sum(calls), 0)::integer as calls from pg_stat_statements where query like '%schedule_claim(%'",
+    )
+    return row!.calls
+  }
+  for (let at = 0; at < 12; at++) {
+    const { schedules } = await open({ url })
+    await schedules.add('each second', { every: '1s' }, ({ tick }) => void ticks.push(tick.getTime())).ready()
+  }
+  // Within one heartbeat, all instances know how many they are.
+  await sleep(4_000)
+  const [before, from] = [await claims(), ticks.length]
+  await sleep(10_000)
+  const [after, to] = [await claims(), ticks.length]
+  console.info(`${((after - before) / (to - from)).toFixed(2)} claims per tick`)
+  expect(new Set(ticks).size).toBe(ticks.length)
+  expect(to - from).toBeGreaterThanOrEqual(8)
+  expect((after - before) / (to - from)).toBeLessThan(4)
+})

@@ -52,6 +52,7 @@ describe('invalid options', () => {
     [{ url: 'postgres://x', namespace: 'a\0' }, 'Expected namespace to be a string of 1 to 500 characters'],
     [{ connectionString: 'postgres://x' }, 'Holdfast.open has no option "connectionString": did you mean "url"?'],
     [{ url: 'postgres://x', anchr: 'none' }, 'Holdfast.open has no option "anchr": did you mean "anchor"?'],
+    [{ url: 'postgres://x', poolSize: 0 }, 'Expected poolSize to be a whole number between 1 and 1000, got 0'],
     [
       { url: 'postgres://x', waitConnections: 0 },
       'Expected waitConnections to be a whole number between 1 and 100, got 0',

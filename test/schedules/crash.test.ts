@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { RunLostError } from '../../src/index.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open, openFleet } from '../setup/instances.js'
-import { add, gate, runsOf, stopped, untilMember, untilRuns } from './fixture.js'
+import { add, gapsOf, gate, runsOf, stopped, untilMember, untilRuns } from './fixture.js'
 
 test('a tick whose instance loses its session runs on another instance, and the late end of the first run is refused', async () => {
   const url = await databaseUrl()
@@ -138,4 +138,24 @@ test('no run starts before the grace period of a new server generation ends', as
   await stays('no tick runs', () => ran.length === 0, 1_000)
   await sql(url, "delete from holdfast.instance where id = 'cut off'")
   await untilRuns(holdfast, 'grace period', ['done'])
+})
+
+test('ticks run although the members that should claim them do nothing', { timeout: 40_000 }, async () => {
+  const url = await databaseUrl()
+  const [holdfast, frozen] = await openFleet(url, 2)
+  const ran: Date[] = []
+  add(holdfast!, 'left alone', { every: '5s' }, ({ tick }) => ran.push(tick))
+  await untilMember(holdfast!, 'left alone')
+  // Live members that never claim. With 50 of them, this instance is rarely among the first members of a tick.
+  await sql(
+    url,
+    `insert into holdfast.schedule_member (schedule, instance, session, rule)
+     select m.schedule, 'frozen ' || n, (select session from holdfast.instance where id = $1), m.rule
+     from holdfast.schedule_member m
+     cross join generate_series(1, 50) as n`,
+    [frozen!.id],
+  )
+  const from = ran.length
+  await until('three more ticks have run', () => ran.length >= from + 3, 30_000)
+  expect(await gapsOf(holdfast!, 'left alone')).toEqual([])
 })

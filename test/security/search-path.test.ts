@@ -51,6 +51,7 @@ test('every function of the schema searches only pg_catalog', async () => {
     'is_leased',
     'job_blocks_dependent',
     'job_bucket',
+    'job_levels_of',
     'job_text',
     'notification_channel',
   ]

@@ -1,23 +1,12 @@
-import { deliveries } from './deliveries.js'
-import { instances } from './instances.js'
-import { jobs } from './jobs.js'
-import { limits } from './limits.js'
-import { names } from './names.js'
-import { queues } from './queues.js'
-import { schedules } from './schedules.js'
-
 export type { ActContext, AnyAct, Consent, Consequence, Outcome } from './act.js'
+export { type ActName, type Acts, acts } from './acts.js'
+export { Audit, type AuditEntry } from './audit.js'
+export { type ActRequest, AuditedActs } from './audited-acts.js'
 export { noSuchDelivery } from './deliveries.js'
 export { noSuchInstance } from './instances.js'
 export { noSuchJob, times } from './jobs.js'
 export { permitFact } from './limits.js'
 export { NotYourSessionError, Operator, type RevokedPermit, SessionLingersError } from './operator.js'
 export * from './params.js'
+export { actNames, type Rights, readActName, readRights } from './rights.js'
 export { noSuchSchedule } from './schedules.js'
-
-/** All acts by name. An act's name is also the name of the right to run that act. */
-export const acts = { ...names, ...schedules, ...queues, ...jobs, ...deliveries, ...limits, ...instances }
-
-export type Acts = typeof acts
-export type ActName = keyof Acts
-export const actNames = Object.keys(acts) as ActName[]

@@ -52,6 +52,22 @@ function ruleOf(kind: ParamKind): OptionRule<unknown> {
   return 'oneOf' in kind ? oneOf(...kind.oneOf) : numberBetween(...kind.number)
 }
 
+/** Returns the JSON schema of a parameter that is passed as a JSON value. */
+export function paramSchema(kind: ParamKinds[string]): object {
+  if (typeof kind !== 'object') return schemas[kind]
+  if ('oneOf' in kind) return { type: 'string', enum: kind.oneOf }
+  const [minimum, maximum] = kind.number
+  return { type: 'integer', minimum, maximum }
+}
+
+const schemas: Record<Extract<ParamKind, string>, object> = {
+  text: { type: 'string', minLength: 1, maxLength: maxTextLength },
+  key: { type: 'string', pattern: '^-?\\d{1,19}$' },
+  id: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
+  flag: { type: 'boolean' },
+  time: { type: 'string', format: 'date-time' },
+}
+
 const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
   text: {
     expected: `a string of 1 to ${maxTextLength} characters`,

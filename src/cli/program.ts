@@ -14,6 +14,7 @@ import { addJob } from './job/command.js'
 import { addLease } from './lease/command.js'
 import { addLimit } from './limit/command.js'
 import { addLock } from './lock/command.js'
+import { addMcp } from './mcp/command.js'
 import { addMigrate } from './migrate/command.js'
 import { addQueue } from './queue/command.js'
 import { addSchedule } from './schedule/command.js'
@@ -23,7 +24,7 @@ import { addWork } from './work/command.js'
 // The help lists the commands in this order.
 const coordination = [addLock, addLease, addLimit, addDelivery]
 const work = [addWork, addJob, addQueue, addSchedule]
-const fleet = [addInstance, addGraph, addTop, addDashboard]
+const fleet = [addInstance, addGraph, addTop, addDashboard, addMcp]
 const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
 
 /**

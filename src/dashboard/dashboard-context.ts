@@ -1,3 +1,4 @@
+import { Audit } from '../acts/index.js'
 import { ClosedError } from '../base/index.js'
 import { Holdfast } from '../index.js'
 import { Observer } from '../observe/index.js'
@@ -13,7 +14,6 @@ import {
   type Statement,
   schemaState,
 } from '../postgres/index.js'
-import { Audit } from './audit.js'
 import { recordingPool, withoutRecording } from './record-queries.js'
 import type { Redact } from './redact.js'
 import type { ViewContext } from './view.js'

@@ -1,7 +1,7 @@
 import { ClosedError, isInstance, UsageError } from '../base/index.js'
 import { version } from '../index.js'
+import { ActRequests } from './act-requests.js'
 import { assetResponse, pageResponse } from './assets.js'
-import { AuditedActs } from './audited-acts.js'
 import { readJson } from './body.js'
 import { DashboardContext } from './dashboard-context.js'
 import { type AuthenticatedVisitor, authenticate, type RequestSource, refuseCrossSite } from './guard.js'
@@ -27,7 +27,7 @@ export class Handler {
   readonly #context: DashboardContext
   readonly #hub: Hub
   readonly #streams: Streams
-  readonly #acts: AuditedActs
+  readonly #acts: ActRequests
   #isClosed = false
 
   constructor(settings: Settings) {
@@ -35,7 +35,7 @@ export class Handler {
     this.#context = new DashboardContext(settings.database, settings.schema, redactWith(settings.redact))
     this.#hub = new Hub(this.#context)
     this.#streams = new Streams(this.#hub)
-    this.#acts = new AuditedActs(this.#context, settings.readOnly)
+    this.#acts = new ActRequests(this.#context, settings.readOnly)
   }
 
   async handle(request: Request, from: RequestSource): Promise<Response> {

@@ -4,7 +4,7 @@ import { Handler } from './handler.js'
 import { handleNode } from './node.js'
 import { type DashboardOptions, readSettings } from './options.js'
 
-export type { ActName, Consequence } from '../acts/index.js'
+export type { ActName, Consequence, Rights } from '../acts/index.js'
 export type { Auth, DashboardOptions, Visitor } from './options.js'
 export type { Payload, Redact } from './redact.js'
 export type { ViewName } from './views/index.js'

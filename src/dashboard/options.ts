@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { type ActName, actNames } from '../acts/index.js'
-import { callback, describe, flag, objectWith, readOptions, suggest, text, UsageError } from '../base/index.js'
+import { type ActName, type Rights, readRights } from '../acts/index.js'
+import { callback, describe, flag, objectWith, readOptions, text, UsageError } from '../base/index.js'
 import { checkSchemaName, checkUrl, type PgPool } from '../postgres/index.js'
 import type { Redact } from './redact.js'
 
@@ -12,7 +12,7 @@ export interface Visitor {
    * The visitor's rights: `read` (default) permits no acts, `all` permits all acts, and a list permits the listed
    * acts.
    */
-  readonly rights?: 'all' | 'read' | readonly ActName[] | undefined
+  readonly rights?: Rights | undefined
 }
 
 /**
@@ -71,15 +71,5 @@ export function readVisitor(
   if (typeof name !== 'string' || name === '') {
     throw new UsageError(`Expected auth to return null or { name, rights? }, got ${describe(name)} as the name`)
   }
-  if (rights === 'all') return { name, rights: actNames }
-  if (rights === 'read') return { name, rights: [] }
-  if (!Array.isArray(rights)) {
-    throw new UsageError(`Expected rights to be "all", "read" or an array of action names, got ${describe(rights)}`)
-  }
-  for (const right of rights) {
-    if (actNames.includes(right)) continue
-    const meant = suggest(String(right), actNames)
-    throw new UsageError(`There is no action ${describe(right)}`, meant && `Did you mean "${meant}"?`)
-  }
-  return { name, rights }
+  return { name, rights: readRights(rights) }
 }

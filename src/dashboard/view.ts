@@ -1,8 +1,7 @@
-import type { NoParams, ParamKinds, ParsedParams } from '../acts/index.js'
+import type { Audit, NoParams, ParamKinds, ParsedParams } from '../acts/index.js'
 import type { Holdfast } from '../index.js'
 import type { Observer } from '../observe/index.js'
 import type { Executor, Reader } from '../postgres/index.js'
-import type { Audit } from './audit.js'
 import type { Redact } from './redact.js'
 
 /** Maximum number of rows in a list. */

@@ -17,7 +17,7 @@ import { JobsObserver } from './jobs.js'
 import { LimitsObserver } from './limits.js'
 import { type LockFilter, linkRecordedWaits, type ObservedLease, type ObservedLock, readLock } from './locks.js'
 import type { NamesFilter, NamesOverview } from './names.js'
-import { type Overview, OverviewReader } from './overview.js'
+import { type Overview, type OverviewFilter, OverviewReader } from './overview.js'
 import { Proof, type ProofReport } from './proof.js'
 import { type RawRow, readRow } from './rows.js'
 import { SchedulesObserver } from './schedules.js'
@@ -70,8 +70,8 @@ export class Observer {
    * Reads instances, names, schedules, queues and recent failures with a few small statements. Large lists are bounded,
    * and large counts are bounded or estimated. The result shows which lists and counts are affected.
    */
-  overview({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Overview> {
-    return this.#overviewReader.read(namespace)
+  overview(filter: OverviewFilter = {}): Promise<Overview> {
+    return this.#overviewReader.read(filter)
   }
 
   /** Reads all names that are held, waited for or leased with one statement. Names with waiting calls come first. */

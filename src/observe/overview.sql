@@ -203,9 +203,9 @@ select json_build_object(
 ) as answer
 
 -- name: recent
--- Returns the number of jobs that ended in the last minute, and the failures from the last hour, in a namespace ($2, or null for all) and in
--- at most $3 queues. Finished jobs are counted for up to a minute (see recent_history). Uses the indexes job_id, job_stopped_state, tick_pkey,
--- gap_pkey and lease_expires_at.
+-- Returns the number of jobs that ended in the last minute, and the failures from the last $4 milliseconds, in a namespace ($2, or null for all)
+-- and in at most $3 queues: at most $5 per queue or schedule, and at most $6 in total. Finished jobs are counted for up to a minute (see
+-- recent_history). Uses the indexes job_id, job_stopped_state, tick_not_done, gap_pkey and lease_expires_at.
 with
 -- include: recent_history
 since as materialized (
@@ -239,9 +239,9 @@ trouble as (
       from holdfast.job_stopped h
       where h.queue = queue.key
         and h.state = 'buried'
-        and h.ended_at > clock_timestamp() - interval '1 hour'
+        and h.ended_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
       order by id desc
-      limit 10
+      limit $5::integer
     ) as h
     union all
     select
@@ -252,11 +252,11 @@ trouble as (
       select *
       from holdfast.tick
       where tick.schedule = s.key
+        and tick.state in ('failed', 'broken')
       order by at desc
-      limit 10
+      limit $5::integer
     ) as tick
-    where tick.state in ('failed', 'broken')
-      and tick.ended_at > clock_timestamp() - interval '1 hour'
+    where tick.ended_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
       and ($2::text is null or s.namespace = $2)
     union all
     select 'gap', gap.last_at, s.namespace, s.name, null, gap.ticks || ' without a run: ' || gap.reason, null, null
@@ -266,10 +266,10 @@ trouble as (
       from holdfast.gap
       where gap.schedule = s.key
       order by first_at desc
-      limit 5
+      limit $5::integer
     ) as gap
     where gap.reason <> 'paused'
-      and gap.last_at > clock_timestamp() - interval '1 hour'
+      and gap.last_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
       and ($2::text is null or s.namespace = $2)
     union all
     select *
@@ -279,11 +279,11 @@ trouble as (
         'its holder did not renew the lease', lease.instance, null::integer
       from holdfast.lease
       left join holdfast.name using (key)
-      where lease.expires_at between clock_timestamp() - interval '1 hour' and clock_timestamp()
+      where lease.expires_at between clock_timestamp() - $4::float8 * interval '1 millisecond' and clock_timestamp()
         and token <> ''
         and ($2::text is null or name.namespace = $2)
       order by lease.expires_at desc
-      limit 50
+      limit $6::integer
     ) as lost
     union all
     select
@@ -291,11 +291,11 @@ trouble as (
       format('lost its session; it has reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id, null
     from holdfast.instance
     where reconnects > 0
-      and epoch_since > clock_timestamp() - interval '1 hour'
+      and epoch_since > clock_timestamp() - $4::float8 * interval '1 millisecond'
       and ($2::text is null or namespace = $2)
   ) as everything
   order by at desc
-  limit 50
+  limit $6::integer
 ),
 -- The limit applies first, so that few sessions are looked up.
 owned_trouble as materialized (

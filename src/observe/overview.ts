@@ -18,6 +18,8 @@ import { parseGivenRule, type RawScheduleRow, type SchedulesObserver } from './s
 /** Maximum number of ready jobs, and of waiting jobs, to count per queue. */
 const maxReady = 1_000
 
+const recentTrouble = { withinMs: 3_600_000, perSubject: 10, limit: 50 }
+
 /**
  * Overview of instances, names, schedules, queues and recent failures. Lists contain at most 200 rows. The counts
  * include rows that are not listed.
@@ -190,6 +192,12 @@ export interface Trouble {
   readonly instanceName: string | null
 }
 
+export interface OverviewFilter {
+  readonly namespace?: string | undefined
+  /** Period of the failures, and their maximum number per queue or schedule and in total. Default: one hour, 10 and 50. */
+  readonly trouble?: { readonly withinMs: number; readonly perSubject: number; readonly limit: number } | undefined
+}
+
 /** Reads the whole overview, or only its names. */
 export class OverviewReader {
   readonly #reader: Reader
@@ -204,11 +212,12 @@ export class OverviewReader {
     this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
   }
 
-  async read(namespace: string | undefined): Promise<Overview> {
+  async read({ namespace, trouble = recentTrouble }: OverviewFilter): Promise<Overview> {
     const fleet = await this.#readFleet({ namespace })
     const schedules = await this.#schedules.readRows({ namespace, limit: maxListed, byNextTick: true })
     const queues = await this.#jobs.queues({ namespace, limit: maxListed, countTo: maxReady })
-    const values = [maxHistoryPages, namespace ?? null, maxListed]
+    const { withinMs, perSubject, limit } = trouble
+    const values = [maxHistoryPages, namespace ?? null, maxListed, withinMs, perSubject, limit]
     const recent = (await readDocument<RecentDocument>(this.#reader, this.#sql.recent, values))!
     const instances = (fleet.instanceRows ?? []).map((row) => readRow<OverviewInstance>(row))
     const { at, counts, locks, leases } = readNames(fleet)

@@ -21,7 +21,7 @@ const rooms = [
   { name: 'jobs', hasFunctions: true },
   { name: 'schedules', hasFunctions: true },
   { name: 'samples', hasFunctions: true },
-  { name: 'dashboard', hasFunctions: true },
+  { name: 'acts', hasFunctions: true },
 ] as const
 
 /**

@@ -57,7 +57,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   completion: { args: ['bash'], status: 0, needsDatabase: false },
 }
 /** Commands that run until they are interrupted. They have their own tests. */
-const endless = ['dashboard', 'demo', 'dev']
+const endless = ['dashboard', 'demo', 'dev', 'mcp']
 
 /** The tests start about 60 processes, which takes seconds on an idle machine and longer on a busy one. */
 const patient = { timeout: 120_000 }

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { verbs } from './commands.js'
 import { fits, fitsRow, schemas } from './schemas.js'
 
-/** Commands whose stdout comes from other programs or is not JSON. */
-const withoutJson = ['lock-run', 'work', 'completion']
+/** Commands whose stdout comes from other programs, is not JSON, or follows a protocol. */
+const withoutJson = ['lock-run', 'work', 'completion', 'mcp']
 
 test('every command has a schema, and every schema has a command', () => {
   const commands = verbs.map(({ words }) => words.join('-')).filter((name) => !withoutJson.includes(name))

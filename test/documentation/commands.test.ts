@@ -183,6 +183,10 @@ const endless: Record<string, RegExp> = {
   'holdfast top --jsonl --interval 1m >> overviews.jsonl': /"queues":/,
   'holdfast dashboard': /http:/,
   'holdfast dashboard --port 8080 --read-only': /http:.*:8080/,
+  'holdfast mcp': /Serving MCP .*\(read-only\)/,
+  'holdfast mcp --namespace billing': /Serving MCP .*\(read-only\)/,
+  'holdfast mcp --rights retry-job,resume-queue --actor ada': /\(permits retry-job, resume-queue\)/,
+  'holdfast mcp --rights all --actor ada': /\(permits release-name, /,
 }
 
 /** Reasons why a command is not run here. A test checks that its script or file exists. */

@@ -244,7 +244,7 @@ describe('SQL', () => {
   test('is searched for all tables and names', () => {
     expect(owners.size).toBeGreaterThan(40)
     expect(Object.fromEntries(owners)).toMatchObject({
-      audit: 'dashboard',
+      audit: 'acts',
       hold: 'locks',
       job_live: 'jobs',
       migration: 'postgres',

@@ -1,16 +1,15 @@
 import { commandLine } from '../../base/index.js'
 import { type ContendedName, type Holding, type Participant, type Remedy, remediesFor } from '../../observe/index.js'
 import { commandForName, commandOptions } from '../labels.js'
-import type { Settings } from '../settings.js'
 
 /** Returns commands that unblock a name's waiters, the least disruptive first. Returns none if only waiting helps. */
 export function remedyCommands(
-  settings: Settings,
+  schema: string | undefined,
   name: ContendedName,
   holding: Holding | undefined,
   participant: Participant,
 ): string[] {
-  return remediesFor(name, holding, participant).map((remedy) => commandOf(settings.text('schema'), name, remedy))
+  return remediesFor(name, holding, participant).map((remedy) => commandOf(schema, name, remedy))
 }
 
 function commandOf(schema: string | undefined, name: ContendedName, remedy: Remedy): string {

@@ -1,11 +1,11 @@
 import type { WaitGraph } from '../../observe/index.js'
 import { observe } from '../connect.js'
-import type { GraphDocument, GraphLine } from '../documents.js'
+import type { GraphLine } from '../documents.js'
 import { printMessage } from '../failure.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
+import { graphDocument } from './document.js'
 import { dotOf } from './dot.js'
-import { remedyCommands } from './remedies.js'
 import { linesOf } from './tree.js'
 
 export async function showGraph(settings: Settings): Promise<void> {
@@ -14,27 +14,11 @@ export async function showGraph(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
   const graph = await observe(settings, (observer) => observer.graph({ namespace }))
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
-  if (format === 'json') return printJson<'graph'>(documentOf(settings, graph))
+  if (format === 'json') return printJson<'graph'>(graphDocument(graph, settings.text('schema')))
   write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))
   if (graph.names.length === 0) printMessage('Nothing is waiting.')
   if (graph.isPartial)
     printMessage('The graph is incomplete. Run `holdfast limit ls` and `holdfast queue ls` to see the totals.')
-}
-
-function documentOf(settings: Settings, { participants, names, cycles, roots, isPartial }: WaitGraph): GraphDocument {
-  return {
-    participants,
-    names,
-    cycles,
-    roots: roots.map(({ participant, blocked }) => ({
-      participant: participant.id,
-      blocks: blocked.map(({ name, holding }) => ({
-        name: name.id,
-        remedies: remedyCommands(settings, name, holding, participant),
-      })),
-    })),
-    isPartial,
-  }
 }
 
 function rowsOf({ participants, names, cycles }: WaitGraph): GraphLine[] {

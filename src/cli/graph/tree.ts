@@ -72,7 +72,7 @@ function nameBranch(
   const unlisted = name.waiting - (name.kind === 'election' ? 0 : name.waits.length)
   const more = isRepeated ? 0 : unlisted + hidden.size
   const isBlocking = isRoot || context.inCycle.has(`${participant.id} ${name.id}`)
-  const remedies = isBlocking ? remedyCommands(context.settings, name, holding, participant) : []
+  const remedies = isBlocking ? remedyCommands(context.settings.text('schema'), name, holding, participant) : []
   return {
     parts: [
       ...(isOwnJob ? [{ text: 'its end' }] : [{ text: nameText(name) }, { text: namespace, colour: 'dim' as const }]),

@@ -12,7 +12,7 @@ const pollEveryMs = 100
 export async function instanceDrain(settings: Settings, word: string): Promise<void> {
   const withinMs = settings.durationMs('within', 0, maxTimerMs)
   await withActs(settings, async (context) => {
-    const before = await findInstance(settings, context.observer, word)
+    const before = await findInstance(context.observer, word, settings.name('namespace'))
     const id = before?.id ?? word
     const find = () => context.observer.fleet.find(id)
     const within = withinMs === undefined ? undefined : withinMs / 1_000

@@ -1,14 +1,13 @@
 import { UsageError } from '../../base/index.js'
 import type { FleetInstance, Observer } from '../../observe/index.js'
-import type { Settings } from '../settings.js'
 
 /** Returns the instance with the ID or name that the user typed. Throws if several instances match. */
 export async function findInstance(
-  settings: Settings,
   observer: Observer,
   word: string,
+  namespace: string | undefined,
 ): Promise<FleetInstance | undefined> {
-  const found = await observer.fleet.named(word, settings.name('namespace'))
+  const found = await observer.fleet.named(word, namespace)
   if (found.length <= 1) return found[0]
   const candidates = found.map(({ id, name, namespace }) => `${id} (${name} in namespace ${namespace})`)
   throw new UsageError(

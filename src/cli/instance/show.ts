@@ -12,15 +12,16 @@ const maxShown = 1_000
 
 export async function instanceShow(settings: Settings, word: string): Promise<void> {
   const { details, now, missing } = await observe(settings, async (observer) => {
-    const details = await readInstance(settings, observer, word)
+    const details = await instanceDocument(observer, word, settings.name('namespace'))
     return { details, now: await observer.now(), missing: details ? '' : await noSuchInstance(observer, word) }
   })
   if (!printDocument<'instance-show'>(settings, details) && details) printFacts(settings, factsOf(details, now))
   if (!details) conditionNotMet(missing)
 }
 
-async function readInstance(settings: Settings, observer: Observer, word: string) {
-  const found = await findInstance(settings, observer, word)
+/** Reads an instance and everything that it holds, waits for or is running. `word` is the ID or the name. */
+export async function instanceDocument(observer: Observer, word: string, namespace: string | undefined) {
+  const found = await findInstance(observer, word, namespace)
   if (!found) return null
   const { id } = found
   const ownedByInstance = <T extends { readonly instance: string | null }>(all: readonly T[]) =>
@@ -42,7 +43,7 @@ async function readInstance(settings: Settings, observer: Observer, word: string
   }
 }
 
-type InstanceDetails = NonNullable<Awaited<ReturnType<typeof readInstance>>>
+type InstanceDetails = NonNullable<Awaited<ReturnType<typeof instanceDocument>>>
 
 const stateTexts: Record<string, string> = {
   'drain-requested': 'asked to drain: the instance has not received the request yet',

@@ -1,5 +1,5 @@
 import { formatDuration } from '../../base/index.js'
-import { instanceDetails, type ObservedLease, type ObservedLock } from '../../observe/index.js'
+import { instanceDetails, type ObservedLease, type ObservedLock, type Observer } from '../../observe/index.js'
 import { observe } from '../connect.js'
 import type { LeaseShow, Name } from '../documents.js'
 import { readTarget, type Target } from '../labels.js'
@@ -7,7 +7,8 @@ import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function leaseShow(settings: Settings, word: string): Promise<void> {
-  const { target, locks, lease } = await findName(settings, word)
+  const target = readTarget(settings, word)
+  const { locks, lease } = await observe(settings, (observer) => findName(observer, target))
   const name = registeredName(target, lease)
   const state = lease ? (lease.held ? 'leased' : 'min-hold') : locks.some(({ granted }) => granted) ? 'locked' : 'free'
   const document: LeaseShow = { ...name, state, lease }
@@ -22,13 +23,10 @@ const stateTexts: Record<LeaseShow['state'], string> = {
   free: 'free',
 }
 
-/** Reads the locks and the lease on the name that the user typed. */
-export function findName(settings: Settings, word: string) {
-  const target = readTarget(settings, word)
-  return observe(settings, async (observer) => {
-    const [lease = null] = await observer.leases({ key: target.key })
-    return { target, locks: await observer.locks({ key: target.key }), lease }
-  })
+/** Reads the locks and the lease on a name. */
+export async function findName(observer: Observer, { key }: Pick<Target, 'key'>) {
+  const [lease = null] = await observer.leases({ key })
+  return { locks: await observer.locks({ key }), lease }
 }
 
 /** Returns the name as it is registered with one of its holders or waiters, or else as the user typed it. */

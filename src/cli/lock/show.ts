@@ -1,25 +1,33 @@
-import { instanceDetails, type ObservedLock, participantLabel } from '../../observe/index.js'
+import { instanceDetails, type ObservedLock, type Observer, participantLabel } from '../../observe/index.js'
+import { observe } from '../connect.js'
 import type { LockShow } from '../documents.js'
-import { durationLabel } from '../labels.js'
+import { durationLabel, readTarget, type Target } from '../labels.js'
 import { findName, leaseFacts, nameFacts, registeredName } from '../lease/show.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function lockShow(settings: Settings, word: string): Promise<void> {
-  const { target, locks, lease } = await findName(settings, word)
-  const name = registeredName(target, ...locks, lease)
-  const holders = locks.filter(({ granted }) => granted)
-  const waiters = locks.filter(({ granted }) => !granted)
-  const state = holders[0]?.mode ?? (lease ? 'leased' : 'free')
-  const document: LockShow = { ...name, state, holders, waiters, lease }
+  const target = readTarget(settings, word)
+  const document = await observe(settings, (observer) => lockDocument(observer, target))
   if (printDocument<'lock-show'>(settings, document)) return
+  const { state, holders, waiters, lease } = document
   printFacts(settings, [
-    ...nameFacts(name),
+    ...nameFacts(document),
     ['state', holders.length > 0 ? `held, ${state}` : state],
     ...holders.map((holder) => ['holder', lockText(holder)] as const),
     ...leaseFacts(lease),
     ...waiters.map((waiter) => ['waits', lockText(waiter)] as const),
   ])
+}
+
+/** Reads a name with its holders, its waiters and its lease. */
+export async function lockDocument(observer: Observer, target: Target): Promise<LockShow> {
+  const { locks, lease } = await findName(observer, target)
+  const name = registeredName(target, ...locks, lease)
+  const holders = locks.filter(({ granted }) => granted)
+  const waiters = locks.filter(({ granted }) => !granted)
+  const state = holders[0]?.mode ?? (lease ? 'leased' : 'free')
+  return { ...name, state, holders, waiters, lease }
 }
 
 function lockText(lock: ObservedLock): string {

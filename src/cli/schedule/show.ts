@@ -1,8 +1,9 @@
 import { noSuchSchedule } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
 import { describeRule } from '../../cron/index.js'
-import type { PastGap, PastRun, ScheduleStatus } from '../../index.js'
+import type { Holdfast, PastGap, PastRun, ScheduleStatus } from '../../index.js'
 import { withHoldfast } from '../connect.js'
+import type { ScheduleShow } from '../documents.js'
 import { conditionNotMet } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -11,12 +12,21 @@ export async function scheduleShow(settings: Settings, word: string): Promise<vo
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 10
   const name = checkName(word, 'schedule')
   await withHoldfast(settings, async ({ schedules, namespace }, observer) => {
-    const status = await schedules.find(name)
-    if (!status) return conditionNotMet(await noSuchSchedule(observer, namespace, name))
-    const history = await schedules.runs(name, { limit })
-    if (!printDocument<'schedule-show'>(settings, { ...status, history }))
-      printFacts(settings, [...factsOf(status), ...history.map(historyFact)])
+    const document = await scheduleDocument(schedules, name, limit)
+    if (!document) return conditionNotMet(await noSuchSchedule(observer, namespace, name))
+    if (!printDocument<'schedule-show'>(settings, document))
+      printFacts(settings, [...factsOf(document), ...document.history.map(historyFact)])
   })
+}
+
+/** Reads a schedule and its latest runs. Returns null if the schedule is unknown. */
+export async function scheduleDocument(
+  schedules: Holdfast['schedules'],
+  name: string,
+  limit: number,
+): Promise<ScheduleShow | null> {
+  const status = await schedules.find(name)
+  return status ? { ...status, history: await schedules.runs(name, { limit }) } : null
 }
 
 function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {

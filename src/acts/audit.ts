@@ -1,6 +1,6 @@
-import type { Consequence } from '../acts/index.js'
 import { clip } from '../base/index.js'
 import { type Executor, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import type { Consequence } from './act.js'
 
 /** Audit entry for one act. */
 export interface AuditEntry {
@@ -14,7 +14,7 @@ export interface AuditEntry {
   /** Text of the preview, which is computed immediately before the act. */
   readonly consequence: string
   /**
-   * Time when the act ended. Null if the dashboard crashed or lost its database connection before it could record the
+   * Time when the act ended. Null if the process crashed or lost its database connection before it could record the
    * outcome.
    */
   readonly endedAt: Date | null

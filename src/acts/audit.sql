@@ -1,4 +1,4 @@
--- Statements for the dashboard's audit log.
+-- Statements for the audit log.
 
 -- name: begin
 -- Records an act before it runs ($1 visitor, $2 act, $3 subject, $4 parameters, $5 consequence, $6 reason). Deletes up to 1,000 entries

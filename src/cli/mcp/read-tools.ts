@@ -1,0 +1,288 @@
+import { noSuchInstance, noSuchJob, noSuchSchedule } from '../../acts/index.js'
+import { checkName, hashedKey, UsageError, unendedStates } from '../../base/index.js'
+import { examine } from '../../doctor/index.js'
+import { limitStates, noRates, type ObservedJob, type QueueLatencies } from '../../observe/index.js'
+import { readJobSearch } from '../../search/index.js'
+import { graphDocument } from '../graph/document.js'
+import { instanceDocument } from '../instance/show.js'
+import { limitDocument } from '../limit/show.js'
+import { lockDocument } from '../lock/show.js'
+import { scheduleDocument } from '../schedule/show.js'
+import type { McpContext } from './context.js'
+import { readTool, type Tool } from './tool.js'
+
+const limit = { number: [1, 200] } as const
+const defaultLimit = 25
+const hourMs = 3_600_000
+
+const overview = readTool('overview', {
+  title: 'State of the fleet',
+  description:
+    'Start here. Shows the number of instances, locks, leases, schedules and queues, and one row for each of them, with rates and latencies ' +
+    'of the last minute. `trouble` lists dead instances and the failures of the last hour.',
+  params: { namespace: 'text', limit },
+  async read(context, { limit = defaultLimit, ...given }) {
+    const found = await context.observer.overview({ namespace: context.listed(given) })
+    const lists = ['instances', 'locks', 'leases', 'schedules', 'queues', 'trouble'] as const
+    return { ...found, ...Object.fromEntries(lists.map((list) => [list, found[list].slice(0, limit)])) }
+  },
+})
+
+const failures = readTool('failures', {
+  title: 'What failed',
+  description:
+    'Lists what failed in the last hours: buried jobs (dead letters), failed and missing runs of schedules, lost leases, dead and reconnected ' +
+    'instances, failed deliveries, and the jobs that have failed and wait for another attempt. Use the tool job for the errors of one job.',
+  params: { hours: { number: [1, 720] }, namespace: 'text', limit },
+  texts: { hours: 'Number of hours to look back. Default 24.' },
+  async read(context, { hours = 24, limit = defaultLimit, ...given }) {
+    const { observer } = context
+    const namespace = context.listed(given)
+    const wanted = { withinMs: hours * hourMs, perSubject: limit, limit }
+    const { at, trouble } = await observer.overview({ namespace, trouble: wanted })
+    const since = new Date(at.getTime() - hours * hourMs)
+    const retrying = await observer.jobs.search(
+      { states: unendedStates, onlyFailed: unendedStates },
+      { namespace, limit },
+    )
+    const deliveries = await observer.deliveries.search({ namespace, states: ['failed', 'lost'], limit })
+    return {
+      since,
+      failures: trouble,
+      retrying: retrying.rows.map((job) => withoutPayload(context, job)),
+      deliveries: deliveries.rows.filter(({ startedAt, finishedAt }) => (finishedAt ?? startedAt) >= since),
+      isPartial: trouble.length >= limit || retrying.hasMore || deliveries.rows.length >= limit,
+    }
+  },
+})
+
+const waitGraph = readTool('wait-graph', {
+  title: 'Who waits for whom',
+  description:
+    'Shows which instances, sessions and jobs wait for which names (locks, leases, elections, limits, lanes, jobs), and who holds these names. ' +
+    '`roots` are the participants that block others and do not wait themselves, with commands that unblock the others. `cycles` are deadlocks.',
+  params: { namespace: 'text' },
+  async read(context, given) {
+    return graphDocument(await context.observer.graph({ namespace: context.listed(given) }), context.schema)
+  },
+})
+
+const holders = readTool('holders', {
+  title: 'Who holds a name',
+  description:
+    'Shows who holds one name, and who waits for it: the sessions that hold it as a lock, its lease, and its permits and rate as a limit. ' +
+    'For the leader of an election, pass election/NAME. Returns the 64-bit `key`, which identifies names that are not registered.',
+  params: { name: 'text', key: 'key', namespace: 'text', limit },
+  texts: {
+    name: 'The name. Required, unless key is given.',
+    key: '64-bit key in decimal, for a name that is not registered.',
+  },
+  async read(context, { name, key, limit = defaultLimit, ...given }) {
+    if ((name === undefined) === (key === undefined)) {
+      throw new UsageError(`Expected exactly one of name and key, got ${name === undefined ? 'none' : 'both'}`)
+    }
+    const namespace = context.named(given)
+    if (name === undefined) {
+      const target = { key: key!, label: `key ${key}`, namespace: null }
+      return { ...(await lockDocument(context.observer, target)), limit: null }
+    }
+    const lock = await lockDocument(context.observer, hashedKey(namespace, checkName(name)))
+    return { ...lock, limit: await limitDocument(context.observer, namespace, name, limit) }
+  },
+})
+
+const jobs = readTool('jobs', {
+  title: 'Search for jobs',
+  description:
+    'Lists jobs: running, then ready in queue order, then waiting, then ended (newest first). `waitReason` shows why a job does not run. ' +
+    'Without `search`, lists all jobs. The search has words such as queue:mail kind:send-email state:buried lane:shop-7 waits:attempt id:17. ' +
+    'States are ready, running, waiting, done, cancelled, discarded, buried, and failed (not done, with a failed attempt).',
+  params: { search: 'text', namespace: 'text', limit },
+  texts: { search: 'Words that a job must match, such as: queue:mail state:failed' },
+  async read(context, { search = '', limit = defaultLimit, ...given }) {
+    const parsed = readJobSearch(search)
+    if (!context.showsPayloads && parsed.input.length + parsed.meta.length > 0) {
+      throw new UsageError(
+        'This server does not show the inputs and metas of jobs, so a search cannot use them',
+        'A person can start the server with --payloads.',
+      )
+    }
+    const { rows, ...found } = await context.observer.jobs.search(parsed, { namespace: context.listed(given), limit })
+    return { jobs: rows.map((job) => withoutPayload(context, job)), ...found }
+  },
+})
+
+const job = readTool('job', {
+  title: 'One job and its history',
+  description:
+    'Shows one job: its state, why it waits (`waitsFor`), its attempts with their errors and stack traces, its progress and its log.',
+  needs: { id: 'id' },
+  texts: { id: 'ID of the job.' },
+  async read(context, { id }) {
+    const found = await context.asMember(context.named({}), ({ jobs }) => jobs.find(id))
+    if (!found) return missing(noSuchJob(id))
+    if (context.showsPayloads) return found
+    const { input: _, meta: __, result: ___, ...shown } = found
+    return { ...shown, hidden: 'input, meta and result (a person can start the server with --payloads)' }
+  },
+})
+
+const jobStats = readTool('job-stats', {
+  title: 'How long jobs wait and run',
+  description:
+    'Shows, for each queue, how long jobs waited before they ran and how long they ran in the last hours: the number of jobs, the lowest and ' +
+    'the highest median, and the highest 99th percentile of any interval. If `oneOf` is not 1, only one in `oneOf` jobs was read.',
+  params: { queue: 'text', hours: { number: [1, 48] }, namespace: 'text' },
+  texts: {
+    queue: 'Name of a queue. Default: the 20 queues with the most ended jobs.',
+    hours: 'Number of hours. Default 3.',
+  },
+  async read(context, { queue, hours, ...given }) {
+    const found = await context.observer.latencies({ namespace: context.listed(given), queue, hours })
+    const { from, columnMs, oneOf, queues } = found
+    return { from, intervalMs: columnMs, oneOf, queues: queues.map(summaryOf) }
+  },
+})
+
+function summaryOf({ namespace, queue, points }: QueueLatencies) {
+  const rangeOf = (kind: 'waited' | 'took') => {
+    const found = points.map((point) => point[kind]).filter((percentiles) => percentiles !== null)
+    if (found.length === 0) return null
+    const medians = found.map(({ p50Ms }) => p50Ms)
+    return {
+      lowestMedianMs: Math.min(...medians),
+      highestMedianMs: Math.max(...medians),
+      highestP99Ms: Math.max(...found.map(({ p99Ms }) => p99Ms)),
+    }
+  }
+  const jobs = points.reduce((sum, point) => sum + point.jobs, 0)
+  return { namespace, queue, jobs, waited: rangeOf('waited'), took: rangeOf('took') }
+}
+
+const queues = readTool('queues', {
+  title: 'Queues',
+  description:
+    'Lists queues with the number of jobs in each state, the number of workers, the start of a pause, and the rates of the last minute. A queue ' +
+    'with ready jobs does not make progress if it is paused or has no workers.',
+  params: { queue: 'text', namespace: 'text', limit },
+  texts: { queue: 'Name of one queue.' },
+  async read(context, { queue, limit = defaultLimit, ...given }) {
+    const { rows, count } = await context.observer.jobs.queues({ namespace: context.listed(given), queue, limit })
+    const rates = await context.observer.jobs.rates()
+    return { queues: rows.map((row) => ({ ...row, perMinute: rates.get(row.key) ?? noRates })), count }
+  },
+})
+
+const schedules = readTool('schedules', {
+  title: 'Schedules',
+  description:
+    'Lists schedules (cron jobs) with their rules, their next ticks, their members, their pauses and their last runs.',
+  params: { search: 'text', namespace: 'text', limit },
+  texts: { search: 'Text that the name must contain.' },
+  async read(context, { search, limit = defaultLimit, ...given }) {
+    const { rows, count } = await context.observer.schedules.list({ namespace: context.listed(given), search, limit })
+    return { schedules: rows, count }
+  },
+})
+
+const schedule = readTool('schedule', {
+  title: 'One schedule and its ticks',
+  description:
+    'Shows one schedule: its rule, its members, its next tick, and its latest runs and gaps (ticks without a run), with errors and reasons.',
+  needs: { name: 'text' },
+  params: { namespace: 'text', limit },
+  texts: { name: 'Name of the schedule.' },
+  async read(context, { name, limit = defaultLimit, ...given }) {
+    const namespace = context.named(given)
+    const found = await context.asMember(namespace, ({ schedules }) =>
+      scheduleDocument(schedules, checkName(name), limit),
+    )
+    return found ?? missing(await noSuchSchedule(context.observer, namespace, name))
+  },
+})
+
+const limits = readTool('limits', {
+  title: 'Limits and rates',
+  description:
+    'Lists concurrency limits whose permits are in use, and rate limits that are spent. Use the tool holders for the holders of one limit.',
+  params: { prefix: 'text', state: { oneOf: limitStates }, namespace: 'text', limit },
+  texts: { prefix: 'Start of the name.', state: 'State of the limit. Default: full, used and spent.' },
+  async read(context, { prefix, state, limit = defaultLimit, ...given }) {
+    const states = state === undefined ? {} : { states: [state] }
+    const found = await context.observer.limits.list({ namespace: context.listed(given), prefix, limit, ...states })
+    return { limits: found, hasMore: found.length >= limit }
+  },
+})
+
+const instances = readTool('instances', {
+  title: 'Instances',
+  description:
+    'Lists the processes of the fleet: alive, draining or dead, with their hosts, versions, and numbers of locks, waits, leases and workers.',
+  params: { search: 'text', namespace: 'text', limit },
+  texts: { search: 'Text that the name, the ID or the host must contain.' },
+  async read(context, { search, limit = defaultLimit, ...given }) {
+    const { rows, count } = await context.observer.fleet.list({ namespace: context.listed(given), search, limit })
+    return { instances: rows, count }
+  },
+})
+
+const instance = readTool('instance', {
+  title: 'One instance and its work',
+  description: 'Shows one process, and everything that it holds, waits for or is running.',
+  needs: { instance: 'text' },
+  params: { namespace: 'text' },
+  texts: { instance: 'ID or name of the instance.' },
+  async read(context, { instance, ...given }) {
+    const found = await instanceDocument(context.observer, instance, context.listed(given))
+    return found ?? missing(await noSuchInstance(context.observer, instance))
+  },
+})
+
+const doctor = readTool('doctor', {
+  title: 'What is wrong',
+  description:
+    'Checks the connection, the settings of the database, the schema and the fleet. Each finding says why it matters and how to fix it. Takes ' +
+    'about a second. Finds, for example, jobs of a kind that no worker handles, paused queues, long transactions, and missing rights.',
+  read: ({ database, direct, schema }) => examine({ database, direct, schema }),
+})
+
+const audit = readTool('audit', {
+  title: 'Actions of people and assistants',
+  description:
+    'Lists the latest actions that ran through the dashboard or an MCP server: who paused, cancelled or drained what, when and why.',
+  params: { limit },
+  read: async (context, { limit = defaultLimit }) => ({ actions: await context.audit.latest(limit) }),
+})
+
+/** Tools that read, in the order in which clients list them. */
+export const readTools: readonly Tool[] = [
+  ...[
+    overview,
+    failures,
+    waitGraph,
+    holders,
+    jobs,
+    job,
+    jobStats,
+    queues,
+    schedules,
+    schedule,
+    limits,
+    instances,
+    instance,
+  ],
+  ...[doctor, audit],
+]
+
+/** Tools that run without an up-to-date schema. The doctor reports such a schema. */
+export const toolsWithoutSchema: readonly Tool[] = [doctor]
+
+function withoutPayload({ showsPayloads }: McpContext, job: ObservedJob): Omit<ObservedJob, 'meta'> {
+  if (showsPayloads) return job
+  const { meta: _, ...shown } = job
+  return shown
+}
+
+function missing(text: string) {
+  return { found: null, text }
+}

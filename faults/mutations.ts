@@ -150,6 +150,12 @@ export const mutations: readonly Mutation[] = [
     onlyFaults: ['kill'],
   },
   {
+    name: 'permits are granted without a check of the room',
+    edits: [[functions('limits'), '(in_use operator(pg_catalog.+) weight) operator(pg_catalog.<=) max', 'true']],
+    onlyRooms: ['limits'],
+    onlyFaults: ['kill'],
+  },
+  {
     name: 'a dead session keeps its permits',
     hangs: true,
     edits: [[functions('limits'), 'if holdfast.is_present(part.session) then', 'if true then']],

@@ -3,6 +3,7 @@
 import { type Options, ratio, runRounds, type Summary, summary } from '../measure.ts'
 import { query } from '../server.ts'
 import { table } from '../table.ts'
+import { tablesByHand } from './callers.ts'
 import { fleet } from './fleet.ts'
 
 interface Row {
@@ -27,7 +28,7 @@ const kinds: { what: string; ours: string; peer?: string }[] = [
 ]
 
 export async function permits(url: string, { rounds, roundMs, progress }: Options) {
-  await query(url, 'create table if not exists by_hand_limit (name text primary key, in_use integer not null)')
+  await query(url, tablesByHand)
   const report: Row[] = []
   for (const { what, ours, peer } of kinds) {
     for (const crowd of crowds) {

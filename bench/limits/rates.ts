@@ -2,6 +2,7 @@
 import { type Options, ratio, runRounds, type Summary, summary } from '../measure.ts'
 import { query } from '../server.ts'
 import { table } from '../table.ts'
+import { tablesByHand } from './callers.ts'
 import { fleet } from './fleet.ts'
 
 interface Row {
@@ -24,11 +25,7 @@ const kinds = [
 ]
 
 export async function rates(url: string, { rounds, roundMs, progress }: Options) {
-  await query(
-    url,
-    `create table if not exists by_hand_rate (
-       name text not null, begins timestamptz not null, spent integer not null, primary key (name, begins))`,
-  )
+  await query(url, tablesByHand)
   const report: Row[] = []
   for (const { what, ours, peer } of kinds) {
     for (const crowd of crowds) {

@@ -39,6 +39,38 @@ interface GiveUpSignals {
   readonly response: AbortSignal
 }
 
+/** Returns the signals of a request. Call `forget` when the request has ended. */
+function giveUpSignals(
+  waitMs: number,
+  closing: AbortSignal,
+  signal: AbortSignal | undefined,
+): GiveUpSignals & { forget(): void } {
+  // Most requests neither wait nor have a signal. Creating controllers for them would take longer than the rest of the call in this process.
+  if (waitMs === 0 && signal === undefined) return { wait: closing, response: closing, forget() {} }
+  const [wait, response] = [new AbortController(), new AbortController()]
+  const forgets = [closing, signal].map((one) =>
+    whenAborted(one, (reason) => {
+      wait.abort(reason)
+      response.abort(reason)
+    }),
+  )
+  const timers =
+    waitMs > 0
+      ? [
+          setTimeout(() => wait.abort(waitOver), waitMs),
+          setTimeout(() => response.abort(waitOver), waitMs + maxLastResponseMs),
+        ]
+      : []
+  return {
+    wait: wait.signal,
+    response: response.signal,
+    forget() {
+      for (const timer of timers) clearTimeout(timer)
+      for (const forget of forgets) forget()
+    },
+  }
+}
+
 /** Acquires permits. Tries once, or waits in the queue. If an epoch ends, retries in the next epoch. */
 export class PermitAcquirer {
   constructor(readonly options: PermitAcquirerOptions) {}
@@ -47,30 +79,16 @@ export class PermitAcquirer {
     const { events, closing, track } = this.options
     const { name, weight, waitMs, signal } = options
     const requestedAt = performance.now()
-    const [wait, response] = [new AbortController(), new AbortController()]
-    const forgets = [closing, signal].map((one) =>
-      whenAborted(one, (reason) => {
-        wait.abort(reason)
-        response.abort(reason)
-      }),
-    )
-    const timers =
-      waitMs > 0
-        ? [
-            setTimeout(() => wait.abort(waitOver), waitMs),
-            setTimeout(() => response.abort(waitOver), waitMs + maxLastResponseMs),
-          ]
-        : []
+    const giveUp = giveUpSignals(waitMs, closing, signal)
     try {
-      const outcome = await track(this.#acquireWithin(options, { wait: wait.signal, response: response.signal }))
+      const outcome = await track(this.#acquireWithin(options, giveUp))
       const waitedMs = performance.now() - requestedAt
       if (outcome instanceof Permit)
         events.emitter('limit.acquired')?.({ name, weight, fence: outcome.fence, waitedMs })
       else events.emitter('limit.refused')?.({ name, weight, inUse: outcome.inUse, waitedMs })
       return outcome
     } finally {
-      for (const timer of timers) clearTimeout(timer)
-      for (const forget of forgets) forget()
+      giveUp.forget()
     }
   }
 
@@ -80,7 +98,7 @@ export class PermitAcquirer {
   ): Promise<Permit | Refusal> {
     const requestedAt = performance.now()
     const waits = waitMs > 0
-    let failure: unknown = new DatabaseUnreachableError('The database did not respond within the time given by `wait`')
+    let failure: unknown
     for (let attempt = 0; ; attempt++) {
       try {
         giveUp.wait.throwIfAborted()
@@ -96,7 +114,7 @@ export class PermitAcquirer {
         }
         failure = epoch.loss ?? notPresentError()
       } catch (error) {
-        if (error === waitOver) throw failure
+        if (error === waitOver) throw failure ?? noResponseError()
         if (!(error instanceof DatabaseUnreachableError)) throw error
         failure = error
       }
@@ -174,6 +192,10 @@ export class PermitAcquirer {
       forget()
     }
   }
+}
+
+function noResponseError(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError('The database did not respond within the time given by `wait`')
 }
 
 function notPresentError(): DatabaseUnreachableError {

@@ -1,3 +1,10 @@
+-- PostgreSQL inlines this function and rate_after_ns(), unless they have settings. Therefore they use qualified names.
+create or replace function holdfast.limit_fits(in_use bigint, waiting integer, weight bigint, max integer) returns boolean
+  language sql immutable
+  as $$ select waiting operator(pg_catalog.=) 0 and (in_use operator(pg_catalog.+) weight) operator(pg_catalog.<=) max $$;
+comment on function holdfast.limit_fits(bigint, integer, bigint, integer) is
+  'Returns whether an entity has room for requests of this total weight. Requests that are already waiting come first.';
+
 create or replace function holdfast.limit_remove_dead(key bigint, out in_use bigint, out waiting integer, out oldest timestamptz)
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -179,8 +186,9 @@ create or replace function holdfast.limit_decide(
     -- The commit need not be flushed, because a crash empties the unlogged tables in any case.
     perform set_config('synchronous_commit', 'off', true);
 
-    -- Fast path: a single statement decides all entities that have no waiters and enough room for all their requests.
-    if grace_over and not may_wait and epochs[1] = all(epochs) and holdfast.is_present(epochs[1]) then
+    -- Fast path: a single statement decides all entities that have no waiters and enough room for all their requests. A single request
+    -- arrives here only if limit_decide_one() could not decide it.
+    if cardinality(keys) > 1 and grace_over and not may_wait and epochs[1] = all(epochs) and holdfast.is_present(epochs[1]) then
       select
         coalesce(array_agg(a.key) filter (where not coalesce(fits_all, false)), '{}'),
         coalesce(bool_or(fits_all), false)
@@ -201,7 +209,7 @@ create or replace function holdfast.limit_decide(
         for update skip locked
       ) l on true
       cross join lateral (
-        select a.is_plain and l.waiting = 0 and (a.max is null or l.in_use + a.weight <= a.max) as fits_all
+        select a.is_plain and case when a.max is null then l.waiting = 0 else holdfast.limit_fits(l.in_use, l.waiting, a.weight, a.max) end as fits_all
       ) f;
     end if;
     if has_uncontended then
@@ -349,7 +357,7 @@ create or replace function holdfast.limit_decide(
           asker_is_present := holdfast.is_present(session);
         end if;
         if grace_over and asker_is_present then
-          fits := entity.waiting = 0 and entity.in_use + request.weight <= request.max;
+          fits := holdfast.limit_fits(entity.in_use, entity.waiting, request.weight, request.max);
           -- Waiting requests poll for dead holders, so a request that joins other waiting requests skips this step.
           if not fits and not dead_removed and (request.kind = 'try' or entity.waiting = 0) then
             select s.in_use, s.waiting, s.oldest
@@ -357,7 +365,7 @@ create or replace function holdfast.limit_decide(
             from holdfast.limit_remove_dead(request.key) s;
             dead_removed := true;
             has_room := true;
-            fits := entity.waiting = 0 and entity.in_use + request.weight <= request.max;
+            fits := holdfast.limit_fits(entity.in_use, entity.waiting, request.weight, request.max);
           end if;
         end if;
         if not asker_is_present then
@@ -427,6 +435,82 @@ comment on function holdfast.limit_decide(
   'transaction has locked is locked; the caller retries it alone, with may_wait. Rows without an ordinal are waits from the same instance  '
   'that this call granted. A request without a row refers to a permit that does not exist.';
 
+create or replace function holdfast.limit_decide_one(
+    channel text, own_instance text, namespace text, name text,
+    kind text, key bigint, own_token bigint, own_epoch integer, weight integer, max integer
+  )
+  returns table (
+    ordinal integer, verdict text, token bigint, fence bigint,
+    used bigint, queued integer, oldest_at_ms float8, oldest_for_ms float8
+  )
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    -- The commit need not be flushed, because a crash empties the unlogged tables in any case. PL/pgSQL evaluates a declaration without
+    -- the cost of a statement.
+    commits constant text := set_config('synchronous_commit', 'off', true);
+    change integer;
+  begin
+    ordinal := 0;
+    token := own_token;
+    -- The subqueries lock the entity's row before the permit changes and before the fence is assigned.
+    if kind = 'release' then
+      delete from holdfast.permit p
+      where p.key = (
+          select l.key
+          from holdfast.limit_state l
+          where l.key = limit_decide_one.key
+            and l.waiting = 0
+          for update skip locked
+        )
+        and p.token = own_token
+        and p.weight > 0
+      returning - p.weight into change;
+      if found then
+        verdict := 'released';
+      end if;
+    elsif kind in ('try', 'wait') and holdfast.grace_is_over() and holdfast.is_present(own_epoch) then
+      insert into holdfast.permit as p (key, token, session, instance, weight, max, fence, since)
+      select
+        l.key, own_token, own_epoch, own_instance, limit_decide_one.weight, limit_decide_one.max,
+        nextval('holdfast.fence'), clock_timestamp()
+      from (
+        select l.key
+        from holdfast.limit_state l
+        where l.key = limit_decide_one.key
+          and holdfast.limit_fits(l.in_use, l.waiting, limit_decide_one.weight, limit_decide_one.max)
+        for update skip locked
+      ) l
+      on conflict on constraint permit_pkey do nothing
+      returning p.fence, p.weight into fence, change;
+      if found then
+        verdict := 'granted';
+      end if;
+    end if;
+    if verdict is not null then
+      update holdfast.limit_state l
+      set in_use = l.in_use + change,
+          changed_at = now()
+      where l.key = limit_decide_one.key;
+      return next;
+      return;
+    end if;
+    return query
+      select s.*
+      from holdfast.limit_decide(
+        channel, own_instance, limit_decide_one.namespace, jsonb_build_array(name),
+        array[kind], array[limit_decide_one.key], array[own_token], array[own_epoch],
+        array[limit_decide_one.weight], array[limit_decide_one.max], false
+      ) s;
+  end
+  $$;
+comment on function holdfast.limit_decide_one(
+  text, text, text, text, text, bigint, bigint, integer, integer, integer
+) is
+  'Decides one permit request. Grants and releases permits of an entity that has room and no waiters. Leaves all other decisions to '
+  'limit_decide().';
+
 create or replace function holdfast.limit_check_waits(channel text, requests jsonb)
   returns table (ordinal integer, verdict text, fence bigint)
   language plpgsql
@@ -482,6 +566,17 @@ create or replace function holdfast.limit_check_waits(channel text, requests jso
 comment on function holdfast.limit_check_waits(text, jsonb) is
   'Reports which waits were granted. Only reads, unless a holder or waiter has died or there is room. In these cases, grants permits to the queue first.';
 
+create or replace function holdfast.rate_after_ns(full_at bigint, now_ns bigint, interval_ns bigint, burst bigint, cost bigint)
+  returns bigint
+  language sql immutable
+  as $$
+    -- Qualified operators all have the same precedence.
+    select (greatest(full_at, now_ns) operator(pg_catalog.-) now_ns)
+      operator(pg_catalog.+) (interval_ns operator(pg_catalog.*) (cost operator(pg_catalog.-) burst))
+  $$;
+comment on function holdfast.rate_after_ns(bigint, bigint, bigint, bigint, bigint) is
+  'Returns the time until a rate request is allowed. A negative time is the time for which further units are available now.';
+
 create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean)
   returns table (ordinal integer, verdict text, after_ns bigint, remaining bigint)
   language plpgsql
@@ -492,7 +587,6 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
     entity holdfast.rate;
     spent_until bigint;
     now_ns bigint;
-    tolerance bigint;
     is_locked boolean;
     is_mine boolean;
   begin
@@ -510,7 +604,6 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
       window w as (order by a.key, a.ordinal)
     loop
       ordinal := request.ordinal;
-      tolerance := request.interval_ns * request.burst;
       if request.is_first then
         entity := null;
         is_mine := false;
@@ -524,7 +617,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
           spent_until := coalesce(entity.full_at, 0);
         end if;
         now_ns := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000;
-        after_ns := greatest(spent_until, now_ns) + request.interval_ns * request.cost - tolerance - now_ns;
+        after_ns := holdfast.rate_after_ns(spent_until, now_ns, request.interval_ns, request.burst, request.cost);
         exit when is_mine or is_locked or after_ns > request.wait_ns;
         entity := null;
         if may_wait then
@@ -559,8 +652,8 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
         verdict := 'locked';
       else
         verdict := 'allowed';
-        spent_until := greatest(spent_until, now_ns) + request.interval_ns * request.cost;
-        remaining := greatest(0, (tolerance - (spent_until - now_ns)) / request.interval_ns);
+        spent_until := now_ns + request.interval_ns * request.burst + after_ns;
+        remaining := greatest(0, - after_ns / request.interval_ns);
       end if;
       after_ns := greatest(0, after_ns);
       return next;
@@ -576,6 +669,60 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
 comment on function holdfast.rate_decide(jsonb, boolean) is
   'Decides rate requests on this database''s clock: allowed, refused (with the nanoseconds until it would be allowed), or locked by '
   'another transaction (the caller retries it alone). A refusal writes nothing.';
+
+create or replace function holdfast.rate_decide_one(
+    key bigint, namespace text, name text, interval_ns bigint, burst bigint, cost bigint, wait_ns bigint
+  )
+  returns table (ordinal integer, verdict text, after_ns bigint, remaining bigint)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    -- The commit is not flushed, because a crash loses only the decisions made in the last half second.
+    commits constant text := set_config('synchronous_commit', 'off', true);
+    now_ns constant bigint := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000;
+  begin
+    ordinal := 0;
+    update holdfast.rate r
+    set full_at = now_ns + interval_ns * burst + holdfast.rate_after_ns(r.full_at, now_ns, interval_ns, burst, cost)
+    where r.key = (
+        select l.key
+        from holdfast.rate l
+        where l.key = rate_decide_one.key
+          and holdfast.rate_after_ns(l.full_at, now_ns, interval_ns, burst, cost) <= wait_ns
+        for update skip locked
+      )
+    returning r.full_at - now_ns - interval_ns * burst into after_ns;
+    if found then
+      verdict := 'allowed';
+      remaining := greatest(0, - after_ns / interval_ns);
+      after_ns := greatest(0, after_ns);
+      return next;
+      return;
+    end if;
+    select holdfast.rate_after_ns(r.full_at, now_ns, interval_ns, burst, cost)
+    into after_ns
+    from holdfast.rate r
+    where r.key = rate_decide_one.key;
+    if after_ns > wait_ns then
+      verdict := 'refused';
+      remaining := 0;
+      return next;
+      return;
+    end if;
+    return query
+      select s.*
+      from holdfast.rate_decide(
+        jsonb_build_array(jsonb_build_object(
+          'ordinal', 0, 'key', key, 'namespace', namespace, 'name', name,
+          'interval_ns', interval_ns, 'burst', burst, 'cost', cost, 'wait_ns', wait_ns
+        )),
+        false
+      ) s;
+  end
+  $$;
+comment on function holdfast.rate_decide_one(bigint, text, text, bigint, bigint, bigint, bigint) is
+  'Decides one rate request whose row exists and is not locked. Leaves all other decisions to rate_decide().';
 
 create or replace function holdfast.limit_sweep(channel text, position_share float8, pages integer) returns void
   language plpgsql

@@ -1,4 +1,11 @@
--- name: decide_permits
+-- name: decide_permit prepared
+-- Decides one permit request. Uses the indexes limit_state_pkey and permit_pkey.
+select ordinal, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
+from holdfast.limit_decide_one(
+  $1, $2, $3, $4, $5, $6::bigint, $7::bigint, $8::integer, $9::integer, $10::integer
+)
+
+-- name: decide_permits prepared
 -- Decides a batch of permit requests in one transaction: attempts, waits and releases. Uses the indexes limit_state_pkey, permit_pkey and
 -- permit_queue.
 select ordinal, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
@@ -8,12 +15,17 @@ from holdfast.limit_decide(
   $11::boolean
 )
 
--- name: check_waits
+-- name: check_waits prepared
 -- Removes dead holders and dead waiters, and then returns which waiting requests have been granted.
 select ordinal, verdict, fence
 from holdfast.limit_check_waits($1, $2::text::jsonb)
 
--- name: decide_rates
+-- name: decide_rate prepared
+-- Decides one rate request. Uses the index rate_pkey.
+select ordinal, verdict, after_ns, remaining
+from holdfast.rate_decide_one($1::bigint, $2, $3, $4::bigint, $5::bigint, $6::bigint, $7::bigint)
+
+-- name: decide_rates prepared
 -- Decides a batch of rate requests. Uses the index rate_pkey.
 select ordinal, verdict, after_ns, remaining
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)

@@ -90,8 +90,26 @@ export class PermitBatcher {
   }
 
   async #send(requests: readonly BatchItem[], mayWait: boolean): Promise<readonly PermitDecision[]> {
-    const { channel, sql } = this.store
     this.store.countRequests(requests.length)
+    const rows = await (requests.length === 1 && !mayWait
+      ? this.#decideOne(requests[0]!)
+      : this.#decide(requests, mayWait))
+    const decisions: PermitDecision[] = new Array(requests.length).fill(goneDecision)
+    for (const row of rows) {
+      if (row.ordinal === null) this.onGranted(row.token, Number(row.fence))
+      else decisions[row.ordinal] = decisionOf(row)
+    }
+    return decisions
+  }
+
+  #decideOne({ kind, key, name, token, epoch, weight, max }: BatchItem): Promise<PermitDecisionRow[]> {
+    const { channel, sql } = this.store
+    const values = [channel, this.instanceId, key.namespace, name, kind, key.key, token, epoch.number, weight, max]
+    return this.store.run(sql.decide_permit, values)
+  }
+
+  #decide(requests: readonly BatchItem[], mayWait: boolean): Promise<PermitDecisionRow[]> {
+    const { channel, sql } = this.store
     const columns = [
       requests.map(({ kind }) => kind),
       requests.map(({ key }) => key.key),
@@ -103,13 +121,7 @@ export class PermitBatcher {
     const names = JSON.stringify(requests.map(({ name }) => name))
     const { namespace } = requests[0]!.key
     const values = [channel, this.instanceId, namespace, names, ...columns, mayWait]
-    const rows = await this.store.run<PermitDecisionRow>(sql.decide_permits, values)
-    const decisions: PermitDecision[] = new Array(requests.length).fill(goneDecision)
-    for (const row of rows) {
-      if (row.ordinal === null) this.onGranted(row.token, Number(row.fence))
-      else decisions[row.ordinal] = decisionOf(row)
-    }
-    return decisions
+    return this.store.run(sql.decide_permits, values)
   }
 }
 

@@ -38,6 +38,23 @@ export class RateBatcher {
 
   async #send(requests: readonly RateRequest[], mayWait: boolean): Promise<readonly RateDecision[]> {
     this.store.countRequests(requests.length)
+    const rows = await (requests.length === 1 && !mayWait
+      ? this.#decideOne(requests[0]!)
+      : this.#decide(requests, mayWait))
+    const decisions: RateDecision[] = new Array(requests.length)
+    for (const { ordinal, verdict, after_ns, remaining } of rows) {
+      // Rounds the time up to whole milliseconds, so that a retry is allowed after this time but not 1 ms earlier.
+      decisions[ordinal] = { verdict, afterMs: Math.ceil(Number(after_ns) / 1e6), remaining: Number(remaining) }
+    }
+    return decisions
+  }
+
+  #decideOne({ key, name, intervalNs, burst, cost, waitNs }: RateRequest): Promise<RateDecisionRow[]> {
+    const values = [key.key, key.namespace, name, String(intervalNs), burst, cost, String(waitNs)]
+    return this.store.run(this.store.sql.decide_rate, values)
+  }
+
+  #decide(requests: readonly RateRequest[], mayWait: boolean): Promise<RateDecisionRow[]> {
     const given = requests.map(({ key, name, intervalNs, burst, cost, waitNs }, ordinal) => ({
       ordinal,
       key: key.key,
@@ -48,12 +65,6 @@ export class RateBatcher {
       cost,
       wait_ns: String(waitNs),
     }))
-    const rows = await this.store.run<RateDecisionRow>(this.store.sql.decide_rates, [JSON.stringify(given), mayWait])
-    const decisions: RateDecision[] = new Array(requests.length)
-    for (const { ordinal, verdict, after_ns, remaining } of rows) {
-      // Rounds the time up to whole milliseconds, so that a retry is allowed after this time but not 1 ms earlier.
-      decisions[ordinal] = { verdict, afterMs: Math.ceil(Number(after_ns) / 1e6), remaining: Number(remaining) }
-    }
-    return decisions
+    return this.store.run(this.store.sql.decide_rates, [JSON.stringify(given), mayWait])
   }
 }

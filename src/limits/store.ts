@@ -23,10 +23,9 @@ export class LimitStore {
   #sweeping: Promise<unknown> | undefined
 
   constructor(readonly options: LimitStoreOptions) {
-    this.sql = loadStatements<'decide_permits' | 'check_waits' | 'decide_rates' | 'sweep' | 'usage'>(
-      new URL('./limits.sql', import.meta.url),
-      options.schema,
-    )
+    this.sql = loadStatements<
+      'decide_permit' | 'decide_permits' | 'check_waits' | 'decide_rate' | 'decide_rates' | 'sweep' | 'usage'
+    >(new URL('./limits.sql', import.meta.url), options.schema)
   }
 
   /** Notification channel for grants. */

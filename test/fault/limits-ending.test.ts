@@ -234,7 +234,14 @@ test('limits.acquire throws if the pool becomes silent, and a permit that was gr
   await until('no permit is in use', () => nothingInUse(url))
 })
 
-test('a request that arrives after its cancellation is not granted', async () => {
+test.each([
+  ['one', `limit_decide_one('holdfast', $1, 'default', 'x', $2, $3::bigint, 42, $4::integer, 1, 1)`],
+  [
+    'batch',
+    `limit_decide(
+       'holdfast', $1, 'default', '["x"]', array[$2], array[$3::bigint], '{42}', array[$4::integer], '{1}', '{1}', false)`,
+  ],
+])('%s: a request that arrives after its cancellation is not granted', async (_, call) => {
   const { url } = await openDatabase()
   const a = await openInstance(url)
   await (await a.limits.acquire('x', { max: 1 })).release()
@@ -242,13 +249,12 @@ test('a request that arrives after its cancellation is not granted', async () =>
     { key: string; session: number },
   ]
   const decide = async (kind: string) => {
-    const [row] = await sql<{ verdict: string }>(
-      url,
-      `select verdict
-       from holdfast.limit_decide(
-         'holdfast', $1, 'default', '["x"]', array[$2], array[$3::bigint], '{42}', array[$4::integer], '{1}', '{1}', false)`,
-      [a.id, kind, key, session],
-    )
+    const [row] = await sql<{ verdict: string }>(url, `select verdict from holdfast.${call}`, [
+      a.id,
+      kind,
+      key,
+      session,
+    ])
     // A cancelled request has no row.
     return row?.verdict ?? 'gone'
   }

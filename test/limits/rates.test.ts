@@ -56,55 +56,66 @@ test('300 concurrent calls of two instances are allowed exactly 100 times, the b
   expect(outcomes.filter(({ allowed }) => allowed)).toHaveLength(100)
 })
 
-test('retryAfterMs is the exact remaining time by the clock of the database, rounded up to a millisecond', async () => {
-  await pair()
-  const client = await sqlSession(fresh.url)
-  const key = hashedKey('default', 'rate/exact').key
-  const request = {
-    ordinal: 0,
-    key,
-    namespace: 'default',
-    name: 'exact',
-    interval_ns: '150000000',
-    burst: 1,
-    cost: 1,
-    wait_ns: '0',
-  }
-  const clock = '(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000'
-  /** Makes one decision, and reads the clock before and after it. */
-  const decide = async () => {
-    const { rows } = await client.query<{ before: string; verdict: string; after_ns: string; after: string }>(
-      `with before as materialized (select ${clock} as ns)
-       select before.ns as before, r.verdict, r.after_ns, ${clock} as after
-       from before, holdfast.rate_decide(case when before.ns > 0 then $1::text::jsonb end, true) r`,
-      [JSON.stringify([request])],
-    )
-    const { before, verdict, after_ns, after } = rows[0]!
-    return { before: BigInt(before), verdict, missing: BigInt(after_ns), after: BigInt(after) }
-  }
-  await decide()
-  let refusals = 0
-  for (let grants = 0; grants < 5 || refusals === 0; ) {
-    const fullBefore = await fullAt('exact')
-    const { before, verdict, missing, after } = await decide()
-    if (verdict === 'allowed') {
-      // The decision is not too early: the burst was available again.
-      expect(after).toBeGreaterThanOrEqual(fullBefore)
-      grants++
-    } else {
-      // The decision is not too late: the burst was not available before.
-      expect(before).toBeLessThan(fullBefore)
-      expect(missing).toBeLessThanOrEqual(fullBefore - before)
-      expect(missing).toBeGreaterThanOrEqual(fullBefore - after)
-      refusals++
+test.each([
+  ['one', 'rate_decide_one(key, namespace, name, interval_ns, burst, cost, wait_ns)'],
+  ['batch', 'rate_decide(jsonb_build_array(request), true)'],
+])(
+  '%s: retryAfterMs is the exact remaining time by the clock of the database, rounded up to a millisecond',
+  async (name, call) => {
+    await pair()
+    const client = await sqlSession(fresh.url)
+    const key = hashedKey('default', `rate/${name}`).key
+    const request = {
+      ordinal: 0,
+      key,
+      namespace: 'default',
+      name,
+      interval_ns: '150000000',
+      burst: 1,
+      cost: 1,
+      wait_ns: '0',
     }
-  }
-  // The client rounds up to whole milliseconds. A retry after retryAfterMs is allowed, and a retry one millisecond earlier is not.
-  await sql(fresh.url, `update holdfast.rate set full_at = ${clock} + 3600000000000 + 1 where name = 'exact'`)
-  const refused = await a.limits.consume('exact', { rate: '1/h' })
-  expect(refused).toMatchObject({ allowed: false })
-  if (!refused.allowed) expect(Number.isInteger(refused.retryAfterMs)).toBe(true)
-})
+    const clock = '(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000'
+    /** Makes one decision, and reads the clock before and after it. */
+    const decide = async () => {
+      const { rows } = await client.query<{ before: string; verdict: string; after_ns: string; after: string }>(
+        `with before as materialized (select ${clock} as ns)
+       select before.ns as before, r.verdict, r.after_ns, ${clock} as after
+       from before
+       cross join lateral (select case when before.ns > 0 then $1::text::jsonb end as request offset 0) given
+       cross join jsonb_to_record(given.request) as asked (
+         key bigint, namespace text, name text, interval_ns bigint, burst bigint, cost bigint, wait_ns bigint
+       )
+       cross join holdfast.${call} r`,
+        [JSON.stringify(request)],
+      )
+      const { before, verdict, after_ns, after } = rows[0]!
+      return { before: BigInt(before), verdict, missing: BigInt(after_ns), after: BigInt(after) }
+    }
+    await decide()
+    let refusals = 0
+    for (let grants = 0; grants < 5 || refusals === 0; ) {
+      const fullBefore = await fullAt(name)
+      const { before, verdict, missing, after } = await decide()
+      if (verdict === 'allowed') {
+        // The decision is not too early: the burst was available again.
+        expect(after).toBeGreaterThanOrEqual(fullBefore)
+        grants++
+      } else {
+        // The decision is not too late: the burst was not available before.
+        expect(before).toBeLessThan(fullBefore)
+        expect(missing).toBeLessThanOrEqual(fullBefore - before)
+        expect(missing).toBeGreaterThanOrEqual(fullBefore - after)
+        refusals++
+      }
+    }
+    // The client rounds up to whole milliseconds. A retry after retryAfterMs is allowed, and a retry one millisecond earlier is not.
+    await sql(fresh.url, `update holdfast.rate set full_at = ${clock} + 3600000000000 + 1 where name = $1`, [name])
+    const refused = await a.limits.consume(name, { rate: '1/h' })
+    expect(refused).toMatchObject({ allowed: false })
+    if (!refused.allowed) expect(Number.isInteger(refused.retryAfterMs)).toBe(true)
+  },
+)
 
 test('a retry after retryAfterMs is always allowed', async () => {
   await pair()

@@ -53,7 +53,9 @@ test('every function of the schema searches only pg_catalog', async () => {
     'job_bucket',
     'job_levels_of',
     'job_text',
+    'limit_fits',
     'notification_channel',
+    'rate_after_ns',
   ]
   const calledWithin = ['flush_leases', 'grace_is_over', 'lane_is_empty', 'lane_room', 'job_resolve_links']
   expect(withoutPath.sort()).toEqual([...fullyQualified, ...calledWithin].sort())

@@ -1,9 +1,10 @@
 // Measures what one call costs: its round trips and its time in the server. pg_stat_statements counts neither the commit nor the network.
 import pg from 'pg'
+import { round3 } from './measure.ts'
 import { benchDatabase } from './server.ts'
 
 export interface Cost {
-  /** Statements that the server received for each call. Each statement is one round trip. */
+  /** Messages that the process sent for each call. A message may contain several statements. */
   roundTrips: number
   /** Time in milliseconds that the server plans and executes for each call. */
   serverMs: number
@@ -31,20 +32,28 @@ export async function costDatabase() {
 export async function costPerCall(url: string, once: () => Promise<unknown>, calls = 1_000): Promise<Cost> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
+  const { query } = pg.Client.prototype
+  let sent = 0
+  pg.Client.prototype.query = function (this: pg.Client, ...given: unknown[]) {
+    sent++
+    return Reflect.apply(query, this, given)
+  }
   try {
     for (let call = 0; call < 50; call++) await once()
     await client.query('select pg_stat_statements_reset()')
+    sent = 0
     for (let call = 0; call < calls; call++) await once()
-    const { rows } = await client.query<{ statements: number; ms: number }>(
-      `select sum(calls)::integer as statements, sum(total_plan_time + total_exec_time)::float8 as ms
+    const roundTrips = Math.round((sent / calls) * 10) / 10
+    const { rows } = await client.query<{ ms: number }>(
+      `select sum(total_plan_time + total_exec_time)::float8 as ms
       from pg_stat_statements
       join pg_database on pg_database.oid = dbid
       where datname = current_database()
         and query not like '%pg_stat_statements%'`,
     )
-    const { statements, ms } = rows[0]!
-    return { roundTrips: Math.round((statements / calls) * 10) / 10, serverMs: Number((ms / calls).toPrecision(3)) }
+    return { roundTrips, serverMs: round3(rows[0]!.ms / calls) }
   } finally {
+    pg.Client.prototype.query = query
     await client.end()
   }
 }

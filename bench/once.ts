@@ -1,6 +1,7 @@
 // Compares `once` with handwritten statements: a unique row and the effect in one transaction, and a select for the replay.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
+import { type Cost, costDatabase, costPerCall } from './cost.ts'
 import { loops, type Options, ratio, runRounds, summary } from './measure.ts'
 import { query } from './server.ts'
 import { table } from './table.ts'
@@ -31,10 +32,10 @@ async function recordOnly(pool: pg.Pool, key: string) {
   await pool.query('update processed set answer = $2 where key = $1', [key, '{"done":true}'])
 }
 
-export async function run(url: string, { rounds, roundMs, progress }: Options) {
+/** Opens both contestants with the same number of connections. Returns one call of each, by name. */
+async function openBoth(url: string) {
   await query(url, 'create table processed (key text primary key, answer json, at timestamptz not null default now())')
   await query(url, 'create table effect (key text not null)')
-  // Both have the same number of connections.
   const pool = new pg.Pool({ connectionString: url, max: 20 })
   const theirs = new pg.Pool({ connectionString: url, max: 20 })
   const holdfast = await Holdfast.open({ pool, namespace: 'bench' })
@@ -42,29 +43,48 @@ export async function run(url: string, { rounds, roundMs, progress }: Options) {
   const fresh = () => `key:${++count}`
   await holdfast.once.run('replayed', () => ({ done: true }))
   await recordOnly(theirs, 'replayed')
+  const calls: Record<string, () => Promise<unknown>> = {
+    'holdfast, effect and record': () =>
+      holdfast.once.run(fresh(), async ({ tx }) => {
+        await tx.query('insert into effect (key) values ($1)', [String(count)])
+        return { done: true }
+      }),
+    'recipe, effect and record': () => recipe(theirs, fresh()),
+    'holdfast, record': () => holdfast.once.run(fresh(), () => ({ done: true })),
+    'recipe, record': () => recordOnly(theirs, fresh()),
+    'holdfast, replay': () => holdfast.once.run('replayed', () => ({ done: false })),
+    'recipe, replay': () => theirs.query('select answer from processed where key = $1', ['replayed']),
+  }
+  const close = async () => {
+    await holdfast.close()
+    await Promise.all([pool.end(), theirs.end()])
+  }
+  return { calls, close }
+}
 
-  const contestants = callers.flatMap((many) => {
-    const named = (who: string, what: string) => `${who}, ${what}, ${many} ${many === 1 ? 'caller' : 'callers'}`
-    const contestant = (name: string, work: () => Promise<unknown>) => ({
-      name,
-      run: (ms: number) => loops(many, ms, work),
-    })
-    return [
-      contestant(named('holdfast', 'effect and record'), () =>
-        holdfast.once.run(fresh(), async ({ tx }) => {
-          await tx.query('insert into effect (key) values ($1)', [String(count)])
-          return { done: true }
-        }),
-      ),
-      contestant(named('recipe', 'effect and record'), () => recipe(theirs, fresh())),
-      contestant(named('holdfast', 'record'), () => holdfast.once.run(fresh(), () => ({ done: true }))),
-      contestant(named('recipe', 'record'), () => recordOnly(theirs, fresh())),
-      contestant(named('holdfast', 'replay'), () => holdfast.once.run('replayed', () => ({ done: false }))),
-      contestant(named('recipe', 'replay'), () =>
-        theirs.query('select answer from processed where key = $1', ['replayed']),
-      ),
-    ]
-  })
+/** Measures the round trips and the server time of one caller's calls. */
+async function costs(): Promise<Record<string, Cost> | undefined> {
+  const database = await costDatabase()
+  if (!database) return undefined
+  const { calls, close } = await openBoth(database.url)
+  try {
+    const found: Record<string, Cost> = {}
+    for (const [name, call] of Object.entries(calls)) found[name] = await costPerCall(database.url, call)
+    return found
+  } finally {
+    await close()
+    await database.close()
+  }
+}
+
+export async function run(url: string, { rounds, roundMs, progress }: Options) {
+  const { calls, close } = await openBoth(url)
+  const contestants = callers.flatMap((many) =>
+    Object.entries(calls).map(([name, call]) => ({
+      name: `${name}, ${many} ${many === 1 ? 'caller' : 'callers'}`,
+      run: (ms: number) => loops(many, ms, call),
+    })),
+  )
   try {
     const outcomes = await runRounds(contestants, {
       rounds,
@@ -76,25 +96,27 @@ export async function run(url: string, { rounds, roundMs, progress }: Options) {
       ratios: Object.keys(outcomes)
         .filter((name) => name.startsWith('holdfast'))
         .map((ours) => ({ ours, ratio: ratio(outcomes[ours], outcomes[ours.replace('holdfast', 'recipe')]) })),
+      costs: await costs(),
     }
   } finally {
-    await holdfast.close()
-    await Promise.all([pool.end(), theirs.end()])
+    await close()
   }
 }
 
-export function show({ contestants, ratios }: Awaited<ReturnType<typeof run>>) {
+export function show({ contestants, ratios, costs }: Awaited<ReturnType<typeof run>>) {
   const rates = Object.entries(contestants).map(([name, { perSecond, p50Ms, p99Ms }]) => [
     name,
     perSecond,
     p50Ms,
     p99Ms,
   ])
+  const costRows = Object.entries(costs ?? {}).map(([name, { roundTrips, serverMs }]) => [name, roundTrips, serverMs])
   return [
     table(['Once, with 20 connections', 'calls/s', 'p50 ms', 'p99 ms'], rates),
     table(
       ['holdfast : recipe', 'ratio'],
       ratios.map(({ ours, ratio }) => [ours.replace('holdfast, ', ''), ratio]),
     ),
+    ...(costRows.length > 0 ? [table(['One caller, per call', 'round trips', 'server ms'], costRows)] : []),
   ].join('\n\n')
 }

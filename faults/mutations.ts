@@ -240,6 +240,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       [functions('once'), "when 'in-flight' then holdfast.is_present(delivery.session)", "when 'in-flight' then false"],
       [functions('once'), "when 'in-flight' then not holdfast.is_present(held.session)", "when 'in-flight' then true"],
+      [functions('once'), /and token = run_token/g, ''],
       ['dist/once/once.sql', /and delivery\.token = answered\.token/g, ''],
       [
         'dist/once/once.sql',

@@ -91,6 +91,99 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
 comment on function holdfast.claim_deliveries(text, json, boolean, text) is
   'Returns each key''s state, and claims the free keys.';
 
+-- One key, which is the usual case. The statements of this function use the index delivery_pkey, also without table statistics.
+create or replace function holdfast.claim_delivery(
+  for_namespace text, for_key text, key_lock bigint, run_token text, run_session integer, run_fingerprint text, retain_ms bigint,
+  is_own_transaction boolean, by_instance text,
+  out state text, out fence bigint, out fingerprint text, out value text, out body bytea
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    is_kept boolean;
+  begin
+    select delivery.state, delivery.fingerprint, delivery.value::text, delivery.body, delivery.expires_at > clock_timestamp()
+    into state, fingerprint, value, body, is_kept
+    from holdfast.delivery
+    where namespace = for_namespace
+      and key = for_key;
+    if found then
+      if state <> 'in-flight' and is_kept then
+        return;
+      end if;
+    elsif (not is_own_transaction or holdfast.grace_is_over()) and pg_try_advisory_xact_lock(key_lock) then
+      if is_own_transaction then
+        perform set_config('synchronous_commit', 'off', true);
+      end if;
+      insert into holdfast.delivery
+        (namespace, key, state, token, session, instance, fence, fingerprint, started_at, expires_at)
+      values (
+        for_namespace, for_key, 'in-flight', run_token, run_session, by_instance, nextval('holdfast.fence'), run_fingerprint, clock_timestamp(),
+        clock_timestamp() + make_interval(secs => retain_ms / 1000.0)
+      )
+      on conflict on constraint delivery_pkey do nothing
+      returning delivery.fence into fence;
+      if found then
+        state := 'claimed';
+        return;
+      end if;
+    end if;
+    -- Anything else is rare: a run in flight, an expired row, the grace period, or another claim at the same time.
+    select claimed.state, claimed.fence, claimed.fingerprint, claimed.value, claimed.body
+    into state, fence, fingerprint, value, body
+    from holdfast.claim_deliveries(
+      for_namespace,
+      json_build_array(json_build_object(
+        'key', for_key, 'lock_key', key_lock, 'token', run_token, 'session', run_session, 'fingerprint', run_fingerprint, 'retain_ms', retain_ms
+      )),
+      is_own_transaction,
+      by_instance
+    ) as claimed;
+  end
+  $$;
+comment on function holdfast.claim_delivery(text, text, bigint, text, integer, text, bigint, boolean, text) is
+  'Returns one key''s state, and claims the key if it is free. Decides the two usual cases itself: the key has an answer, or no row. claim_deliveries() decides all other cases.';
+
+-- finish_batch in once.sql records several answers by the same rules.
+create or replace function holdfast.finish_delivery(
+  for_namespace text, for_key text, run_token text, new_state text, answer text, answer_body bytea, retain_ms bigint
+) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose an answer that a caller has
+    -- received.
+    if current_setting('synchronous_commit') = 'off' then
+      perform set_config('synchronous_commit', 'on', true);
+    end if;
+    update holdfast.delivery
+    set state = new_state,
+        value = answer::json,
+        body = answer_body,
+        finished_at = clock_timestamp(),
+        expires_at = clock_timestamp() + make_interval(secs => retain_ms / 1000.0)
+    where namespace = for_namespace
+      and key = for_key
+      and token = run_token
+      and state = 'in-flight';
+    if found then
+      return true;
+    end if;
+    -- The answer may have been recorded before, and the response lost.
+    return exists (
+      select
+      from holdfast.delivery
+      where namespace = for_namespace
+        and key = for_key
+        and token = run_token
+    );
+  end
+  $$;
+comment on function holdfast.finish_delivery(text, text, text, text, text, bytea, bigint) is
+  'Records the answer of the run with the token. Returns false if another run has taken over the key.';
+
 create or replace function holdfast.once_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable
   set search_path = pg_catalog, pg_temp

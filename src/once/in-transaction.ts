@@ -49,8 +49,8 @@ export async function runInTransaction<T>(
         failure = { error }
         throw error
       })
-      const isRecorded = await store.finishIn(tx, { ...claim, state: 'done', written })
-      if (!isRecorded) throw new OnceLostError(claim.key, claimed.fence, new Error('its row was removed'))
+      const end = await store.finishIn(tx, { ...claim, state: 'done', written })
+      if (end !== 'recorded') throw new OnceLostError(claim.key, claimed.fence, new Error('its row was removed'))
       return { state: 'finished', value }
     })
   } catch (error) {

@@ -1,15 +1,29 @@
 -- None of these statements needs session state, so any connection pooler works. Statements that lock several rows lock them in key order,
 -- so that they cannot deadlock.
 
--- name: claim
+-- name: claim prepared
+-- Returns one key's state, and claims the key if it is free. See holdfast.claim_delivery. Numbers are text, because Prisma converts no text
+-- to a number, and a key's lock does not fit into a JavaScript number.
+select state, fence, fingerprint, value, body
+from holdfast.claim_delivery($1, $2, $3::text::bigint, $4, $5::text::integer, $6, $7::text::bigint, $8::boolean, $9)
+
+-- name: claim_batch prepared
 -- Returns each key's state, and claims the free keys. See holdfast.claim_deliveries.
 select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
--- name: finish
--- Records each answer only if its row still has the run's token. Returns the recorded answers' keys, including answers that were
--- recorded before. The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose an answer that a
--- caller has received. A body ($3) is allowed only for a single answer. Uses the index delivery_pkey.
+-- name: finish prepared
+-- Records the answer of one run. In a handler's transaction, $8 is the start of the transaction. If the handler has ended the transaction,
+-- this statement runs in a later one, and records nothing. See holdfast.finish_delivery.
+select case
+  when extract(epoch from now())::text <> $8 then 'ended'
+  when holdfast.finish_delivery($1, $2, $3, $4, $5, $6::bytea, $7::text::bigint) then 'recorded'
+  else 'taken over'
+end as result
+
+-- name: finish_batch
+-- Records the answers of several runs by the same rules as holdfast.finish_delivery, with one update for all rows. Returns the tokens of the
+-- runs whose answers are recorded now or were recorded before. Uses the index delivery_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -19,7 +33,7 @@ answered as materialized (
     as a (key text, token text, state text, value text, retain_ms bigint)
 ),
 mine as materialized (
-  select delivery.key, delivery.state as was, answered.state, answered.value, answered.retain_ms
+  select delivery.key, delivery.token, delivery.state as was, answered.state, answered.value, answered.retain_ms
   from answered
   join holdfast.delivery on delivery.namespace = $1
     and delivery.key = answered.key
@@ -32,7 +46,7 @@ finished as (
   update holdfast.delivery
   set state = mine.state,
       value = mine.value::json,
-      body = $3::bytea,
+      body = null,
       finished_at = clock_timestamp(),
       expires_at = clock_timestamp() + make_interval(secs => mine.retain_ms / 1000.0)
   from mine
@@ -41,7 +55,7 @@ finished as (
     and delivery.key = any(array(select mine.key from mine))
     and mine.was = 'in-flight'
 )
-select key
+select token
 from mine
 
 -- name: release
@@ -94,10 +108,15 @@ where namespace = $1
   and key = $2
   and token = $3
 
+-- name: attempt_transaction
+-- Returns the backend's process ID, and the start of the transaction, which identifies the transaction. Reads no table, because the
+-- statement is sent together with `begin` and is therefore parsed and planned each time.
+select pg_backend_pid() as pid, extract(epoch from now())::text as began
+
 -- name: begin_attempt
--- Makes the server end the attempt's transaction if this process freezes or loses its connection, so that the next attempt does not wait
--- for the transaction's row locks. Returns the backend's process ID, the start of the transaction, and whether this database knows the
--- instance.
+-- Begins the attempt in a transaction that the user's library has begun. Makes the server end the transaction if this process freezes or
+-- loses its connection, so that the next attempt does not wait for the transaction's row locks. Returns the same as attempt_transaction, and
+-- whether this database knows the instance.
 select
   pg_backend_pid() as pid,
   extract(epoch from now())::text as began,

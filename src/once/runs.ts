@@ -128,8 +128,10 @@ export class Runs {
   /** Commits the effect and the answer. If the response to the commit is lost, reads the result from the database. */
   async #commit(run: Run, transaction: RunTransaction, result: RunResult): Promise<void> {
     const committing = transaction
-      .commit(async (tx) => {
-        if (!(await this.#store.finishIn(tx, result))) throw run.lossError()
+      .commitChecked(async (tx, began) => {
+        const end = await this.#store.finishIn(tx, result, began)
+        if (end === 'taken over') throw run.lossError()
+        return end === 'recorded'
       })
       .then(
         () => 'committed' as const,

@@ -39,7 +39,6 @@ export interface RunResult extends RunId {
 }
 
 interface ClaimRow {
-  key: string
   state: ClaimResult['state']
   fence: string | null
   fingerprint: string | null
@@ -54,7 +53,16 @@ export interface OnceStoreOptions {
   readonly instanceId: string
 }
 
-type StatementName = 'claim' | 'finish' | 'release' | 'release_unfinished' | 'run_state' | 'forget' | 'sweep'
+type StatementName =
+  | 'claim'
+  | 'claim_batch'
+  | 'finish'
+  | 'finish_batch'
+  | 'release'
+  | 'release_unfinished'
+  | 'run_state'
+  | 'forget'
+  | 'sweep'
 
 /** Each claim in a batch briefly uses an entry in the server's shared lock table. */
 const maxClaims = 100
@@ -83,21 +91,42 @@ export class OnceStore {
     return this.#claims.add(claim)
   }
 
-  /** Claims keys in the caller's transaction. */
-  async claimIn(tx: Executor, claim: Claim): Promise<ClaimResult> {
-    const [row] = await tx.query<ClaimRow>(this.sql.claim.text, this.#claimValues([claim], false))
+  /** Claims a key through `executor`, which is the caller's transaction unless `isOwnTransaction` is set. */
+  async claimIn(executor: Executor, claim: Claim, isOwnTransaction = false): Promise<ClaimResult> {
+    const { namespace, instanceId } = this.#options
+    const { key, token, session, fingerprint, retainMs } = claim
+    const values = [
+      namespace,
+      key,
+      lockKeyOf(namespace, key),
+      token,
+      String(session),
+      fingerprint,
+      String(retainMs),
+      isOwnTransaction,
+      instanceId,
+    ]
+    const [row] = await executor.query<ClaimRow>(this.sql.claim.text, values)
     return claimResultOf(row!)
   }
 
   /** Records an answer. Returns true if the answer has been recorded now or before. */
   finish(result: RunResult): Promise<boolean> {
-    if (result.written.body === null) return this.#results.add(result)
-    return this.finishIn(this.#retryingExecutor(), result)
+    return result.written.body === null ? this.#results.add(result) : this.#finishOne(result)
   }
 
-  async finishIn(tx: Executor, result: RunResult): Promise<boolean> {
-    const rows = await tx.query(this.sql.finish.text, this.#finishValues([result], result.written.body))
-    return rows.length > 0
+  /**
+   * Records an answer in a transaction. `began` identifies the transaction of a handler. Returns `ended` if the handler
+   * has ended that transaction.
+   */
+  async finishIn(
+    tx: Executor,
+    { key, token, state, written, retainMs }: RunResult,
+    began: string | null = null,
+  ): Promise<'recorded' | 'taken over' | 'ended'> {
+    const values = [this.#options.namespace, key, token, state, written.value, written.body, String(retainMs), began]
+    const [row] = await tx.query<{ result: 'recorded' | 'taken over' | 'ended' }>(this.sql.finish.text, values)
+    return row!.result
   }
 
   async release(run: RunId): Promise<void> {
@@ -124,45 +153,42 @@ export class OnceStore {
   }
 
   async #claimAll(claims: readonly Claim[]): Promise<ClaimResult[]> {
+    if (claims.length === 1) return [await this.claimIn(this.#retryingExecutor(), claims[0]!, true)]
+    const { namespace, instanceId } = this.#options
     // If a batch contains several claims for one key, only the first claim is sent. The other claims are retried.
     const first = new Map<string, Claim>()
     for (const claim of claims) if (!first.has(claim.key)) first.set(claim.key, claim)
-    const values = this.#claimValues([...first.values()], true)
-    const rows = await this.#retryingExecutor().query<ClaimRow>(this.sql.claim.text, values)
-    const results = new Map(rows.map((row) => [row.key, claimResultOf(row)]))
-    return claims.map((claim) => (first.get(claim.key) === claim ? results.get(claim.key)! : { state: 'retry' }))
-  }
-
-  #claimValues(claims: readonly Claim[], isOwnTransaction: boolean): unknown[] {
-    const { namespace, instanceId } = this.#options
-    const rows = claims.map(({ key, token, session, fingerprint, retainMs }) => ({
+    const asked = [...first.values()].map(({ key, token, session, fingerprint, retainMs }) => ({
       key,
-      // A user's lock name cannot contain a zero byte, so these keys cannot collide with lock names.
-      lock_key: hashedKey(namespace, `\0once\0${key}`).key,
+      lock_key: lockKeyOf(namespace, key),
       token,
       session,
       fingerprint,
       retain_ms: retainMs,
     }))
-    return [namespace, JSON.stringify(rows), isOwnTransaction, instanceId]
+    const values = [namespace, JSON.stringify(asked), true, instanceId]
+    const rows = await this.#retryingExecutor().query<ClaimRow & { key: string }>(this.sql.claim_batch.text, values)
+    const results = new Map(rows.map((row) => [row.key, claimResultOf(row)]))
+    return claims.map((claim) => (first.get(claim.key) === claim ? results.get(claim.key)! : { state: 'retry' }))
   }
 
   async #finishAll(results: readonly RunResult[]): Promise<boolean[]> {
-    const values = this.#finishValues(results, null)
-    const rows = await this.#retryingExecutor().query<{ key: string }>(this.sql.finish.text, values)
-    const mine = new Set(rows.map(({ key }) => key))
-    return results.map(({ key }) => mine.has(key))
-  }
-
-  #finishValues(results: readonly RunResult[], body: Uint8Array | null): unknown[] {
-    const rows = results.map(({ key, token, state, written, retainMs }) => ({
+    if (results.length === 1) return [await this.#finishOne(results[0]!)]
+    const answered = results.map(({ key, token, state, written, retainMs }) => ({
       key,
       token,
       state,
       value: written.value,
       retain_ms: retainMs,
     }))
-    return [this.#options.namespace, JSON.stringify(rows), body]
+    const values = [this.#options.namespace, JSON.stringify(answered)]
+    const rows = await this.#retryingExecutor().query<{ token: string }>(this.sql.finish_batch.text, values)
+    const recorded = new Set(rows.map(({ token }) => token))
+    return results.map(({ token }) => recorded.has(token))
+  }
+
+  async #finishOne(result: RunResult): Promise<boolean> {
+    return (await this.finishIn(this.#retryingExecutor(), result)) === 'recorded'
   }
 
   async #releaseAll(runs: readonly RunId[]): Promise<undefined[]> {
@@ -192,4 +218,9 @@ function claimResultOf({ state, fence, fingerprint, value, body }: ClaimRow): Cl
   if (state === 'in-flight') return { state, fingerprint }
   if (state === 'done' || state === 'failed') return { state, fingerprint, written: { value, body } }
   return { state }
+}
+
+/** A user's lock name cannot contain a zero byte, so these keys cannot collide with lock names. */
+function lockKeyOf(namespace: string, key: string): string {
+  return hashedKey(namespace, `\0once\0${key}`).key
 }

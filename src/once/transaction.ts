@@ -15,7 +15,7 @@ import {
 } from '../postgres/index.js'
 import { inOpenedTransaction } from './opened-transaction.js'
 
-type StatementName = 'begin_attempt' | 'is_same_transaction' | 'is_working'
+type StatementName = 'attempt_transaction' | 'begin_attempt' | 'is_same_transaction' | 'is_working'
 
 /** The parts of an instance that the transactions of its handlers need. */
 export interface TransactionContext {
@@ -35,14 +35,18 @@ export function transactionContext(
   return { database, statements, expiryMs, instanceId, openTransaction }
 }
 
-/** A transaction that has begun. */
-interface Opened {
-  readonly executor: Executor
-  /** The object that the handler receives. */
-  readonly given: CallerTransaction
+/** Result of the statement `attempt_transaction` or `begin_attempt`. */
+interface BegunRow {
   readonly pid: number
   /** Start of the transaction, which identifies the transaction. */
   readonly began: string
+}
+
+/** A transaction that has begun. */
+interface Opened extends BegunRow {
+  readonly executor: Executor
+  /** The object that the handler receives. */
+  readonly given: CallerTransaction
 }
 
 type LastWork = (opened: Opened) => Promise<void>
@@ -101,18 +105,25 @@ export class RunTransaction {
 
   /** Runs `last` in the transaction and commits. If `last` throws, rolls back and rethrows the error. */
   commit(last: (tx: Executor) => Promise<void>): Promise<void> {
+    return this.commitChecked(async (tx, began) => {
+      const [row] = await tx.query<{ yes: boolean }>(this.#context.statements.is_same_transaction.text, [began])
+      if (row!.yes) await last(tx)
+      return row!.yes
+    })
+  }
+
+  /**
+   * Like `commit`, for a statement that also checks whether the transaction is still the one that began at `began`.
+   * `last` returns false if the handler has ended that transaction.
+   */
+  commitChecked(last: (tx: Executor, began: string) => Promise<boolean>): Promise<void> {
     return this.#close(async ({ executor, began }) => {
-      const sql = this.#context.statements.is_same_transaction.text
-      const isSame = await executor.query<{ yes: boolean }>(sql, [began]).then(
-        ([row]) => row!.yes,
-        (error) => {
-          // The driver's client already knows that its transaction has ended.
-          if (isInstance(error, UsageError)) return false
-          throw error
-        },
-      )
+      const isSame = await last(executor, began).catch((error) => {
+        // The driver's client already knows that its transaction has ended.
+        if (isInstance(error, UsageError)) return false
+        throw error
+      })
       if (!isSame) throw endedError()
-      await last(executor)
     })
   }
 
@@ -162,11 +173,12 @@ export class RunTransaction {
       const ending = new Promise<LastWork>((end) => {
         this.#finish = end
       })
-      const work = (executor: Executor, given: CallerTransaction) => this.#hold(executor, given, resolve, ending)
-      const { database, openTransaction } = this.#context
+      const { openTransaction } = this.#context
       this.#transaction = openTransaction
-        ? inOpenedTransaction(openTransaction, work)
-        : database.transaction((tx) => work(tx, this.#own), responseTimeoutMs)
+        ? inOpenedTransaction(openTransaction, async (tx, given) =>
+            this.#hold({ executor: tx, given, ...(await this.#begin(tx)) }, resolve, ending),
+          )
+        : this.#beginOwn((tx, begun) => this.#hold({ executor: tx, given: this.#own, ...begun }, resolve, ending))
       this.#transaction.catch((error) => {
         this.#failure ??= { error }
         reject(error)
@@ -176,13 +188,7 @@ export class RunTransaction {
   }
 
   /** Keeps the transaction open until the attempt ends. When this method resolves, the transaction commits. */
-  async #hold(
-    executor: Executor,
-    given: CallerTransaction,
-    onOpened: (opened: Opened) => void,
-    ending: Promise<LastWork>,
-  ): Promise<void> {
-    const opened = { executor, given, ...(await this.#begin(executor)) }
+  async #hold(opened: Opened, onOpened: (opened: Opened) => void, ending: Promise<LastWork>): Promise<void> {
     onOpened(opened)
     let lastBeat = performance.now()
     const heartbeat = setInterval(() => {
@@ -201,22 +207,33 @@ export class RunTransaction {
     if (!ended) throw silentError()
   }
 
-  async #begin(executor: Executor): Promise<Pick<Opened, 'pid' | 'began'>> {
-    const { statements, expiryMs, instanceId, openTransaction } = this.#context
-    try {
-      const values = [String(expiryMs), instanceId]
-      const [row] = await executor.query<{ pid: number; began: string; known: boolean }>(
-        statements.begin_attempt.text,
-        values,
-      )
-      // The row of an instance that has lost its presence may be deleted already.
+  /**
+   * Begins a transaction and the attempt in one round trip. The server ends the transaction if this process freezes or
+   * loses its connection, so that the next attempt does not wait for the transaction's row locks.
+   */
+  #beginOwn(work: (tx: Executor, begun: BegunRow) => Promise<void>): Promise<void> {
+    const { database, statements, expiryMs } = this.#context
+    const first = `set local idle_in_transaction_session_timeout = ${expiryMs}; ${statements.attempt_transaction.text}`
+    const begin = async (tx: Executor, [begun]: readonly unknown[]) => {
       this.#signal.throwIfAborted()
-      if (openTransaction && !row!.known) throw otherDatabaseError()
-      return row!
-    } catch (error) {
-      const isSchemaMissing = sqlstateOf(error) === sqlstate.undefinedTable
-      throw openTransaction && isSchemaMissing ? otherDatabaseError() : error
+      return work(tx, begun as BegunRow)
     }
+    return database.transaction(begin, responseTimeoutMs, first)
+  }
+
+  /** Begins the attempt in a transaction that the user's library has begun. */
+  async #begin(executor: Executor): Promise<BegunRow> {
+    const { statements, expiryMs, instanceId } = this.#context
+    const values = [String(expiryMs), instanceId]
+    const [row] = await executor
+      .query<BegunRow & { known: boolean }>(statements.begin_attempt.text, values)
+      .catch((error) => {
+        throw sqlstateOf(error) === sqlstate.undefinedTable ? otherDatabaseError() : error
+      })
+    // The row of an instance that has lost its presence may be deleted already.
+    this.#signal.throwIfAborted()
+    if (!row!.known) throw otherDatabaseError()
+    return row!
   }
 
   async #heartbeat({ executor, pid }: Opened): Promise<void> {

@@ -45,8 +45,15 @@ export interface Database extends Executor, Reader {
    * that waits for a lock can then see what the lock's previous owner has committed.
    */
   write<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
-  /** Runs `work` in one transaction. `withinMs` is the timeout for each of `begin`, `commit` and `rollback`. */
-  transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number): Promise<T>
+  /**
+   * Runs `work` in one transaction. `withinMs` is the timeout for each of `begin`, `commit` and `rollback`. `first` is SQL without
+   * parameters that is sent together with `begin`. `work` receives the rows of its last statement.
+   */
+  transaction<T>(
+    work: (tx: Executor, firstRows: readonly unknown[]) => Promise<T>,
+    withinMs?: number,
+    first?: string,
+  ): Promise<T>
   /**
    * Connection settings for additional connections to the same database. Sessions with a heartbeat always use node-postgres, because only
    * node-postgres reports reliably that a connection has died (see docs/decisions/0003-two-drivers.md).

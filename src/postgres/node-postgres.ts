@@ -117,12 +117,12 @@ export function fromPgPool(
 
   /**
    * Runs `work` in a transaction. The `statement` function that `work` receives runs statements on the transaction's connection, each
-   * within `withinMs` if it is given.
+   * within `withinMs` if it is given. `work` also receives the rows of the last statement in `begin`.
    */
   async function inTransaction<T>(
     from: PgPool,
     begin: string,
-    work: (tx: Executor, statement: Executor['query']) => Promise<T>,
+    work: (tx: Executor, statement: Executor['query'], beginRows: readonly unknown[]) => Promise<T>,
     withinMs?: number,
   ): Promise<T> {
     checkOpen()
@@ -162,8 +162,9 @@ export function fromPgPool(
     const statement = async <Row>(text: string, values?: readonly unknown[]) =>
       (await step(text, values as unknown[])).rows as Row[]
     try {
-      await step(begin)
-      const result = await work(tx, statement)
+      // The driver returns an array of results for several statements.
+      const beginResult = [await step(begin)].flat().at(-1)!
+      const result = await work(tx, statement, beginResult.rows)
       // If a statement failed and the work continued, PostgreSQL rolls back at the commit.
       const { command } = await step('commit')
       if (command === 'ROLLBACK') throw new DatabaseError(rolledBackMessage, '25P02')
@@ -222,8 +223,15 @@ export function fromPgPool(
     read: (text, values, withinMs) => inOwnTransaction('begin read only', text, values, withinMs),
     write: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
       inOwnTransaction<Row>('begin isolation level read committed', text, values, withinMs).catch(throwExplained),
-    transaction: <T>(work: (tx: Executor) => Promise<T>, withinMs?: number) =>
-      inTransaction(ownPools.transactions?.() ?? pool, 'begin', work, withinMs).catch(throwExplained),
+    transaction: <T>(
+      work: (tx: Executor, firstRows: readonly unknown[]) => Promise<T>,
+      withinMs?: number,
+      first?: string,
+    ) => {
+      const begin = first === undefined ? 'begin' : `begin; ${first}`
+      const from = ownPools.transactions?.() ?? pool
+      return inTransaction(from, begin, (tx, _, rows) => work(tx, rows), withinMs).catch(throwExplained)
+    },
     connection,
     address: addressOf(connection),
     shortenTimeouts: () => responseTimeout.shorten(),

@@ -30,7 +30,7 @@ export class WriteMonitor {
       ...database,
       query: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
         watched(text, database.query<Row>(text, values, withinMs)),
-      transaction: (work, withinMs) => watched('transaction', database.transaction(work, withinMs)),
+      transaction: (...given) => watched('transaction', database.transaction(...given)),
     }
   }
 

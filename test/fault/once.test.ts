@@ -234,7 +234,7 @@ describe('lost responses', () => {
     const other = await openInstance(url)
     const loseOneClaim = () => {
       fate.of = (text) => {
-        if (!text.includes('claim_deliveries')) return 'delivered'
+        if (!text.includes('claim_delivery')) return 'delivered'
         fate.of = () => 'delivered'
         return 'lost'
       }
@@ -253,7 +253,7 @@ describe('lost responses', () => {
     const { url } = await openDatabase()
     const { holdfast, fate } = await unreliablePool(url)
     let lost = 0
-    fate.of = (text) => (text.includes('answered as') && lost++ < 2 ? 'lost' : 'delivered')
+    fate.of = (text) => (text.includes('finish_delivery') && lost++ < 2 ? 'lost' : 'delivered')
     expect(await holdfast.once.run('k', () => 1)).toEqual({ status: 'done', value: 1 })
     expect(lost).toBe(3)
     expect(await holdfast.once.run('k', () => 2)).toEqual({ status: 'replayed', value: 1 })
@@ -263,7 +263,7 @@ describe('lost responses', () => {
     const { url } = await openDatabase()
     const { holdfast, fate } = await unreliablePool(url)
     const other = await openInstance(url)
-    fate.of = (text) => (text.includes('answered as') ? 'never sent' : 'delivered')
+    fate.of = (text) => (text.includes('finish_delivery') ? 'never sent' : 'delivered')
     const error = await caught(
       DatabaseUnreachableError,
       holdfast.once.run('k', () => 1),

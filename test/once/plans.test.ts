@@ -27,7 +27,7 @@ async function blocksRead(url: string): Promise<number> {
     `select coalesce(sum(shared_blks_hit + shared_blks_read), 0)::int as blocks
      from pg_stat_statements
      where dbid = (select oid from pg_database where datname = current_database())
-       and (query like '%claim_deliveries(%' or query like '%answered as materialized%')
+       and (query like '%claim_delivery(%' or query like '%finish_delivery(%')
        and query not like '%pg_stat_statements%'`,
   )
   return row!.blocks

@@ -295,6 +295,8 @@ export class Worker {
     this.#attempts.loseAll(this.#epoch?.loss)
     this.#isMarkedSleeping = false
     await maintenance.start()
+    // Other workers may have announced their jobs while this instance was not listening. If one of them dies now, only maintenance finds out.
+    maintenance.noteActivity()
     await this.#store.run('register_worker', [
       epoch.number,
       this.#options.number,

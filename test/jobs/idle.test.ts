@@ -75,6 +75,14 @@ test('jobs that arrive one by one cost a worker little more than one claim each,
   expect(after.maintenance - before.maintenance).toBeLessThan(3 + 4 * seconds)
 })
 
+test('a worker that has just begun looks for dead workers, because it may have missed the announcement of their jobs', async () => {
+  const url = await databaseUrl()
+  const counts = await count(url)
+  await idleWorker(url)
+  const { maintenance } = await counts()
+  await until('maintenance has run four more times', async () => (await counts()).maintenance >= maintenance + 4, 4_000)
+})
+
 test('a delayed job starts maintenance on time, although all instances are idle', async () => {
   const url = await databaseUrl()
   const { holdfast, job, done } = await idleWorker(url)

@@ -12,11 +12,13 @@ export interface ServerOptions {
   settings?: Record<string, string>
   /** Programs of another PostgreSQL installation. They take precedence over HOLDFAST_BENCH_URL. */
   binDir?: string | undefined
+  /** URL of a server that is already running. */
+  on?: string | undefined
 }
 
 /** Creates an empty database. `close` removes it. */
-export async function benchDatabase({ settings, binDir }: ServerOptions = {}) {
-  const given = binDir ? undefined : process.env.HOLDFAST_BENCH_URL
+export async function benchDatabase({ settings, binDir, on }: ServerOptions = {}) {
+  const given = on ?? (binDir ? undefined : process.env.HOLDFAST_BENCH_URL)
   const server = given ? undefined : await startEmbedded({ settings, binDir })
   const adminUrl = given ?? server!.url
   const name = `holdfast_bench_${randomBytes(4).toString('hex')}`

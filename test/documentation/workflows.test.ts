@@ -16,7 +16,7 @@ interface Job {
   readonly 'runs-on'?: string
   readonly 'timeout-minutes'?: number
   readonly permissions?: Record<string, string>
-  readonly strategy?: { readonly matrix: Record<string, number[]> }
+  readonly strategy?: { readonly matrix: Record<string, (number | string)[]> }
   readonly steps?: Step[]
 }
 
@@ -27,7 +27,7 @@ interface Workflow {
 }
 
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
-const { scripts, tested } = JSON.parse(read('package.json'))
+const { engines, scripts, tested } = JSON.parse(read('package.json'))
 const folder = '.github/workflows'
 const files = readdirSync(join(root, folder))
 const parse = (file: string) => load(read(`${folder}/${file}`)) as Workflow
@@ -47,6 +47,13 @@ test('CI tests all versions that package.json lists', () => {
   expect(parse('ci.yml').jobs.linux!.strategy!.matrix).toEqual({
     node: tested.node,
     postgresql: Object.keys(tested.postgresql).map(Number),
+  })
+})
+
+test('CI runs the smoke suite on the oldest Node.js, on each later version, and on the tested versions of Bun and Deno', () => {
+  const [, ...later] = tested.node.map((version: number) => `node@${version}`)
+  expect(parse('ci.yml').jobs.runtimes!.strategy!.matrix).toEqual({
+    runtime: [`node@${engines.node.replace('>=', '')}`, ...later, `bun@${tested.bun}`, `deno@${tested.deno}`],
   })
 })
 

@@ -60,6 +60,7 @@ export const mutations: readonly Mutation[] = [
         'and lease.token = asked.token\n        and lease.fence = coalesce(asked.fence, lease.fence)',
         '',
       ],
+      [functions('leases'), 'and token = for_token\n      and fence = for_fence', ''],
     ],
     onlyRooms: ['leases'],
     onlyFaults: ['cut', 'freeze', 'lose an answer'],
@@ -69,7 +70,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       [
         functions('leases'),
-        'where held.expires_at <= clock_timestamp()',
+        /where held\.expires_at <= clock_timestamp\(\)/g,
         "where held.expires_at <= clock_timestamp() + interval '300 ms'",
       ],
     ],
@@ -81,8 +82,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       [
         functions('postgres'),
-        'return not exists (\n      select\n      from holdfast.server_generation',
-        'return true or not exists (\n      select\n      from holdfast.server_generation',
+        /where not exists \(\s+select\s+from holdfast\.instance\s+where instance\.generation < noticed/,
+        'where true or not exists (select from holdfast.instance where instance.generation < noticed',
       ],
       [
         'dist/postgres/instance.sql',

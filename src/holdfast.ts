@@ -27,6 +27,7 @@ import {
   HealthCheck,
   type HealthReason,
   type NameLocker,
+  type NameRegistry,
   type Presence,
   type WaitTracker,
   watchHosts,
@@ -39,7 +40,7 @@ export interface DoctorOptions {
   readonly patience?: Duration | undefined
 }
 
-/** Maximum time for which `close` may continue to record the last statistics and wait records. */
+/** Maximum time for which `close` may continue to record the last statistics, names and wait records. */
 const lastWritesMs = 1_000
 
 /**
@@ -70,6 +71,7 @@ export class Holdfast {
   readonly #anchor: Anchor | undefined
   readonly #draining: Draining
   readonly #waits: WaitTracker
+  readonly #names: NameRegistry
   readonly #log: EventLog
   #stopWatching = () => {}
   #closing: Promise<void> | undefined
@@ -101,7 +103,7 @@ export class Holdfast {
   }
 
   private constructor(context: InstanceContext) {
-    const { namespace, database, keepaliveDatabase, presence, waits } = context
+    const { namespace, database, keepaliveDatabase, presence, waits, names } = context
     this.namespace = namespace
     this.#log = new EventLog({ ...context, instance: presence })
     this.context = context
@@ -119,6 +121,7 @@ export class Holdfast {
     })
     this.#anchor = context.anchor
     this.#waits = waits
+    this.#names = names
     this.samples = new Samples({ ...context, isClosing: () => this.#closing !== undefined })
     this.locks = new Locks(context)
     this.leases = new Leases(context)
@@ -263,7 +266,7 @@ export class Holdfast {
     await this.leases.close()
     await this.locks.close()
     // The time is limited because statistics must not prevent the process from exiting.
-    await resultWithin(lastWritesMs, Promise.all([this.#waits.close(), this.samples.close()]))
+    await resultWithin(lastWritesMs, Promise.all([this.#waits.close(), this.#names.close(), this.samples.close()]))
     await this.#presence.close()
     this.context.events.emitter('instance.closed')?.({})
     this.#log.close()

@@ -235,6 +235,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     const presence =
       anchor ??
       new RowPresence({ database: keepaliveDatabase, schema, namespace, name, retainDays, expiryMs, version, events })
+    const names = new NameRegistry({ anchor, keepaliveDatabase, schema })
     return {
       database,
       keepaliveDatabase,
@@ -242,9 +243,9 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       anchor,
       presence,
       instanceName: name,
-      names: new NameRegistry(schema),
+      names,
       holders: new HolderLookup(database, schema),
-      waits: new WaitTracker({ anchor, keepaliveDatabase, presence, schema }),
+      waits: new WaitTracker({ anchor, keepaliveDatabase, names, presence, schema }),
       schema,
       namespace,
       openTransaction,

@@ -1,5 +1,5 @@
-// Runs a process with contenders for one name. A contender that gets the lock releases it immediately and acquires it again. The parent's
-// messages contain the duration of each run.
+// Runs a process with contenders for one name, or with callers that have a name each. Each of them gets the lock, releases it immediately
+// and acquires it again. The parent's messages contain the duration of each run.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { loops } from '../measure.ts'
@@ -14,6 +14,23 @@ const kinds = {
         const lock = await holdfast.locks.acquire('wanted')
         await lock.release()
       },
+      close: () => holdfast.close(),
+    }
+  },
+  async pair() {
+    const holdfast = await Holdfast.open({ url, namespace: 'bench' })
+    return {
+      async once(caller: number) {
+        const lock = await holdfast.locks.acquire(`own:${caller}`)
+        await lock.release()
+      },
+      close: () => holdfast.close(),
+    }
+  },
+  async handler() {
+    const holdfast = await Holdfast.open({ url, namespace: 'bench' })
+    return {
+      once: (caller: number) => holdfast.locks.with(`own:${caller}`, () => {}),
       close: () => holdfast.close(),
     }
   },

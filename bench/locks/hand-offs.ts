@@ -44,7 +44,7 @@ export async function handOffs(url: string, { rounds, roundMs, progress }: Optio
 }
 
 /** Runs several processes of contenders as one contestant. */
-async function fleet(processes: number, kind: string, url: string, each: number) {
+export async function fleet(processes: number, kind: string, url: string, each: number) {
   const program = new URL('./contenders.ts', import.meta.url)
   const children = Array.from({ length: processes }, () => fork(program, [kind, url, String(each)]))
   const message = async (child: ChildProcess): Promise<Outcome> => {

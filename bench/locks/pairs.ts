@@ -3,6 +3,7 @@ import { Holdfast } from 'holdfast'
 import pg from 'pg'
 import { loops, type Options, ratio, runRounds, summary } from '../measure.ts'
 import { table } from '../table.ts'
+import { recipe } from './recipe.ts'
 
 const oneAtATime = 'recipe, 1 caller, 1 connection'
 const manyAtOnce = 'recipe, 64 callers, 64 connections'
@@ -14,18 +15,6 @@ const goals: { ours: string; peer: string; goal?: number }[] = [
   { ours: 'holdfast, 256 callers', peer: oneAtATime, goal: 15 },
   { ours: 'holdfast, 256 callers', peer: manyAtOnce },
 ]
-
-/** The usual recipe: each lock needs its own connection, because the lock belongs to the connection. */
-async function recipe(pool: pg.Pool, key: number) {
-  const client = await pool.connect()
-  try {
-    const { rows } = await client.query('select pg_try_advisory_lock($1) as locked', [key])
-    if (!rows[0].locked) throw new Error(`Another session has the lock ${key}`)
-    await client.query('select pg_advisory_unlock($1)', [key])
-  } finally {
-    client.release()
-  }
-}
 
 export async function pairs(url: string, { rounds, roundMs, progress }: Options) {
   const holdfast = await Holdfast.open({ url, namespace: 'bench' })

@@ -151,7 +151,6 @@ export class LeaseAcquirer {
   async #requestOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<AcquireResult> {
     const { store, releaser } = this.options
     const acquiring = store.acquire(request)
-    const requested = Promise.all([acquiring, store.register(request.key)])
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       const reason = `No response arrived within ${formatDuration(maxResponseMs)}`
@@ -160,13 +159,12 @@ export class LeaseAcquirer {
       }
     })
     try {
-      const [result] = await orAborted(giveUp, Promise.race([requested, late]))
-      return result
+      return await orAborted(giveUp, Promise.race([acquiring, late]))
     } catch (error) {
-      // The lease may have been granted: the response was late or lost, or the key belongs to another name. The release
-      // is sent after the acquire has been decided, because a release that arrives first would find nothing. The
-      // release affects only the grant to this request, because an earlier grant to the token belongs to another
-      // caller. If the response was lost and the caller provided the token, the lease is left to expire.
+      // The lease may have been granted: the response was late or lost. The release is sent after the acquire has been
+      // decided, because a release that arrives first would find nothing. The release affects only the grant to this
+      // request, because an earlier grant to the token belongs to another caller. If the response was lost and the
+      // caller provided the token, the lease is left to expire.
       const release = acquiring.then(
         ({ isFresh, fence }) => (isFresh ? releaser.releaseReliably({ ...request, fence }) : undefined),
         () => (request.hasGivenToken ? undefined : releaser.releaseReliably({ ...request, fence: null })),

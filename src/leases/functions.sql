@@ -126,7 +126,53 @@ create or replace function holdfast.acquire_leases(
 comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text, text) is
   'Grants the free names. For each name, in order, returns either the fence and whether this call granted it, or the time until the expiry.';
 
--- The name stays taken until its minimum hold has passed. Waiters are notified only if the minimum hold has passed when the lease is released. If a
+-- Most requests are for one free name. This function decides them in one statement, which reads the clock after the row is locked and draws
+-- the fence after the lock on the key has been granted. Only acquire_leases() decides all other requests, so this function repeats no rule
+-- about renewals, minimum holds or refusals.
+create or replace function holdfast.acquire_lease(
+    for_key bigint, for_token text, for_ttl_ms integer, for_min_hold_ms bigint, for_instance text, for_instance_name text,
+    out grace_over boolean, out granted_fence bigint, out is_fresh boolean, out free_in_ms float8, out lease_has_waiters boolean
+  )
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- A standby cannot plan the statement. acquire_leases() then fails with the reason.
+    if not pg_is_in_recovery() then
+      perform holdfast.flush_leases();
+      insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at, instance_name)
+      select
+        for_key, for_token, for_instance, nextval('holdfast.fence'), for_ttl_ms, for_min_hold_ms, clock_timestamp(),
+        clock_timestamp() + make_interval(secs => for_ttl_ms / 1000.0), for_instance_name
+      from holdfast.settled_server
+      where pg_try_advisory_xact_lock(for_key)
+      on conflict (key) do update
+      set token = excluded.token,
+          instance = excluded.instance,
+          instance_name = excluded.instance_name,
+          fence = excluded.fence,
+          granted_at = excluded.granted_at,
+          min_hold_ms = excluded.min_hold_ms,
+          ttl_ms = excluded.ttl_ms,
+          expires_at = excluded.expires_at,
+          has_waiters = false,
+          has_co_holders = false
+      where held.expires_at <= clock_timestamp()
+      returning true, fence, true into grace_over, granted_fence, is_fresh;
+      if found then
+        return;
+      end if;
+    end if;
+    select * into grace_over, granted_fence, is_fresh, free_in_ms, lease_has_waiters
+    from holdfast.acquire_leases(
+      array[for_key], array[for_token], array[for_ttl_ms], array[for_min_hold_ms], for_instance, for_instance_name
+    );
+  end
+  $$;
+comment on function holdfast.acquire_lease(bigint, text, integer, bigint, text, text) is
+  'Grants one name if the name is free. Otherwise calls acquire_leases().';
+
+-- The row is deleted unless the name stays taken until its minimum hold has passed. Waiters are notified only if the row is deleted. If a
 -- fence is given, the function releases only that grant, because the same token may have a newer grant. Other holders with the same token are
 -- notified if the lease was released by its token alone, or if another instance acquired it with that token.
 create or replace function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
@@ -141,36 +187,65 @@ create or replace function holdfast.release_leases(keys bigint[], tokens text[],
         lease.key,
         lease.token,
         lease.has_waiters,
-        lease.granted_at + make_interval(secs => lease.min_hold_ms / 1000.0) as kept_until,
+        kept.until as kept_until,
+        kept.until > clock_timestamp() as is_kept,
         lease.has_co_holders or asked.fence is null as notify_holders
       from unnest(keys, tokens, fences) as asked (key, token, fence)
       join holdfast.lease
         on lease.key = asked.key
         and lease.token = asked.token
         and lease.fence = coalesce(asked.fence, lease.fence)
+      cross join lateral (select lease.granted_at + make_interval(secs => lease.min_hold_ms / 1000.0) as until) as kept
       order by lease.key
       for update of lease
     ),
-    released as (
+    removed as (
+      delete from holdfast.lease
+      using rows
+      where lease.key = rows.key
+        and not is_kept
+    ),
+    kept as (
       update holdfast.lease
       set token = '',
           has_waiters = false,
           has_co_holders = false,
-          expires_at = greatest(kept_until, clock_timestamp())
+          expires_at = kept_until
       from rows
       where lease.key = rows.key
-      returning lease.key, rows.token, rows.notify_holders, rows.has_waiters and kept_until <= clock_timestamp() as notify_waiters
+        and is_kept
     )
     select
       key,
       token,
-      case when notify_waiters then pg_notify(channel, 'lease-released ' || key)::text end as waiters_notified,
+      case when has_waiters and not is_kept then pg_notify(channel, 'lease-released ' || key)::text end as waiters_notified,
       case when notify_holders then pg_notify(channel, 'lease-expired ' || key)::text end as holders_notified
-    from released;
+    from rows;
   end
   $$;
 comment on function holdfast.release_leases(bigint[], text[], bigint[], text) is
   'Releases leases. Returns each released lease''s key and token. Without a fence, matches the token alone.';
+
+-- Most releases give a fence, notify no call, and end a minimum hold of 0. This function performs only those. release_leases() performs all
+-- other releases.
+create or replace function holdfast.release_lease(for_key bigint, for_token text, for_fence bigint, channel text) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    delete from holdfast.lease
+    where key = for_key
+      and token = for_token
+      and fence = for_fence
+      and min_hold_ms = 0
+      and not has_waiters
+      and not has_co_holders;
+    return found
+      or exists (select from holdfast.release_leases(array[for_key], array[for_token], array[for_fence], channel));
+  end
+  $$;
+comment on function holdfast.release_lease(bigint, text, bigint, text) is
+  'Releases one lease. Returns whether the token held it. Calls release_leases() if the name has a minimum hold, or if a call must be notified.';
 
 create or replace function holdfast.guard_lease(key bigint, fence bigint) returns void
   language plpgsql

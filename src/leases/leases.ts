@@ -266,7 +266,7 @@ export class Leases {
       hasGivenToken: token !== undefined,
     }
     const { names, events } = this.#options
-    names.check(key)
+    names.use(key)
     const requestedAt = performance.now()
     const giveUp = combineSignals(this.#calls.closing, signal)
     const acquire = async () => {

@@ -2,7 +2,6 @@ import { Batcher, type Key } from '../base/index.js'
 import {
   type Database,
   loadStatements,
-  type NameRegistry,
   type Presence,
   responseTimeoutMs,
   retryOnConflict,
@@ -13,7 +12,6 @@ import { holdIdOf } from './renewals.js'
 
 export interface LeaseStoreOptions {
   readonly database: Database
-  readonly names: NameRegistry
   readonly schema: string
   readonly presence: Pick<Presence, 'instanceId' | 'name'>
 }
@@ -45,7 +43,23 @@ export interface ReleaseRequest {
   readonly fence: number | null
 }
 
-type StatementName = 'acquire' | 'mark_waited_for' | 'renew_leases' | 'release' | 'sweep' | 'guard'
+type StatementName =
+  | 'acquire_one'
+  | 'acquire'
+  | 'mark_waited_for'
+  | 'renew_leases'
+  | 'release_one'
+  | 'release'
+  | 'sweep'
+  | 'guard'
+
+interface AcquireRow {
+  readonly grace_over: boolean
+  readonly fence: string | null
+  readonly fresh: boolean
+  readonly free_in_ms: number | null
+  readonly has_waiters: boolean | null
+}
 
 const sweepEveryMs = 600_000
 const maxSwept = 1_000
@@ -56,7 +70,6 @@ export class LeaseStore {
   readonly #acquisitions = new Batcher<LeaseRequest, AcquireResult>((requests) => this.#acquireAll(requests))
   readonly #releases = new Batcher<ReleaseRequest, boolean>((requests) => this.#releaseAll(requests))
   readonly #waitMarks = new Batcher<string, void>((keys) => this.#markAllWaitedFor(keys))
-  readonly #registrations = new Batcher<Key, Error | undefined>((keys) => this.#registerAll(keys))
   readonly #sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
 
   constructor(readonly options: LeaseStoreOptions) {
@@ -75,13 +88,6 @@ export class LeaseStore {
   /** Requests a notification for when the name is released. */
   markWaitedFor(key: string): Promise<void> {
     return this.#waitMarks.add(key)
-  }
-
-  /** Registers the key's name for display. Throws an error if a different name has the same key. */
-  async register(key: Key): Promise<void> {
-    if (this.options.names.isKnown(key)) return
-    const collision = await this.#registrations.add(key)
-    if (collision) throw collision
   }
 
   sweepSometimes(): void {
@@ -107,21 +113,7 @@ export class LeaseStore {
     }
     const sent = [...first.values()]
     const sentAt = performance.now()
-    const values = [
-      sent.map(({ key }) => key.key),
-      sent.map(({ token }) => token),
-      sent.map(({ ttlMs }) => ttlMs),
-      sent.map(({ minHoldMs }) => minHoldMs),
-      this.options.presence.instanceId,
-      this.options.presence.name,
-    ]
-    const rows = await this.#query<{
-      grace_over: boolean
-      fence: string | null
-      fresh: boolean
-      free_in_ms: number | null
-      has_waiters: boolean | null
-    }>(this.sql.acquire, values)
+    const rows = await this.#queryAcquire(sent)
     const results = new Map(
       rows.map((row, at) => [
         sent[at]!.key.key,
@@ -145,14 +137,35 @@ export class LeaseStore {
     })
   }
 
+  #queryAcquire(requests: readonly LeaseRequest[]): Promise<AcquireRow[]> {
+    const { instanceId, name } = this.options.presence
+    if (requests.length === 1) {
+      const [{ key, token, ttlMs, minHoldMs }] = requests as [LeaseRequest]
+      return this.#query<AcquireRow>(this.sql.acquire_one, [key.key, token, ttlMs, minHoldMs, instanceId, name])
+    }
+    return this.#query<AcquireRow>(this.sql.acquire, [
+      requests.map(({ key }) => key.key),
+      requests.map(({ token }) => token),
+      requests.map(({ ttlMs }) => ttlMs),
+      requests.map(({ minHoldMs }) => minHoldMs),
+      instanceId,
+      name,
+    ])
+  }
+
   async #releaseAll(requests: readonly ReleaseRequest[]): Promise<boolean[]> {
-    const values = [
+    const { schema } = this.options
+    if (requests.length === 1) {
+      const [{ key, token, fence }] = requests as [ReleaseRequest]
+      const [row] = await this.#query<{ released: boolean }>(this.sql.release_one, [key, token, fence, schema])
+      return [row!.released]
+    }
+    const rows = await this.#query<{ key: string; token: string }>(this.sql.release, [
       requests.map(({ key }) => key),
       requests.map(({ token }) => token),
       requests.map(({ fence }) => fence),
-      this.options.schema,
-    ]
-    const rows = await this.#query<{ key: string; token: string }>(this.sql.release, values)
+      schema,
+    ])
     const released = new Set(rows.map(({ key, token }) => holdIdOf(key, token)))
     return requests.map(({ key, token }) => released.has(holdIdOf(key, token)))
   }
@@ -160,20 +173,6 @@ export class LeaseStore {
   async #markAllWaitedFor(keys: readonly string[]): Promise<undefined[]> {
     await this.options.database.query(this.sql.mark_waited_for.text, [[...new Set(keys)]], responseTimeoutMs)
     return keys.map(() => undefined)
-  }
-
-  async #registerAll(keys: readonly Key[]): Promise<(Error | undefined)[]> {
-    const { names } = this.options
-    const fresh = [...new Map(keys.map((key) => [key.key, key])).values()]
-    const rows = await this.#query<{ key: string; namespace: string; label: string }>(
-      names.register,
-      names.registerValues(fresh),
-    )
-    const collisions = names.recordRegistered(
-      fresh,
-      rows.map((row) => [row.key, row.namespace, row.label]),
-    )
-    return keys.map(({ key }) => collisions.get(key))
   }
 
   #query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {

@@ -99,7 +99,7 @@ export class Arbiter {
   acquire(key: Key, options: AcquireOptions): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
       if (this.#closing.signal.aborted) throw this.#closing.signal.reason
-      this.options.names.check(key)
+      this.options.names.use(key)
       const outer = options.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
       if (outer?.mode === 'shared') {
         outer.users++
@@ -364,7 +364,7 @@ export class Arbiter {
   #batcherOf(session: Session): LockBatcher {
     let batcher = this.#batchers.get(session)
     if (batcher === undefined) {
-      batcher = new LockBatcher(session, this.options.statements, this.options.names, this.#budget)
+      batcher = new LockBatcher(session, this.options.statements, this.#budget)
       this.#batchers.set(session, batcher)
       if (session !== this.options.anchor.session) session.onLoss((reason) => this.#onSessionLost(session, reason))
     }

@@ -1,5 +1,5 @@
-import type { HoldfastError, Key } from '../base/index.js'
-import { arrayLiteral, LockTableFullError, type NameRegistry, type Session, type Statement } from '../postgres/index.js'
+import type { Key } from '../base/index.js'
+import { arrayLiteral, LockTableFullError, type Session, type Statement } from '../postgres/index.js'
 import type { LockBudget } from './lock-budget.js'
 
 export type LockMode = 'exclusive' | 'shared'
@@ -41,7 +41,6 @@ export class LockBatcher {
   constructor(
     readonly session: Session,
     readonly statements: LockBatchStatements,
-    readonly names: NameRegistry,
     readonly budget: LockBudget,
   ) {}
 
@@ -118,22 +117,14 @@ export class LockBatcher {
   async #execute(tries: TryRequest[], releases: ReleaseRequest[]): Promise<void> {
     const admitted = await this.#reserve(tries)
     if (admitted.length + releases.length === 0) return
-    const collisions = this.#register(admitted)
-    // Prevents an unhandled rejection until the promise is awaited below.
-    collisions.catch(() => {})
     const fences = await this.#send(releases, admitted)
     for (const release of releases) release.resolve()
     this.budget.giveBack(releases.length)
-    if (admitted.length === 0) return
-    const collided = await collisions
     let busy = 0
     for (const [index, request] of admitted.entries()) {
       const fence = fences[index] ? Number(fences[index]) : null
       if (fence === null) busy++
-      const collision = collided?.get(request.key.key)
-      if (collision && fence !== null) this.release(request.key, request.mode).catch(() => {})
-      if (collision) request.reject(collision)
-      else request.resolve(fence)
+      request.resolve(fence)
     }
     this.budget.giveBack(busy)
   }
@@ -162,14 +153,6 @@ export class LockBatcher {
       for (const refused of tries) refused.reject(error)
       return []
     }
-  }
-
-  /** Registers names that this process has not used recently, in the same round trip as the lock attempts. */
-  async #register(tries: TryRequest[]): Promise<Map<string, HoldfastError> | undefined> {
-    const newKeys = tries.filter(({ key }) => !this.names.isKnown(key)).map(({ key }) => key)
-    if (newKeys.length === 0) return undefined
-    const rows = await this.session.run(this.names.register, this.names.registerValues(newKeys))
-    return this.names.recordRegistered(newKeys, rows)
   }
 
   /**

@@ -388,42 +388,15 @@ export class Locks {
     // Called only for the error that it may throw. A nested reader still needs its own lock, because its transaction
     // is a separate holder.
     for (const key of keys) isReentrant(key, mode, this)
-    for (const key of keys) this.#options.names.check(key)
-    const registered = this.#register(keys)
+    for (const key of keys) this.#options.names.use(key)
     // This promise is not awaited, because the caller's transaction may hold the pool's last connection.
     const beginGeneration = () => void this.#options.database.query(this.#sql.begin_generation.text).catch(() => {})
     const request = { tx, keys, mode, waitMs, statements: this.#sql, beginGeneration }
     const fence = await lockInTransaction(request).catch(async (error) => {
       throw await withNamesOfDeadlock(error, tx, this.#sql.labels)
     })
-    const collision = await registered
-    if (collision) throw collision
     const labels = this.#inCallersOrder(names)
     return fence === null ? null : { name: labels.join(', '), names: labels, mode, fence }
-  }
-
-  /**
-   * Registers names outside the caller's transaction, because inside it their rows would stay locked until the
-   * transaction ends. Returns a key collision, if there is one. If the registration fails, the next call repeats it.
-   */
-  async #register(keys: readonly Key[]): Promise<Error | undefined> {
-    const { names, anchor, database } = this.#options
-    const newKeys = keys.filter((key) => !names.isKnown(key))
-    if (newKeys.length === 0) return undefined
-    const values = names.registerValues(newKeys)
-    const session = anchor?.session
-    const registered = session
-      ? session.run(names.register, values)
-      : database
-          .query<{ key: string; namespace: string; label: string }>(names.register.text, values)
-          .then((rows) => rows.map(({ key, namespace, label }) => [key, namespace, label]))
-    const collision = registered.then(
-      (rows) => [...names.recordRegistered(newKeys, rows as string[][]).values()][0],
-      () => undefined,
-    )
-    // Without an anchor this promise is not awaited, because the caller's transaction may hold the pool's last
-    // connection.
-    return session && collision
   }
 
   /** Returns the keys in the order in which every process acquires them. */

@@ -103,7 +103,7 @@ select json_build_object(
 
 -- name: instance
 -- Returns one instance's names, jobs, ticks and deliveries ($1 is the instance ID), at most $2 of each. Uses the indexes
--- lease_expires_at, name_pkey, job_pkey and tick_active.
+-- name_pkey, job_pkey and tick_active.
 with
 -- include: running_job
 -- include: advisory

@@ -118,8 +118,7 @@ order by name.label is null, name.namespace, name.label, key, granted desc, sinc
 
 -- name: leases
 -- Returns the lease on the name with a key ($1), the leases in a namespace ($2), or all leases (null). A row is authoritative until it
--- expires by the database clock. A lease without a token was released, and its minimum hold still blocks the name. Uses the index
--- lease_expires_at.
+-- expires by the database clock. A lease without a token was released, and its minimum hold still blocks the name.
 select
   lease.key::text as key,
   name.namespace,

@@ -3,7 +3,7 @@
 -- name: fleet
 -- Returns the instances, the names that are held or waited for, and the leases in a namespace ($1, or null for all), at most $2 rows of
 -- each. Lists only names that contain a text ($3, or null for all). Uses the same sources as the `locks` statement, but does not call
--- pg_blocking_pids, which would lock the whole lock table for each waiting session. Uses the index lease_expires_at.
+-- pg_blocking_pids, which would lock the whole lock table for each waiting session.
 with
 -- include: advisory
 activity as materialized (
@@ -205,7 +205,7 @@ select json_build_object(
 -- name: recent
 -- Returns the number of jobs that ended in the last minute, and the failures from the last $4 milliseconds, in a namespace ($2, or null for all)
 -- and in at most $3 queues: at most $5 per queue or schedule, and at most $6 in total. Finished jobs are counted for up to a minute (see
--- recent_history). Uses the indexes job_id, job_stopped_state, tick_not_done, gap_pkey and lease_expires_at.
+-- recent_history). Uses the indexes job_id, job_stopped_state, tick_not_done and gap_pkey.
 with
 -- include: recent_history
 since as materialized (

@@ -342,6 +342,18 @@ comment on view holdfast.noticed_server is
 comment on column holdfast.noticed_server.era is 'Number of the cluster. See server_generation.';
 comment on column holdfast.noticed_server.began_at is 'Time when the generation was detected.';
 
+create or replace view holdfast.settled_server as
+  select noticed.generation
+  from holdfast.noticed_server as noticed
+  where not exists (
+    select
+    from holdfast.instance
+    where instance.generation < noticed.generation
+      and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
+  );
+comment on view holdfast.settled_server is
+  'The generation of the server once its grace period is over. See grace_is_over().';
+
 create or replace function holdfast.noticed_generation() returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -394,12 +406,7 @@ create or replace function holdfast.grace_is_over_in(generation integer) returns
   strict
   as $$
   begin
-    return not exists (
-      select
-      from holdfast.server_generation
-      join holdfast.instance on instance.generation < grace_is_over_in.generation
-      where clock_timestamp() < server_generation.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
-    );
+    return exists (select from holdfast.settled_server where settled_server.generation = grace_is_over_in.generation);
   end
   $$;
 comment on function holdfast.grace_is_over_in(integer) is
@@ -407,9 +414,15 @@ comment on function holdfast.grace_is_over_in(integer) is
 
 create or replace function holdfast.grace_is_over() returns boolean
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
-    return holdfast.grace_is_over_in(holdfast.generation());
+    -- A standby cannot read the view. generation() then fails with the reason.
+    if not pg_is_in_recovery() and exists (select from holdfast.settled_server) then
+      return true;
+    end if;
+    perform holdfast.generation();
+    return exists (select from holdfast.settled_server);
   end
   $$;
 comment on function holdfast.grace_is_over() is

@@ -1,5 +1,8 @@
-import { HoldfastError, type Key } from '../base/index.js'
-import { loadStatements, type Statement } from './statements.js'
+import { HoldfastError, type Key, Poller } from '../base/index.js'
+import type { Anchor } from './anchor.js'
+import type { Database } from './database.js'
+import { responseTimeoutMs } from './response-timeout.js'
+import { arrayLiteral, loadStatements, type Statement } from './statements.js'
 
 /**
  * Thrown if two different names have the same key. With hashed names, a collision is likely only after about four billion names. With
@@ -21,60 +24,108 @@ export class KeyCollisionError extends HoldfastError {
   }
 }
 
+interface NameRegistryOptions {
+  readonly anchor: Anchor | undefined
+  /** Database that runs the statement if the anchor has no session, or if there is no anchor. */
+  readonly keepaliveDatabase: Database
+  readonly schema: string
+}
+
+interface RegisteredName {
+  readonly namespace: string
+  readonly label: string
+  readonly atMs: number
+}
+
 const rememberMs = 12 * 3_600_000
 const maxRemembered = 50_000
+/** Minimum time between two statements, so that a busy process registers many names in each statement. */
+const everyMs = 100
+const retryMs = 1_000
+/** A larger batch would occupy the anchor connection for longer than a few milliseconds. */
+const maxBatch = 500
 
 /**
- * Caches the keys that this process has registered in `holdfast.name`. A key is registered again after 12 hours, so that its row is not
- * deleted as unused.
+ * Registers names in `holdfast.name` in the background, after the calls that use the names have received their results. The registry is for
+ * display. It also reveals two names with the same key. A key is registered again after 12 hours, so that its row is not deleted as unused.
  */
 export class NameRegistry {
-  readonly #known = new Map<string, { label: string; namespace: string; atMs: number }>()
+  readonly #options: NameRegistryOptions
+  readonly #statement: Statement
+  readonly #registered = new Map<string, RegisteredName>()
+  readonly #pending = new Map<string, Key>()
+  #nextAt = 0
+  readonly #poller = new Poller({
+    isNeeded: () => this.#pending.size > 0,
+    poll: () => this.#registerPending(),
+    // After a quiet time, a name is registered in the next turn of the event loop, so that people see it immediately.
+    pauseMs: (failures) => (failures > 0 ? retryMs : Math.max(0, this.#nextAt - performance.now())),
+    pausesFirst: true,
+  })
 
-  /** Registers keys and returns the names that are already registered for them. Use with `registerValues`. */
-  readonly register: Statement
-
-  constructor(schema: string) {
-    this.register = loadStatements<'register'>(new URL('./names.sql', import.meta.url), schema).register
+  constructor(options: NameRegistryOptions) {
+    this.#options = options
+    this.#statement = loadStatements<'register'>(new URL('./names.sql', import.meta.url), options.schema).register
   }
 
-  /** Throws if the key is known to belong to another name. */
-  check(key: Key): void {
-    const known = this.#known.get(key.key)
-    if (known && (known.label !== key.label || known.namespace !== key.namespace)) {
-      throw new KeyCollisionError(key, labelOf(known))
-    }
-  }
-
-  /** Whether this process has registered the key recently. */
-  isKnown(key: Key): boolean {
-    const known = this.#known.get(key.key)
-    return known !== undefined && performance.now() - known.atMs < rememberMs
-  }
-
-  /** Returns the values for the `register` statement. */
-  registerValues(keys: readonly Key[]): unknown[] {
-    // The keys are sorted, so that two instances that register the same keys cannot deadlock.
-    const sorted = [...keys].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
-    return [sorted.map(({ key }) => key), sorted.map(({ namespace }) => namespace), sorted.map(({ label }) => label)]
-  }
-
-  /** Processes the rows that the `register` statement returned. Returns the collisions, by key. */
-  recordRegistered(keys: readonly Key[], rows: readonly string[][]): Map<string, KeyCollisionError> {
-    const registered = new Map(rows.map(([key, namespace, label]) => [key!, { namespace: namespace!, label: label! }]))
-    const collisions = new Map<string, KeyCollisionError>()
-    if (this.#known.size > maxRemembered) this.#known.clear()
-    for (const key of keys) {
-      const owner = registered.get(key.key) ?? key
-      this.#known.set(key.key, { label: owner.label, namespace: owner.namespace, atMs: performance.now() })
-      if (owner.label !== key.label || owner.namespace !== key.namespace) {
-        collisions.set(key.key, new KeyCollisionError(key, labelOf(owner)))
+  /**
+   * Registers a key soon, unless this process has registered the key recently. Throws if the key is known to belong to
+   * another name.
+   */
+  use(key: Key): void {
+    const registered = this.#registered.get(key.key)
+    if (registered) {
+      if (registered.label !== key.label || registered.namespace !== key.namespace) {
+        throw new KeyCollisionError(key, labelOf(registered))
       }
+      if (performance.now() - registered.atMs < rememberMs) return
     }
-    return collisions
+    // If the database is unreachable for long, further names are dropped. The next use of such a name adds it again.
+    if (this.#pending.size >= maxRemembered) return
+    this.#pending.set(key.key, key)
+    this.#poller.start()
+  }
+
+  /** Registers the pending names now. If this fails, the names stay pending. */
+  async flush(): Promise<void> {
+    await this.#registerPending().catch(() => {})
+  }
+
+  /** Stops registering in the background, and registers the pending names. */
+  async close(): Promise<void> {
+    void this.#poller.close()
+    await this.flush()
+  }
+
+  async #registerPending(): Promise<void> {
+    this.#nextAt = performance.now() + everyMs
+    const keys = [...this.#pending.values()]
+    for (let from = 0; from < keys.length; from += maxBatch) await this.#register(keys.slice(from, from + maxBatch))
+  }
+
+  async #register(keys: readonly Key[]): Promise<void> {
+    const rows = await this.#run([
+      arrayLiteral(keys.map(({ key }) => key)),
+      keys.map(({ namespace }) => namespace),
+      keys.map(({ label }) => label),
+    ])
+    const owners = new Map(rows.map(([key, namespace, label]) => [key!, { namespace: namespace!, label: label! }]))
+    const atMs = performance.now()
+    if (this.#registered.size > maxRemembered) this.#registered.clear()
+    for (const { key, namespace, label } of keys) {
+      this.#registered.set(key, { ...(owners.get(key) ?? { namespace, label }), atMs })
+      this.#pending.delete(key)
+    }
+  }
+
+  async #run(values: unknown[]): Promise<string[][]> {
+    const { anchor, keepaliveDatabase } = this.#options
+    if (anchor?.session) return anchor.session.run(this.#statement, values)
+    const rows = await keepaliveDatabase.query<Record<string, string>>(this.#statement.text, values, responseTimeoutMs)
+    return rows.map((row) => Object.values(row))
   }
 }
 
-function labelOf({ namespace, label }: { namespace: string; label: string }): string {
+function labelOf({ namespace, label }: Pick<RegisteredName, 'namespace' | 'label'>): string {
   return namespace ? `${label} (namespace ${namespace})` : label
 }

@@ -2,6 +2,7 @@ import { type Key, Poller } from '../base/index.js'
 import type { Anchor } from './anchor.js'
 import type { Database } from './database.js'
 import { DeadlockError } from './errors.js'
+import type { NameRegistry } from './names.js'
 import type { Presence } from './presence.js'
 import { responseTimeoutMs } from './response-timeout.js'
 import { arrayLiteral, loadStatements, type Statement } from './statements.js'
@@ -24,6 +25,7 @@ interface WaitTrackerOptions {
   readonly anchor: Anchor | undefined
   /** Database that runs the statements if the anchor has no session, or if there is no anchor. */
   readonly keepaliveDatabase: Database
+  readonly names: NameRegistry
   readonly presence: Pick<Presence, 'instanceId' | 'name'>
   readonly schema: string
 }
@@ -129,6 +131,8 @@ export class WaitTracker {
 
   async #record(fresh: readonly WaitingCall[]): Promise<void> {
     if (fresh.length === 0) return
+    // A recorded wait is shown to people, so its name is registered first.
+    await this.#options.names.flush()
     const now = performance.now()
     const requests = fresh.map(() => ++this.#requests)
     await this.#run('record_waits', [

@@ -24,7 +24,7 @@ describe('ttl', () => {
       return expiresAtMs > first.expiresAtMs + lease.ttlMs
     })
     await lease.release()
-    expect((await leaseRow(fresh.url, lease.key))!.leftMs).toBeLessThanOrEqual(0)
+    expect(await leaseRow(fresh.url, lease.key)).toBeUndefined()
   })
 
   test('a lease expires during a blocked event loop, its handle shows the loss, and another holder can get the name', async () => {
@@ -238,7 +238,6 @@ describe('guard', () => {
 test('the sweep deletes rows of names that have been free for an hour', async () => {
   const { leases } = await open({ url: fresh.url })
   const lease = await leases.acquire('swept')
-  await lease.release()
   const kept = await leases.acquire('kept')
   await sql(fresh.url, "update holdfast.lease set expires_at = now() - interval '2 h' where key = $1", [lease.key])
   const { loadStatements } = await import('../../src/postgres/index.js')

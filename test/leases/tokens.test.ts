@@ -162,13 +162,18 @@ test('the release of a handle ends the leases of all handles with the same token
 test('an aborted acquire does not end the lease of another instance with the same token', async () => {
   const a = await open({ url: fresh.url })
   const lease = await a.leases.acquire('aborted elsewhere', { token: 'of both' })
+  const blocker = await sqlSession(fresh.url)
   for (let round = 0; round < 5; round++) {
     const b = await open({ url: fresh.url })
     const abort = new AbortController()
+    // The request must not be answered before it is aborted.
+    await blocker.query('begin')
+    await blocker.query('select from holdfast.lease where key = $1 for update', [lease.key])
     const acquiring = b.leases.acquire('aborted elsewhere', { token: 'of both', signal: abort.signal }).catch(() => {})
     for (let turn = 0; turn <= round; turn++) await new Promise(setImmediate)
     abort.abort()
     await acquiring
+    await blocker.query('commit')
     // close releases the lease if the aborted request was granted.
     await b.close()
     await lease.extend()
@@ -187,7 +192,7 @@ test('an acquire whose response is lost does not end the lease of another instan
     const ended = await sql(
       fresh.url,
       `select pg_terminate_backend(pid) from pg_stat_activity
-       where wait_event_type = 'Lock' and datname = current_database() and query like '%from %acquire_leases%'`,
+       where wait_event_type = 'Lock' and datname = current_database() and query like '%from %acquire_lease%'`,
     )
     return ended.length === 1
   })
@@ -216,8 +221,8 @@ test('a lease that is granted after an abort is released, also with a token of t
   abort.abort()
   await acquiring
   await blocker.query('commit')
-  // The name is also free before the grant, so this waits for the release.
-  await until('the lease is released', async () => (await leaseRow(fresh.url, key))!.token === '')
+  // The name is also free before the grant, so this waits for the release, which deletes the row.
+  await until('the lease is released', async () => (await leaseRow(fresh.url, key)) === undefined)
   expect(await isFree(key)).toBe(true)
 })
 

@@ -178,8 +178,14 @@ describe('names of locks', () => {
       const [a, b] = await pair('names')
       await using lock = await a.locks.acquire(name)
       expect(await b.locks.tryAcquire(name)).toBeNull()
-      const rows = await sql(fresh.url, 'select label, namespace from holdfast.name where key = $1', [lock.keys[0]])
-      expect(rows).toEqual([{ label: name, namespace: 'names' }])
+      await until('the name is registered', async () => {
+        const rows = await sql(
+          fresh.url,
+          "select from holdfast.name where key = $1 and label = $2 and namespace = 'names'",
+          [lock.keys[0], name],
+        )
+        return rows.length === 1
+      })
     },
   )
 

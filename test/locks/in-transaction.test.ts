@@ -166,8 +166,11 @@ test('locks.inTransaction adds its names to the registry of names', async () => 
   const { locks } = await open({ url: fresh.url, namespace: 'registry' })
   const client = await beginTransaction()
   await locks.inTransaction(client, ['tx name', 'tx name 2'])
-  const { rows } = await (await sqlSession(fresh.url)).query(
-    "select label from holdfast.name where namespace = 'registry' order by label",
-  )
-  expect(rows).toEqual([{ label: 'tx name' }, { label: 'tx name 2' }])
+  const reader = await sqlSession(fresh.url)
+  await until('both names are registered', async () => {
+    const { rows } = await reader.query(
+      "select from holdfast.name where namespace = 'registry' and label in ('tx name', 'tx name 2')",
+    )
+    return rows.length === 2
+  })
 })

@@ -58,7 +58,7 @@ export default defineConfig({
   base: process.env.DOCS_BASE ?? '/',
   cleanUrls: true,
   // Files that are served as they are.
-  ignoreDeadLinks: [/\.(sql|sh)$/],
+  ignoreDeadLinks: [/\.(sql|sh)$/, /^\/LICENSE$/],
   markdown: {
     // The same anchors as on GitHub, which keeps the underscores of error codes.
     anchor: {

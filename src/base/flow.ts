@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { promiseHooks } from 'node:v8'
+import v8 from 'node:v8'
 
 /** One of the current flow of control's holds. The flow runs inside the `with` call that acquired the names. */
 export interface FlowHold {
@@ -50,7 +50,7 @@ class PromiseTracker implements FlowTracker {
 
   constructor() {
     type FlowPromise = Promise<unknown> & { [flowOfPromise]?: Flow }
-    promiseHooks.createHook({
+    v8.promiseHooks.createHook({
       init: (promise: FlowPromise) => {
         if (this.#current !== undefined) promise[flowOfPromise] = this.#current
       },

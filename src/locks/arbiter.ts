@@ -353,7 +353,7 @@ export class Arbiter {
 
   async #onFailure(state: NameState, head: PendingRequest, error: unknown): Promise<void> {
     if (state.connection && !state.connection.batcher.session.trusted) state.connection = undefined
-    // A cancellation that arrives late may interrupt the next statement, so the request is retried.
+    // An operator has cancelled the statement, so the request is retried.
     if (sqlstateOf(error) === sqlstate.queryCanceled) return
     const keepsWaiting = head.request.waitMs > 0 && error instanceof DatabaseUnreachableError
     if (!keepsWaiting) return head.fail(error)

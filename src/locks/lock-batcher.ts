@@ -64,9 +64,10 @@ export class LockBatcher {
     try {
       await this.session.run(this.statements.release_one, [key.key, mode === 'shared'])
       this.budget.giveBack(1)
-    } catch {
-      // If the session has been lost, the server has released the lock. Otherwise, the release must be retried.
-      if (this.session.trusted) await this.release(key, mode)
+    } catch (error) {
+      // The failed statement may have released the lock, and a later statement may have acquired it again. A second release could then take the
+      // lock away from its new holder, so only the end of the session is safe.
+      if (this.session.trusted) this.session.lose(error)
     }
   }
 

@@ -111,6 +111,8 @@ export class WaitPool {
 export class WaitConnection {
   #idleTimer: NodeJS.Timeout | undefined
   #sliceEndsAt = 0
+  /** Resolves when the server has processed the cancellation of the current wait. Never rejects. */
+  #cancelling: Promise<unknown> | undefined
 
   constructor(
     readonly pool: WaitPool,
@@ -127,7 +129,9 @@ export class WaitConnection {
     const { statements } = this.pool
     this.#sliceEndsAt = performance.now() + sliceMs
     try {
-      const [row] = await this.batcher.session.runGrant(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
+      const [row] = await this.batcher.session
+        .runGrant(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
+        .finally(() => this.#cancelled())
       if (row![0] !== null) return Number(row![0])
       // Pauses, because the name is leased and leases have no server-side queue.
       await pause(Math.min(backoffMs(2, 25, 250), maxWaitMs))
@@ -138,18 +142,29 @@ export class WaitConnection {
       const noGrant = [sqlstate.lockNotAvailable, sqlstate.queryCanceled] as (string | undefined)[]
       if (noGrant.includes(sqlstateOf(error))) return undefined
       throw error
-    } finally {
-      this.#sliceEndsAt = 0
     }
   }
 
   /** Cancels the current wait, unless its slice ends within 50 ms. */
   cancel(): void {
     if (this.#sliceEndsAt - performance.now() < 50) return
-    // Prevents a second cancellation, which could interrupt the statement that follows the wait.
+    // One cancellation is enough.
     this.#sliceEndsAt = 0
     const { anchor, statements } = this.pool
-    anchor.session?.run(statements.cancel, [this.batcher.session.backendPid]).catch(() => {})
+    // If the response is lost, the server may execute the cancellation at any later time, so this connection cannot be used any longer.
+    this.#cancelling = anchor.session
+      ?.run(statements.cancel, [this.batcher.session.backendPid])
+      .catch((error) => this.batcher.session.lose(error))
+  }
+
+  /**
+   * Resolves when no cancellation is on its way. Otherwise a late cancellation could interrupt the next statement of this
+   * connection, for example a release.
+   */
+  async #cancelled(): Promise<void> {
+    this.#sliceEndsAt = 0
+    await this.#cancelling
+    this.#cancelling = undefined
   }
 
   /** Returns true if no writer in another session is waiting for the key. */

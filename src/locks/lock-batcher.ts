@@ -61,14 +61,12 @@ export class LockBatcher {
 
   /** Sends the release immediately, before later statements. Only for a session that serves a single name. */
   async releaseNow(key: Key, mode: LockMode): Promise<void> {
-    try {
-      await this.session.run(this.statements.release_one, [key.key, mode === 'shared'])
-      this.budget.giveBack(1)
-    } catch (error) {
-      // The failed statement may have released the lock, and a later statement may have acquired it again. A second release could then take the
-      // lock away from its new holder, so only the end of the session is safe.
-      if (this.session.trusted) this.session.lose(error)
-    }
+    await this.session
+      .run(this.statements.release_one, [key.key, mode === 'shared'])
+      .then(() => this.budget.giveBack(1))
+      // The failed statement may have released the lock, and a later statement may have acquired it again. A second release could then take
+      // the lock away from its new holder, so only the end of the session is safe.
+      .catch((error) => this.session.lose(error))
   }
 
   #schedule(): void {

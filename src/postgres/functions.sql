@@ -417,9 +417,11 @@ create or replace function holdfast.grace_is_over() returns boolean
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- A standby cannot read the view. generation() then fails with the reason.
-    if not pg_is_in_recovery() and exists (select from holdfast.settled_server) then
-      return true;
+    -- A standby cannot read the view, and cannot even plan an expression that contains it. generation() then fails with the reason.
+    if not pg_is_in_recovery() then
+      if exists (select from holdfast.settled_server) then
+        return true;
+      end if;
     end if;
     perform holdfast.generation();
     return exists (select from holdfast.settled_server);

@@ -1537,40 +1537,27 @@ create or replace function holdfast.job_claim(
     for try in 1 .. 3 loop
       -- One statement reads all that a claim must know first, because single jobs are frequent and each statement costs time.
       select
-        noticed.era,
-        -- The condition of grace_is_over().
-        not exists (
-          select
-          from holdfast.instance
-          where instance.generation < noticed.generation
-            and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
-        ) as grace_is_over,
+        settled.era,
         exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
         exists (select from holdfast.job_skipped where job_skipped.queue = any(job_claim.queues) and job_skipped.kind = any(kinds)) as has_skipped,
         levels.queues,
         levels.priorities
       into current
-      from holdfast.noticed_server as noticed
+      from holdfast.settled_server as settled
       cross join lateral (
         select
           array_agg(queue order by priority desc, place) as queues, array_agg(priority order by priority desc, place) as priorities
         from holdfast.job_levels_of(job_claim.queues, is_thorough)
       ) as levels;
-      exit when current.grace_is_over;
+      exit when found;
       -- grace_is_over() begins a generation if necessary.
       exit when not holdfast.grace_is_over();
     end loop;
-    if current.grace_is_over is not true then
-      -- It is null if the generation could not begin.
-      state := 'in-grace';
-      return next;
-      return;
-    elsif not current.is_worker then
-      state := 'gone';
+    state := case when current.era is null then 'in-grace' when current.is_worker then 'claimed' else 'gone' end;
+    if state <> 'claimed' then
       return next;
       return;
     end if;
-    state := 'claimed';
     level_queues := current.queues;
     level_priorities := current.priorities;
     -- For one or two levels, reading their windows is cheaper than this check.

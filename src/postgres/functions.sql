@@ -343,7 +343,7 @@ comment on column holdfast.noticed_server.era is 'Number of the cluster. See ser
 comment on column holdfast.noticed_server.began_at is 'Time when the generation was detected.';
 
 create or replace view holdfast.settled_server as
-  select noticed.generation
+  select noticed.generation, noticed.era
   from holdfast.noticed_server as noticed
   where not exists (
     select
@@ -352,7 +352,7 @@ create or replace view holdfast.settled_server as
       and clock_timestamp() < noticed.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
   );
 comment on view holdfast.settled_server is
-  'The generation of the server once its grace period is over. See grace_is_over().';
+  'The row in server_generation. Empty until the grace period is over. See grace_is_over().';
 
 create or replace function holdfast.noticed_generation() returns integer
   language plpgsql

@@ -32,6 +32,28 @@ test('a claim that fails in the database claims nothing, and its jobs run later'
   expect(await rowsOf(url)).toEqual({ job: 0, waiting: 0, claim: 0, worker: 0, history: 2 })
 })
 
+test('no job is claimed during the grace period after a restart', async () => {
+  const url = await databaseUrl()
+  const [holdfast, earlier] = [await open({ url }), await open({ url })]
+  const setGeneration = (by: number) =>
+    sql(
+      url,
+      `update holdfast.instance set generation = generation + ${by}, expiry_ms = 86400000 where id = '${earlier.id}'`,
+    )
+  await setGeneration(-1)
+  let runs = 0
+  const job = defineJob('job', { run: () => void runs++ })
+  await holdfast.jobs.enqueue(job, undefined)
+  const failures: unknown[] = []
+  holdfast.on('worker.failed', ({ error }) => failures.push(error))
+  work(holdfast, [job])
+  await until('claims have been refused', () => failures.length >= 2)
+  expect(failures[0]).toMatchObject({ message: expect.stringContaining('until the grace period has ended') })
+  expect(runs).toBe(0)
+  await setGeneration(1)
+  await until('the job has run', () => runs === 1)
+})
+
 test('a cancelled job of a dead worker ends as cancelled', async () => {
   const url = await databaseUrl()
   const [holdfast, other] = [await open({ url }), await open({ url })]

@@ -44,8 +44,12 @@ async function exerciseLocks(one: Holdfast, other: Holdfast): Promise<void> {
   await free?.release()
 }
 
-async function namesIn(url: string): Promise<string[]> {
-  return (await sql<{ label: string }>(url, 'select label from holdfast.name order by label')).map(({ label }) => label)
+/** Waits until all used names are registered, which happens after the locks are granted. */
+async function untilRegistered(url: string, names: string[]): Promise<void> {
+  await until(`the names ${names.join(', ')} are registered`, async () => {
+    const rows = await sql<{ label: string }>(url, 'select label from holdfast.name order by label')
+    return JSON.stringify(rows.map(({ label }) => label)) === JSON.stringify(names)
+  })
 }
 
 describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', () => {
@@ -64,7 +68,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
     await client.query('commit')
     await other.locks.with('user:42', { wait: '5s' }, () => {})
 
-    expect(await namesIn(direct)).toEqual(['a', 'b', 'report', 'user:42'])
+    await untilRegistered(direct, ['a', 'b', 'report', 'user:42'])
     await Promise.all([one.close(), other.close()])
     await untilNothingRemains(direct)
   })
@@ -83,7 +87,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
       await one.locks.inTransaction(tx, 'user:42', { wait: '5s' })
       expect(await other.locks.tryAcquire('user:42')).toBeNull()
     })
-    expect(await namesIn(direct)).toEqual(['a', 'b', 'report', 'user:42'])
+    await untilRegistered(direct, ['a', 'b', 'report', 'user:42'])
     await Promise.all([one.close(), other.close()])
     await untilNothingRemains(direct)
   })
@@ -120,7 +124,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
 
     const error = await caught(SessionLocksUnavailableError, instance.locks.acquire('user:42'))
     expect(error.reason).toBe('no-anchor')
-    await until('the name is registered', async () => (await namesIn(direct)).includes('user:42'))
+    await untilRegistered(direct, ['user:42'])
     await instance.close()
     await untilNothingRemains(direct)
   })

@@ -125,8 +125,12 @@ test(`locks, leases, limits and once accept every name unchanged (HOLDFAST_SEED=
   await client.query('begin')
   for (const name of all) await holdfast.locks.inTransaction(client, name)
   await client.query('rollback')
-  const labels = await sql<{ label: string }>(url, 'select label from holdfast.name where namespace = $1', [namespace])
-  expect(labels.map(({ label }) => label)).toEqual(expect.arrayContaining(all))
+  // Names are registered in the background.
+  await until('every name is registered unchanged', async () => {
+    const rows = await sql<{ label: string }>(url, 'select label from holdfast.name where namespace = $1', [namespace])
+    const labels = new Set(rows.map(({ label }) => label))
+    return all.every((name) => labels.has(name))
+  })
   const keys = await sql<{ key: string }>(url, 'select key from holdfast.delivery where namespace = $1', [namespace])
   expect(keys.map(({ key }) => key).sort()).toEqual([...all].sort())
 })

@@ -178,11 +178,19 @@ test('every event is emitted with its properties, and the metrics have the names
   // Otherwise, one of these instances could take over the job and emit the event.
   await Promise.all([absent.close(), refusing.close()])
   // A worker dies while it runs a job that must not crash.
-  const dying = gate()
-  const fragile = defineJob('fragile', { queue: 'q', maxCrashes: 1, run: () => dying.opened })
+  const [dying, begun] = [gate(), gate()]
+  const fragile = defineJob('fragile', {
+    queue: 'q',
+    maxCrashes: 1,
+    run: () => {
+      begun.open()
+      return dying.opened
+    },
+  })
   const ofDead = await one.jobs.enqueue(fragile)
-  const deadly = work(one, [fragile])
-  await until('the job runs', () => deadly.running === 1)
+  work(one, [fragile])
+  // A crash counts from the moment at which the handler runs.
+  await begun.opened
   await sql(
     url,
     `insert into holdfast.worker (session, number, instance, queues, kinds) values (2147483647, 0, 'dead', '{}', '{}');

@@ -8,7 +8,7 @@ import { latency, singleEnqueues } from './jobs/singles.ts'
 import { drain, showThroughput, sustain, type Throughput } from './jobs/throughput.ts'
 import { alternate, type Options } from './measure.ts'
 import { installPeers } from './peers/install.ts'
-import { table } from './table.ts'
+import { type Cell, table } from './table.ts'
 
 interface Load {
   run(name: string, options: { seconds: number; jobs: number; delayed: number }): Promise<Throughput>
@@ -49,13 +49,20 @@ const loads: Record<string, Load> = {
   },
 }
 
-export async function run(_: string, { rounds, roundMs, delayed, progress }: Options) {
+/** Runs the parts whose names contain `options.part`, and prints each part's table as soon as the part has ended. */
+export async function run(_: string, { rounds, roundMs, delayed, part, progress, print }: Options) {
   const seconds = Math.max(4, roundMs / 1_000)
   const options = { seconds, jobs: 40_000, delayed }
+  const isWanted = (name: string) => name.includes(part)
   const versions = installPeers(progress)
   const { names, absent } = present()
+  const described = await describeContestants(names, { versions, absent })
+  print(
+    `${described}\nDrained: ${options.jobs} jobs, for at most 20 s; half of them behind a hot lane of 100,000 jobs, a quarter of them with handlers of 10 ms or payloads of 10 kB; ${delayed} delayed jobs. Sustained: ${seconds} s.`,
+  )
   const throughput: Record<string, Outcomes<Throughput>> = {}
   for (const [load, { run, atDefaults, once, takesBulk, hasLanes }] of Object.entries(loads)) {
+    if (!isWanted(load)) continue
     const takesPart = (name: string) => {
       const { how, hasNoBulk, hasNoLanes } = contestants[name]!
       return (
@@ -68,18 +75,32 @@ export async function run(_: string, { rounds, roundMs, delayed, progress }: Opt
       progress(`jobs: ${load}, round ${round}: ${name}`)
       return run(name, options)
     })
+    print(showThroughput(load, throughput[load]))
   }
-  const singles: Outcomes<SingleJobs> = await alternate(names, rounds, async (name, round) => {
-    progress(`jobs: single enqueues and latency, round ${round}: ${name}`)
-    const isSlow = name.endsWith('defaults')
-    return { ...(await singleEnqueues(name, 1_500)), ...(await latency(name, isSlow ? 10 : 100)) }
-  })
-  progress('jobs: compared with plain SQL')
-  const plain = await comparedWithPlain({ rounds, seconds: Math.max(2, roundMs / 1_000) })
-  progress('jobs: claims from a backlog of two million jobs')
-  const claim = await backlog()
-  const described = await describeContestants(names, { versions, absent })
-  return { options, described, throughput, singles, plain, claim }
+  let singles: Outcomes<SingleJobs> | undefined
+  if (isWanted('single jobs')) {
+    singles = await alternate(names, rounds, async (name, round) => {
+      progress(`jobs: single jobs, round ${round}: ${name}`)
+      const isSlow = name.endsWith('defaults')
+      return { ...(await singleEnqueues(name, 1_500)), ...(await latency(name, isSlow ? 10 : 100)) }
+    })
+    print(showSingles(singles))
+  }
+  const rows: Cell[][] = []
+  if (isWanted('plain SQL')) {
+    progress('jobs: compared with plain SQL')
+    const plain = await comparedWithPlain({ rounds, seconds: Math.max(2, roundMs / 1_000) })
+    rows.push(
+      ['jobs/s of one worker, alternating with plain SQL', plain.perSecond, ''],
+      ['jobs/s of the same statements in plain SQL', plain.plainPerSecond, ''],
+      ['ratio', plain.ratio, '≥ 0.5'],
+    )
+  }
+  if (isWanted('backlog')) {
+    progress('jobs: claims from a backlog of two million jobs')
+    rows.push(...showBacklog(await backlog()))
+  }
+  return { options, described, throughput, singles, rows }
 }
 
 const peers = [...postgresPeers, 'BullMQ on Redis']
@@ -112,33 +133,24 @@ const singleGoals: Comparison<SingleJobs>[] = [
   { figure: 'single enqueues/s, 32 callers', read: ({ perSecond }) => perSecond, peers, goal: '≥ 1' },
 ]
 
-export function show(report: Awaited<ReturnType<typeof run>>) {
-  const { options, described, throughput, singles, plain, claim } = report
-  const singleRows = Object.entries(singles).map(([name, rounds]) => [
+function showSingles(singles: Outcomes<SingleJobs>) {
+  const rows = Object.entries(singles).map(([name, rounds]) => [
     name,
     middle(rounds, ({ onePerSecond }) => onePerSecond),
     middle(rounds, ({ perSecond }) => perSecond),
     middle(rounds, ({ p50Ms }) => p50Ms),
     middle(rounds, ({ p99Ms }) => p99Ms),
   ])
+  return table(['Single jobs', 'enqueues/s, 1 caller', '32 callers', 'enqueue to start, p50 ms', 'p99 ms'], rows)
+}
+
+export function show({ throughput, singles, rows }: Awaited<ReturnType<typeof run>>) {
+  const compared = throughputGoals
+    .filter(({ load }) => throughput[load])
+    .map(({ load, figure, ...goal }) => comparisonRow(throughput[load]!, { ...goal, figure: `${load}: ${figure}` }))
+  if (singles) compared.push(...singleGoals.map((goal) => comparisonRow(singles, goal)))
   return [
-    `${described}\nDrained: ${options.jobs} jobs, for at most 20 s; half of them behind a hot lane of 100,000 jobs, a quarter of them with handlers of 10 ms or payloads of 10 kB; ${options.delayed} delayed jobs. Sustained: ${options.seconds} s.`,
-    ...Object.entries(throughput).map(([load, outcomes]) => showThroughput(load, outcomes)),
-    table(['Single jobs', 'enqueues/s, 1 caller', '32 callers', 'enqueue to start, p50 ms', 'p99 ms'], singleRows),
-    comparisonTable([
-      ...throughputGoals.map(({ load, figure, ...goal }) =>
-        comparisonRow(throughput[load]!, { ...goal, figure: `${load}: ${figure}` }),
-      ),
-      ...singleGoals.map((goal) => comparisonRow(singles, goal)),
-    ]),
-    table(
-      ['Jobs', 'figure', 'goal'],
-      [
-        ['jobs/s of one worker, alternating with plain SQL', plain.perSecond, ''],
-        ['jobs/s of the same statements in plain SQL', plain.plainPerSecond, ''],
-        ['ratio', plain.ratio, '≥ 0.5'],
-        ...showBacklog(claim),
-      ],
-    ),
+    ...(compared.length > 0 ? [comparisonTable(compared)] : []),
+    ...(rows.length > 0 ? [table(['Jobs', 'figure', 'goal'], rows)] : []),
   ].join('\n\n')
 }

@@ -10,7 +10,11 @@ export interface Options {
   minutes: number
   /** Number of killed workers per scenario of the suite `takeover`. */
   kills: number
+  /** The suite `jobs` runs only the parts whose names contain this text. */
+  part: string
   progress: Progress
+  /** Prints a finished table of a suite that takes so long that a later failure should not lose it. */
+  print: Progress
 }
 
 export type Progress = (text: string) => void

@@ -1,4 +1,4 @@
-// npm run bench [-- <suite>…] [-- --rounds 7 --seconds 1 --delayed 1000000 --minutes 15 --kills 200 --json]
+// npm run bench [-- <suite>…] [-- --rounds 7 --seconds 1 --delayed 1000000 --minutes 15 --kills 200 --part drained --json]
 //
 // Each suite runs Holdfast and its peers in one run, in alternating rounds. The tables print goals next to the ratios. A missed goal does not
 // fail the run, because the program does not know whether the machine has other load.
@@ -36,6 +36,7 @@ const { values, positionals } = parseArgs({
     delayed: { type: 'string', default: '1000000' },
     minutes: { type: 'string', default: '15' },
     kills: { type: 'string', default: '200' },
+    part: { type: 'string', default: '' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -48,18 +49,20 @@ if (unknown) {
 // On a terminal, each progress text replaces the previous one. Elsewhere, each text is a line.
 const progress = (text: string) =>
   void process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : text && `${text}\n`)
+// Each suite's tables are printed when the suite ends, so that a later suite that fails does not lose them.
+const print = (text: string) => (values.json ? console.error : console.log)(`${text}\n`)
 const options: Options = {
   rounds: Number(values.rounds),
   roundMs: Number(values.seconds) * 1_000,
   delayed: Number(values.delayed),
   minutes: Number(values.minutes),
   kills: Number(values.kills),
+  part: values.part,
   progress,
+  print,
 }
 const medians = `Medians of ${options.rounds} alternating rounds of ${options.roundMs / 1_000} s; a ratio is the median of the ratios of each round`
 const report: Record<string, unknown> = {}
-// Each suite's tables are printed when the suite ends, so that a later suite that fails does not lose them.
-const print = (text: string) => (values.json ? console.error : console.log)(`${text}\n`)
 
 const database = await benchDatabase()
 try {

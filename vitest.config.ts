@@ -8,9 +8,9 @@ export default defineConfig({
     sequence: { sequencer: LongFirst },
     reporters: ['default', './test/setup/reporter.ts'],
     pool: 'forks',
-    // Files that follow each other share a process and its modules: a quarter of all the work would be to load them anew.
+    // Files that follow each other share a process and its modules: loading the modules again for each file would be a quarter of all work.
     isolate: false,
-    // Each worker brings connections and load to one server: more of them make the tests of timing lie.
+    // Each worker brings connections and load to one server: with more workers, the tests of timing would be wrong.
     maxWorkers: 5,
     // In the few files whose tests only start processes and wait for them.
     maxConcurrency: 3,

@@ -1,5 +1,5 @@
-// Writes dist/: the declarations, the bundled code, the files that the code reads at run time (SQL and shell scripts),
-// the command line's JSON schemas, the dashboard's front end from ui/, and the list of files that npm does not pack.
+// Writes dist/: the declarations, the bundled code, and the files that the code reads at run time (SQL and shell scripts). Also writes the
+// command line's JSON schemas, the dashboard's front end from ui/, and the list of files that npm does not pack.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, rmSync } from 'node:fs'
 import { extname } from 'node:path'

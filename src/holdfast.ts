@@ -296,7 +296,7 @@ export class Holdfast {
   }
 }
 
-/** Adapts leases to the interface of locks. With this adapter, a dead holder blocks a name for as long as it would block a lock. */
+/** Adapts leases to the interface of locks. With this adapter, a dead holder blocks a name until the time at which a lock would be free. */
 function lockerFromLeases(leases: Leases, expiryMs: number): NameLocker {
   return {
     acquire: (name, options) => leases.acquire(name, { ttl: expiryMs, ...options }),

@@ -44,7 +44,7 @@ const essays = ['locks', 'leases', 'elections', 'limits', 'once', 'shares', 'sch
 
 const projectPages = ['CHANGELOG.md', 'ROADMAP.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md']
 
-/** What documents link to that is no page, such as examples: it is served as it is. */
+/** Files and folders that documents link to although they are no pages, such as examples. They are served unchanged. */
 const linked = ['examples', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
 
 export default defineConfig({

@@ -39,7 +39,7 @@ export function spawnAs(user: ServerUser) {
   for (const name of ['PATH', 'TZ', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH']) {
     if (process.env[name] !== undefined) env[name] = process.env[name]
   }
-  // Converts the ids to signed numbers, because macOS shows nobody's id -2 as 4294967294.
+  // Converts the ids to signed numbers, because macOS shows the id -2 of `nobody` as 4294967294.
   return { cwd: '/', env, ...(user && { uid: user.uid | 0, gid: user.gid | 0 }) }
 }
 

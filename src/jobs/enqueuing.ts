@@ -5,7 +5,7 @@ import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
 
 /**
- * What a new job waits for: nothing, its start time, or other jobs. A second statement admits jobs that wait for other
+ * Condition that a new job waits for: nothing, its start time, or other jobs. A second statement admits jobs that wait for other
  * jobs. Calls that differ in this do not share a statement; otherwise, the cheap calls would have to wait for the
  * expensive ones.
  */

@@ -7,8 +7,8 @@ import { sqlstate, sqlstateOf } from './sqlstate.js'
 
 /**
  * Your open transaction: a node-postgres client (or any object with the same `query` method) on which you have run
- * `begin`, the `sql` that postgres.js's `sql.begin` passes to your function, or a transaction object from Drizzle,
- * Knex, Kysely, MikroORM, Prisma or TypeORM. A pool is not a transaction, because each statement may run on a different
+ * `begin`, or the `sql` that postgres.js's `sql.begin` passes to your function. A transaction object from Drizzle, Knex,
+ * Kysely, MikroORM, Prisma or TypeORM is accepted too. A pool is not a transaction, because each statement may run on a different
  * connection.
  */
 export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
@@ -133,7 +133,7 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
         return result
       } catch (error) {
         // After the rollback, the savepoint still exists, and the next savepoint would be nested inside it. Therefore the savepoint is also
-        // released. The two statements are separate queries, because not every library can send two statements at once.
+        // released. The two statements are separate queries, because not every library can send two statements in one query.
         await tx
           .query('rollback to savepoint holdfast')
           .then(() => tx.query('release savepoint holdfast'))

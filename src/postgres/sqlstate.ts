@@ -67,7 +67,7 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
 }
 
 const cancelledHint =
-  'If nobody cancelled the statement, the statement_timeout of the role, database or server is too short. `holdfast doctor` shows where the timeout is set.'
+  'If no person or program cancelled the statement, the statement_timeout of the role, database or server is too short. `holdfast doctor` shows where the timeout is set.'
 
 /**
  * Converts any driver error to a typed error. A `HoldfastError` is returned unchanged. `connection` is used for the

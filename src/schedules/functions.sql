@@ -267,7 +267,7 @@ create or replace function holdfast.schedule_states(keys bigint[], member text) 
   end
   $$;
 comment on function holdfast.schedule_states(bigint[], text) is
-  'Returns schedules'' states: [[key, rule in force, next tick, time until it is due, last instance, maximum number of missed ticks to catch up, start of the oldest membership if the tick is overdue, number of members before this member in the order of their ids, number of members]], times in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
+  'Returns an array for each schedule: [key, rule in force, next tick, time until it is due, last instance, maximum number of missed ticks to catch up; start of the oldest membership if the tick is overdue; number of members before this member in the order of their ids; number of members]. Times are in ms. A paused schedule is due 10 minutes later, because its ticks are settled less often.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql

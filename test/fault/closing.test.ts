@@ -10,7 +10,7 @@ import { caught, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/variants.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 
-// close() leaves nothing behind, in whatever state it finds the instance.
+// close() leaves nothing behind, in any state of the instance.
 
 test('close releases held locks, rejects waiting and new calls, and leaves no session', async () => {
   const { url, witness } = await openDatabase()

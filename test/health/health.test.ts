@@ -121,7 +121,7 @@ test('an instance whose disk is full is degraded while writes fail', { timeout: 
   const server = await ownServer()
   const disk = smallDisk()
   if (disk === undefined) return context.skip('The test needs a small file system, and a tmpfs cannot be mounted here')
-  // The server runs as the user nobody, because this process is root.
+  // The server runs as the user `nobody`, because this process is root.
   const place = join(disk, 'tablespace')
   mkdirSync(place)
   chmodSync(disk, 0o777)

@@ -222,7 +222,7 @@ describe('sequences that were set back while the tables were not, as by logical 
     expect(Number(next!.audit)).toBeGreaterThan(70)
   })
 
-  test('sequence_positions() reports each sequence of the schema once, whatever the name of the schema is', async () => {
+  test('sequence_positions() reports each sequence of the schema once, with any name of the schema', async () => {
     const url = await emptyDatabaseUrl()
     const schema = 'a "schema" %s'
     const database = openPgPool({ connectionString: url })

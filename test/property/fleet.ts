@@ -104,7 +104,7 @@ export class Fleet {
     await Promise.all(this.actors.splice(0).map((actor) => actor.close()))
   }
 
-  /** Kills all actors, whatever their state. */
+  /** Kills all actors, in any state. */
   async destroy(): Promise<void> {
     await Promise.all(this.actors.splice(0).map((actor) => actor.kill()))
     rmSync(this.#directory, { recursive: true, force: true })

@@ -7,8 +7,8 @@ export async function catalogOf(url: string, schema: string): Promise<string[]> 
 }
 
 /**
- * Tables, views, columns, functions and sequences of the schema without a comment. Columns of partitions are exempt, and so are columns whose
- * name says everything, columns of a view that have the name of a commented column of the job queue, and columns whose table refers to
+ * Tables, views, columns, functions and sequences of the schema without a comment. Columns of partitions are exempt, and so are columns
+ * with a clear name. Columns of a view that have the name of a commented column of the job queue are exempt, and columns whose table refers to
  * another one: "Columns without a comment: see job."
  */
 export async function uncommented(url: string, schema: string): Promise<string[]> {

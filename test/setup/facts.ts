@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { onTestFinished } from 'vitest'
 
-/** Additional time for a check that is running when the time is over. */
+/** Additional time for a check that is running at the deadline. */
 const lastCheckMs = 5_000
 
 /** Waits until `fact` returns a truthy value, and returns the value. Throws an error with `what` after `withinMs`. */

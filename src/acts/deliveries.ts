@@ -18,7 +18,7 @@ export const deliveries = {
       ] as const
       if (state === 'lost') {
         const text =
-          'The instance that was running this delivery is gone. The next delivery with this key will run even without this action.'
+          'The instance that was running this delivery was lost. The next delivery with this key will run even without this action.'
         return { subject, text, applies: true, dangerous: false, facts }
       }
       const what =

@@ -11,7 +11,7 @@ export const instances = {
       const found = await observer.fleet.find(id)
       const work = await observer.fleet.workOf(id)
       const subject = `instance ${found?.name ?? id}`
-      if (!found?.alive || !work) return inapplicable(subject, await goneText(observer, id, found))
+      if (!found?.alive || !work) return inapplicable(subject, await lostText(observer, id, found))
       if (found.state !== 'open') return inapplicable(subject, drainingText(found))
       const runs = runsOf(work)
       const text = joinSentences(
@@ -32,7 +32,7 @@ export const instances = {
       const now = await observer.fleet.find(id)
       const found = now ?? before
       const state = !found?.alive
-        ? 'gone'
+        ? 'lost'
         : !now && isRequested
           ? 'drained'
           : found.state === 'open'
@@ -40,14 +40,14 @@ export const instances = {
             : found.state
       const result = { instance: id, name: found?.name ?? null, state }
       if (!found || (!isRequested && !found.alive))
-        return { done: false, text: await goneText(observer, id, found), result }
+        return { done: false, text: await lostText(observer, id, found), result }
       return { done: true, text: isRequested ? `Asked ${found.name} to drain.` : drainingText(found), result }
     },
   }),
 }
 
-async function goneText(observer: Observer, id: string, found: FleetInstance | null): Promise<string> {
-  return found ? `Instance ${found.name} is gone.` : noSuchInstance(observer, id)
+async function lostText(observer: Observer, id: string, found: FleetInstance | null): Promise<string> {
+  return found ? `Instance ${found.name} is lost.` : noSuchInstance(observer, id)
 }
 
 export async function noSuchInstance(observer: Observer, idOrName: string): Promise<string> {

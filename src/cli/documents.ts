@@ -155,10 +155,10 @@ export interface Documents {
     readonly name: string | null
     /**
      * `asked`: the instance has not received the request yet. `draining`: the instance is finishing its work and starts
-     * no new work. `drained`: all of the instance's work has ended, or the instance closed cleanly. `gone`: the
+     * no new work. `drained`: all of the instance's work has ended, or the instance closed cleanly. `lost`: the
      * instance does not exist or no longer responds.
      */
-    readonly state: 'asked' | 'draining' | 'drained' | 'gone'
+    readonly state: 'asked' | 'draining' | 'drained' | 'lost'
   }
   /** Which instances, sessions and jobs wait for each other. */
   graph: GraphDocument

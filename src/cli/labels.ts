@@ -4,14 +4,14 @@ import type { Settings } from './settings.js'
 
 export function graphParticipantLabel(participant: Participant): string {
   const { kind, job, pids } = participant
-  if (kind === 'nobody') return 'nobody'
+  if (kind === 'nobody') return 'no holder'
   return job ? `job ${job.id} (${job.kind})` : participantLabel(participant, pids[0])
 }
 
-export type InstanceState = 'alive' | 'drain-requested' | 'draining' | 'drained' | 'gone'
+export type InstanceState = 'alive' | 'drain-requested' | 'draining' | 'drained' | 'lost'
 
 export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>): InstanceState {
-  if (!alive) return 'gone'
+  if (!alive) return 'lost'
   return state === 'open' ? 'alive' : state
 }
 

@@ -288,7 +288,7 @@ trouble as (
     union all
     select
       'reconnected', epoch_since, namespace, name, null,
-      format('lost its session; it has reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id, null
+      format('database session lost; reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id, null
     from holdfast.instance
     where reconnects > 0
       and epoch_since > clock_timestamp() - $4::float8 * interval '1 millisecond'

@@ -324,7 +324,7 @@ function goneOf({ id, namespace, name }: OverviewInstance): Trouble {
     namespace,
     subject: name,
     job: null,
-    detail: 'the instance has neither a session nor a recent heartbeat, and has not closed',
+    detail: 'the heartbeat stopped without a clean shutdown',
     instance: id,
     instanceName: name,
   }

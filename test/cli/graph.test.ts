@@ -209,7 +209,7 @@ test('graph shows who waits for whom, for every kind of name and in every format
   ]) {
     expect(tree).toMatch(new RegExp(`^[ │]*├─ remedy: holdfast ${command.replaceAll('\\', '\\\\')}$`, 'm'))
   }
-  expect(tree).toMatch(/^nobody\n└─ lease o'clock, released, but blocked by its minimum hold for another /m)
+  expect(tree).toMatch(/^no holder\n└─ lease o'clock, released, but blocked by its minimum hold for another /m)
   expect(tree).toMatch(/^[ │]*└─ 2 candidates$/m)
   expect(tree).toMatch(/^[ │]*└─ and 2 more waiting$/m)
   expect(tree).toMatch(

@@ -124,7 +124,7 @@ test('instance drain lets holdfast work finish its job and exit with 0, and anot
   await worker.close()
 })
 
-test('instance drain reports that an instance is drained, gone or unknown', { timeout: 60_000 }, async () => {
+test('instance drain reports that an instance is drained, lost or unknown', { timeout: 60_000 }, async () => {
   const other = await Holdfast.open({ url: database.url })
   const dead = await Holdfast.open({ url: database.url, expiry: '2s' })
   await dead.close()
@@ -154,9 +154,9 @@ test('instance drain reports that an instance is drained, gone or unknown', { ti
   const died = await waiting
   expect(died).toMatchObject({
     status: 1,
-    stderr: expect.stringContaining('The instance is gone: its process ended before the instance was drained.'),
+    stderr: expect.stringContaining('The instance is lost: its process ended before the instance was drained.'),
   })
-  expect(fits('instance-drain', JSON.parse(died.stdout))).toEqual({ instance: 'mortal', name: 'mortal', state: 'gone' })
+  expect(fits('instance-drain', JSON.parse(died.stdout))).toEqual({ instance: 'mortal', name: 'mortal', state: 'lost' })
   const [again, gone, none, listed] = await Promise.all([
     run(['instance', 'drain', other.id, '--wait'], env),
     run(['instance', 'drain', 'dead', '--json'], env),
@@ -174,10 +174,10 @@ test('instance drain reports that an instance is drained, gone or unknown', { ti
     stderr: expect.stringContaining('is already drained.\nThe instance is drained.\n'),
   })
   expect(gone.status).toBe(3)
-  expect(fits('instance-drain', JSON.parse(gone.stdout))).toEqual({ instance: 'dead', name: 'dead', state: 'gone' })
+  expect(fits('instance-drain', JSON.parse(gone.stdout))).toEqual({ instance: 'dead', name: 'dead', state: 'lost' })
   expect(none).toMatchObject({ status: 3, stderr: expect.stringContaining('There is no instance "never"') })
   expect(listed.stdout).toContain(`${other.name}\tdrained\t`)
-  expect(listed.stdout).toContain('dead\tgone\t')
+  expect(listed.stdout).toContain('dead\tlost\t')
   // A dead instance of another version causes no warning.
   expect(listed.stderr).toBe('')
   await other.close()
@@ -207,7 +207,7 @@ test('instance drain --wait reports an instance that is killed and whose row ano
   await sql(database.url, "delete from holdfast.instance where id = 'killed'")
   expect(await waiting).toMatchObject({
     status: 1,
-    stderr: expect.stringContaining('The instance is gone: its process ended before the instance was drained.'),
+    stderr: expect.stringContaining('The instance is lost: its process ended before the instance was drained.'),
   })
 })
 

@@ -87,7 +87,7 @@ describe('queue ls', () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
     await holdfast.jobs.pause('post')
     const { stdout } = await startOnTerminal(['queue', 'ls'], { ...env, NO_COLOR: '1' }).ended
-    expect(stdout).toMatch(/^QUEUE +READY +RUNNING +WAITING +BURIED +WORKERS +PAUSED\r\n/)
+    expect(stdout).toMatch(/^QUEUE +READY +RUNNING +WAITING +FAILED +WORKERS +PAUSED\r\n/)
     expect(stdout).toMatch(/^post +1 +0 +0 +0 +0 +for [\d.]+m?s\r$/m)
   })
 })

@@ -121,9 +121,9 @@ describe('80 by 24', () => {
       '3 LEASES none',
       '4 SCHEDULES none',
       '5 QUEUES none',
-      '6 TROUBLE 1  WHAT        WHERE  WHY',
+      '6 PROBLEMS 1  PROBLEM     WHERE  REASON',
     ])
-    expect(screen[9]).toMatch(/^ {2}5s ago {5}job buried {2}mail {3}send: the server said no, and it .*…$/)
+    expect(screen[9]).toMatch(/^ {2}5s ago {6}job failed {2}mail {3}send: the server said no, and it .*…$/)
     expect(screen.at(-1)).toMatch(/^\? help {2}q quit/)
   })
 
@@ -132,7 +132,7 @@ describe('80 by 24', () => {
     const view = look({ locks, trouble: [trouble, trouble, trouble] })
     const screen = lines(view, small)
     expect(screen.find((line) => line.startsWith('2 LOCKS'))).toMatch(/^2 LOCKS 1-12\/150 /)
-    expect(screen.filter((line) => line.includes('job buried'))).toHaveLength(3)
+    expect(screen.filter((line) => line.includes('job failed'))).toHaveLength(3)
     // The keys reach every row.
     const last = lines(type(view, 'tab', 'end'), small)
     expect(last.find((line) => line.startsWith('>'))).toContain('name 149')
@@ -152,7 +152,7 @@ describe('160 by 50', () => {
     const view = look({ queues: [queue('mail', { took: { p50Ms: 12, p99Ms: 1_500 } })] })
     expect(lines(type(view, '5'), small).join()).not.toContain('WORKERS    STATE')
     const alone = lines(type(view, '5', 'z'), wide)
-    expect(alone[1]).toMatch(/^5 QUEUES 1 .* TOOK +BURIED +WORKERS +STATE/)
+    expect(alone[1]).toMatch(/^5 QUEUES 1 .* TOOK +FAILED +WORKERS +STATE/)
     expect(alone[2]).toContain('12ms/1.5s')
     expect(alone[3]).toBe('')
   })

@@ -37,7 +37,7 @@ describe('without a screen', () => {
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
     expect(stdout).toMatch(/^\S+, PostgreSQL [\d.]+.*, \S+Z\n\nINSTANCES 1\nNAME .*\n\S+\/\d+ {2}alive {2}top /)
     expect(stdout).toMatch(/\n\nLOCKS 1\nNAME .*\nnightly report {2}top {8}exclusive {2}/)
-    expect(stdout).toMatch(/\n\nLEASES none\n\nSCHEDULES none\n\nQUEUES none\n\nTROUBLE none\n$/)
+    expect(stdout).toMatch(/\n\nLEASES none\n\nSCHEDULES none\n\nQUEUES none\n\nPROBLEMS none\n$/)
     const json = fits('top', JSON.parse((await run(['top', '--json'], env)).stdout)) as { locks: unknown[] }
     expect(json.locks).toMatchObject([{ label: 'nightly report', holder: { instance: holdfast.id } }])
     await Promise.all(Array.from({ length: 24 }, (_, n) => holdfast.locks.acquire(`export ${n}`)))

@@ -26,7 +26,7 @@ export async function instanceDrain(settings: Settings, word: string): Promise<v
     const state = await untilDrained(find, before)
     printDocument<'instance-drain'>(settings, { instance: id, name: before.name, state })
     if (state === 'drained') return printMessage('The instance is drained.')
-    printMessage('The instance is gone: its process ended before the instance was drained.')
+    printMessage('The instance is lost: its process ended before the instance was drained.')
     throw new Exit(exitCode.failed)
   })
 }
@@ -34,17 +34,17 @@ export async function instanceDrain(settings: Settings, word: string): Promise<v
 async function untilDrained(
   find: () => Promise<FleetInstance | null>,
   before: FleetInstance,
-): Promise<'drained' | 'gone'> {
+): Promise<'drained' | 'lost'> {
   let latest = before
   let aliveAt = performance.now()
   for (;;) {
     const found = await find()
     const now = performance.now()
     // An instance that closes cleanly deletes its own row. Other instances delete the row of a dead instance.
-    if (!found) return latest.alive ? 'drained' : 'gone'
+    if (!found) return latest.alive ? 'drained' : 'lost'
     if (found.alive) aliveAt = now
     // Waits for one expiry, because an instance is briefly not considered alive while it is reconnecting.
-    else if (now - aliveAt > found.expiryMs) return 'gone'
+    else if (now - aliveAt > found.expiryMs) return 'lost'
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {
       printMessage(

@@ -28,7 +28,7 @@ const colourOfState: Record<InstanceState, Colour> = {
   'drain-requested': 'yellow',
   draining: 'yellow',
   drained: 'dim',
-  gone: 'red',
+  lost: 'red',
 }
 
 function columns(instances: readonly FleetInstance[], severalVersions: boolean): Column<FleetInstance>[] {

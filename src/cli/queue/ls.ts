@@ -23,7 +23,7 @@ function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
     count('READY', ({ ready }) => ready),
     { ...count('RUNNING', ({ running }) => running), colour: ({ running }) => (running > 0 ? 'green' : undefined) },
     count('WAITING', ({ waiting }) => waiting),
-    { ...count('BURIED', ({ buried }) => buried), colour: ({ buried }) => (buried > 0 ? 'red' : undefined) },
+    { ...count('FAILED', ({ buried }) => buried), colour: ({ buried }) => (buried > 0 ? 'red' : undefined) },
     {
       title: 'WORKERS',
       value: ({ workers }) => workers,

@@ -254,7 +254,7 @@ const help: readonly Line[] = [
   '',
   '  ~12k   estimated from a sample of numbers    1000+   counting stopped at 1000',
   '  DONE/S, WAITED and TOOK cover the jobs that ended in the last minute.',
-  '  For busy queues, only the last few thousand jobs count. TROUBLE covers one hour.',
+  '  For busy queues, only the last few thousand jobs count. PROBLEMS covers one hour.',
   '  WAITED is the time before the claim, TOOK the time after it (median/p99).',
 ].map((text) => [{ text, style: /^ \w/.test(text) ? 'bold' : undefined }])
 

@@ -178,8 +178,8 @@ const queues = definePanel<OverviewQueue>({
     count('DONE/S', ({ donePerSecond }) => donePerSecond, { label: 'done per second' }),
     { ...latencyColumn('WAITED', ({ waited }) => waited), label: 'waited p50/p99', least: 11 },
     { ...latencyColumn('TOOK', ({ took }) => took), label: 'took p50/p99', least: 11, spare: 3 },
-    count('BURIED', ({ buried }) => buried, {
-      label: 'buried lately',
+    count('FAILED', ({ buried }) => buried, {
+      label: 'failed lately',
       spare: 5,
       style: ({ buried }) => buried > 0 && 'red',
     }),
@@ -223,7 +223,7 @@ function latencyText(latency: Latency | null): string {
 }
 
 const trouble = definePanel<Trouble>({
-  title: 'TROUBLE',
+  title: 'PROBLEMS',
   rows: ({ trouble }) => trouble,
   id: ({ kind, subject, job, at, instance }) => [kind, subject, job, at?.getTime(), instance].join(' '),
   listedBy: 'holdfast job ls --state buried',
@@ -234,11 +234,11 @@ const trouble = definePanel<Trouble>({
       order: ({ agoMs }) => -(agoMs ?? 0),
       least: 8,
     },
-    { title: 'WHAT', text: ({ kind }) => troubleTitles[kind], style: () => 'red' },
+    { title: 'PROBLEM', text: ({ kind }) => troubleTitles[kind], style: () => 'red' },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 3 },
     { title: 'WHERE', text: ({ subject }) => subject },
     { title: 'JOB', text: ({ job }) => (job === null ? '' : String(job)), spare: 2 },
-    { title: 'WHY', text: ({ detail }) => detail, least: 40 },
+    { title: 'REASON', text: ({ detail }) => detail, least: 40 },
     { title: 'INSTANCE', text: ({ instance, instanceName }) => instanceName ?? instance ?? '', spare: 1 },
   ],
   details: (row, schema) => [
@@ -248,13 +248,13 @@ const trouble = definePanel<Trouble>({
 })
 
 const troubleTitles: Record<Trouble['kind'], string> = {
-  buried: 'job buried',
+  buried: 'job failed',
   failed: 'run failed',
   broken: 'run broken',
-  gap: 'ticks missed',
+  gap: 'ticks skipped',
   lease: 'lease lost',
   reconnected: 'reconnected',
-  gone: 'instance gone',
+  gone: 'instance lost',
 }
 
 export const panels: readonly Panel[] = [instances, locks, leases, schedules, queues, trouble]

@@ -1,5 +1,6 @@
 // Functions that format times, numbers and names.
 import { formatDuration } from '../src/base/durations.js'
+import { localOffset, zone } from './zone.js'
 
 /** Formats a duration as the command line does. Examples: `950ms`, `2.5s`, `3m 20s`. */
 export { formatDuration }
@@ -20,26 +21,46 @@ export function formatBytes(bytes: number): string {
   return bytes < 1_000_000 ? `${(bytes / 1_000).toFixed(1)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
-const inUtc = { timeZone: 'UTC', hourCycle: 'h23' } as const
-const clockTime = new Intl.DateTimeFormat('en-GB', { ...inUtc, timeStyle: 'medium' })
-const dayTime = new Intl.DateTimeFormat('en-GB', {
-  ...inUtc,
-  weekday: 'short',
-  day: 'numeric',
-  month: 'short',
-  hour: '2-digit',
-  minute: '2-digit',
-})
+function formatsIn(timeZone: 'UTC' | undefined) {
+  const inZone = { timeZone, hourCycle: 'h23' } as const
+  return {
+    clock: new Intl.DateTimeFormat('en-GB', { ...inZone, timeStyle: 'medium' }),
+    dayAndClock: new Intl.DateTimeFormat('en-GB', {
+      ...inZone,
+      weekday: 'short',
+      day: 'numeric',
+      month: 'short',
+      hour: '2-digit',
+      minute: '2-digit',
+    }),
+    day: new Intl.DateTimeFormat('en-GB', { ...inZone, day: 'numeric', month: 'short' }),
+    date: new Intl.DateTimeFormat('en-CA', { ...inZone, dateStyle: 'short' }),
+  }
+}
 
-/** Formats a time in UTC, as in server logs. Example: `14:03:11`. */
+const formats = { utc: formatsIn('UTC'), local: formatsIn(undefined) } as const
+
+/** Formats a time in the chosen time zone. Example: `14:03:11`. */
 export function formatClock(time: number): string {
-  return clockTime.format(time)
+  return formats[zone()].clock.format(time)
 }
 
 /** Formats a time as `14:03:11`. Adds the day if the day is not `today`. */
 export function formatMoment(time: number, today: number): string {
-  const isToday = new Date(time).toISOString().slice(0, 10) === new Date(today).toISOString().slice(0, 10)
-  return isToday ? formatClock(time) : dayTime.format(time)
+  const { date, dayAndClock } = formats[zone()]
+  return date.format(time) === date.format(today) ? formatClock(time) : dayAndClock.format(time)
+}
+
+/** Formats a day in the chosen time zone. Example: `26 Nov`. */
+export function formatDay(time: number): string {
+  return formats[zone()].day.format(time)
+}
+
+/** Formats a time in both time zones, for a tooltip. */
+export function formatFull(time: number): string {
+  const { date, clock } = formats.local
+  const utc = new Date(time).toISOString().replace('T', ' ').replace('Z', '')
+  return `${utc} UTC\n${date.format(time)} ${clock.format(time)} local time (${localOffset(time)})`
 }
 
 const maxWhole = 2_000

@@ -1,5 +1,7 @@
-// Assigns a letter and a colour to each instance. The letter is derived from the id, so different visitors usually see
-// the same letter. If the letter is taken, the next free letter is used. The browser stores the letters across reloads.
+// Assigns a letter and a colour to each instance. The letter comes from the name: `W3` for `web-3`, `A` for `Ada`. The
+// default name, which consists of a host and a process ID, says nothing about the instance, so that its letter is
+// derived from the ID. If the letter is taken, another free letter is used. The browser stores the letters across
+// reloads, so that an instance keeps its letter.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
@@ -8,7 +10,7 @@ const storageKey = 'holdfast.marks'
 const storedMs = 3_600_000
 
 export interface Mark {
-  /** Letter such as `K`. With more instances than letters, a number follows, as in `K2`. */
+  /** One to three characters, such as `K`, `W3` or `W12`. */
   readonly letter: string
   /** Style that sets `--mark` to the instance's colour, which is one of `--mark-0` to `--mark-11`. */
   readonly style: { readonly '--mark': string }
@@ -21,21 +23,32 @@ interface StoredMark {
 
 const marks = new Map<string, StoredMark>(readStored())
 
-export function markOf(id: string): Mark {
+export function markOf(id: string, name: string | null | undefined): Mark {
   const seenAt = Date.now()
   let mark = marks.get(id)
   if (mark) mark.seenAt = seenAt
   else {
     for (const [other, otherMark] of marks) if (otherMark.seenAt < seenAt - storedMs) marks.delete(other)
-    mark = { letter: nextFree(id), seenAt }
+    mark = { letter: nextFree(id, name), seenAt }
     marks.set(id, mark)
   }
   return { letter: mark.letter, style: { '--mark': `var(--mark-${colourOf(mark.letter)})` } }
 }
 
-function nextFree(id: string): string {
-  const first = hash(id) % letters.length
+/** Returns the letters that suit a name, the best first. Example: `W3` and `WE` for `web-3`. */
+function lettersOf(name: string): string[] {
+  const [, initial, second] = /^[^a-z]*([a-z])([a-z]?)/i.exec(name.toUpperCase()) ?? []
+  // The default name is `host/process ID`.
+  if (initial === undefined || /\/\d+$/.test(name)) return []
+  const number = /\d{1,2}$/.exec(name)?.[0] ?? ''
+  return [initial + number, `${initial}${second}${number}`].filter((letter) => letter.length <= 3)
+}
+
+function nextFree(id: string, name: string | null | undefined): string {
   const taken = new Set([...marks.values()].map(({ letter }) => letter))
+  const own = lettersOf(name ?? '').find((letter) => !taken.has(letter))
+  if (own !== undefined) return own
+  const first = hash(id) % letters.length
   for (let lap = 1; ; lap++) {
     for (let step = 0; step < letters.length; step++) {
       const letter = letters[(first + step) % letters.length]! + (lap === 1 ? '' : lap)
@@ -46,7 +59,9 @@ function nextFree(id: string): string {
 
 /** Returns the index of a letter's colour. The factor 7 gives adjacent letters different colours. */
 function colourOf(letter: string): number {
-  return (letters.indexOf(letter[0]!) * 7 + (Number(letter.slice(1)) || 1) - 1) % colours
+  const rest = letter.slice(1)
+  const after = rest === '' ? 0 : Number(rest) || rest.charCodeAt(0)
+  return (letters.indexOf(letter[0]!) * 7 + after) % colours
 }
 
 /** FNV-1a. */

@@ -1,17 +1,14 @@
 // Selects the light or the dark theme, by the system's preference or by the visitor's stored choice.
 import { useState } from 'preact/hooks'
+import { readSetting, writeSetting } from './settings.js'
 
 export type Theme = 'system' | 'light' | 'dark'
 
 const themes: readonly Theme[] = ['system', 'light', 'dark']
-const storageKey = 'holdfast.theme'
 
 function readTheme(): Theme {
-  try {
-    return themes.find((theme) => theme === localStorage.getItem(storageKey)) ?? 'system'
-  } catch {
-    return 'system' // The browser allows no storage.
-  }
+  const stored = readSetting('theme')
+  return themes.find((theme) => theme === stored) ?? 'system'
 }
 
 export function applyTheme(theme: Theme = readTheme()): void {
@@ -27,11 +24,7 @@ export function useTheme(): readonly [Theme, () => void] {
   const [theme, setTheme] = useState(readTheme)
   const next = () => {
     const following = themes[(themes.indexOf(theme) + 1) % themes.length]!
-    try {
-      localStorage.setItem(storageKey, following)
-    } catch {
-      // If the browser does not allow storage, the choice is lost when the page is reloaded.
-    }
+    writeSetting('theme', following)
     applyTheme(following)
     setTheme(following)
   }

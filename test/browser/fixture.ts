@@ -96,6 +96,8 @@ export async function openBoard(options: BoardOptions = {}): Promise<Board> {
 export interface PageOptions {
   readonly theme?: 'light' | 'dark'
   readonly width?: number
+  /** Time zone of the browser. */
+  readonly timezone?: string
   /** Page of the dashboard, for example `#/jobs?search=mail`. */
   readonly at?: string
   /** Errors of the console that the test causes on purpose. */
@@ -106,11 +108,15 @@ export interface PageOptions {
  * Opens the dashboard in a new tab. The test fails if the page logs an error, if the content security policy refuses something,
  * or if the page sends a request to another origin.
  */
-export async function openPage(board: Board, { theme = 'light', width = 1280, at = '', expects }: PageOptions = {}) {
+export async function openPage(
+  board: Board,
+  { theme = 'light', width = 1280, timezone, at = '', expects }: PageOptions = {},
+) {
   const context = await (await browser()).newContext({
     viewport: { width, height: 800 },
     colorScheme: theme,
     reducedMotion: 'reduce',
+    ...(timezone !== undefined && { timezoneId: timezone }),
   })
   const page = await context.newPage()
   page.setDefaultTimeout(patienceMs)

@@ -32,7 +32,7 @@ describeInBrowser('jobs and deliveries', () => {
     const list = page.getByRole('table', { name: 'Jobs', exact: true })
     await list.getByText('blocked').waitFor()
     // The graphics show the same as their tables.
-    await page.getByRole('link', { name: /^buried\s*1$/ }).waitFor()
+    await page.getByRole('link', { name: /^failed\s*1$/ }).waitFor()
     await expectAccessible(page)
 
     // A mistake is explained, and a suggestion is accepted. The page does not send the invalid search.
@@ -59,9 +59,9 @@ describeInBrowser('jobs and deliveries', () => {
 
     await row.focus()
     await page.keyboard.press('Enter')
-    const details = page.getByRole('region', { name: `Job ${failed.id}`, exact: true })
+    const details = page.getByRole('dialog', { name: `Job ${failed.id}: ` })
     await details.getByText('smtp is away').first().waitFor()
-    await details.getByRole('img', { name: /attempt 1 failed; current state: buried/ }).waitFor()
+    await details.getByRole('img', { name: /attempt 1 failed; current state: failed/ }).waitFor()
     await expectAccessible(page)
     await details.getByRole('button', { name: 'Retry' }).click()
     const dialog = page.getByRole('dialog', { name: /^Retry/ })
@@ -108,7 +108,7 @@ describeInBrowser('jobs and deliveries', () => {
     await list.getByRole('row', { name: 'spaced' }).waitFor()
     expect(await row.count()).toBe(1)
     await page.goto(`${board.url}#/jobs?id=${spaced.id}`)
-    const one = page.getByRole('region', { name: `Job ${spaced.id}`, exact: true })
+    const one = page.getByRole('dialog', { name: `Job ${spaced.id}: ` })
     await one.getByRole('link', { name: 'my "queue"' }).click()
     await one.waitFor({ state: 'detached' })
     await list.getByRole('row', { name: 'spaced' }).waitFor()

@@ -104,7 +104,12 @@ describeInBrowser('the page Now', () => {
     const url = await databaseUrl()
     const board = await openBoard({ databaseUrl: url })
     const page = await openPage(board)
+    await page.getByRole('heading', { name: 'Start here' }).waitFor()
+    await expectAccessible(page)
+    // A process without names, so that the page has something to show between two attempts.
+    await holder(url)
     await page.getByText('Nothing is blocked.').waitFor()
+    await page.getByRole('button', { name: 'Show all' }).click()
     await page.getByText('A name has at most one holder').waitFor()
     await expectAccessible(page)
 

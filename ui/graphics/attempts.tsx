@@ -4,7 +4,7 @@ import { useNow } from '../clock.js'
 import { formatClock, formatDuration } from '../format.js'
 import { markOf } from '../marks.js'
 import { type Owner, OwnerMark } from '../parts/instance-mark.js'
-import { State, toneOf } from '../parts/state.js'
+import { State, toneOf, wordOf } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
 import { useWidth } from '../use-size.js'
@@ -44,6 +44,8 @@ function attemptsOf(job: Job): Attempt[] {
 
 const rowHeight = 26
 const labelWidth = 86
+/** Space to the right of the last bar for the bar's duration. */
+const durationWidth = 62
 const axisHeight = 30
 const tickSteps = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5,
@@ -66,7 +68,8 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
   const isFar = next !== undefined && next - happened > 3 * Math.max(60_000, happened - enqueued)
   const end = Math.max(happened, next === undefined || isFar ? 0 : next, enqueued + 1)
   const scale = (time: number) =>
-    labelWidth + ((Math.min(end, Math.max(enqueued, time)) - enqueued) / (end - enqueued)) * (width - labelWidth - 14)
+    labelWidth +
+    ((Math.min(end, Math.max(enqueued, time)) - enqueued) / (end - enqueued)) * (width - labelWidth - durationWidth)
   const step = tickSteps.find((one) => (end - enqueued) / one <= width / 110) ?? tickSteps.at(-1)!
   const ticks = Array.from({ length: Math.floor((end - enqueued) / step) + 1 }, (_, at) => at * step)
   const height = axisHeight + Math.max(1, attempts.length) * rowHeight + (next === undefined ? 0 : rowHeight) + 8
@@ -98,7 +101,6 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
           const w = Math.max(3, to - from)
           const before = at === 0 ? enqueued : Date.parse(attempts[at - 1]!.to ?? job.enqueuedAt)
           const lasted = (attempt.to ? Date.parse(attempt.to) : now) - Date.parse(attempt.from ?? job.enqueuedAt)
-          const isLeft = from + w + 70 > width
           return (
             <g key={`${at} ${attempt.from}`}>
               <text class="attempts-label" x="0" y={y + 17}>
@@ -109,13 +111,10 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
               {attempt.state === 'crashed' && (
                 <path d={`M${to - 4} ${y + 7}l8 12m0-12l-8 12`} stroke="var(--text)" stroke-width="1.6" />
               )}
-              {attempt.instance && w > 24 && <Letter id={attempt.instance} x={from + 3} y={y + 5} />}
-              <text
-                class="attempts-time"
-                x={isLeft ? from - 6 : from + w + 7}
-                y={y + 17}
-                text-anchor={isLeft ? 'end' : 'start'}
-              >
+              {attempt.instance && w > 24 && (
+                <Letter id={attempt.instance} name={attempt.instanceName} x={from + 3} y={y + 5} />
+              )}
+              <text class="attempts-time" x={from + w + 7} y={y + 17}>
                 {formatDuration(Math.max(0, lasted))}
               </text>
             </g>
@@ -131,7 +130,7 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
               d={`M${scale(Date.parse(attempts.at(-1)?.to ?? job.enqueuedAt))} ${nextY + 13}H${scale(next)}`}
             />
             <path d={`M${scale(next) - 5} ${nextY + 7}v12l6-6z`} fill="var(--wait)" />
-            <text class="attempts-time" x={scale(next) - 12} y={nextY + 8} text-anchor="end">
+            <text class="attempts-time" x={scale(next) + 7} y={nextY + 17}>
               {next <= now ? 'due' : `in ${formatDuration(next - now)}`}
             </text>
           </g>
@@ -144,8 +143,13 @@ export function AttemptTimeline({ job }: { readonly job: Job }) {
   )
 }
 
-function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonly y: number }) {
-  const { letter, style } = markOf(id)
+interface LetterProps extends Readonly<Record<'x' | 'y', number>> {
+  readonly id: string
+  readonly name: string | null
+}
+
+function Letter({ id, name, x, y }: LetterProps) {
+  const { letter, style } = markOf(id, name)
   return (
     <g style={style}>
       <rect fill="var(--mark)" x={x} y={y} width={letter.length * 7 + 9} height="16" rx="3" stroke="var(--raised)" />
@@ -158,7 +162,7 @@ function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonl
 
 function describe({ enqueuedAt, state }: Job, attempts: readonly Attempt[]): string {
   const texts = attempts.map(({ number, state: is }) => `attempt ${number} ${is}`).join(', ')
-  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${texts || 'no attempts yet'}; current state: ${state}. Press t to show a table.`
+  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${texts || 'no attempts yet'}; current state: ${wordOf(state)}. Press t to show a table.`
 }
 
 export function AttemptTable({ job }: { readonly job: Job }) {

@@ -6,7 +6,7 @@ import { InstanceMark } from '../parts/instance-mark.js'
 import { State } from '../parts/state.js'
 import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
-import { type AxisProps, scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
+import { type AxisProps, scaleOf, TimeAxis, TimeGrid, ZoneLabel } from './time-axis.js'
 
 type Instance = ViewData<'instances'>['rows'][number]
 
@@ -15,6 +15,8 @@ const spanMs = 120_000
 const height = 26
 const labelWidth = 210
 const maxShown = 24
+/** Maximum width of a label such as `reconnected`. */
+const noteWidth = 64
 const maxRemembered = 400
 /** Maximum time after which the server reports a heartbeat to the page. */
 const reportDelayMs = 2_500
@@ -54,14 +56,14 @@ export function Heartbeats({ rows }: { readonly rows: readonly Instance[] }) {
       {width > 0 && (
         <>
           <div class="time-row">
-            {hasLabelColumn && <span class="muted small">UTC</span>}
+            {hasLabelColumn && <ZoneLabel time={time} />}
             <TimeAxis from={from} until={time} width={plot} />
           </div>
           {rows.slice(0, maxShown).map((row) => (
             <div class="time-row" key={row.id}>
               <span class="heartbeats-label between small">
                 <InstanceMark id={row.id} name={row.name} />
-                {(!row.alive || row.state !== 'open') && <State word={stateText(row)} />}
+                {stateText(row) !== 'alive' && <State word={stateText(row)} />}
               </span>
               <Line row={row} from={from} until={time} width={plot} />
             </div>
@@ -80,6 +82,9 @@ function Line({ row, from, until, width }: AxisProps & { readonly row: Instance 
   const [opened, epochSince] = [Date.parse(row.openedAt), Date.parse(row.epochSince)]
   const last = row.lastSeenAt === null ? undefined : Date.parse(row.lastSeenAt)
   const middle = height / 2
+  const hasReconnected = epochSince > from && epochSince - opened > 1_000
+  // Near the right edge, both labels stand to the left of their lines.
+  const hasRoom = !hasReconnected || x(epochSince) - x(opened) > 2 * noteWidth
   return (
     <svg width={width} height={height} role="img" aria-label={`${row.name}: ${silenceText(row, until)}`}>
       <TimeGrid from={from} until={until} width={width} height={height} />
@@ -101,17 +106,25 @@ function Line({ row, from, until, width }: AxisProps & { readonly row: Instance 
           <path key={time} class="heartbeats-stroke" d={`M${x(time)} ${middle - 6}v12`} />
         ))}
       </g>
-      {opened > from && <Edge x={x(opened)} text="opened" />}
-      {epochSince > from && epochSince - opened > 1_000 && <Edge x={x(epochSince)} text="reconnected" />}
+      {opened > from && <Edge x={x(opened)} text={hasRoom ? 'opened' : undefined} width={width} />}
+      {hasReconnected && <Edge x={x(epochSince)} text="reconnected" width={width} />}
     </svg>
   )
 }
 
-function Edge({ x, text }: { readonly x: number; readonly text: string }) {
+interface EdgeProps {
+  readonly x: number
+  readonly text: string | undefined
+  /** Width of the plot. */
+  readonly width: number
+}
+
+function Edge({ x, text, width }: EdgeProps) {
+  const isLast = x + noteWidth > width
   return (
     <g class="time-note" fill="var(--accent)">
       <path d={`M${x} 2v${height - 4}`} stroke="var(--accent)" stroke-width="1.5" />
-      <text x={x + 4} y="9">
+      <text x={isLast ? x - 4 : x + 4} y="9" text-anchor={isLast ? 'end' : 'start'}>
         {text}
       </text>
     </g>
@@ -125,7 +138,7 @@ export function stateText({ alive, state }: Pick<Instance, 'alive' | 'state'>): 
 }
 
 export function silenceText(row: Instance, time = now()): string {
-  if (!row.alive) return 'gone: the heartbeat stopped'
+  if (!row.alive) return 'lost: the heartbeat stopped without a clean shutdown'
   const silence = silenceOf(row, time)
   if (!silence) return 'alive; this database role may not read the time of the last heartbeat'
   return `${formatDuration(Math.round(silence.ms / 100) * 100)} ago; declared dead after ${formatDuration(row.expiryMs)}`

@@ -1,8 +1,9 @@
 import './hold-timeline.css'
-import { formatMoment, formatNumber } from '../format.js'
+import { formatClock, formatNumber } from '../format.js'
 import { Name } from '../parts/name.js'
 import { Table } from '../parts/table.js'
 import type { ViewData } from '../wire.js'
+import { zoneOffsetMs } from '../zone.js'
 
 type HoldTimelineData = ViewData<'hold-timeline'>
 type HoldTimelineRow = HoldTimelineData['rows'][number]
@@ -54,7 +55,7 @@ export function HoldTimeline({ timeline, onOpen }: HoldTimelineProps) {
       <div class="hold-timeline-axis small muted" aria-hidden="true">
         {hoursOf(from, to).map((time) => (
           <span key={time} style={{ insetInlineStart: `${((time - from) / (to - from)) * 100}%` }}>
-            {formatMoment(time, time).slice(0, 5)}
+            {formatClock(time).slice(0, 5)}
           </span>
         ))}
       </div>
@@ -122,6 +123,8 @@ function hoursOf(from: number, to: number): number[] {
   const stepMs = ([1 / 6, 1, 2, 3, 6, 8].find((hours) => (to - from) / (hours * hourMs) <= 6) ?? 12) * hourMs
   const times: number[] = []
   // Omits times close to the right edge, because their labels would be cut off.
-  for (let time = Math.ceil(from / stepMs) * stepMs; time < to - (to - from) * 0.06; time += stepMs) times.push(time)
+  const offset = zoneOffsetMs(from)
+  for (let time = Math.ceil((from + offset) / stepMs) * stepMs - offset; time < to - (to - from) * 0.12; time += stepMs)
+    times.push(time)
   return times
 }

@@ -1,7 +1,7 @@
 import './job-flow.css'
 import { useRef } from 'preact/hooks'
 import { formatNumber } from '../format.js'
-import { Shape, toneOf } from '../parts/state.js'
+import { Shape, toneOf, wordOf } from '../parts/state.js'
 import { hrefOf } from '../routes.js'
 import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
@@ -55,6 +55,12 @@ function total(counts: readonly Count[]): Count {
 
 export function formatJobs({ jobs, isMore }: Count): string {
   return `${formatNumber(jobs)}${isMore ? '+' : ''}`
+}
+
+/** Returns a count that fits into a box of the drawing, such as `9,999` or `50k+`. */
+function formatShort({ jobs, isMore }: Count): string {
+  if (jobs < maxCounted) return formatJobs({ jobs, isMore })
+  return `${formatNumber(Math.floor(jobs / 1_000))}k${isMore ? '+' : ''}`
 }
 
 export const formatRate = (perMinute: number) => `${formatNumber(perMinute)}/min`
@@ -176,9 +182,9 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
           <Node
             key={state}
             box={boxes[state]}
-            href={search(`state:${state}`)}
+            href={search(`state:${wordOf(state)}`)}
             word={state}
-            caption={state === 'done' ? formatRate(rates.done) : formatJobs(counts[state])}
+            caption={state === 'done' ? formatRate(rates.done) : formatShort(counts[state])}
             isSome={state === 'done' ? rates.done > 0 : counts[state].jobs > 0}
           />
         ))}
@@ -186,7 +192,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
           box={boxes.waiting}
           href={search('state:waiting')}
           word="waiting"
-          caption={formatJobs(total(waiting))}
+          caption={formatShort(total(waiting))}
           isSome={waiting.some(({ jobs }) => jobs > 0)}
         />
         <g transform={`translate(${boxes.waiting.x} ${boxes.waiting.y})`}>
@@ -197,7 +203,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
                 {text}
               </text>
               <text x={boxes.waiting.w - 12} y={66 + at * 19} text-anchor="end" font-weight="560">
-                {formatJobs(counts[state])}
+                {formatShort(counts[state])}
               </text>
             </a>
           ))}
@@ -234,7 +240,7 @@ function Node({ box: { x, y, w, h }, href, word, caption, isSome }: NodeProps) {
           <Shape tone={tone} />
         </svg>
         <text x="27" y={isLow ? 19 : 22} fill="var(--muted)">
-          {word}
+          {wordOf(word)}
         </text>
         <text x="12" y={isLow ? 38 : 43} class="flow-count">
           {caption}

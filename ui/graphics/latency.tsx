@@ -7,6 +7,7 @@ import { None, When } from '../parts/time.js'
 import { colourOf } from '../theme.js'
 import { useWidth } from '../use-size.js'
 import type { ViewData } from '../wire.js'
+import { intlZone } from '../zone.js'
 
 type Latencies = ViewData<'latencies'>
 export type Measure = 'waited' | 'took'
@@ -129,8 +130,7 @@ function optionsFor(width: number): uPlot.Options {
     legend: { show: false },
     cursor: { show: false },
     padding: [8, 20, 0, 0],
-    // Shows all times in UTC.
-    tzDate: (seconds) => new Date(new Date(seconds * 1_000).toLocaleString('en-US', { timeZone: 'UTC' })),
+    tzDate: (seconds) => new Date(new Date(seconds * 1_000).toLocaleString('en-US', { timeZone: intlZone() })),
     scales: {
       y: {
         distr: 3,

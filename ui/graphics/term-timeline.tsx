@@ -24,7 +24,7 @@ const endings: Readonly<Record<NonNullable<Term['why']>, readonly [words: string
   restarted: ['server restarted', 'warn'],
   expired: ['expired', 'bad'],
   lost: ['lost', 'bad'],
-  gone: ['instance gone', 'bad'],
+  gone: ['instance lost', 'bad'],
 }
 
 interface TermTimelineProps {
@@ -45,7 +45,7 @@ export function TermTimeline({ terms }: TermTimelineProps) {
         {inOrder.map((term) => {
           const begin = Date.parse(term.beganAt)
           const end = term.endedAt ? Date.parse(term.endedAt) : to
-          const { letter, style } = markOf(term.instance)
+          const { letter, style } = markOf(term.instance, term.instanceName)
           return (
             <li
               key={term.fence}

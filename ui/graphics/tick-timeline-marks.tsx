@@ -1,15 +1,17 @@
 // Components that draw the ticks in a row of the tick timeline.
 import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
-import { markOf } from '../marks.js'
+import { type Mark, markOf } from '../marks.js'
 import { Shape, type Tone, toneOf } from '../parts/state.js'
 import {
   changeTimes,
   clockChangeText,
   formatTick,
+  nameOf,
   type Reason,
   reasonTexts,
   type TickTimelineCell,
+  type TickTimelineData,
   type TickTimelineRow,
 } from './tick-timeline-text.js'
 
@@ -28,9 +30,18 @@ interface StepPosition {
   readonly width: number
 }
 
+interface CellProps {
+  readonly cell: TickTimelineCell
+  readonly data: TickTimelineData
+}
+
+/** Returns an instance's mark. */
+type MarkOf = (instance: string) => Mark
+
 /** Draws one step's ticks, with the instances that ran them and the ticks without a run. */
-export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: TickTimelineCell }) {
+export function Cell({ cell, data, x, left, width }: StepPosition & CellProps) {
   const { runs, gaps, ticks } = cell
+  const mark = (instance: string) => markOf(instance, nameOf(instance, data))
   const worst = worstTone(cell)
   // A run that started before the timeline's first step is drawn at the left edge.
   const isBefore = cell.step < 0
@@ -51,16 +62,27 @@ export function Cell({ cell, x, left, width }: StepPosition & { readonly cell: T
   return (
     <>
       {isOne && startedAt !== null && (open || cell.endedAt) && (
-        <RunSpan from={startedAt} until={cell.endedAt} x={x} instance={main.instance} />
+        <RunSpan
+          from={startedAt}
+          until={cell.endedAt}
+          x={x}
+          mark={main.instance === null ? undefined : mark(main.instance)}
+        />
       )}
       {isOne && startedAt !== null && (cell.lateMs ?? 0) >= lateMs && !isBefore && (
         <path class="tick-timeline-late" d={`M${x(Date.parse(cell.at))} ${laneY}H${x(startedAt)}`} />
       )}
       {isOne ? (
-        <Dot instance={main.instance} at={middle} state={main.state} isExtra={main.extra} maxWidth={width} />
+        <Dot
+          mark={main.instance === null ? undefined : mark(main.instance)}
+          at={middle}
+          state={main.state}
+          isExtra={main.extra}
+          maxWidth={width}
+        />
       ) : (
         <>
-          <Bar cell={cell} left={left} width={width} />
+          <Bar cell={cell} mark={mark} left={left} width={width} />
           <Count n={ticks} isEstimate={cell.isEstimate} at={middle} room={width} />
         </>
       )}
@@ -86,18 +108,24 @@ function worstTone({ runs }: TickTimelineCell): Tone | undefined {
   return undefined
 }
 
+/** Returns the style of a letter that would otherwise be too wide for a dot. */
+function sizeOf({ length }: string): { readonly fontSize: string } | undefined {
+  return length === 1 ? undefined : { fontSize: length === 2 ? '8px' : '6.5px' }
+}
+
 interface DotProps {
-  readonly instance: string | null
+  /** Undefined while no instance runs the tick. */
+  readonly mark: Mark | undefined
   readonly at: number
   readonly state: string
   readonly isExtra: boolean
   readonly maxWidth: number
 }
 
-function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
+function Dot({ mark, at, state, isExtra, maxWidth }: DotProps) {
   const r = Math.max(5, Math.min(radius, maxWidth / 2))
-  if (instance === null) return <circle class="tick-timeline-waiting" cx={at} cy={laneY} r={r - 1} />
-  const { letter, style } = markOf(instance)
+  if (!mark) return <circle class="tick-timeline-waiting" cx={at} cy={laneY} r={r - 1} />
+  const { letter, style } = mark
   const kind = state === 'running' || state === 'waiting' || state === 'lost' ? 'tick-timeline-open-dot' : ''
   return (
     <g class={`tick-timeline-dot ${kind}`} style={style}>
@@ -106,7 +134,7 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
       ) : (
         <circle cx={at} cy={laneY} r={r} />
       )}
-      <text x={at} y={laneY + 3.5} style={letter.length > 1 ? { fontSize: '7px' } : undefined}>
+      <text x={at} y={laneY + 3.5} style={sizeOf(letter)}>
         {letter}
       </text>
     </g>
@@ -114,19 +142,24 @@ function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
 }
 
 /** Draws several ticks as a bar: the letter of the most frequent instance, above a strip with all instances' shares. */
-function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: TickTimelineCell }) {
+function Bar({
+  cell,
+  mark,
+  left,
+  width,
+}: Omit<StepPosition, 'x'> & Pick<CellProps, 'cell'> & { readonly mark: MarkOf }) {
   const shares = sharesOf(cell)
   const first = shares.find(({ instance }) => instance !== null)
   const wide = Math.max(2, width - 1)
   const total = shares.reduce((sum, { n }) => sum + n, 0)
   let at = left
-  const mark = first?.instance ? markOf(first.instance) : undefined
+  const main = first?.instance ? mark(first.instance) : undefined
   return (
-    <g class="tick-timeline-dot" style={mark?.style}>
-      <rect x={left} y={laneY - 9} width={wide} height="16" rx="2" class={mark ? undefined : 'tick-timeline-nobody'} />
-      {mark && wide >= 9 && (
-        <text x={left + wide / 2} y={laneY + 2.5} style={mark.letter.length > 1 ? { fontSize: '7px' } : undefined}>
-          {mark.letter}
+    <g class="tick-timeline-dot" style={main?.style}>
+      <rect x={left} y={laneY - 9} width={wide} height="16" rx="2" class={main ? undefined : 'tick-timeline-nobody'} />
+      {main && wide >= 9 && (
+        <text x={left + wide / 2} y={laneY + 2.5} style={sizeOf(main.letter)}>
+          {main.letter}
         </text>
       )}
       {shares.map(({ instance, n }) => {
@@ -137,7 +170,7 @@ function Bar({ cell, left, width }: Omit<StepPosition, 'x'> & { readonly cell: T
           <rect
             key={instance ?? ''}
             class={instance === null ? 'tick-timeline-nobody' : undefined}
-            style={instance === null ? undefined : markOf(instance).style}
+            style={instance === null ? undefined : mark(instance).style}
             x={begin}
             y={laneY + 8}
             width={part}
@@ -224,16 +257,16 @@ interface RunSpanProps {
   readonly from: number
   readonly until: string | null
   readonly x: Scale
-  readonly instance: string | null
+  readonly mark: Mark | undefined
 }
 
 /** Draws a run's duration. A run that has not ended extends to the current time. */
-function RunSpan({ from, until, x, instance }: RunSpanProps) {
+function RunSpan({ from, until, x, mark }: RunSpanProps) {
   const time = useNow()
   const [left, right] = [x(from), x(until === null ? time : Date.parse(until))]
   if (right - left < 3) return null
   return (
-    <g class="tick-timeline-duration" style={instance === null ? undefined : markOf(instance).style}>
+    <g class="tick-timeline-duration" style={mark?.style}>
       <path d={`M${left} ${laneY + 15}H${right}`} />
       {until === null && <path class="tick-timeline-arrow" d={`M${right - 4} ${laneY + 11}l4 4-4 4`} />}
     </g>

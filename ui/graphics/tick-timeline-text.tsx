@@ -1,6 +1,5 @@
 // Texts about ticks: the line below the timeline, tooltips, and accessible names.
 import { formatClock, formatDuration, formatNumber } from '../format.js'
-import { markOf } from '../marks.js'
 import { InstanceMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
 import type { ViewData } from '../wire.js'
@@ -91,18 +90,18 @@ export function InstanceLabel({ id, data }: { readonly id: string; readonly data
   return <InstanceMark id={id} name={nameOf(id, data)} />
 }
 
-function nameOf(id: string, { instances }: TickTimelineData): string | undefined {
+export function nameOf(id: string, { instances }: TickTimelineData): string | undefined {
   return instances.find((one) => one.id === id)?.name
 }
 
-export function cellTitle(cell: TickTimelineCell): string {
+export function cellTitle(cell: TickTimelineCell, data: TickTimelineData): string {
   const { ticks, isEstimate, at, last, runs, gaps, lateMs, attempt } = cell
   const time =
     ticks === 1
       ? formatTick(at)
       : `${formatTick(at)} to ${formatTick(last)}, ${isEstimate ? 'about ' : ''}${formatNumber(ticks)} ticks`
   const won = runs.map(({ instance, state, n, extra }) => {
-    const who = instance ? ` by ${markOf(instance).letter}` : ''
+    const who = instance ? ` by ${nameOf(instance, data) ?? instance}` : ''
     return `${ticks > 1 ? `${formatNumber(n)} ` : ''}${extra ? 'manual run, ' : ''}${state}${who}`
   })
   const without = gaps.map(

@@ -14,7 +14,7 @@ import {
   type TickTimelineData,
   type TickTimelineRow,
 } from './tick-timeline-text.js'
-import { scaleOf, TimeAxis, TimeGrid } from './time-axis.js'
+import { scaleOf, TimeAxis, TimeGrid, ZoneLabel } from './time-axis.js'
 
 /** Minimum width of a step that shows a letter. */
 export const minStepWidth = 11
@@ -46,7 +46,7 @@ export function TickTimeline({ data, onOpen }: TickTimelineProps) {
         {width > 0 && (
           <>
             <div class="time-row">
-              {hasLabelColumn && <span class="tick-timeline-label muted small">UTC</span>}
+              {hasLabelColumn && <ZoneLabel time={from} />}
               <TimeAxis from={from} until={until} width={plot} />
             </div>
             {data.rows.map((one) => (
@@ -145,8 +145,8 @@ function Row({ row, data, width, onOpen, selected, onSelect }: RowProps) {
               data-step={cell.step}
               data-chosen={cell.step === selected || undefined}
             >
-              <title>{cellTitle(cell)}</title>
-              <Cell cell={cell} x={x} left={x(from + cell.step * data.step)} width={stepWidth} />
+              <title>{cellTitle(cell, data)}</title>
+              <Cell cell={cell} data={data} x={x} left={x(from + cell.step * data.step)} width={stepWidth} />
             </g>
           ))}
           <NowLine x={x} />

@@ -1,5 +1,6 @@
 import './time-axis.css'
-import { formatClock } from '../format.js'
+import { formatClock, formatDay } from '../format.js'
+import { zoneLabel, zoneOffsetMs } from '../zone.js'
 
 const second = 1_000
 const minute = 60 * second
@@ -22,7 +23,12 @@ export interface AxisProps {
   readonly width: number
 }
 
-/** Axis with labels at round times in UTC. */
+/** Label in front of an axis. */
+export function ZoneLabel({ time }: { readonly time: number }) {
+  return <span class="muted small">{zoneLabel(time)}</span>
+}
+
+/** Axis with labels at round times in the chosen time zone. */
 export function TimeAxis({ from, until, width }: AxisProps) {
   const x = scaleOf(from, until, width)
   return (
@@ -55,13 +61,12 @@ export function TimeGrid({ from, until, width, height }: AxisProps & { readonly 
 function roundTimes(from: number, until: number, width: number): number[] {
   const space = stepSizes.find((one) => (one / (until - from)) * width >= minPixels) ?? stepSizes.at(-1)!
   const times: number[] = []
-  for (let time = Math.ceil(from / space) * space; time < until; time += space) times.push(time)
+  const offset = zoneOffsetMs(from)
+  for (let time = Math.ceil((from + offset) / space) * space - offset; time < until; time += space) times.push(time)
   return times
 }
 
-const day = new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', day: 'numeric', month: 'short' })
-
 function labelOf(time: number, span: number): string {
-  if (time % (24 * hour) === 0) return day.format(time)
+  if ((time + zoneOffsetMs(time)) % (24 * hour) === 0) return formatDay(time)
   return span <= 20 * minute ? formatClock(time) : formatClock(time).slice(0, 5)
 }

@@ -1,7 +1,7 @@
 // Draws the wait graph in layers: holders that block others, then the names that these holders hold, then the waiting
 // participants. Arrows point from a waiting participant to the name, and from the name to its holder.
 import './wait-graph.css'
-import { useMemo, useRef } from 'preact/hooks'
+import { useMemo, useRef, useState } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatCount } from '../format.js'
 import type { WaitGraphData } from '../pages/now/labels.js'
@@ -18,9 +18,13 @@ interface WaitGraphProps {
   readonly isUpright: boolean
 }
 
+/** Height up to which a drawing is shown whole, in pixels. */
+const maxHeight = 360
+
 export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGraphProps) {
   const time = useNow()
   const box = useRef<SVGSVGElement>(null)
+  const [isWhole, setWhole] = useState(false)
   const { nodes, edges, width, height } = useMemo(() => drawWaits(waits, isUpright), [waits, isUpright])
   const elapsedMs = at === undefined ? 0 : Math.max(0, time - Date.parse(at))
   const selectable = nodes.filter(({ kind }) => kind !== 'more')
@@ -35,34 +39,41 @@ export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGrap
     next.focus()
   }
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area
-    <section class="wait-graph" aria-label="Wait graph" tabIndex={0}>
-      {/* biome-ignore lint/a11y/useSemanticElements: SVG has no semantic element for a group */}
-      <svg
-        ref={box}
-        role="group"
-        aria-label="Participants and names. The arrow keys move between them."
-        width={width}
-        height={height}
-        // The drawing shrinks by up to 20 % before a scroll bar appears.
-        style={{ minWidth: `${Math.round(width * 0.8)}px` }}
-        viewBox={`0 0 ${width} ${height}`}
-        onKeyDown={move}
-      >
-        {edges.map((edge) => (
-          <Edge key={`${edge.kind} ${edge.from} ${edge.to}`} edge={edge} elapsedMs={elapsedMs} />
-        ))}
-        {nodes.map((node) => (
-          <Node
-            key={node.id}
-            node={node}
-            isSelected={node.id === selected}
-            isReachable={node.id === reachable}
-            onSelect={onSelect}
-          />
-        ))}
-      </svg>
-    </section>
+    <div class="stack tight">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll this area */}
+      <section class="wait-graph" aria-label="Wait graph" tabIndex={0} data-whole={isWhole || undefined}>
+        {/* biome-ignore lint/a11y/useSemanticElements: SVG has no semantic element for a group */}
+        <svg
+          ref={box}
+          role="group"
+          aria-label="Participants and names. The arrow keys move between them."
+          width={width}
+          height={height}
+          // The drawing shrinks by up to 20 % before a scroll bar appears.
+          style={{ minWidth: `${Math.round(width * 0.8)}px` }}
+          viewBox={`0 0 ${width} ${height}`}
+          onKeyDown={move}
+        >
+          {edges.map((edge) => (
+            <Edge key={`${edge.kind} ${edge.from} ${edge.to}`} edge={edge} elapsedMs={elapsedMs} />
+          ))}
+          {nodes.map((node) => (
+            <Node
+              key={node.id}
+              node={node}
+              isSelected={node.id === selected}
+              isReachable={node.id === reachable}
+              onSelect={onSelect}
+            />
+          ))}
+        </svg>
+      </section>
+      {height > maxHeight && (
+        <button type="button" class="button wait-graph-more" onClick={() => setWhole(!isWhole)}>
+          {isWhole ? 'Show less' : 'Show all'}
+        </button>
+      )}
+    </div>
   )
 }
 

@@ -108,7 +108,14 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
       plain: holding.has(id) ? 'waits and blocks others' : 'waits',
     }[role]
     nodes.set(id, {
-      ...{ id, kind: 'who', title, caption, role, mark: who.instance === null ? undefined : markOf(who.instance) },
+      ...{
+        id,
+        kind: 'who',
+        title,
+        caption,
+        role,
+        mark: who.instance === null ? undefined : markOf(who.instance, who.instanceName),
+      },
       ...{
         label: `${participantLabel(who)}: ${caption}`,
         width: Math.max(title.length * 7.6, caption.length * 7.6 + 17) + 58,

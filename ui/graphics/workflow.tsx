@@ -1,6 +1,6 @@
 import './workflow.css'
 import { shorten } from '../format.js'
-import { Shape, toneOf } from '../parts/state.js'
+import { Shape, toneOf, wordOf } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
 import { hrefOf } from '../routes.js'
@@ -77,7 +77,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; re
                 <Shape tone={toneOf(job.state)} />
               </svg>
               <text x="25" y="33" fill="var(--muted)" font-size="11.5">
-                {job.state} · {job.id}
+                {wordOf(job.state)} · {job.id}
               </text>
             </g>
           </a>

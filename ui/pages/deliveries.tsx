@@ -1,10 +1,12 @@
 import { formatNumber } from '../format.js'
 import { useView } from '../live.js'
 import { Choice } from '../parts/choice.js'
+import { namespaceColumns } from '../parts/columns.js'
 import { OwnerMark } from '../parts/instance-mark.js'
 import { Page } from '../parts/page.js'
 import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
+import { wordOf } from '../parts/state.js'
 import { TablePanel } from '../parts/table.js'
 import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
@@ -37,7 +39,7 @@ export function Deliveries() {
           <Choice
             label="State"
             value={only ?? ''}
-            options={[['', 'All states'], ...states.map((one) => [one, one] as const)]}
+            options={[['', 'All states'], ...states.map((one) => [one, wordOf(one)] as const)]}
             onChange={(one) => setParams({ state: one })}
           />
         }
@@ -48,7 +50,7 @@ export function Deliveries() {
         columns={[
           { title: 'Key', name: ({ key: text }) => text, wide: true },
           { title: 'State', state: ({ state: is }) => is },
-          { title: 'Instance', cell: (row) => <OwnerMark owner={row} />, spare: 2 },
+          { title: 'Instance', cell: (row) => <OwnerMark owner={row} link={false} />, spare: 2 },
           {
             title: 'When',
             cell: ({ startedAt, finishedAt }) => (finishedAt ? <Ago at={finishedAt} /> : <Elapsed at={startedAt} />),
@@ -71,7 +73,7 @@ export function Deliveries() {
             align: 'end',
             spare: 1,
           },
-          { title: 'Namespace', cell: ({ namespace: name }) => <bdi>{name}</bdi>, spare: 1 },
+          ...namespaceColumns(rows, 1),
         ]}
         empty={
           isSearched ? (

@@ -62,7 +62,6 @@ export function Instances() {
             sort: ({ clockAheadMs }) => clockAheadMs && Math.abs(clockAheadMs),
             spare: 1,
           },
-          { title: 'Anchor', text: anchorOf, spare: 1 },
           { title: 'Uptime', since: ({ openedAt }) => openedAt },
           ...namespaceColumns(rows, 1),
         ]}
@@ -91,16 +90,10 @@ function countText(fleet: ViewData<'instances'> | undefined): string | undefined
   const caption = [
     `${formatNumber(fleet.count - fleet.gone)} alive`,
     fleet.draining > 0 && `including ${formatNumber(fleet.draining)} draining or drained`,
-    fleet.gone > 0 && `${formatNumber(fleet.gone)} gone`,
+    fleet.gone > 0 && `${formatNumber(fleet.gone)} lost`,
     versions.size > 1 && `versions ${[...versions].sort().join(' and ')}`,
   ]
   return `${caption.filter(Boolean).join(', ')}.`
-}
-
-/** Returns how an instance's presence is recorded: as a row or by a session, possibly behind a connection pooler. */
-function anchorOf({ isAnchored, pooler }: Instance): string {
-  if (!isAnchored) return 'row'
-  return pooler === 'none' ? 'session' : `session, ${pooler}`
 }
 
 function HeartbeatTable({ rows }: { readonly rows: readonly Instance[] }) {

@@ -267,7 +267,11 @@ function JobList({ live, isSearched, opened }: JobListProps) {
           align: 'end',
           spare: 2,
         },
-        { title: 'Instance', cell: (job) => (job.instance ? <OwnerMark owner={job} /> : <None />), spare: 2 },
+        {
+          title: 'Instance',
+          cell: (job) => (job.instance ? <OwnerMark owner={job} link={false} /> : <None />),
+          spare: 2,
+        },
         { title: 'Reason', cell: (job) => <ReasonCell job={job} />, wide: true },
         { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
       ]}

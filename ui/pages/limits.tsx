@@ -1,9 +1,11 @@
 import { useView } from '../live.js'
+import { namespaceColumns } from '../parts/columns.js'
 import { Act } from '../parts/confirm.js'
 import { Meter } from '../parts/meter.js'
 import { Page } from '../parts/page.js'
 import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
+import { State, type Tone, toneOf } from '../parts/state.js'
 import { TablePanel } from '../parts/table.js'
 import { Ago, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
@@ -49,18 +51,26 @@ export function Limits() {
         columns={[
           { title: 'Name', name: ({ name }) => name, wide: true },
           { title: 'Kind', text: ({ kind }) => kind, spare: 2 },
-          { title: 'State', state: ({ state }) => state },
+          {
+            title: 'State',
+            cell: ({ state, waiting }) => <State word={state} tone={toneOfLimit(state, waiting)} />,
+            sort: ({ state }) => state,
+          },
           {
             title: 'In use',
-            cell: ({ name, inUse, max }) =>
-              inUse === null || max === null ? <None /> : <Meter label={name} value={inUse} max={max} />,
+            cell: ({ name, inUse, max, waiting }) =>
+              inUse === null || max === null ? (
+                <None />
+              ) : (
+                <Meter label={name} value={inUse} max={max} tone={waiting ? 'warn' : 'busy'} />
+              ),
             sort: ({ inUse }) => inUse,
           },
           { title: 'Holders', cell: ({ holders }) => holders ?? <None />, align: 'end', spare: 1 },
           { title: 'Waiting', number: ({ waiting }) => waiting, cell: ({ waiting }) => waiting ?? <None /> },
           { title: 'Held for', since: ({ since }) => since },
           { title: 'Refill', cell: ({ refilledAt }) => <Ago at={refilledAt} />, align: 'end', spare: 2 },
-          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
+          ...namespaceColumns(rows, 1),
         ]}
         acts={({ namespace, name }) => (
           <Act act="reset-limit" params={{ namespace, name }} label="Reset" subject={name} />
@@ -84,6 +94,11 @@ export function Limits() {
       </TablePanel>
     </Page>
   )
+}
+
+/** A full limit is normal. It is only a problem while calls wait for it. */
+function toneOfLimit(state: string, waiting: number | null): Tone {
+  return state === 'full' ? (waiting ? 'warn' : 'busy') : toneOf(state)
 }
 
 const keyOf = ({ key, kind }: Row) => `${kind} ${key}`

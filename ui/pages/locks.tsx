@@ -1,6 +1,7 @@
 import { HoldTimeline, HoldTimelineTable } from '../graphics/hold-timeline.js'
 import { useView } from '../live.js'
 import { Choice } from '../parts/choice.js'
+import { namespaceColumns } from '../parts/columns.js'
 import { OwnerMark } from '../parts/instance-mark.js'
 import { Page } from '../parts/page.js'
 import { Empty, Panel } from '../parts/panel.js'
@@ -22,7 +23,7 @@ interface Row extends Omit<Names['locks'][number], 'label' | 'mode' | 'waiter'> 
 
 /** Page with the holders and waiting calls of locks, leases and elections, which share one set of names. */
 export function Locks() {
-  const { namespace, search, key, hours = '48' } = useParams<'locks'>()
+  const { namespace, search, key, hours = '6' } = useParams<'locks'>()
   const names = useView('names', { namespace, search })
   const rows = names.data ? rowsOf(names.data) : []
   const at = names.at
@@ -48,8 +49,7 @@ export function Locks() {
           { title: 'Held for', age: ({ heldMs }) => heldMs, from: at },
           { title: 'Waiting', number: ({ waiters }) => waiters, cell: ({ waiters }) => waiters || <None /> },
           { title: 'Longest wait', age: ({ waitedMs }) => waitedMs, from: at, spare: 1 },
-          { title: 'Fence', cell: ({ fence }) => fence ?? <None text="not known yet" />, align: 'end', spare: 1 },
-          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 2 },
+          ...namespaceColumns(rows, 2),
         ]}
         empty={
           search ? (
@@ -101,7 +101,7 @@ export function Locks() {
 function Holder({ row: { holder, holders } }: { readonly row: Row }) {
   return (
     <>
-      <OwnerMark owner={holder} />
+      <OwnerMark owner={holder} link={false} />
       {holders > 1 && <span class="muted"> and {holders - 1} more</span>}
     </>
   )

@@ -2,8 +2,9 @@ import { useView } from '../live.js'
 import { Page } from '../parts/page.js'
 import { useParams } from '../routes.js'
 import { Counts } from './now/counts.js'
-import { NextTicks, Queues, TroubleList } from './now/overview-panels.js'
+import { NextTicks, Problems, Queues } from './now/overview-panels.js'
 import { ProofPanel } from './now/proof.js'
+import { isUnused, StartHere } from './now/start-here.js'
 import { WaitPanel } from './now/waits.js'
 
 export function Now() {
@@ -11,16 +12,23 @@ export function Now() {
   const graph = useView('graph', { namespace })
   const overview = useView('overview', { namespace })
   const proof = useView('proof', {})
+  if (isUnused(overview.data)) {
+    return (
+      <Page>
+        <StartHere overview={overview} />
+      </Page>
+    )
+  }
   return (
     <Page>
-      <Counts overview={overview} calls={graph.data?.calls} />
+      <Counts overview={overview} graph={graph} />
+      <Problems overview={overview} />
       <WaitPanel graph={graph} />
-      <ProofPanel proof={proof} />
-      <TroubleList overview={overview} />
       <div class="side-by-side">
         <Queues overview={overview} />
         <NextTicks overview={overview} />
       </div>
+      <ProofPanel proof={proof} />
     </Page>
   )
 }

@@ -7,7 +7,7 @@ import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { TablePanel } from '../parts/table.js'
-import { Ago, Elapsed } from '../parts/time.js'
+import { Elapsed, Until } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
 import { LastRun, ScheduleStates } from './schedules/cells.js'
@@ -85,7 +85,7 @@ function statesOf({ pausedAt, members, overridden, running }: Schedule) {
 /** A tick is overdue if no instance has claimed it within 5 seconds. */
 function NextTick({ at }: { readonly at: string | null }) {
   const time = useNow()
-  if (at === null || time - Date.parse(at) < overdueAfterMs) return <Ago at={at} />
+  if (at === null || time - Date.parse(at) < overdueAfterMs) return <Until at={at} />
   return (
     <span class="row facts-line">
       <State word="overdue" tone="warn" />

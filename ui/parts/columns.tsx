@@ -2,6 +2,7 @@
 import { InstanceMark } from './instance-mark.js'
 import { Name } from './name.js'
 import type { Column } from './table.js'
+import { None } from './time.js'
 
 /** Column that shows instances. Without `link`, a click on the instance opens the row's details. */
 export function instanceColumn<Row extends { id: string; name: string }>(link: boolean): Column<Row> {
@@ -10,8 +11,11 @@ export function instanceColumn<Row extends { id: string; name: string }>(link: b
 }
 
 /** Column that shows namespaces. Omitted if all rows have the same namespace. */
-export function namespaceColumns<Row extends { namespace: string }>(rows: readonly Row[], spare: 1 | 2): Column<Row>[] {
+export function namespaceColumns<Row extends { namespace: string | null }>(
+  rows: readonly Row[],
+  spare: 1 | 2,
+): Column<Row>[] {
   if (new Set(rows.map(({ namespace }) => namespace)).size <= 1) return []
-  const cell = ({ namespace }: Row) => <Name text={namespace} maxLength={20} />
+  const cell = ({ namespace }: Row) => (namespace === null ? <None /> : <Name text={namespace} maxLength={20} />)
   return [{ title: 'Namespace', cell, sort: ({ namespace }) => namespace, spare }]
 }

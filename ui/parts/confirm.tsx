@@ -34,12 +34,12 @@ export function Act<Name extends ActName>(props: ActProps<Name>) {
   )
 }
 
-interface ConfirmProps<Name extends ActName> extends ActProps<Name> {
+export interface ConfirmProps<Name extends ActName> extends ActProps<Name> {
   readonly onClose: () => void
 }
 
 /** Shows the action's consequences, based on the database's current state. A dangerous action requires a reason. */
-function Confirm<Name extends ActName>({ act, params, label, subject, onClose }: ConfirmProps<Name>) {
+export function Confirm<Name extends ActName>({ act, params, label, subject, onClose }: ConfirmProps<Name>) {
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()
   const [reason, setReason] = useState('')

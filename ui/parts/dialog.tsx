@@ -16,7 +16,9 @@ export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
-    const before = document.activeElement
+    // A row's details return the focus to the row, even if the keys have moved from the details of another row.
+    const row = kind === 'side' ? document.querySelector('#content [data-opened]:not(dialog *)') : null
+    const before = row?.querySelector('.fact-open') ?? row ?? document.activeElement
     const dialog = ref.current!
     dialog.showModal()
     return () => {

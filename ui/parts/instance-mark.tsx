@@ -16,7 +16,7 @@ interface InstanceMarkProps {
 
 /** Mark of an instance, which shows the instance's letter on the instance's colour. */
 export function InstanceMark({ id, name, short = false, link = true }: InstanceMarkProps) {
-  const { letter, style } = markOf(id)
+  const { letter, style } = markOf(id, name)
   const inside = (
     <>
       <span class="mark-letter" style={style} aria-hidden={!short}>
@@ -25,7 +25,7 @@ export function InstanceMark({ id, name, short = false, link = true }: InstanceM
       {!short && <bdi>{shorten(name ?? id, 26)}</bdi>}
     </>
   )
-  const title = `Instance ${letter}: ${name ? `${name}, ID ${id}` : id}`
+  const title = `Instance ${name ? `${name}, ID ${id}` : id}`
   return link ? (
     <a
       class="mark inline"
@@ -50,10 +50,16 @@ export interface Owner {
   readonly pid?: number | null
 }
 
+interface OwnerMarkProps {
+  readonly owner: Owner | null | undefined
+  /** Whether the mark is a link. Must be false in a row that opens its own details. The default is true. */
+  readonly link?: boolean
+}
+
 /** Shows a holder. An instance is shown as its mark. */
-export function OwnerMark({ owner }: { readonly owner: Owner | null | undefined }) {
+export function OwnerMark({ owner, link = true }: OwnerMarkProps) {
   if (!owner) return <None />
-  if (owner.instance !== null) return <InstanceMark id={owner.instance} name={owner.instanceName} />
-  const caption = [owner.application || 'a session', owner.pid && `pid ${owner.pid}`].filter(Boolean).join(', ')
+  if (owner.instance !== null) return <InstanceMark id={owner.instance} name={owner.instanceName} link={link} />
+  const caption = `${owner.application || 'unknown'} session ${owner.pid ?? ''}`
   return <bdi title="Not a Holdfast instance">{shorten(caption, 32)}</bdi>
 }

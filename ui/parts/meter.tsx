@@ -7,13 +7,13 @@ interface MeterProps {
   readonly max: number
   /** Accessible name. */
   readonly label: string
-  readonly tone?: Tone
+  readonly tone: Tone
   /** Replaces `3 / 5`. */
   readonly caption?: string
 }
 
 /** Shows usage as a bar and as numbers. */
-export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy', caption }: MeterProps) {
+export function Meter({ value, max, label, tone, caption }: MeterProps) {
   const part = max > 0 ? Math.min(1, Math.max(0, value / max)) : 0
   const text = caption ?? `${formatNumber(value)} / ${formatNumber(max)}`
   return (

@@ -38,7 +38,10 @@ const panels = new Set<{ readonly current: PanelKeys | undefined }>()
 export function pressPanel(action: 'sql' | 'table'): void {
   const candidates = [...panels].flatMap(({ current }) => (current?.[action] ? [current] : []))
   candidates.sort((a, b) => (a.element.compareDocumentPosition(b.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1))
-  const chosen = candidates.find(({ element }) => element.contains(document.activeElement)) ?? candidates[0]
+  const chosen =
+    candidates.find(({ element }) => element.contains(document.activeElement)) ??
+    candidates.find(({ element }) => element.closest('dialog.side')) ??
+    candidates[0]
   chosen?.[action]?.()
 }
 

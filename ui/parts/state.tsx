@@ -3,6 +3,18 @@ import type { ComponentChildren } from 'preact'
 
 export type Tone = 'good' | 'busy' | 'wait' | 'warn' | 'bad' | 'quiet'
 
+/** Words that users see for states, where the database has another word. */
+const words: Readonly<Record<string, string>> = {
+  buried: 'failed',
+  gone: 'lost',
+  'min-hold': 'cooling down',
+  'in-flight': 'running',
+}
+
+export function wordOf(state: string): string {
+  return words[state] ?? state
+}
+
 /** Tone of each state. All other states have the tone `quiet`. */
 const tones: Readonly<Record<string, Tone>> = {
   alive: 'good',
@@ -58,7 +70,7 @@ export function State({ word, tone = toneOf(word) }: { readonly word: string; re
   return (
     <span class={`state inline ${tone}`}>
       <Shape tone={tone} />
-      {word}
+      {wordOf(word)}
     </span>
   )
 }

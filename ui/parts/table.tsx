@@ -223,7 +223,7 @@ function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body
       {rows.map((row) => {
         const key = keyOf(row)
         return (
-          <li key={key} class="stack tight" data-opened={opened === key || undefined}>
+          <li key={key} data-opened={opened === key || undefined}>
             <div class="fact-head wraps">
               {onOpen ? (
                 <button type="button" class="fact-open" data-row="" onClick={() => onOpen(row)}>
@@ -234,8 +234,8 @@ function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body
               )}
             </div>
             <dl>
-              {rest.map(({ title, cell }) => {
-                const fact = cell(row)
+              {rest.map(({ title, cell, spare }) => {
+                const fact = spare === undefined || !onOpen ? cell(row) : undefined
                 if (fact === null || fact === undefined || fact === false || fact === '') return null
                 return (
                   <div key={title}>

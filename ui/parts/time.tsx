@@ -1,5 +1,5 @@
 import { now, useNow } from '../clock.js'
-import { formatCount, formatDuration, formatMoment } from '../format.js'
+import { formatCount, formatDuration, formatFull, formatMoment } from '../format.js'
 
 export type Timestamp = string | null | undefined
 
@@ -57,13 +57,25 @@ export function Age({ ms, from }: { readonly ms: number | null | undefined; read
 /** Shows that a value is missing. Screen readers read `text`. */
 export function None({ text = 'none' }: { readonly text?: string }) {
   return (
-    <span class="muted">
+    <span class="muted none">
       <span aria-hidden="true">–</span>
       <span class="visually-hidden">{text}</span>
     </span>
   )
 }
 
+/** Shows the time until `at`, such as `in 3m 2s`, or `due` if the time has passed. Updated every second. */
+export function Until({ at }: { readonly at: Timestamp }) {
+  const time = useNow()
+  if (!at) return <None />
+  const ms = Date.parse(at) - time
+  return (
+    <time dateTime={at} title={fullTime(at)}>
+      {ms <= 0 ? 'due' : `in ${formatCount(ms)}`}
+    </time>
+  )
+}
+
 function fullTime(at: string): string {
-  return `${at.replace('T', ' ').replace('Z', '')} UTC`
+  return formatFull(Date.parse(at))
 }

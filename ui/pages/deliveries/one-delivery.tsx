@@ -1,7 +1,7 @@
 import { formatBytes, formatDuration, shorten } from '../../format.js'
 import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
-import { CloseButton, Details } from '../../parts/details.js'
+import { Dialog } from '../../parts/dialog.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
@@ -22,8 +22,8 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
   const close = () => setParams({ of: undefined, key: undefined })
   const isOver = delivery?.finishedAt != null
   return (
-    <Details label="Delivery" onClose={close}>
-      <Panel title={shorten(key, 60)} live={live} tools={<CloseButton onClose={close} />}>
+    <Dialog kind="side" title={`Delivery ${shorten(key, 60)}`} onClose={close}>
+      <Panel title="Now" live={live}>
         {delivery === null && (
           <Empty title="There is no such delivery.">
             The key never arrived, its recorded result has expired, or an operator deleted it.
@@ -33,7 +33,7 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
           <div class="stack">
             {delivery.state === 'lost' && (
               <Notice tone="warn">
-                The instance that ran this delivery is gone. The next delivery with this key will run it again.
+                The instance that ran this delivery was lost. The next delivery with this key will run it again.
               </Notice>
             )}
             <Facts
@@ -79,7 +79,7 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
           )}
         </div>
       )}
-    </Details>
+    </Dialog>
   )
 }
 

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
-import { formatDuration, visible } from '../../format.js'
-import { silenceText, stateText } from '../../graphics/heartbeats.js'
+import { formatDuration, shorten, visible } from '../../format.js'
+import { stateText } from '../../graphics/heartbeats.js'
 import { type LiveView, useView } from '../../live.js'
 import { Copy } from '../../parts/copy.js'
-import { CloseButton } from '../../parts/details.js'
+import { Dialog } from '../../parts/dialog.js'
 import { Facts } from '../../parts/facts.js'
 import { InstanceMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
@@ -22,17 +22,12 @@ export function OneInstance({ id }: { readonly id: string }) {
   const work = useView('instance', { id })
   const found = list.data?.rows.find((row) => row.id === id)
   return (
-    <>
-      <Panel
-        title="Instance"
-        live={list}
-        tools={
-          <>
-            {found && <Drain row={found} />}
-            <CloseButton onClose={() => setParams({ instance: undefined })} />
-          </>
-        }
-      >
+    <Dialog
+      kind="side"
+      title={`Instance ${found ? shorten(found.name, 60) : ''}`}
+      onClose={() => setParams({ instance: undefined })}
+    >
+      <Panel title="Now" live={list} tools={found && <Drain row={found} />}>
         {list.data && !found && (
           <Empty title={`The instance ${visible(id).slice(0, 80)} no longer exists.`}>
             A clean shutdown removes an instance from the list. Schedules, jobs and names still show its past work.
@@ -46,7 +41,7 @@ export function OneInstance({ id }: { readonly id: string }) {
           <Runs live={work} work={work.data} />
         </div>
       )}
-    </>
+    </Dialog>
   )
 }
 
@@ -73,10 +68,10 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
           ['Instance', <InstanceMark key="mark" id={row.id} name={row.name} link={false} />],
           ['Process', `${row.osPid} on ${row.host}`],
           [
-            'Id',
+            'ID',
             <span key="id" class="row">
               <code>{row.id}</code>
-              <Copy text={row.id} subject="the id" />
+              <Copy text={row.id} subject="the ID" />
             </span>,
           ],
           [
@@ -88,7 +83,6 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
             </span>,
           ],
           row.alive && ['Last heartbeat', <Silence key="silence" row={row} />],
-          ['Heartbeat', silenceText(row)],
           [
             'Connection',
             row.isAnchored

@@ -3,7 +3,7 @@ import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts
 import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
 import { type LiveView, useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
-import { CloseButton, Details } from '../../parts/details.js'
+import { Dialog } from '../../parts/dialog.js'
 import { type Fact, Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name, QueueName } from '../../parts/name.js'
@@ -19,13 +19,9 @@ export function OneJob({ id }: { readonly id: string }) {
   const job = live.data?.job
   const close = () => setParams({ id: undefined })
   return (
-    <Details label={`Job ${id}`} onClose={close}>
+    <Dialog kind="side" title={job ? `Job ${id}: ${cut(job.kind, 50)}` : `Job ${id}`} onClose={close}>
       <div class="job-top stack">
-        <Panel
-          title={job ? `Job ${id}: ${cut(job.kind, 50)}` : `Job ${id}`}
-          live={live}
-          tools={<CloseButton onClose={close} />}
-        >
+        <Panel title="Now" live={live}>
           {job === null && (
             <Empty title={`Job ${id} does not exist.`}>
               The job never existed, or its record was deleted after the retention time.
@@ -64,7 +60,7 @@ export function OneJob({ id }: { readonly id: string }) {
         {job && <Attempts job={job} live={live} />}
       </div>
       {job && <DetailPanels job={job} live={live} />}
-    </Details>
+    </Dialog>
   )
 }
 

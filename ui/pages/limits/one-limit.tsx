@@ -20,7 +20,14 @@ export function OneLimit({ namespace, name, onClose }: OneLimitProps) {
       live={live}
       facts={[
         ['Namespace', <bdi key="namespace">{namespace}</bdi>],
-        ['In use', max === null ? <None text="nothing" /> : <Meter label={name} value={inUse} max={max} />],
+        [
+          'In use',
+          max === null ? (
+            <None text="nothing" />
+          ) : (
+            <Meter label={name} value={inUse} max={max} tone={waiting ? 'warn' : 'busy'} />
+          ),
+        ],
         ['Holders', formatNumber(holding)],
         ['Waiting', formatNumber(waiting)],
         rate !== undefined && ['Rate refill', <Ago key="rate" at={rate.refilledAt} />],

@@ -16,12 +16,12 @@ export function nameLabel({ kind, key, label, queue, max, inUse }: ContendedName
   return `${kind} ${label ?? `key ${key}`}${queueText}${places}`
 }
 
-/** Returns the label of a participant, such as `worker-3`, `job 12 (send-email)` or `psql, pid 4711`. */
+/** Returns the label of a participant, such as `worker-3`, `job 12 (send-email)` or `psql session 4711`. */
 export function participantLabel({ kind, instance, instanceName, application, user, pids, job }: Participant): string {
   if (kind === 'nobody') return 'no holder'
   if (job) return `job ${job.id} (${job.kind})`
   if (instance !== null) return instanceName ?? instance
-  return `${application || user || 'a session'}, pid ${pids.join(', ')}`
+  return `${application || user || 'unknown'} session ${pids.join(', ')}`
 }
 
 /** Returns a short description of how a participant holds a name. */
@@ -34,6 +34,6 @@ export function holdText({ how, mode, weight, freeInMs }: Holding): string {
     rate: `next call allowed in ${leftText}`,
     permit: weight === 1 ? 'permit' : `${weight} permits`,
     place: 'place',
-    job: 'job',
+    job: 'running',
   }[how]
 }

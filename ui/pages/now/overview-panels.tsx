@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks'
 import { cut, formatDuration, formatNumber } from '../../format.js'
 import type { LiveView } from '../../live.js'
 import { InstanceMark } from '../../parts/instance-mark.js'
@@ -5,7 +6,7 @@ import { Name, QueueName } from '../../parts/name.js'
 import { Empty } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { TablePanel } from '../../parts/table.js'
-import { Ago, None } from '../../parts/time.js'
+import { Ago, None, Until } from '../../parts/time.js'
 import { hrefOf, hrefOfQueue } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
 import { LastRun } from '../schedules/cells.js'
@@ -18,7 +19,11 @@ interface OverviewProps {
   readonly overview: LiveView<Overview>
 }
 
-export function TroubleList({ overview }: OverviewProps) {
+/** Number of problems that are shown at first, so that the waits below them stay in sight. */
+const maxProblems = 5
+
+export function Problems({ overview }: OverviewProps) {
+  const [isAll, setAll] = useState(false)
   const trouble = overview.data?.trouble ?? []
   return (
     <TablePanel
@@ -26,7 +31,14 @@ export function TroubleList({ overview }: OverviewProps) {
       label="Problems"
       live={overview}
       count={trouble.length}
-      rows={trouble}
+      tools={
+        trouble.length > maxProblems && (
+          <button type="button" class="button bare" aria-expanded={isAll} onClick={() => setAll(!isAll)}>
+            {isAll ? 'Show less' : 'Show all'}
+          </button>
+        )
+      }
+      rows={isAll ? trouble : trouble.slice(0, maxProblems)}
       keyOf={({ kind, at, subject, job, instance }) => `${kind} ${at} ${subject} ${job} ${instance}`}
       columns={[
         {
@@ -57,13 +69,13 @@ export function TroubleList({ overview }: OverviewProps) {
 }
 
 const kindTexts: Readonly<Record<Trouble['kind'], string>> = {
-  buried: 'job buried',
+  buried: 'job failed',
   failed: 'run failed',
   broken: 'run broken',
-  gap: 'ticks missed',
+  gap: 'ticks skipped',
   lease: 'lease lost',
   reconnected: 'reconnected',
-  gone: 'instance gone',
+  gone: 'instance lost',
 }
 
 function hrefOfTrouble({ kind, subject, job, instance, namespace }: Trouble): string {
@@ -152,7 +164,7 @@ export function NextTicks({ overview }: OverviewProps) {
         {
           title: 'Next',
           cell: ({ paused, nextAt }) =>
-            paused ? <State word="paused" /> : nextAt ? <Ago at={nextAt} /> : <None text="no more ticks" />,
+            paused ? <State word="paused" /> : nextAt ? <Until at={nextAt} /> : <None text="no more ticks" />,
           align: 'end',
         },
         { title: 'Last run', cell: ({ last }) => <LastRun last={last} /> },

@@ -16,7 +16,11 @@ type Invariant = Proven['invariants'][number]
 /** Holdfast's guarantees, checked against the database. A dialog shows a guarantee's violations and query. */
 export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const [opened, setOpened] = useState<number>()
+  const [isUnfolded, setUnfolded] = useState(false)
   const invariants = proof.data?.invariants ?? []
+  const tone = worstOf(invariants)
+  // A violation is never hidden.
+  const isShown = isUnfolded || tone === 'bad' || tone === 'warn'
   const one = invariants.find(({ number }) => number === opened)
   const open = ({ number }: Invariant) => setOpened(number)
   return (
@@ -30,21 +34,34 @@ export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
           </>
         )
       }
-      table={<ProofTable invariants={invariants} onOpen={open} />}
+      table={isShown ? <ProofTable invariants={invariants} onOpen={open} /> : undefined}
+      tools={
+        (tone === 'good' || tone === 'quiet') && (
+          <button type="button" class="button bare" aria-expanded={isUnfolded} onClick={() => setUnfolded(!isUnfolded)}>
+            {isUnfolded ? 'Hide' : 'Show all'}
+          </button>
+        )
+      }
     >
-      <ol class="proof">
-        {invariants.map((invariant) => (
-          <li key={invariant.number}>
-            <button type="button" class={`proof-one ${toneOf(invariant)}`} onClick={() => open(invariant)}>
-              <span class="proof-sign">
-                <Shape tone={toneOf(invariant)} />
-              </span>
-              <span class="proof-text">{invariant.text}</span>
-              <span class="proof-count muted">{countText(invariant)}</span>
-            </button>
-          </li>
-        ))}
-      </ol>
+      {isShown ? (
+        <ol class="proof">
+          {invariants.map((invariant) => (
+            <li key={invariant.number}>
+              <button type="button" class={`proof-one ${toneOf(invariant)}`} onClick={() => open(invariant)}>
+                <span class="proof-sign">
+                  <Shape tone={toneOf(invariant)} />
+                </span>
+                <span class="proof-text">{invariant.text}</span>
+                <span class="proof-count muted">{countText(invariant)}</span>
+              </button>
+            </li>
+          ))}
+        </ol>
+      ) : (
+        <p class="proof-summary">
+          <Shape tone={tone} /> {summaryOf(invariants)}
+        </p>
+      )}
       {one && (
         <Dialog title={one.text} kind="wide" onClose={() => setOpened(undefined)}>
           <p>
@@ -96,12 +113,27 @@ function ProofTable({ invariants, onOpen }: ProofTableProps) {
   )
 }
 
-function toneOf({ violations, suspects }: Invariant): Tone {
-  return violations > 0 ? 'bad' : suspects > 0 ? 'warn' : 'good'
+function toneOf({ checked, violations, suspects }: Invariant): Tone {
+  if (violations > 0) return 'bad'
+  if (suspects > 0) return 'warn'
+  // A check of nothing proves nothing.
+  return checked > 0 ? 'good' : 'quiet'
 }
 
-function stateText({ violations, suspects }: Invariant): string {
-  return violations > 0 ? 'broken' : suspects > 0 ? 'checking again' : 'OK'
+function worstOf(invariants: readonly Invariant[]): Tone {
+  const found = invariants.map(toneOf)
+  return (['bad', 'warn', 'good'] as const).find((tone) => found.includes(tone)) ?? 'quiet'
+}
+
+/** Describes guarantees without a violation in one line. */
+function summaryOf(invariants: readonly Invariant[]): string {
+  const checks = invariants.reduce((sum, { checked }) => sum + checked, 0)
+  if (checks === 0) return 'Nothing to check yet.'
+  return `All ${invariants.length} guarantees hold: ${formatNumber(checks)} facts checked, no violations.`
+}
+
+function stateText(one: Invariant): string {
+  return { bad: 'broken', warn: 'checking again', good: 'OK', quiet: 'nothing to check' }[toneOf(one) as 'good']
 }
 
 function countText({ checked, unit, violations, suspects }: Invariant): string {

@@ -4,7 +4,7 @@ import { WaitGraph } from '../../graphics/wait-graph.js'
 import type { LiveView } from '../../live.js'
 import { Name } from '../../parts/name.js'
 import { Empty, Panel } from '../../parts/panel.js'
-import { Notice } from '../../parts/state.js'
+import { Notice, wordOf } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Age, None } from '../../parts/time.js'
 import { useNarrow } from '../../use-size.js'
@@ -76,6 +76,8 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
         const mine = waits.names.flatMap((name) =>
           name.holders.filter((holding) => holding.participant === participant).map((holding) => ({ name, holding })),
         )
+        // A job that does not run blocks the jobs that depend on it.
+        const job = waits.participants.find(({ id }) => id === participant)?.job
         return (
           <p key={participant}>
             {who(participant)}{' '}
@@ -83,8 +85,15 @@ function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly 
               ? 'is first in the queue'
               : mine.slice(0, maxListed).map(({ name, holding }, place) => (
                   <span key={name.id}>
-                    {place > 0 ? ', ' : 'holds '}
-                    <Name text={nameLabel(name)} /> ({holdText(holding)}
+                    {place > 0 && ', '}
+                    {job ? (
+                      `is ${wordOf(job.state)}`
+                    ) : (
+                      <>
+                        {holding.how === 'job' ? 'runs' : 'holds'} <Name text={nameLabel(name)} />
+                      </>
+                    )}{' '}
+                    ({holding.how === 'job' ? 'for' : holdText(holding)}
                     {holding.forMs !== null && (
                       <>
                         {' '}

@@ -16,7 +16,7 @@ export function LastRun({ last }: LastRunProps) {
   return (
     <span class="row facts-line" title={`Tick ${last.tick}`}>
       <State word={last.state} />
-      {last.instance && <InstanceMark id={last.instance} name={last.instanceName} short />}
+      {last.instance && <InstanceMark id={last.instance} name={last.instanceName} short link={false} />}
     </span>
   )
 }

@@ -1,20 +1,22 @@
 import { useRef, useState } from 'preact/hooks'
-import { formatDuration, formatNumber, visible } from '../../format.js'
+import { now } from '../../clock.js'
+import { formatDuration, formatNumber, shorten, visible } from '../../format.js'
 import { TickTimeline } from '../../graphics/tick-timeline.js'
 import { clockChangeText, reasonTexts } from '../../graphics/tick-timeline-text.js'
 import { type LiveView, useView } from '../../live.js'
 import { Act, PauseOrResume } from '../../parts/confirm.js'
-import { CloseButton } from '../../parts/details.js'
+import { Dialog } from '../../parts/dialog.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Empty, Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { TablePanel } from '../../parts/table.js'
-import { Age, Ago, None, When } from '../../parts/time.js'
+import { Age, None, Until, When } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 import { useWidth } from '../../use-size.js'
 import type { ViewData } from '../../wire.js'
+import { zoneLabel } from '../../zone.js'
 import { ScheduleStates } from './cells.js'
 import { stepsOf, TicksTable, useMinutes } from './ticks.js'
 
@@ -39,29 +41,30 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
   const live = useView('schedule', { namespace, name })
   const details = live.data
   return (
-    <>
+    <Dialog
+      kind="side"
+      title={`Schedule ${shorten(name, 60)}`}
+      onClose={() => setParams({ schedule: undefined, of: undefined })}
+    >
       <div class="side-by-side">
         <Panel
-          title="Schedule"
+          title="Now"
           live={live}
           tools={
-            <>
-              {details && (
-                <>
-                  <Act act="run-schedule" params={{ namespace, name }} label="Run now" subject={name} />
-                  <PauseOrResume
-                    of="schedule"
-                    isPaused={details.pausedAt !== null}
-                    params={{ namespace, name }}
-                    subject={name}
-                  />
-                  {details.overridden && (
-                    <Act act="override-schedule" params={{ namespace, name }} label="Clear override" subject={name} />
-                  )}
-                </>
-              )}
-              <CloseButton onClose={() => setParams({ schedule: undefined, of: undefined })} />
-            </>
+            details && (
+              <>
+                <Act act="run-schedule" params={{ namespace, name }} label="Run now" subject={name} />
+                <PauseOrResume
+                  of="schedule"
+                  isPaused={details.pausedAt !== null}
+                  params={{ namespace, name }}
+                  subject={name}
+                />
+                {details.overridden && (
+                  <Act act="override-schedule" params={{ namespace, name }} label="Clear override" subject={name} />
+                )}
+              </>
+            )
           }
         >
           {details === null && <Empty title="This schedule no longer exists." />}
@@ -71,7 +74,7 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
       </div>
       {details && <Line namespace={namespace} name={name} keyOfIt={details.key} />}
       {details && <History live={live} details={details} namespace={namespace} name={name} />}
-    </>
+    </Dialog>
   )
 }
 
@@ -116,10 +119,10 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
         clockChange && [
           'Clock change',
           <span key="clocks">
-            {clockChangeText(clockChange, null)}, on <When at={clockChange.at} /> UTC
+            {clockChangeText(clockChange, null)}, on <When at={clockChange.at} />
           </span>,
         ],
-        nextAt !== null && ['Next run', <Ago key="next" at={nextAt} />],
+        nextAt !== null && ['Next run', <Until key="next" at={nextAt} />],
         ['If still running', overlaps[overlap]],
         [
           'Missed ticks',
@@ -216,7 +219,7 @@ function History({ live, details, namespace, name }: ScheduleId & DetailsProps) 
           ),
           wide: true,
         },
-        { title: 'Instance', cell: ({ run }) => <OwnerMark owner={run?.instance ? run : null} /> },
+        { title: 'Instance', cell: ({ run }) => <OwnerMark owner={run?.instance ? run : null} link={false} /> },
         { title: 'Attempt', cell: ({ run }) => run?.attempt || <None />, align: 'end', spare: 2 },
         { title: 'Log', cell: ({ run }) => run?.lines || <None />, align: 'end', spare: 1 },
         { title: 'Delay', cell: ({ run }) => <Age ms={run?.lateMs} />, align: 'end', spare: 2 },
@@ -287,9 +290,9 @@ function UpcomingTable({ live, details: { upcoming, pausedAt, timezone } }: Deta
           wide: true,
         },
         ...(timezone && timezone !== 'UTC'
-          ? [{ title: 'UTC', cell: ({ at }: Details['upcoming'][number]) => <When at={at} /> }]
+          ? [{ title: zoneLabel(now()), cell: ({ at }: Details['upcoming'][number]) => <When at={at} /> }]
           : []),
-        { title: 'In', cell: ({ at }) => <Ago at={at} />, align: 'end' },
+        { title: 'In', cell: ({ at }) => <Until at={at} />, align: 'end' },
         { title: 'Clock change', cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None />) },
       ]}
       empty={

@@ -2,7 +2,7 @@ import './app.css'
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from './api.js'
-import { resetClock } from './clock.js'
+import { now, resetClock } from './clock.js'
 import { ConnectionState } from './connection-state.js'
 import { shorten } from './format.js'
 import { Help } from './help.js'
@@ -16,15 +16,17 @@ import { Limits } from './pages/limits.js'
 import { Locks } from './pages/locks.js'
 import { Now } from './pages/now.js'
 import { Schedules } from './pages/schedules.js'
+import { Palette } from './palette.js'
 import { Choice } from './parts/choice.js'
 import { Facts } from './parts/facts.js'
 import { Icon } from './parts/icons.js'
 import { pressPanel } from './parts/panel.js'
-import { Notice } from './parts/state.js'
 import { Toasts } from './parts/toast.js'
 import { go, hrefOf, type PageId, pages, setParams, useRoute } from './routes.js'
+import { focusAction, moveRow, moveTable } from './rows.js'
 import { useTheme } from './theme.js'
 import type { Me } from './wire.js'
+import { localOffset, useZone, zoneLabel } from './zone.js'
 
 const pageComponents: Record<PageId, ComponentType> = {
   now: Now,
@@ -91,13 +93,30 @@ export function App() {
 function Shell({ me }: { readonly me: Me }) {
   const { page, params } = useRoute()
   const [isHelp, setHelp] = useState(false)
+  const [isPalette, setPalette] = useState(false)
   const [theme, nextTheme] = useTheme()
+  const [zone, nextZone] = useZone()
   const main = useRef<HTMLElement>(null)
   const first = useRef(true)
+  const openPalette = () => setPalette(true)
   useShortcuts([
-    ...pages.map(({ id, title, letter }) => ({ key: letter, text: title, group: 'Pages' as const, run: () => go(id) })),
+    ...pages.map(({ id, title, letter }) => ({
+      ...{ key: `g ${letter}`, text: title, group: 'Pages' as const },
+      run: () => go(id),
+    })),
+    { key: 'Mod+k', text: 'Go to a page, job, queue, schedule or instance', group: 'Everywhere', run: openPalette },
     { key: '?', text: 'Keyboard shortcuts', group: 'Everywhere', run: () => setHelp(true) },
     { key: 'Esc', text: 'Close the open details', group: 'Everywhere' },
+    {
+      key: 'j',
+      text: 'Next row; from anywhere, the first row of the table',
+      group: 'In a table',
+      run: () => moveRow(1),
+    },
+    { key: 'k', text: 'Previous row', group: 'In a table', run: () => moveRow(-1) },
+    { key: ']', text: 'Next table', group: 'In a table', run: () => moveTable(1) },
+    { key: '[', text: 'Previous table', group: 'In a table', run: () => moveTable(-1) },
+    { key: 'a', text: 'Next action of the row or of the details', group: 'In a table', run: focusAction },
     { key: 'q', text: "Show the panel's SQL statements", group: 'In a panel', run: () => pressPanel('sql') },
     { key: 't', text: 'Switch between the graphic and the table', group: 'In a panel', run: () => pressPanel('table') },
   ])
@@ -119,8 +138,31 @@ function Shell({ me }: { readonly me: Me }) {
         <header class="top">
           <Brand />
           <NamespaceChooser me={me} chosen={params.namespace ?? ''} />
-          <div class="top-tools">
+          <div class="top-state between">
             <ConnectionState />
+            <button
+              type="button"
+              class="button bare"
+              title={
+                zone === 'utc'
+                  ? `Times are in UTC. Show local time (${localOffset(now())}).`
+                  : 'Times are local. Show UTC.'
+              }
+              onClick={nextZone}
+            >
+              {zoneLabel(now())}
+            </button>
+          </div>
+          <div class="top-tools row">
+            <button
+              type="button"
+              class="button bare"
+              title="Go to a page, job, queue, schedule or instance (Ctrl K)"
+              aria-label="Go to"
+              onClick={openPalette}
+            >
+              <Icon name="search" />
+            </button>
             <button
               type="button"
               class="button bare"
@@ -148,13 +190,13 @@ function Shell({ me }: { readonly me: Me }) {
               class="hovers"
               href={hrefOf(id)}
               aria-current={id === page ? 'page' : undefined}
-              title={`${title} (${letter})`}
+              title={`${title} (g ${letter})`}
             >
               <Icon name={id} />
               <span class="page-title">{title}</span>
               <span class="page-short">{short}</span>
               <span class="key" aria-hidden="true">
-                {letter}
+                g {letter}
               </span>
             </a>
           ))}
@@ -162,9 +204,10 @@ function Shell({ me }: { readonly me: Me }) {
         <Place me={me} />
       </div>
       <main id="content" ref={main} tabIndex={-1} aria-label={title}>
-        <Content key={`${page} ${params.namespace ?? ''}`} />
+        <Content key={`${page} ${params.namespace ?? ''} ${zone}`} />
       </main>
       <Toasts />
+      {isPalette && <Palette onClose={() => setPalette(false)} />}
       {isHelp && <Help onClose={() => setHelp(false)} />}
     </div>
   )
@@ -203,11 +246,6 @@ function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: st
 function Place({ me }: { readonly me: Me }) {
   return (
     <footer class="place small">
-      {me.readOnly && (
-        <Notice tone="quiet">
-          <strong>Read only.</strong> Actions are disabled.
-        </Notice>
-      )}
       <Facts
         facts={[
           ['Database', <bdi key="database">{me.database}</bdi>],
@@ -215,6 +253,7 @@ function Place({ me }: { readonly me: Me }) {
           ['PostgreSQL', me.server?.split(' ')[0] ?? '–'],
           ['Holdfast', me.version],
           ['You', <bdi key="visitor">{me.visitor}</bdi>],
+          me.rights.length > 0 && ['Rights', `${me.rights.length} actions`],
         ]}
       />
     </footer>

@@ -1,12 +1,18 @@
-import { allShortcuts, type Shortcut } from './keyboard.js'
+import { allShortcuts, type Shortcut, useCharacterKeys } from './keyboard.js'
 import { Dialog } from './parts/dialog.js'
 
-const groups: readonly Shortcut['group'][] = ['Pages', 'Everywhere', 'In a panel', 'In a table']
+const groups: readonly Shortcut['group'][] = ['Pages', 'Everywhere', 'In a table', 'In a panel']
+const mod = navigator.platform.startsWith('Mac') ? '⌘' : 'Ctrl'
 
 export function Help({ onClose }: { readonly onClose: () => void }) {
   const shortcuts = allShortcuts()
+  const [isOn, setOn] = useCharacterKeys()
   return (
     <Dialog title="Keyboard shortcuts" kind="wide" onClose={onClose}>
+      <label>
+        <input type="checkbox" checked={isOn} onChange={({ currentTarget }) => setOn(currentTarget.checked)} />{' '}
+        Shortcuts without Ctrl or ⌘ are on
+      </label>
       <div class="help">
         {groups.map((group) => {
           const members = shortcuts.filter((one) => one.group === group)
@@ -18,9 +24,12 @@ export function Help({ onClose }: { readonly onClose: () => void }) {
                 {members.map(({ key, text }) => (
                   <div key={key}>
                     <dt>
-                      {key.split(' ').map((one) => (
-                        <kbd key={one}>{one}</kbd>
-                      ))}
+                      {key
+                        .replace('Mod', mod)
+                        .split(/[ +]/)
+                        .map((one) => (
+                          <kbd key={one}>{one}</kbd>
+                        ))}
                     </dt>
                     <dd>{text}</dd>
                   </div>

@@ -1,8 +1,12 @@
 // Registry of the keyboard shortcuts. The help dialog lists this registry.
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { readSetting, writeSetting } from './settings.js'
 
 export interface Shortcut {
-  /** The browser's name for the key, such as `n`, `?` or `/`. */
+  /**
+   * The browser's name for the key, such as `?`; two keys that are pressed one after the other, such as `g j`; or
+   * `Mod+k`, which is Ctrl-K, and Command-K on a Mac.
+   */
   readonly key: string
   readonly text: string
   readonly group: 'Pages' | 'Everywhere' | 'In a panel' | 'In a table'
@@ -33,14 +37,47 @@ export function allShortcuts(): Shortcut[] {
   return [...found.values()]
 }
 
+const setting = 'keys'
+let hasCharacterKeys = readSetting(setting) !== 'off'
+
+/**
+ * Returns whether shortcuts without a modifier key are on, and a function that switches them. Speech input and
+ * tremor can press such keys by accident, so that WCAG 2.1.4 requires a switch.
+ */
+export function useCharacterKeys(): readonly [boolean, (isOn: boolean) => void] {
+  const [isOn, setOn] = useState(hasCharacterKeys)
+  const change = (next: boolean) => {
+    hasCharacterKeys = next
+    writeSetting(setting, next ? 'on' : 'off')
+    setOn(next)
+  }
+  return [isOn, change]
+}
+
+/** Time within which the second key of a sequence must follow. */
+const sequenceMs = 1_500
+let firstKey: { readonly key: string; readonly at: number } | undefined
+
 addEventListener('keydown', (event) => {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
-  // Shortcuts are disabled while a dialog is open or a text field has focus.
-  if (document.querySelector('dialog[open]') || isTyping(event.target)) return
-  const found = [...shortcuts.values()].flat().findLast(({ key, run }) => run && key === event.key)
-  if (!found) return
-  event.preventDefault()
-  found.run!()
+  const isModified = event.ctrlKey || event.metaKey
+  if (event.defaultPrevented || event.altKey || event.isComposing) return
+  // Presses of Shift alone are part of the next key.
+  if (event.key === 'Shift') return
+  const before = firstKey !== undefined && event.timeStamp - firstKey.at < sequenceMs ? `${firstKey.key} ` : ''
+  firstKey = undefined
+  // A dialog receives all keys, except a row's details, which are a part of the page.
+  if ([...document.querySelectorAll('dialog[open]')].at(-1)?.matches(':not(.side)')) return
+  if (!isModified && (!hasCharacterKeys || isTyping(event.target))) return
+  const all = [...shortcuts.values()].flat().filter(({ run }) => run)
+  const pressed = isModified ? `Mod+${event.key.toLowerCase()}` : before + event.key
+  const found = all.findLast(({ key }) => key === pressed)
+  if (found) {
+    event.preventDefault()
+    found.run!()
+  } else if (!isModified && all.some(({ key }) => key.startsWith(`${event.key} `))) {
+    event.preventDefault()
+    firstKey = { key: event.key, at: event.timeStamp }
+  }
 })
 
 function isTyping(target: EventTarget | null): boolean {

@@ -51,6 +51,7 @@ describeInBrowser('the pages of names and limits', () => {
     await page.keyboard.press('Escape')
     await details.waitFor({ state: 'detached' })
 
+    await page.keyboard.press('g')
     await page.keyboard.press('m')
     await page.getByRole('cell', { name: 'export:42', exact: true }).click()
     const limit = page.getByRole('dialog').first()

@@ -63,6 +63,8 @@ function formatShort({ jobs, isMore }: Count): string {
   return `${formatNumber(Math.floor(jobs / 1_000))}k${isMore ? '+' : ''}`
 }
 
+const formatShortRate = (perMinute: number) => `${formatShort({ jobs: perMinute, isMore: false })}/min`
+
 export const formatRate = (perMinute: number) => `${formatNumber(perMinute)}/min`
 
 type Box = Readonly<Record<'x' | 'y' | 'w' | 'h', number>>
@@ -95,7 +97,7 @@ const wide: Layout = {
     discarded: { x: 592, y: 212, w: 128, h: 48 },
   },
   lines: [
-    { path: 'M104 50H170', rate: 'enqueued', at: [137, 43, 'middle'] },
+    { path: 'M104 50H170' },
     { path: 'M126 50V180Q126 190 136 190H170' },
     { path: 'M240 128V84' },
     { path: 'M304 50H376' },
@@ -121,7 +123,7 @@ const narrow: Layout = {
     discarded: { x: 186, y: 420, w: 134, h: 48 },
   },
   lines: [
-    { path: 'M65 52V86', rate: 'enqueued', at: [73, 76, 'start'] },
+    { path: 'M65 52V86' },
     { path: 'M130 26H230Q240 26 240 36V48' },
     { path: 'M186 120H136' },
     { path: 'M65 148V208' },
@@ -163,7 +165,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
             {rate && at && rates[rate] > 0 && (
               <g fill={rate === 'buried' ? 'var(--bad)' : 'var(--muted)'} font-size="12">
                 <text x={at[0]} y={at[1]} text-anchor={at[2]}>
-                  {formatRate(rates[rate])}
+                  {formatShortRate(rates[rate])}
                 </text>
               </g>
             )}
@@ -174,7 +176,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
             enqueued
           </text>
           <text x="12" y="43" class="flow-count quiet">
-            {formatRate(rates.enqueued)}
+            {formatShortRate(rates.enqueued)}
           </text>
           <rect class="flow-source" width={boxes.enqueued.w} height={boxes.enqueued.h} rx="6" />
         </g>
@@ -184,7 +186,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
             box={boxes[state]}
             href={search(`state:${wordOf(state)}`)}
             word={state}
-            caption={state === 'done' ? formatRate(rates.done) : formatShort(counts[state])}
+            caption={state === 'done' ? formatShortRate(rates.done) : formatShort(counts[state])}
             isSome={state === 'done' ? rates.done > 0 : counts[state].jobs > 0}
           />
         ))}

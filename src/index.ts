@@ -86,7 +86,7 @@ export {
 
 // Jobs: the job queue, with workflows, lanes and unique keys.
 
-export type { JobMeta } from './base/index.js'
+export type { JobMeta, LogLine } from './base/index.js'
 export type {
   Batch,
   BatchHandler,

@@ -44,6 +44,8 @@ export interface Outcome {
   readonly text: string
   /** Outcome for programs, as printed with `--json`. Undefined if the object does not exist. */
   readonly result?: object
+  /** ID of the job that the act created. The dashboard opens this job. */
+  readonly job?: number
 }
 
 /** Confirmation that the command line requires before the act, unless `--yes` was given. */

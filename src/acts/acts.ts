@@ -1,4 +1,5 @@
 import { deliveries } from './deliveries.js'
+import { enqueue } from './enqueue.js'
 import { instances } from './instances.js'
 import { jobs } from './jobs.js'
 import { limits } from './limits.js'
@@ -7,7 +8,7 @@ import { queues } from './queues.js'
 import { schedules } from './schedules.js'
 
 /** All acts by name. An act's name is also the name of the right to run that act. */
-export const acts = { ...names, ...schedules, ...queues, ...jobs, ...deliveries, ...limits, ...instances }
+export const acts = { ...names, ...schedules, ...queues, ...jobs, ...enqueue, ...deliveries, ...limits, ...instances }
 
 export type Acts = typeof acts
 export type ActName = keyof Acts

@@ -2,7 +2,7 @@ import { HoldfastError, isInstance, messageOf } from '../base/index.js'
 import type { ActContext, AnyAct, Consequence, Outcome } from './act.js'
 import { type ActName, acts } from './acts.js'
 import type { Audit } from './audit.js'
-import { readParams } from './params.js'
+import { type ParamKinds, readParams } from './params.js'
 
 /** An act that a person or a program asks for, over a connection that has no rights of its own. */
 export interface ActRequest {
@@ -40,7 +40,13 @@ export class AuditedActs {
   async run(request: ActRequest): Promise<Outcome> {
     const { act, context, params } = this.#prepare(request)
     const { actor, name, reason } = request
-    const entry = await this.#audit.begin(actor, name, params, await act.preview(context, params), reason)
+    const entry = await this.#audit.begin(
+      actor,
+      name,
+      auditedParams(act, params),
+      await act.preview(context, params),
+      reason,
+    )
     let outcome: Outcome
     try {
       outcome = await act.run(context, params)
@@ -58,4 +64,15 @@ export class AuditedActs {
     const act = acts[name] as AnyAct
     return { act, context: { ...this.#context, actor, reason, budgetMs }, params: readParams(name, params, act) }
   }
+}
+
+/** Replaces inputs by their size, because the audit log is kept longer than jobs, and `redact` does not apply to it. */
+function auditedParams({ needs, params }: AnyAct, given: object): object {
+  const kinds: ParamKinds = { ...needs, ...params }
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [
+      name,
+      kinds[name] === 'json' && typeof value === 'string' ? `${Buffer.byteLength(value)} bytes` : value,
+    ]),
+  )
 }

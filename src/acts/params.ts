@@ -2,7 +2,7 @@ import { type OptionRule, oneOf, readOptions, UsageError } from '../base/index.j
 
 /**
  * Type of a view's or an act's parameter. `key` is a 64-bit key in decimal, and `id` is the ID of a job. Each value
- * can be passed as text (from a URL) or as a JSON value.
+ * can be passed as text (from a URL) or as a JSON value. `json` is a text that contains JSON.
  */
 type ParamKind =
   | 'text'
@@ -10,6 +10,7 @@ type ParamKind =
   | 'id'
   | 'flag'
   | 'time'
+  | 'json'
   | { readonly number: readonly [min: number, max: number] }
   | { readonly oneOf: readonly string[] }
 
@@ -65,6 +66,7 @@ const schemas: Record<Extract<ParamKind, string>, object> = {
   key: { type: 'string', pattern: '^-?\\d{1,19}$' },
   id: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
   flag: { type: 'boolean' },
+  json: { type: 'string', description: 'JSON, as text.' },
   time: { type: 'string', format: 'date-time' },
 }
 
@@ -93,6 +95,10 @@ const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
     read: (given) =>
       given === true || given === 'true' ? true : given === false || given === 'false' ? false : undefined,
   },
+  json: {
+    expected: 'JSON, as text',
+    read: (given) => (typeof given === 'string' && isJson(given) ? given : undefined),
+  },
   time: {
     expected: 'a time such as 2030-01-31T18:00:00.000Z',
     read(given) {
@@ -100,6 +106,15 @@ const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
       return isIsoTime && !Number.isNaN(Date.parse(given)) ? new Date(given) : undefined
     },
   },
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function numberBetween(min: number, max: number): OptionRule<number> {

@@ -2,19 +2,38 @@ import { didYouMean, formatDuration } from '../base/index.js'
 import { describeRule, type RuleOptions, ruleFromOptions } from '../cron/index.js'
 import { instanceLabel, type Observer, type ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
+import { enqueueByHand, enqueueConsequence } from './enqueue.js'
 import type { NoParams, ParsedParams } from './params.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
 type ScheduleParams = ParsedParams<typeof needs, NoParams>
 
 export const schedules = {
-  /** Requests an additional run now. The rule's ticks do not change. */
+  /**
+   * Requests an additional run now. The rule's ticks do not change. With an input, enqueues the schedule's job with this input instead, and
+   * requests no run.
+   */
   'run-schedule': act({
     needs,
-    preview: (context, of) => previewOf(context, of, (found) => runConsequence(of.name, found)),
-    run: (context, of) =>
+    params: { input: 'json' },
+    preview: async (context, { input, ...of }) => {
+      if (input === undefined) return previewOf(context, of, (found) => runConsequence(of.name, found))
+      const found = await context.observer.schedules.find(of.namespace, of.name)
+      if (!found?.job) return previewOf(context, of, () => ({ text: noJob(of.name), applies: false }))
+      const { text, ...consequence } = await enqueueConsequence(context, { ...of, ...found.job, input })
+      return {
+        ...consequence,
+        text: consequence.applies ? joinSentences(text, 'No run of the schedule is recorded.') : text,
+      }
+    },
+    run: (context, { input, ...of }) =>
       withSchedule(context, of, async (found) => {
         const { namespace, name } = of
+        if (input !== undefined) {
+          if (!found.job) return { done: false, text: noJob(name), result: { tick: null } }
+          const { result: _, ...outcome } = await enqueueByHand(context, { ...found.job, namespace, input })
+          return { ...outcome, result: { tick: null, job: outcome.job } }
+        }
         const tick = await context.asMember(namespace, ({ schedules }) => schedules.run(name))
         if (tick === null) {
           const text = `No run of "${name}" was requested, because another run exists and the overlap policy does not allow a second run.`
@@ -125,6 +144,10 @@ function clearText(name: string, overridden: boolean, code: string): string {
   return overridden
     ? `"${name}" follows the rule in the code again: ${code}.`
     : `"${name}" has no override. Its rule in the code is ${code}.`
+}
+
+function noJob(name: string): string {
+  return `"${name}" takes no input, because no live instance defines it with a job.`
 }
 
 function notPaused(name: string): string {

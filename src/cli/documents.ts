@@ -5,6 +5,7 @@
  */
 
 import type { RevokedPermit } from '../acts/index.js'
+import type { LogLine } from '../base/index.js'
 import type { DemoEventKind, DemoOutcome, Verdict } from '../demo/index.js'
 import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
 import type { ImportResult, ImportSource, JobStatus } from '../jobs/index.js'
@@ -79,6 +80,8 @@ export interface Documents {
   'job-ls': readonly ObservedJob[]
   /** One job. Null if the job does not exist. */
   'job-show': JobShow | null
+  /** The last lines that the handler of a job has logged. */
+  'job-logs': readonly LogLine[]
   /** Result of `job add`. */
   'job-add': {
     /** ID of the job. */
@@ -119,8 +122,10 @@ export interface Documents {
   'schedule-show': ScheduleShow
   /** Result of `schedule run`. */
   'schedule-run': {
-    /** Tick that identifies the requested run. Null if the schedule does not allow another run now. */
+    /** Tick that identifies the requested run. Null if the schedule does not allow another run now, and with `--input`. */
     readonly tick: Date | null
+    /** ID of the job that was enqueued with `--input`. */
+    readonly job?: number
   }
   /** Result of `schedule pause`. */
   'schedule-pause': {

@@ -56,7 +56,7 @@ export class ActRequests {
     const request = { name, params, actor: visitor.name, reason }
     await this.#context.ready()
     if (preview) return { consequence: await this.#acts.preview(request) }
-    const { done, text } = await this.#acts.run(request)
-    return { outcome: { done, text } }
+    const { result: _, ...outcome } = await this.#acts.run(request)
+    return { outcome }
   }
 }

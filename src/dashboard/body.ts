@@ -1,6 +1,7 @@
 import { Refusal } from './refusal.js'
 
-const maxBytes = 16_384
+/** Enough for the input of a job that a visitor enqueues by hand. */
+const maxBytes = 131_072
 
 /** Reads the body as JSON. Rejects other content types, because forms on other sites can send only those. */
 export async function readJson(request: Request): Promise<unknown> {

@@ -15,7 +15,6 @@ import {
   schemaState,
 } from '../postgres/index.js'
 import { recordingPool, withoutRecording } from './record-queries.js'
-import type { Redact } from './redact.js'
 import type { ViewContext } from './view.js'
 
 const maxConnections = 5
@@ -49,7 +48,10 @@ export class DashboardContext {
   #sweeper: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor(given: { url: string } | { pool: PgPool }, schema: string, redact: Redact) {
+  constructor(
+    given: { url: string } | { pool: PgPool },
+    { schema, redact, traceUrl }: Pick<ViewContext, 'schema' | 'redact' | 'traceUrl'>,
+  ) {
     if ('pool' in given) {
       this.#pool = recordingPool(given.pool)
       this.#database = fromPgPool(this.#pool)
@@ -66,7 +68,8 @@ export class DashboardContext {
     }
     const observer = new Observer(executor, schema)
     const audit = new Audit(executor, schema)
-    this.viewContext = { executor, observer, audit, schema, redact, asMember: (...given) => this.#asMember(...given) }
+    const asMember: ViewContext['asMember'] = (...given) => this.#asMember(...given)
+    this.viewContext = { executor, observer, audit, schema, redact, traceUrl, asMember }
   }
 
   /** Address of the database, without a password. */

@@ -32,7 +32,7 @@ export class Handler {
 
   constructor(settings: Settings) {
     this.#settings = settings
-    this.#context = new DashboardContext(settings.database, settings.schema, redactWith(settings.redact))
+    this.#context = new DashboardContext(settings.database, { ...settings, redact: redactWith(settings.redact) })
     this.#hub = new Hub(this.#context)
     this.#streams = new Streams(this.#hub)
     this.#acts = new ActRequests(this.#context, settings.readOnly)

@@ -37,6 +37,11 @@ export interface DashboardOptions {
   readonly readOnly?: boolean | undefined
   /** Removes confidential data from inputs, results, answers, errors and log lines. */
   readonly redact?: Redact | undefined
+  /**
+   * URL of a trace in your tracing system, such as `https://traces.example.com/trace/{traceId}`. The page of a job then links to the trace in
+   * which the job was enqueued.
+   */
+  readonly traceUrl?: string | undefined
 }
 
 const rules = {
@@ -46,14 +51,22 @@ const rules = {
   auth: callback<Auth>('a function that returns the visitor or null'),
   readOnly: flag,
   redact: callback<Redact>('a function that redacts a payload'),
+  traceUrl: {
+    expected: 'an http or https URL that contains {traceId}',
+    read: (given: unknown) =>
+      typeof given === 'string' && /^https?:\/\//.test(given) && given.includes('{traceId}') && URL.canParse(given)
+        ? given
+        : undefined,
+  },
 }
 
 export type Settings = ReturnType<typeof readSettings>
 
 export function readSettings(options: DashboardOptions) {
-  const { url, pool, schema = 'holdfast', auth, readOnly = false, redact } = readOptions('dashboard', options, rules)
+  const read = readOptions('dashboard', options, rules)
+  const { url, pool, schema = 'holdfast', auth, readOnly = false, redact, traceUrl } = read
   checkSchemaName(schema)
-  const rest = { schema, auth, readOnly, redact }
+  const rest = { schema, auth, readOnly, redact, traceUrl }
   if (url !== undefined && pool === undefined) return { database: { url: checkUrl(url, 'url') }, ...rest }
   if (pool !== undefined && url === undefined) return { database: { pool }, ...rest }
   throw new UsageError(

@@ -17,6 +17,8 @@ export interface ViewContext {
   readonly audit: Audit
   /** Redacts every payload: inputs, results, answers, errors and log lines. */
   readonly redact: Redact
+  /** Template of the URL of a trace. Undefined if traces have no links. */
+  readonly traceUrl: string | undefined
 }
 
 interface ViewDefinition<Needs extends ParamKinds, Params extends ParamKinds, Data> {

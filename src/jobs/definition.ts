@@ -52,8 +52,14 @@ export interface JobContext {
    * delay.
    */
   progress(value: number): void
-  /** Adds a line to the job's log. Holdfast keeps the last 100 lines. */
-  log(line: string): void
+  /**
+   * Adds a line to the job's log, with optional data. Returns immediately and never throws. Holdfast writes the lines in batches, and keeps
+   * the last 100 lines of a job. A crash loses the lines of the last few hundred milliseconds.
+   *
+   * @example
+   * job.log('charged the card', { amount, currency })
+   */
+  log(text: string, data?: unknown): void
 }
 
 /**

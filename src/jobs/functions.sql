@@ -137,7 +137,7 @@ create or replace function holdfast.job_find(ids bigint[])
   returns table (
     id bigint, state text, queue bigint, priority smallint, kind text, payload json, result json, error json, enqueued_at timestamptz,
     run_at timestamptz, claimed_at timestamptz, ended_at timestamptz, session integer, fence bigint, failed integer, crashes smallint,
-    max_crashes smallint, cancelled text, progress real, log text[], failures jsonb, links jsonb, meta json, entry bigint
+    max_crashes smallint, cancelled text, progress real, log json[], failures jsonb, links jsonb, meta json, entry bigint
   )
   language sql stable
   set search_path = pg_catalog, pg_temp
@@ -515,7 +515,7 @@ create or replace function holdfast.job_enqueue(
       from (
         select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload, e.meta
         from json_to_recordset(heads)
-          as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, log text[], links jsonb,
+          as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, log json[], links jsonb,
             after_input integer, last_input integer)
         join rows from (json_array_elements(inputs), json_array_elements_text(metas)) with ordinality as e (payload, meta, at)
           on at > h.after_input and at <= h.last_input
@@ -564,7 +564,7 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
             holdfast.job_resolve_links(links, queue, delay_ms, run_at) as links
           from json_to_recordset(heads)
             as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, delay_ms bigint,
-              run_at timestamptz, log text[], links jsonb, after_input integer, last_input integer)
+              run_at timestamptz, log json[], links jsonb, after_input integer, last_input integer)
           offset 0
         ) as h
         -- Uses an equality, because comparing each head with each input would take a long time for a large workflow.
@@ -843,7 +843,7 @@ create or replace function holdfast.job_enqueue_unique(
         end as due_at
       from rows from (
         json_to_recordset(heads) as (queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, delay_ms bigint,
-          run_at timestamptz, log text[], links jsonb, "unique" jsonb),
+          run_at timestamptz, log json[], links jsonb, "unique" jsonb),
         json_array_elements(inputs),
         json_array_elements_text(metas)
       ) with ordinality as a (queue, kind, priority, failed, max_crashes, delay_ms, run_at, log, links, unique_by, payload, meta, at)
@@ -2416,6 +2416,8 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
     end loop;
     delete from holdfast.job_note where noted_at < (today - retain)::timestamptz
       and not exists (select from holdfast.claim where claim.fence = job_note.fence);
+    delete from holdfast.job_kind where registered_at < (today - retain)::timestamptz
+      and not exists (select from holdfast.worker where job_kind.queue = any(worker.queues) and job_kind.kind = any(worker.kinds));
     -- The entries themselves are kept for up to twice the retention time.
     delete from holdfast.job_removed where removed_at < (today - 2 * retain - 2)::timestamptz;
   end

@@ -12,7 +12,28 @@ select holdfast.job_record_queue($1::bigint, $2, $3)
 
 -- name: register_worker
 -- Registers a worker. The first commit that records an outcome flushes this row. A crash before that commit also ends the epoch, so the
--- loss of the row is harmless.
+-- loss of the row is harmless. Also records the kinds ($6) that this worker adds or changes.
+with wanted as materialized (
+  select k.queue, k.kind, k.schema
+  from json_to_recordset($6::text::json) as k (queue bigint, kind text, schema json)
+),
+recorded as (
+  insert into holdfast.job_kind (queue, kind, input_schema)
+  select queue, kind, schema
+  from wanted
+  where not exists (
+    select
+    from holdfast.job_kind
+    where job_kind.queue = wanted.queue
+      and job_kind.kind = wanted.kind
+      and job_kind.input_schema::text is not distinct from wanted.schema::text
+      and job_kind.registered_at > clock_timestamp() - interval '1 day'
+  )
+  order by queue, kind
+  on conflict on constraint job_kind_pkey do update
+  set input_schema = excluded.input_schema,
+      registered_at = excluded.registered_at
+)
 insert into holdfast.worker (session, number, instance, queues, kinds)
 values ($1, $2, $3, $4::text::bigint[], $5::text[])
 on conflict (session, number) do update
@@ -91,7 +112,7 @@ left join holdfast.job_note n on n.id = w.id and n.fence = w.fence
 -- name: save_notes
 -- Stores handlers' progress and log lines.
 insert into holdfast.job_note as known (id, fence, progress, log)
-select n.id, n.fence, n.progress, case when n.lines is not null then array(select json_array_elements_text(n.lines)) end
+select n.id, n.fence, n.progress, case when json_array_length(n.lines) > 0 then array(select json_array_elements(n.lines)) end
 from json_to_recordset($1::text::json) as n (id bigint, fence bigint, progress real, lines json)
 where exists (select from holdfast.claim where claim.fence = n.fence)
 on conflict on constraint job_note_pkey do update
@@ -205,7 +226,7 @@ select holdfast.job_roll_partitions($1::integer)
 select
   f.id, f.kind, f.queue::text, (select name from holdfast.queue where key = f.queue) as queue_name, f.state, f.priority,
   f.payload::text as payload, f.result::text as result, f.error::text as error, f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.failed,
-  f.crashes, f.progress, f.log, f.failures::text as failures,
+  f.crashes, f.progress, array_to_json(f.log)::text as log, f.failures::text as failures,
   by.id as instance, by.name as instance_name, f.cancelled, f.meta::text as meta
 from holdfast.job_find(array[$1::bigint]) as f
 left join lateral (select holdfast.instance_of_session(f.session) as id offset 0) as known on true

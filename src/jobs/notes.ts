@@ -1,19 +1,19 @@
+import type { LogBuffer } from '../base/index.js'
 import type { JobStore } from './store.js'
 
-/** Progress and log lines that have not been written to the database yet. */
+/** Marks an attempt whose progress or log lines have not been written to the database yet. */
 export interface Notes {
   progress: number | undefined
-  lines: string[]
 }
 
 interface NotedAttempt {
   readonly id: number
   readonly fence: number
   notes: Notes | undefined
+  readonly logBuffer: LogBuffer | undefined
 }
 
 const flushAfterMs = 250
-const maxLines = 100
 
 /**
  * Writes handlers' progress and log lines to the database in batches, after a short delay. Only people read this data.
@@ -70,14 +70,9 @@ export class NoteTaker {
     this.#noted.clear()
     if (noted.length === 0) return
     const asked = noted.map((run) => {
-      const { progress, lines } = run.notes!
+      const { progress } = run.notes!
       run.notes = undefined
-      return {
-        id: run.id,
-        fence: run.fence,
-        progress,
-        ...(lines.length > 0 ? { lines: lines.slice(-maxLines) } : {}),
-      }
+      return { id: run.id, fence: run.fence, progress, lines: run.logBuffer?.take() }
     })
     this.#writing = new Set(noted)
     try {

@@ -1,4 +1,4 @@
-import { formatDuration, type JobMeta, textOf } from '../base/index.js'
+import { formatDuration, type JobMeta, LogBuffer } from '../base/index.js'
 import { Attempt, type TransactionContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { JobContext, JobDefinition } from './definition.js'
@@ -20,6 +20,8 @@ export class Run extends Attempt implements JobContext {
   readonly startedAt = performance.now()
   readonly #context: RunContext
   notes: Notes | undefined
+  /** Created for the first log line, because most jobs log nothing. */
+  logBuffer: LogBuffer | undefined
   /** Whether the attempt's outcome has been decided. An outcome is decided only once. */
   isOver = false
 
@@ -77,9 +79,11 @@ export class Run extends Attempt implements JobContext {
     this.#note().progress = value
   }
 
-  readonly log = (line: string): void => {
+  readonly log = (text: string, data?: unknown): void => {
     if (this.isOver) return
-    this.#note().lines.push(textOf(line))
+    this.#note()
+    this.logBuffer ??= new LogBuffer()
+    this.logBuffer.add(this.attempt, text, data)
   }
 
   timeOut(): void {
@@ -92,7 +96,7 @@ export class Run extends Attempt implements JobContext {
 
   #note(): Notes {
     if (this.notes === undefined) {
-      this.notes = { progress: undefined, lines: [] }
+      this.notes = { progress: undefined }
       this.#context.notes.soon(this)
     }
     return this.notes

@@ -28,7 +28,7 @@ create table holdfast.job (
   failed integer,
   crashes smallint,
   max_crashes smallint,
-  log text[],
+  log json[],
   failures jsonb,
   links jsonb,
   meta json
@@ -48,7 +48,7 @@ comment on column holdfast.job.enqueued_at is 'Time when the job was enqueued. N
 comment on column holdfast.job.failed is 'Number of failed attempts before this entry. Null means 0.';
 comment on column holdfast.job.crashes is 'Number of workers that died while holding the job, before this entry. Null means 0.';
 comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried. Null means 3.';
-comment on column holdfast.job.log is 'Last 100 lines that the handler had logged before this entry.';
+comment on column holdfast.job.log is 'Last 100 lines that the handler had logged before this entry: at, attempt, number, text and data.';
 comment on column holdfast.job.failures is 'Last 20 attempts that failed or crashed: error, time and instance.';
 comment on column holdfast.job.links is
   'Links to other jobs, trace id and unique key. Null for most jobs. The value moves with the job from table to table.';
@@ -123,7 +123,7 @@ create table holdfast.waiting (
   failed integer not null default 0,
   crashes smallint not null default 0,
   max_crashes smallint not null default 3,
-  log text[],
+  log json[],
   failures jsonb,
   links jsonb,
   meta json,
@@ -167,7 +167,7 @@ create table holdfast.job_stopped (
   crashes smallint not null,
   max_crashes smallint not null,
   progress real,
-  log text[],
+  log json[],
   failures jsonb,
   links jsonb,
   meta json
@@ -220,6 +220,21 @@ create index job_end_ended_at on holdfast.job_end using brin (ended_at);
 create table holdfast.job_end_default partition of holdfast.job_end default;
 comment on table holdfast.job_end_default is 'Ends from a time whose partition did not exist yet.';
 
+create table holdfast.job_kind (
+  queue bigint not null,
+  kind text not null,
+  input_schema json,
+  registered_at timestamptz not null default clock_timestamp(),
+  primary key (queue, kind)
+);
+comment on table holdfast.job_kind is
+  'Kinds of jobs that workers have registered. The dashboard and the command line use these rows to offer kinds and to check inputs. '
+  'Maintenance deletes a row when no worker has registered the kind for the retention time.';
+comment on column holdfast.job_kind.queue is 'Key of the queue in the definition.';
+comment on column holdfast.job_kind.input_schema is
+  'JSON schema of the input. Null if the definition has no schema, or has a schema that cannot be converted.';
+comment on column holdfast.job_kind.registered_at is 'Time when a worker last registered the kind, accurate to a day.';
+
 create table holdfast.job_note (
   id bigint not null,
   fence bigint not null,
@@ -227,7 +242,7 @@ create table holdfast.job_note (
   started boolean not null default false,
   cancelled text,
   progress real,
-  log text[],
+  log json[],
   primary key (id, fence)
 );
 comment on table holdfast.job_note is 'Notes about a running job. Most jobs have no row in this table.';

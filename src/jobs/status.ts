@@ -1,4 +1,4 @@
-import type { JobMeta } from '../base/index.js'
+import type { JobMeta, LogLine } from '../base/index.js'
 import type { RecordedError } from './errors.js'
 import { noMeta } from './meta.js'
 import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
@@ -59,8 +59,8 @@ export interface JobStatus {
    * @fraction
    */
   readonly progress: number | undefined
-  /** Lines that the handler logged. */
-  readonly log: readonly string[]
+  /** The last 100 lines that the handler logged, in all attempts. */
+  readonly log: readonly LogLine[]
   /** Value that the handler returned, as any JSON value. */
   readonly result: unknown
   /** Error that ended the job. */
@@ -86,7 +86,7 @@ export interface StatusRow {
   readonly failed: number
   readonly crashes: number
   readonly progress: number | null
-  readonly log: string[] | null
+  readonly log: string | null
   readonly failures: string | null
   readonly instance: string | null
   readonly instance_name: string | null
@@ -114,7 +114,7 @@ export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatu
     crashes: row.crashes,
     failures: row.failures === null ? [] : JSON.parse(row.failures),
     progress: row.progress ?? undefined,
-    log: row.log ?? [],
+    log: row.log === null ? [] : JSON.parse(row.log),
     result: row.result === null ? undefined : JSON.parse(row.result),
     error: row.error === null ? undefined : JSON.parse(row.error),
     cancelling: row.cancelled ?? undefined,

@@ -17,6 +17,7 @@ import type { ImplementedJob } from './definition.js'
 import { Endings } from './endings.js'
 import { JobCancelledError } from './errors.js'
 import { stopMs } from './handlers.js'
+import { inputSchemaOf } from './input-schema.js'
 import { Pace } from './pace.js'
 import type { JobStore } from './store.js'
 import { WorkerWakeup } from './worker-wakeup.js'
@@ -63,6 +64,8 @@ export class Worker {
   readonly #endings: Endings
   readonly #kinds: readonly string[]
   readonly #definitions: readonly ImplementedJob[]
+  /** Kinds that this worker records in the table `job_kind`, as JSON. */
+  readonly #registration: string
   readonly #attempts: Attempts
   readonly #pace: Pace
   readonly #wakeup = new WorkerWakeup()
@@ -104,6 +107,13 @@ export class Worker {
     this.#endings = new Endings(context, this.#givingUp.signal, this.#wakeup)
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
+    this.#registration = JSON.stringify(
+      this.#definitions.map((definition) => ({
+        queue: context.queues.keyOf(definition.queue),
+        kind: definition.kind,
+        schema: inputSchemaOf(definition),
+      })),
+    )
     this.#attempts = new Attempts(context, this.#endings, this.#wakeup, options.concurrency)
     this.#pace = new Pace({
       attempts: this.#attempts,
@@ -303,6 +313,7 @@ export class Worker {
       presence.instanceId,
       arrayLiteral(this.#queues),
       this.#kinds,
+      this.#registration,
     ])
     this.#epoch = epoch
     this.#forgetEpoch = epoch.onLoss((reason) => this.#attempts.loseAll(reason))

@@ -547,6 +547,7 @@ select json_build_object(
         found.cancelled as cancelling,
         found.links -> 'lane' ->> 'name' as lane,
         found.links -> 'unique' ->> 'key' as "uniqueKey",
+        found.links ->> 'trace' as traceparent,
         found.links -> 'workflow' as workflow,
         extract(epoch from enqueued_at) * 1000 as "enqueuedAt",
         extract(epoch from run_at) * 1000 as "runAt",
@@ -558,7 +559,7 @@ select json_build_object(
         octet_length(result::text) as "resultBytes",
         case when octet_length(result::text) <= $2::integer then result end as result,
         error,
-        (select json_agg(left(line, 2000)) from unnest(log) as line) as log,
+        array_to_json(log) as log,
         failures
       from found
       left join holdfast.queue on queue.key = found.queue

@@ -1,4 +1,4 @@
-import { type JobMeta, type JobState, jobStates, type RecordedError } from '../base/index.js'
+import { type JobMeta, type JobState, jobStates, type LogLine, type RecordedError } from '../base/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { JobSearch, JobWait } from '../search/index.js'
 import { type RawRow, readDocument, readRow } from './rows.js'
@@ -174,6 +174,8 @@ export interface JobDetails
   /** Fencing token of the last claim. */
   readonly fence: number | null
   readonly uniqueKey: string | null
+  /** Tracing span that enqueued the job, as a W3C traceparent. Null if no tracer was set. */
+  readonly traceparent: string | null
   /** ID of the first job of the workflow. */
   readonly workflow: number | null
   /** The job's input. Undefined if the input is larger than `maxBytes`. */
@@ -182,7 +184,7 @@ export interface JobDetails
   readonly result: unknown
   readonly resultBytes: number | null
   readonly error: RecordedError | null
-  readonly log: readonly string[]
+  readonly log: readonly LogLine[]
   readonly attempts: readonly ObservedAttempt[]
   /** The job itself, the jobs in its workflow, its dependencies and its dependants. */
   readonly linked: readonly LinkedJob[]
@@ -317,7 +319,7 @@ type RawJobRow = RawRow<Omit<ObservedJob, 'waitReason'>> & { unserved: Unserved;
 type JobRow = Omit<JobDetails, 'log' | 'attempts' | 'linked' | 'others'>
 
 interface JobDocument {
-  job: (RawRow<JobRow> & { log: string[] | null; failures: RawAttempt[] | null }) | null
+  job: (RawRow<JobRow> & { log: LogLine[] | null; failures: RawAttempt[] | null }) | null
   others: number
   linked: LinkedJob[] | null
 }

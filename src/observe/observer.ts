@@ -13,6 +13,7 @@ import {
   type LatencyFilter,
   type ObservedTerm,
 } from './hold-history.js'
+import { JobKindsObserver } from './job-kinds.js'
 import { JobsObserver } from './jobs.js'
 import { LimitsObserver } from './limits.js'
 import { type LockFilter, linkRecordedWaits, type ObservedLease, type ObservedLock, readLock } from './locks.js'
@@ -40,6 +41,7 @@ export class Observer {
   readonly schedules: SchedulesObserver
   readonly fleet: FleetObserver
   readonly jobs: JobsObserver
+  readonly jobKinds: JobKindsObserver
   readonly #reader: Reader
   readonly #sql: Record<'locks' | 'leases' | 'clock' | 'name_of', Statement>
   readonly #graph: CombinedQuery<GraphRows>
@@ -55,6 +57,7 @@ export class Observer {
     this.schedules = new SchedulesObserver(reader, schema)
     this.fleet = new FleetObserver(reader, schema)
     this.jobs = new JobsObserver(reader, schema)
+    this.jobKinds = new JobKindsObserver(reader, schema)
     this.#overviewReader = new OverviewReader(reader, schema, this.jobs, this.schedules)
     this.#holdHistory = new HoldHistory(reader, schema)
     this.#proof = new Proof(reader, schema)

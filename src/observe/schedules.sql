@@ -102,6 +102,15 @@ select json_build_object(
   'missed', missed,
   'catchUp', catch_up,
   'reruns', reruns,
+  'job', (
+    select json_build_object('queue', job_queue, 'kind', job_kind)
+    from holdfast.schedule_member
+    where schedule = s.key
+      and job_kind is not null
+      and holdfast.is_present(session)
+    order by since desc
+    limit 1
+  ),
   'members', (
     with member as materialized (
       select * from holdfast.schedule_member where schedule = s.key
@@ -186,9 +195,8 @@ where namespace = $1
 select json_build_object(
   'error', error,
   'log', (
-    select json_agg(left(line, 2000) order by place)
+    select array_to_json(lines)
     from holdfast.tick_log
-    cross join lateral unnest(lines) with ordinality as line (line, place)
     where tick_log.schedule = tick.schedule
       and tick_log.at = tick.at
       and tick_log.extra = tick.extra

@@ -1,4 +1,4 @@
-import type { RecordedError } from '../base/index.js'
+import type { LogLine, RecordedError } from '../base/index.js'
 import {
   type ClockChange,
   clockChanges,
@@ -83,6 +83,8 @@ export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' |
   /** Maximum number of missed ticks that are caught up if `missed` is `all`. */
   readonly catchUp: number
   readonly reruns: boolean
+  /** Job that each tick enqueues, according to the member that joined last. Null if the schedule has a function. */
+  readonly job: { readonly queue: string; readonly kind: string } | null
   readonly members: readonly ScheduleMember[]
   /** The current rule, followed by the earlier rules. */
   readonly rules: readonly { readonly since: Date; readonly rule: ScheduleRule | null }[]
@@ -159,8 +161,8 @@ export class SchedulesObserver {
     name: string,
     tick: Date,
     extra = false,
-  ): Promise<{ error: RecordedError | null; log: readonly string[] } | null> {
-    type Found = { error: RecordedError | null; log: string[] | null }
+  ): Promise<{ error: RecordedError | null; log: readonly LogLine[] } | null> {
+    type Found = { error: RecordedError | null; log: LogLine[] | null }
     const found = await readDocument<Found>(this.#reader, this.#sql.run, [namespace, name, tick, extra])
     return found ? { error: found.error, log: found.log ?? [] } : null
   }

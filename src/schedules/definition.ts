@@ -45,8 +45,11 @@ export interface ScheduleRun {
    * read.
    */
   readonly tx: HandlerTransaction
-  /** Adds a line to the run's log. The last 100 lines are kept. */
-  log(line: string): void
+  /**
+   * Adds a line to the run's log, with optional data. Returns immediately and never throws. Holdfast writes the lines in batches, and keeps
+   * the last 100 lines of a run. A crash loses the lines of the last few hundred milliseconds.
+   */
+  log(text: string, data?: unknown): void
 }
 
 export interface ScheduleOptions extends RuleOptions {
@@ -114,6 +117,8 @@ export interface ScheduleDefinition {
   readonly timeoutMs: number | undefined
   readonly spreadMs: number
   readonly sticky: boolean
+  /** Job that each tick enqueues. Undefined if the schedule has a function. */
+  readonly job: { readonly queue: string; readonly kind: string } | undefined
   /** @internal */
   readonly work: (run: ScheduleRun, jobs: JobPort) => unknown
 }
@@ -216,6 +221,7 @@ export function define(where: string, name: string, given: ScheduleOptions, work
     timeoutMs: timeout,
     spreadMs: spread,
     sticky,
+    job: read.job && { queue: read.job.queue, kind: read.job.kind },
     work: workOf(where, work, read.job, read.input),
   })
 }

@@ -362,7 +362,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
       select *
       from json_to_recordset(asked) as a (
         key bigint, namespace text, name text, former_key bigint, rule text, overlap text, missed text, catch_up integer, reruns boolean,
-        first_ticks timestamptz[], is_over boolean
+        first_ticks timestamptz[], is_over boolean, job_queue text, job_kind text
       )
       order by key
     loop
@@ -402,9 +402,13 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
         where schedule.key = id
           and (overlap, missed, catch_up, reruns) is distinct from (one.overlap, one.missed, one.catch_up, one.reruns);
       end if;
-      insert into holdfast.schedule_member as known (schedule, instance, session, rule)
-      values (id, member, epoch_number, one.rule)
-      on conflict on constraint schedule_member_pkey do update set session = excluded.session, rule = excluded.rule;
+      insert into holdfast.schedule_member as known (schedule, instance, session, rule, job_queue, job_kind)
+      values (id, member, epoch_number, one.rule, one.job_queue, one.job_kind)
+      on conflict on constraint schedule_member_pkey do update
+      set session = excluded.session,
+          rule = excluded.rule,
+          job_queue = excluded.job_queue,
+          job_kind = excluded.job_kind;
       declared := declared || jsonb_build_array(jsonb_build_array(
         one.key::text,
         id::text,

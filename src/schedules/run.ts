@@ -1,4 +1,4 @@
-import { textOf } from '../base/index.js'
+import { LogBuffer } from '../base/index.js'
 import { Attempt, type TransactionContext } from '../once/index.js'
 import type { Epoch } from '../postgres/index.js'
 import type { Definition, ScheduleRun } from './definition.js'
@@ -24,8 +24,7 @@ export class Run extends Attempt implements ScheduleRun {
   readonly startedAt = performance.now()
   /** Resolves when the handler's result has been recorded or the run has been abandoned. */
   readonly over: Promise<void>
-  /** Log lines that have not been written to the database yet. */
-  lines: string[] = []
+  readonly logBuffer = new LogBuffer()
   readonly #context: RunContext
   #isDecided = false
   #end = () => {}
@@ -52,9 +51,9 @@ export class Run extends Attempt implements ScheduleRun {
   }
 
   // This is an arrow function, because handlers destructure their argument.
-  readonly log = (line: string): void => {
+  readonly log = (text: string, data?: unknown): void => {
     if (this.#isDecided) return
-    this.lines.push(textOf(line))
+    this.logBuffer.add(this.attempt, text, data)
     this.#context.noted(this)
   }
 

@@ -250,7 +250,7 @@ export class Runs {
     const noted = [...this.#noted]
     this.#noted.clear()
     if (noted.length === 0) return
-    const logs = noted.map((run) => ({ ...runKeyOf(run), lines: run.lines.splice(0).slice(-100) }))
+    const logs = noted.map((run) => ({ ...runKeyOf(run), lines: run.logBuffer.take() }))
     // Errors are ignored, because log lines are stored on a best-effort basis.
     await this.#store.run('save_logs', [JSON.stringify(logs)]).catch(() => {})
   }

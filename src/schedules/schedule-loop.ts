@@ -256,11 +256,12 @@ export class ScheduleLoop {
     const portion = entries.slice(0, maxPerStatement)
     const { namespace } = this.#options
     const requests = portion.map(({ definition }) => {
-      const { name, key, was, rule, overlap, missed, catchUp, reruns } = definition
+      const { name, key, was, rule, overlap, missed, catchUp, reruns, job } = definition
       const { ticks, isOver } = firstTicks(rule, this.clock.now())
       const former = was === undefined ? undefined : keyOfSchedule(namespace, was)
       const options = { rule: rule.text, overlap, missed, catch_up: catchUp, reruns }
-      return { key, namespace, name, former_key: former, ...options, first_ticks: ticks, is_over: isOver }
+      const target = { job_queue: job?.queue, job_kind: job?.kind }
+      return { key, namespace, name, former_key: former, ...options, ...target, first_ticks: ticks, is_over: isOver }
     })
     const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(requests)])
     this.clock.set(answer.now)

@@ -54,7 +54,7 @@ returning fence
 -- name: save_logs
 -- Appends handlers' log lines. Skips a run's lines if its fencing token has changed.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
-select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
+select n.id, n.at, n.extra, array(select json_array_elements(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
 where exists (
   select
@@ -140,7 +140,7 @@ from (
     (select name from holdfast.instance_name where instance_name.id = latest_ticks.instance) as instance_name,
     attempt, started_at, ended_at, error,
     (
-      select lines
+      select array_to_json(lines)::text
       from holdfast.tick_log l
       where l.schedule = latest_ticks.schedule
         and l.at = latest_ticks.at

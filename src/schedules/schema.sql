@@ -43,6 +43,8 @@ create table holdfast.schedule_member (
   instance text not null,
   session integer not null,
   rule text not null,
+  job_queue text,
+  job_kind text,
   since timestamptz not null default clock_timestamp(),
   primary key (schedule, instance)
 );
@@ -51,6 +53,8 @@ comment on column holdfast.schedule_member.schedule is 'Key of the schedule.';
 comment on column holdfast.schedule_member.instance is 'Instance that is a member.';
 comment on column holdfast.schedule_member.session is 'Session number of the member''s epoch. The row counts only while this session is present.';
 comment on column holdfast.schedule_member.rule is 'Rule in the instance''s code.';
+comment on column holdfast.schedule_member.job_queue is 'Queue of the job that each tick enqueues. Null if the schedule has a function.';
+comment on column holdfast.schedule_member.job_kind is 'Kind of the job that each tick enqueues. Null if the schedule has a function.';
 comment on column holdfast.schedule_member.since is 'Time when the instance first joined, in any epoch.';
 create index schedule_member_instance on holdfast.schedule_member (instance);
 
@@ -102,13 +106,13 @@ create table holdfast.tick_log (
   schedule bigint not null,
   at timestamptz not null,
   extra boolean not null,
-  lines text[] not null,
+  lines json[] not null,
   primary key (schedule, at, extra)
 );
 comment on table holdfast.tick_log is
   'Handlers'' log lines. They are not in the table tick, because a handler''s repeatable-read transaction cannot update a row that changed after the transaction began. Columns without a comment: see tick.';
 comment on column holdfast.tick_log.schedule is 'Key of the schedule.';
-comment on column holdfast.tick_log.lines is 'Last 100 lines of the log.';
+comment on column holdfast.tick_log.lines is 'Last 100 lines of the log: at, attempt, number, text and data.';
 
 create table holdfast.gap (
   schedule bigint not null,

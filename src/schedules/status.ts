@@ -1,4 +1,4 @@
-import type { RecordedError } from '../base/index.js'
+import type { LogLine, RecordedError } from '../base/index.js'
 import { readScheduleRule, type ScheduleRule } from '../cron/index.js'
 
 /** A schedule's status. */
@@ -54,8 +54,8 @@ export interface PastRun {
   readonly endedAt: Date | undefined
   /** Error with which the run failed. */
   readonly error: RecordedError | undefined
-  /** Lines that the handler logged. */
-  readonly log: readonly string[]
+  /** The last 100 lines that the handler logged. */
+  readonly log: readonly LogLine[]
 }
 
 /** Consecutive ticks that have no run for the same reason. */
@@ -101,7 +101,7 @@ export interface PastRow {
   readonly started_at: Date | null
   readonly ended_at: Date | null
   readonly error: string | null
-  readonly log: string[] | null
+  readonly log: string | null
   readonly last_at: Date
   readonly ticks: string
   readonly reason: PastGap['reason']
@@ -139,6 +139,6 @@ export function pastOf(row: PastRow): PastRun | PastGap {
     startedAt: row.started_at ?? undefined,
     endedAt: row.ended_at ?? undefined,
     error: row.error === null ? undefined : JSON.parse(row.error),
-    log: row.log ?? [],
+    log: row.log === null ? [] : JSON.parse(row.log),
   }
 }

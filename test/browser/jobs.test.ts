@@ -59,7 +59,7 @@ describeInBrowser('jobs and deliveries', () => {
 
     await row.focus()
     await page.keyboard.press('Enter')
-    const details = page.getByRole('dialog', { name: `Job ${failed.id}: ` })
+    const details = page.getByRole('dialog', { name: new RegExp(`^Job ${failed.id}:`) })
     await details.getByText('smtp is away').first().waitFor()
     await details.getByRole('img', { name: /attempt 1 failed; current state: failed/ }).waitFor()
     await expectAccessible(page)
@@ -108,7 +108,7 @@ describeInBrowser('jobs and deliveries', () => {
     await list.getByRole('row', { name: 'spaced' }).waitFor()
     expect(await row.count()).toBe(1)
     await page.goto(`${board.url}#/jobs?id=${spaced.id}`)
-    const one = page.getByRole('dialog', { name: `Job ${spaced.id}: ` })
+    const one = page.getByRole('dialog', { name: `Job ${spaced.id}: spaced` })
     await one.getByRole('link', { name: 'my "queue"' }).click()
     await one.waitFor({ state: 'detached' })
     await list.getByRole('row', { name: 'spaced' }).waitFor()

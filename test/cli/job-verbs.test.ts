@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { defineJob, type Holdfast, JobCancelledError } from '../../src/index.js'
 import { drain } from '../../src/testing/index.js'
-import { work } from '../jobs/fixture.js'
+import { gate, work } from '../jobs/fixture.js'
 import { bossOf } from '../jobs/import-fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { open } from '../setup/instances.js'
@@ -127,7 +128,7 @@ describe('job show', () => {
       id,
       state: 'buried',
       failures: [{ attempt: 1, message: 'broken\tin\nlines' }],
-      log: ['about to fail'],
+      log: [{ attempt: 1, number: 1, text: 'about to fail' }],
       meta: { tags: ['billing'] },
     })
     const { stdout, status } = await run(['job', 'show', String(id)], env)
@@ -146,8 +147,37 @@ describe('job show', () => {
     expect(fact('error')).toBe('TypeError: broken\\tin\\nlines')
     expect(fact('attempt 1')).toMatch(/^20.*Z by \S+ {2}TypeError: broken/)
     expect(fact('stack')).toMatch(/^at .*job-verbs\.test/)
-    expect(fact('log')).toBe('about to fail')
+    expect(fact('log')).toMatch(/^20.*Z {2}about to fail$/)
     expect(status).toBe(0)
+  })
+
+  test('job logs prints the lines with their data, and --follow prints new lines until the job has ended', async () => {
+    const going = gate()
+    const talk = defineJob('talk', {
+      run: async (_: null, { log }) => {
+        log('first', { part: 1 })
+        await going.opened
+        log('second')
+      },
+    })
+    const { id } = await holdfast.jobs.enqueue(talk, null)
+    work(holdfast, [talk])
+    await eventually(async () => (await holdfast.jobs.find(id))!.log.length).toBe(1)
+    expect(await json(['job', 'logs', String(id)])).toMatchObject([
+      { attempt: 1, number: 1, text: 'first', data: { part: 1 } },
+    ])
+    const following = start(['job', 'logs', String(id), '--follow'], env)
+    await new Promise((resolve) => following.process.stdout!.once('data', resolve))
+    going.open()
+    const { stdout, status } = await following.ended
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines.map((line) => line.split('\t').slice(1))).toEqual([
+      ['1', 'first', '{"part":1}'],
+      ['1', 'second', ''],
+    ])
+    expect(status).toBe(0)
+    expect((await run(['job', 'logs', String(id), '--follow', '--json'], env)).status).toBe(2)
+    expect((await run(['job', 'logs', '999999999'], env)).status).toBe(3)
   })
 
   test('job show prints why a job waits, and the result of a job', async () => {
@@ -217,6 +247,15 @@ describe('job add', () => {
     expect(await drain(holdfast, [mail])).toMatchObject([{ result: { sent: 'ada' } }])
   })
 
+  test('job add refuses an input that does not match the JSON schema of the kind', async () => {
+    const strict = defineJob('strict', { queue: 'post', input: z.object({ to: z.string() }), run: () => {} })
+    await work(holdfast, [strict]).ready()
+    const { status, stderr } = await run(['job', 'add', 'post', 'strict', '{"to": 5}'], env)
+    expect(stderr).toBe('The input does not match the JSON schema of the kind strict: to: expected a string, got 5.\n')
+    expect(status).toBe(3)
+    expect((await run(['job', 'add', 'post', 'strict', '{"to": "ada"}'], env)).status).toBe(0)
+  })
+
   test('job add accepts a delay or a time, a priority, and JSON from stdin', async () => {
     const { id } = (await json(['job', 'add', 'post', 'mail', '--delay', '10m', '--priority', '-3'])) as { id: number }
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'waiting', input: null, priority: -3 })
@@ -228,7 +267,7 @@ describe('job add', () => {
   })
 
   test.each([
-    [['{to: 1}'], 'Expected the payload to be JSON, got "{to: 1}": ', 'Quote the payload for the shell'],
+    [['{to: 1}'], 'Expected the input to be JSON, got "{to: 1}": ', 'Quote the input for the shell'],
     [['1', '--priority', '6'], 'Expected --priority to be a whole number between -5 and 5, got "6"'],
     [['1', '--run-at', 'tomorrow'], 'Expected --run-at to be a time with a time zone, such as 2030-01-31T18:00Z'],
     [['1', '--run-at', '2030-01-31T18:00'], 'Expected --run-at to be a time with a time zone'],

@@ -233,7 +233,7 @@ describe('a question', () => {
     expect(job).toMatchObject({
       state: 'buried',
       failures: [{ attempt: 1, name: 'TypeError', message: 'the mailbox is full', instanceName: 'web-1' }],
-      log: ['connecting'],
+      log: [{ attempt: 1, text: 'connecting' }],
     })
     expect(JSON.stringify(job)).not.toContain('secret@example.com')
     expect(await ask('job', { id: 999_999 })).toMatchObject({

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { z } from 'zod'
 import { defineJob } from '../../src/index.js'
 import { gate, work } from '../jobs/fixture.js'
 import { insertDone } from '../setup/done-jobs.js'
@@ -154,6 +155,71 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
   const audit = await sql<{ act: string }>(url, 'select act from holdfast.audit where outcome is not null order by id')
   expect(audit.map(({ act }) => act)).toContain('redrive-queue')
   end.open()
+})
+
+test('a job is enqueued by hand with an input that matches the JSON schema of its kind', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, namespace: 'shop' })
+  const mail = defineJob('mail', { queue: 'post', input: z.object({ to: z.string() }), run: ({ to }) => to })
+  // The second schema cannot be converted to a JSON schema.
+  const odd = defineJob('odd', { queue: 'post', input: z.transform(String), run: () => {} })
+  await work(holdfast, [mail, odd]).ready()
+  holdfast.schedules.add('nightly', { cron: '0 3 * * *', job: mail, input: () => ({ to: 'nobody' }) })
+  await holdfast.schedules.add('plain', { cron: '0 3 * * *' }, () => {}).ready()
+  const base = await serve(board({ url, traceUrl: 'https://traces.example.com/{traceId}' }))
+  const get = async (path: string): Promise<Any> =>
+    ((await (await fetch(`${base}/api/view/${path}`)).json()) as Any).data
+  const post = async (act: string, params: object, preview = false): Promise<Any> => {
+    const headers = { 'content-type': 'application/json' }
+    const body = JSON.stringify({ params, preview })
+    return (await fetch(`${base}/api/act/${act}`, { method: 'POST', headers, body })).json()
+  }
+  const form = { namespace: 'shop', queue: 'post', kind: 'mail', input: '{"to": "ada@example.com"}' }
+
+  expect(await get('job-kinds?namespace=shop')).toEqual([
+    { namespace: 'shop', queue: 'post', kind: 'mail', isServed: true },
+    { namespace: 'shop', queue: 'post', kind: 'odd', isServed: true },
+  ])
+  expect((await get('job-kind?namespace=shop&queue=post&kind=mail')).inputSchema).toMatchObject({ required: ['to'] })
+  expect((await get('job-kind?namespace=shop&queue=post&kind=odd')).inputSchema).toBeNull()
+
+  const preview = async (changed: object) => (await post('enqueue-job', { ...form, ...changed }, true)).consequence
+  expect((await preview({})).text).toContain('The input matches the JSON schema')
+  expect((await preview({ kind: 'odd' })).text).toContain('no JSON schema of the kind is registered')
+  expect((await preview({ kind: 'unknown' })).text).toContain('No worker has registered this kind')
+  const wrong = 'The input does not match the JSON schema of the kind mail: to: expected a string, got 5.'
+  expect(await preview({ input: '{"to": 5}' })).toMatchObject({ applies: false, text: wrong })
+  expect((await post('enqueue-job', { ...form, input: '{"to": 5}' })).outcome).toEqual({ done: false, text: wrong })
+  expect((await post('enqueue-job', { ...form, input: '{to' })).error.code).toBe('USAGE')
+
+  const { outcome } = await post('enqueue-job', { ...form, priority: 2 })
+  expect(outcome).toEqual({ done: true, text: `Enqueued job ${outcome.job}.`, job: outcome.job })
+  expect(await holdfast.jobs.result(outcome.job)).toBe('ada@example.com')
+  const later = (await post('enqueue-job', { ...form, runAt: '2099-01-01T00:00:00Z' })).outcome.job
+  expect(await holdfast.jobs.find(later)).toMatchObject({ state: 'waiting', runAt: new Date('2099-01-01T00:00Z') })
+
+  // A schedule that enqueues a job takes an input, and other schedules do not.
+  const nightly = { namespace: 'shop', name: 'nightly', input: '{"to": "eve"}' }
+  expect((await get('schedule?namespace=shop&name=nightly')).job).toEqual({ queue: 'post', kind: 'mail' })
+  expect((await get('schedule?namespace=shop&name=plain')).job).toBeNull()
+  expect((await post('run-schedule', nightly, true)).consequence.text).toContain('No run of the schedule is recorded')
+  expect(await holdfast.jobs.result((await post('run-schedule', nightly)).outcome.job)).toBe('eve')
+  const refused = { applies: false, text: '"plain" takes no input, because no live instance defines it with a job.' }
+  expect((await post('run-schedule', { ...nightly, name: 'plain' }, true)).consequence).toMatchObject(refused)
+
+  // The audit log contains no inputs.
+  const [entry] = await sql<{ params: object }>(url, 'select params from holdfast.audit order by id limit 1')
+  expect(entry!.params).toEqual({ ...form, input: '9 bytes' })
+
+  await sql(
+    url,
+    `update holdfast.job set links = '{"trace":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}'`,
+  )
+  expect((await get(`job?id=${outcome.job}`)).job.trace).toEqual({
+    id: '0af7651916cd43dd8448eb211c80319c',
+    url: 'https://traces.example.com/0af7651916cd43dd8448eb211c80319c',
+  })
+  expect(() => board({ url, traceUrl: 'javascript:alert({traceId})' })).toThrow('an http or https URL')
 })
 
 test('views of 60,000 ended jobs stay short, and show how many rows they have searched', {

@@ -42,7 +42,10 @@ function makeHub(url = database.url) {
     off: pool.off.bind(pool),
     options: pool.options,
   }
-  const context = new DashboardContext({ pool: counting as never }, 'holdfast', redactWith(undefined))
+  const context = new DashboardContext(
+    { pool: counting as never },
+    { schema: 'holdfast', redact: redactWith(undefined), traceUrl: undefined },
+  )
   const hub = new Hub(context)
   onTestFinished(async () => {
     hub.close()

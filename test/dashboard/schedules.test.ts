@@ -96,7 +96,7 @@ test('schedules are run, paused, resumed and overridden, each after a preview of
   expect(run).toMatchObject({ extra: true, lines: 1, state: 'done', attempt: 1, instance: holdfast.id })
   expect(await view('schedule-run', { namespace, name, tick: run!.tick, extra: 'true' })).toEqual({
     error: null,
-    log: ['hidden'],
+    log: [{ at: null, attempt: null, text: 'hidden', data: null }],
   })
   expect(await view('schedule-run', { namespace, name, tick: run!.tick, extra: 'false' })).toBeNull()
   expect(await view('schedule', { namespace, name: 'no such' })).toBeNull()

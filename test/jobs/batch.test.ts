@@ -96,7 +96,11 @@ test('each job of a batch ends on its own, with a result, an outcome or an error
   holdfast.on('job.failed', ({ attempt, state }) => reported.push([attempt, state]))
   work(holdfast, [mixed])
   const state = async (at: number, wanted: string) => untilState(holdfast, refs[at]!.id, wanted)
-  expect(await state(0, 'done')).toMatchObject({ result: 'value', progress: 1, log: ['attempt 1'] })
+  expect(await state(0, 'done')).toMatchObject({
+    result: 'value',
+    progress: 1,
+    log: [{ attempt: 1, number: 1, text: 'attempt 1' }],
+  })
   expect(await state(1, 'done')).toMatchObject({ result: 'at last', failed: 0 })
   expect((await state(2, 'buried')).failures.map(({ message }) => message)).toEqual(['no 1', 'no 2'])
   expect(await state(3, 'done')).toMatchObject({ result: 'then', failed: 1 })

@@ -52,7 +52,10 @@ describe('pg-boss', () => {
     const jobs = await importedJobs(url)
     const by = (input: unknown) => jobs.find((job) => JSON.stringify(job.input) === JSON.stringify(input))
     const usual = { kind: 'mail', priority: 0, failed: 0, delayed: null, lane: null, unique: null }
-    expect(by({ to: 'ada' })).toMatchObject({ ...usual, log: [`Imported from pg-boss: ${plain}`] })
+    expect(by({ to: 'ada' })).toMatchObject({
+      ...usual,
+      log: [{ attempt: 0, text: `Imported from pg-boss: ${plain}` }],
+    })
     expect(by({ to: 'urgent' })).toMatchObject({ ...usual, priority: 5 })
     expect(by(null)).toMatchObject({ ...usual, delayed: true })
     expect(by({ to: 'shop' })).toMatchObject({ lane: 'shop:7' })
@@ -259,7 +262,7 @@ describe('graphile-worker', () => {
       priority: 0,
       failed: 0,
       lane: null,
-      log: [`Imported from graphile-worker: ${plain.id}`],
+      log: [{ attempt: 0, text: `Imported from graphile-worker: ${plain.id}` }],
     })
     expect(by('urgent')).toMatchObject({ priority: 3 })
     expect(by('idle')).toMatchObject({ priority: -5 })

@@ -450,7 +450,7 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
       await stays('the second job has not ended', async () => (await rowsOf(fresh.url, second!.id)).history === 0, 50)
       await client.query('commit')
       expect(await holdfast.jobs.result(second!.id, wait)).toBeUndefined()
-      expect((await holdfast.jobs.find(second!.id))!.log).toEqual(['line'])
+      expect((await holdfast.jobs.find(second!.id))!.log).toMatchObject([{ text: 'line' }])
     },
   )
 
@@ -469,10 +469,14 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     work(holdfast, [talk])
     const { id } = await holdfast.jobs.enqueue(talk, null)
     await until('the progress is visible', async () => (await holdfast.jobs.find(id))!.progress === 0.5)
-    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'running', log: ['half'], instance: holdfast.id })
+    expect(await holdfast.jobs.find(id)).toMatchObject({
+      state: 'running',
+      log: [{ text: 'half' }],
+      instance: holdfast.id,
+    })
     opening.open()
     await holdfast.jobs.result(id, wait)
-    expect(await holdfast.jobs.find(id)).toMatchObject({ progress: 1, log: ['half', 'all'] })
+    expect(await holdfast.jobs.find(id)).toMatchObject({ progress: 1, log: [{ text: 'half' }, { text: 'all' }] })
   })
 
   test('worker.close lets jobs finish within its time limit, and returns the other jobs to the queue', async () => {

@@ -61,7 +61,7 @@ test('a schedule runs, pauses and is overridden with postgres.js', async () => {
     log('written')
   })
   const [first] = await untilRuns(holdfast, 'other driver', ['done'])
-  expect(first!.log).toEqual(['written'])
+  expect(first!.log).toMatchObject([{ text: 'written' }])
   expect((await sql<{ tick: Date }>(url, 'select tick from effect order by 1'))[0]!.tick).toEqual(first!.tick)
   await holdfast.schedules.pause('other driver')
   await holdfast.schedules.override('other driver', { every: '1h' })
@@ -85,7 +85,7 @@ test('the log and the error of a handler are recorded, and the next tick runs', 
     attempt: 1,
     extra: false,
     error: { name: 'TypeError', message: 'and no further' },
-    log: ['so far', 'so good'],
+    log: [{ text: 'so far' }, { text: 'so good' }],
   })
   expect(first!.endedAt!.getTime()).toBeGreaterThanOrEqual(first!.startedAt!.getTime())
   expect(failures[0]).toEqual(['and no further', 1])

@@ -16,6 +16,7 @@ import { Table, TablePanel } from '../parts/table.js'
 import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
+import { Enqueue } from './jobs/enqueue.js'
 import { OneJob } from './jobs/one-job.js'
 import { JobSearch, parseMistake } from './jobs/search.js'
 
@@ -34,7 +35,17 @@ export function Jobs() {
   const isSearched = good.current !== ''
   const list = <JobList key="list" live={jobs} isSearched={isSearched} opened={id} />
   return (
-    <Page tools={<JobSearch queues={queues.data?.rows.flatMap(({ name }) => name ?? []) ?? []} kinds={kinds} />}>
+    <Page
+      tools={
+        <>
+          <JobSearch queues={queues.data?.rows.flatMap(({ name }) => name ?? []) ?? []} kinds={kinds} />
+          <Enqueue
+            label="Enqueue a job"
+            given={{ namespace: namespace ?? 'default', queue: '', kind: '', input: '{}' }}
+          />
+        </>
+      }
+    >
       {id && <OneJob key={id} id={id} />}
       {isSearched && list}
       <div class="jobs-graphics stack">

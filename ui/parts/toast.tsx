@@ -1,5 +1,5 @@
 import './toast.css'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { Icon } from './icons.js'
 import { Shape, type Tone } from './state.js'
 
@@ -35,14 +35,21 @@ function close(id: number): void {
 /** List of the current messages. The app renders this component once. */
 export function Toasts() {
   const [shown, setShown] = useState(shownToasts)
+  const section = useRef<HTMLElement>(null)
   useEffect(() => {
     onChange = () => setShown(shownToasts)
     return () => {
       onChange = undefined
     }
   }, [])
+  // A popover is the only element that can appear above an open dialog. Showing it again moves it above a newer dialog.
+  useEffect(() => {
+    const popover = section.current!
+    popover.hidePopover()
+    if (shown.length > 0) popover.showPopover()
+  }, [shown])
   return (
-    <section class="toasts" aria-label="Messages">
+    <section ref={section} popover="manual" class="toasts" aria-label="Messages">
       <div role="status" class="stack">
         {shown.map(({ id, tone, text }) => (
           <div key={id} class="toast card">

@@ -10,6 +10,10 @@ export function addDashboard(program: CliCommand): void {
     )
     .envOption('--port <port>', 'port to listen on (default: 7777; 0 for any free port)')
     .envOption('--host <address>', 'address on this machine to listen on (default: 127.0.0.1)')
+    .envOption(
+      '--trace-url <url>',
+      'URL of a trace, such as https://traces.example.com/{traceId}; jobs link to their traces',
+    )
     .envOption('--read-only', 'reject every action')
     .action(runs(async () => (await import('./run.js')).runDashboard))
 }

@@ -30,6 +30,13 @@ export function addJob(program: CliCommand): void {
     .argument('<id>', 'ID of the job')
     .action(runs(async () => (await import('./show.js')).jobShow))
 
+  addVerb(job, 'logs', ['holdfast job logs 42', 'holdfast job logs 42 --follow'])
+    .summary("print the lines that a job's handler has logged")
+    .description('Prints the last 100 lines that the handler has logged with job.log, in all attempts.')
+    .argument('<id>', 'ID of the job')
+    .envOption('--follow', 'print new lines until the job has ended')
+    .action(runs(async () => (await import('./logs.js')).jobLogs))
+
   addVerb(job, 'add', [
     `holdfast job add mail send-email '{"to": "ada@example.com"}'`,
     'holdfast job add reports make-report --delay 10m --priority 2',

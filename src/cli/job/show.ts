@@ -7,6 +7,7 @@ import { conditionNotMet } from '../failure.js'
 import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
+import { logLineText } from './logs.js'
 
 export async function jobShow(settings: Settings, word: string): Promise<void> {
   const id = jobId(word)
@@ -45,7 +46,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
       ]
     }),
     ...stackOf(job.failures.at(-1)).map((line): Fact => ['stack', line]),
-    ...job.log.map((line): Fact => ['log', line]),
+    ...job.log.map((line): Fact => ['log', logLineText(line)]),
   ]
   return facts.filter((fact) => fact !== false && fact !== undefined)
 }

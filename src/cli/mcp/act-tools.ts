@@ -16,7 +16,10 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
     'Break a lock',
     'Ends the sessions that hold a lock. Everything that these sessions hold is lost immediately.',
   ],
-  'run-schedule': ['Run a schedule now', 'Requests a run of a schedule in addition to its ticks.'],
+  'run-schedule': [
+    'Run a schedule now',
+    'Requests a run of a schedule in addition to its ticks. With an input, enqueues the job of the schedule with this input instead.',
+  ],
   'pause-schedule': ['Pause a schedule', 'Pauses a schedule: its ticks do not run until the schedule is resumed.'],
   'resume-schedule': ['Resume a schedule', 'Resumes a paused schedule.'],
   'override-schedule': [
@@ -31,6 +34,7 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
   'redrive-queue': ['Redrive a queue', "Lets all of a queue's buried jobs (dead letters) run again."],
   'retry-job': ['Retry a job', 'Lets a cancelled, discarded or buried job run again, or lets a waiting job run now.'],
   'cancel-job': ['Cancel a job', 'Cancels a job. A running job receives a request to stop.'],
+  'enqueue-job': ['Enqueue a job', 'Enqueues a job with the given input.'],
   'forget-delivery': [
     'Forget a delivery',
     'Deletes the recorded answer of an idempotency key, so that the next delivery with this key runs the handler again.',
@@ -50,6 +54,11 @@ const paramTexts: Readonly<Record<string, string>> = {
   cron: 'Cron rule, such as: 0 3 * * *',
   timezone: 'IANA time zone of the cron rule. Default UTC.',
   everyMs: 'Interval in milliseconds, instead of cron.',
+  queue: 'Queue of the job.',
+  kind: 'Kind of the job, which is the name of its definition.',
+  input: 'Input of the job as JSON text. Must match the JSON schema of the kind, if there is one.',
+  runAt: 'Earliest start. Default: now.',
+  priority: 'Priority. Jobs with a larger number run first. Default 0.',
   confirm:
     'True runs the action. Otherwise the tool changes nothing and returns the effects that the action would have.',
   reason: 'Why the action is necessary, for the audit log. Required with confirm.',

@@ -122,8 +122,12 @@ const job = readTool('job', {
     const found = await context.asMember(context.named({}), ({ jobs }) => jobs.find(id))
     if (!found) return missing(noSuchJob(id))
     if (context.showsPayloads) return found
-    const { input: _, meta: __, result: ___, ...shown } = found
-    return { ...shown, hidden: 'input, meta and result (a person can start the server with --payloads)' }
+    const { input: _, meta: __, result: ___, log, ...shown } = found
+    return {
+      ...shown,
+      log: log.map(({ data: _, ...line }) => line),
+      hidden: 'input, meta, result and the data of log lines (a person can start the server with --payloads)',
+    }
   },
 })
 

@@ -23,13 +23,18 @@ export function addSchedule(program: CliCommand): void {
     .envOption('--limit <number>', 'maximum number of runs and gaps (default: 10)')
     .action(runs(async () => (await import('./show.js')).scheduleShow))
 
-  addVerb(schedule, 'run', ['holdfast schedule run invoices'])
+  addVerb(schedule, 'run', [
+    'holdfast schedule run invoices',
+    `holdfast schedule run nightly --input '{"day": "2030-01-31"}'`,
+  ])
     .summary('request a run now, in addition to the rule')
     .description(
-      "Requests a run now, even if the schedule is paused. A member starts the run. The rule's ticks do not change.",
+      "Requests a run now, even if the schedule is paused. A member starts the run. The rule's ticks do not change. " +
+        'With --input, enqueues the job of the schedule with this input instead, and records no run.',
     )
     .argument('<name>', 'the schedule')
-    .action(runsAct('run-schedule'))
+    .envOption('--input <json>', 'input as JSON, or - to read stdin, for a schedule that enqueues a job')
+    .action(runs(async () => (await import('./run.js')).scheduleRun))
 
   addVerb(schedule, 'pause', ['holdfast schedule pause invoices'])
     .summary('pause a schedule')

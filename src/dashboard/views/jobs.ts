@@ -2,6 +2,7 @@ import { type JobDetails, noRates, type ObservedJob } from '../../observe/index.
 import { readJobSearch } from '../../search/index.js'
 import type { Payload, Redact } from '../redact.js'
 import { maxRows, view } from '../view.js'
+import { logLinesOf } from './log-lines.js'
 
 export const jobs = {
   /** Queues with the number of jobs in each state. */
@@ -32,18 +33,39 @@ export const jobs = {
     },
   }),
 
+  /** Kinds of jobs that workers have registered. */
+  'job-kinds': view({
+    intervalMs: 10_000,
+    params: { namespace: 'text' },
+    read: ({ observer }, { namespace }) => observer.jobKinds.list({ namespace }),
+  }),
+
+  /** JSON schema of the input of one kind. Null if no worker has registered the kind. */
+  'job-kind': view({
+    intervalMs: 10_000,
+    needs: { namespace: 'text', queue: 'text', kind: 'text' },
+    read: ({ observer }, kind) => observer.jobKinds.find(kind),
+  }),
+
   /** All details about one job. Null if the job does not exist. */
   job: view({
     intervalMs: 2_000,
     needs: { id: 'id' },
-    async read({ observer, redact, asMember }, { id }) {
+    async read({ observer, redact, asMember, traceUrl }, { id }) {
       const job = await observer.jobs.find(id)
       if (!job) return { job: null }
       const isIdle = job.state === 'ready' || job.state === 'waiting'
       const status = isIdle ? await asMember(job.namespace ?? 'default', ({ jobs }) => jobs.find(id)) : null
-      return { job: { ...redacted(job, redact), waitsFor: status?.waitsFor ?? null } }
+      return { job: { ...redacted(job, redact), waitsFor: status?.waitsFor ?? null, trace: traceOf(job, traceUrl) } }
     },
   }),
+}
+
+/** Returns the trace in which the job was enqueued, with its URL if the dashboard has a template. */
+function traceOf({ traceparent }: JobDetails, traceUrl: string | undefined) {
+  const id = traceparent?.split('-')[1]
+  if (id === undefined) return null
+  return { id, url: traceUrl?.replaceAll('{traceId}', encodeURIComponent(id)) ?? null }
 }
 
 function withRedactedError({ failureName, failure, meta: _, ...job }: ObservedJob, redact: Redact) {
@@ -54,14 +76,17 @@ function withRedactedError({ failureName, failure, meta: _, ...job }: ObservedJo
 
 function redacted(job: JobDetails, redact: Redact) {
   const about = (what: Payload['what']) => ({ what, of: job.kind })
+  const input = job.input === undefined ? null : redact(job.input, about('job input'))
   return {
     ...job,
-    input: job.input === undefined ? null : redact(job.input, about('job input')),
+    input,
     meta: Object.keys(job.meta).length > 0 ? redact(job.meta, about('job meta')) : null,
     result: job.result === undefined ? null : redact(job.result, about('job result')),
     isInputShown: job.input !== undefined,
+    /** Whether `redact` has changed the input. Such an input must not be enqueued again. */
+    isInputRedacted: job.input !== undefined && JSON.stringify(input) !== JSON.stringify(job.input),
     isResultShown: job.result !== undefined,
-    log: linesOf(redact(job.log, about('job log'))),
+    log: logLinesOf(redact(job.log, about('job log'))),
     error: job.error && errorDetails(redact(job.error, about('job error'))),
     attempts: job.attempts.map(({ name, message, code, stack, ...attempt }) => ({
       ...attempt,
@@ -80,9 +105,4 @@ export function errorDetails(made: unknown) {
     return typeof value === 'string' ? value : null
   }
   return { name: text('name') ?? '', message: text('message') ?? '', code: text('code'), stack: text('stack') }
-}
-
-function linesOf(made: unknown): string[] {
-  if (Array.isArray(made)) return made.map(String)
-  return made === undefined || made === null ? [] : [String(made)]
 }

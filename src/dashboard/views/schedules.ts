@@ -1,5 +1,6 @@
 import { describeRule } from '../../cron/index.js'
 import { maxRows, view } from '../view.js'
+import { logLinesOf } from './log-lines.js'
 
 const rowsPerPage = 12
 const maxTextLength = 20_000
@@ -57,7 +58,7 @@ export const schedules = {
       const error = found.error && redact(found.error, { what: 'run error', of: name })
       return {
         error: error ? readableText(error) : null,
-        log: textsOf(redact(found.log, { what: 'run log', of: name })),
+        log: logLinesOf(redact(found.log, { what: 'run log', of: name })),
       }
     },
   }),
@@ -77,8 +78,4 @@ function textOf(error: unknown): string {
 function readableText(payload: unknown): string {
   const text = typeof payload === 'string' ? payload : (JSON.stringify(payload, null, 2) ?? String(payload))
   return text.slice(0, maxTextLength)
-}
-
-function textsOf(log: unknown): string[] {
-  return (Array.isArray(log) ? log : [log]).map((line) => readableText(line))
 }

@@ -1,3 +1,4 @@
+import type { LogLine } from '../../base/index.js'
 import { type Executor, loadStatements, quoteIdentifier, type Reader, type Statement } from '../../postgres/index.js'
 import { highestPriority, lowestPriority } from '../enqueue-options.js'
 import { UnknownSourceError } from '../errors.js'
@@ -112,7 +113,13 @@ export function foreignHead(job: ForeignJob, queue: string, from: string): strin
   const { id, kind, priority, runAt, key, until, lane, failed } = job
   const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
   let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`
-  head += `,"failed":${failed},"log":${JSON.stringify([`Imported from ${from}: ${id}`])}`
+  const imported: LogLine = {
+    at: new Date().toISOString(),
+    attempt: 0,
+    number: 1,
+    text: `Imported from ${from}: ${id}`,
+  }
+  head += `,"failed":${failed},"log":${JSON.stringify([imported])}`
   if (runAt !== null) head += `,"run_at":${JSON.stringify(runAt)}`
   if (lane !== null) head += `,"links":${JSON.stringify({ lane: { name: lane, max: 1 } })}`
   if (key !== null) head += `,"unique":${JSON.stringify({ key, until, existing: 'keep' })}`

@@ -1,70 +1,94 @@
-import { cut, formatNumber } from '../../format.js'
+import type { ComponentChildren } from 'preact'
+import { cut, formatNumber, visible } from '../../format.js'
 import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts.js'
 import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
 import { type LiveView, useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
+import { Copy } from '../../parts/copy.js'
 import { Dialog } from '../../parts/dialog.js'
 import { type Fact, Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
+import { Log } from '../../parts/log.js'
+import { Meter } from '../../parts/meter.js'
 import { Name, QueueName } from '../../parts/name.js'
 import { Empty, Panel } from '../../parts/panel.js'
 import { Payload, Scrolled } from '../../parts/payload.js'
 import { Notice, State } from '../../parts/state.js'
 import { Ago, TimeAndAge, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
+import { Enqueue } from './enqueue.js'
 
+/** Side dialog with everything about one job. */
 export function OneJob({ id }: { readonly id: string }) {
   const isNumber = /^\d{1,15}$/.test(id)
   const live = useView('job', { id: isNumber ? Number(id) : 0 })
   const job = live.data?.job
-  const close = () => setParams({ id: undefined })
   return (
-    <Dialog kind="side" title={job ? `Job ${id}: ${cut(job.kind, 50)}` : `Job ${id}`} onClose={close}>
-      <div class="job-top stack">
-        <Panel title="Now" live={live}>
-          {job === null && (
-            <Empty title={`Job ${id} does not exist.`}>
-              The job never existed, or its record was deleted after the retention time.
-            </Empty>
-          )}
-          {job && (
-            <div class="stack">
-              {job.waitsFor && (
-                <Notice tone={job.waitsFor.reason === 'worker' || job.waitsFor.reason === 'pause' ? 'warn' : 'quiet'}>
-                  <strong>Reason: </strong>
-                  <WaitReason job={job} />
-                </Notice>
-              )}
-              {job.cancelling && (
-                <Notice tone="warn">
-                  Stop requested: <bdi>{job.cancelling}</bdi>. The job ends when its handler returns.
-                </Notice>
-              )}
-              <Facts facts={factsOf(job)} />
-              <div class="row-acts">
-                {['waiting', 'buried', 'cancelled', 'discarded'].includes(job.state) && (
-                  <Act
-                    act="retry-job"
-                    params={{ id: job.id }}
-                    label={job.state === 'waiting' ? 'Run now' : 'Retry'}
-                    subject={`job ${id}`}
-                  />
-                )}
-                {['ready', 'running', 'waiting'].includes(job.state) && (
-                  <Act act="cancel-job" params={{ id: job.id }} label="Cancel" subject={`job ${id}`} />
-                )}
-              </div>
-            </div>
-          )}
-        </Panel>
-        {job && <Attempts job={job} live={live} />}
-      </div>
+    <Dialog
+      kind="side"
+      title={job ? `Job ${id}: ${cut(job.kind, 50)}` : `Job ${id}`}
+      onClose={() => setParams({ id: undefined })}
+    >
+      <Panel title="Now" live={live}>
+        {job === null && (
+          <Empty title={`Job ${id} does not exist.`}>
+            The job never existed, or its record was deleted after the retention time.
+          </Empty>
+        )}
+        {job && <Summary job={job} />}
+      </Panel>
+      {job && <Attempts job={job} live={live} />}
       {job && <DetailPanels job={job} live={live} />}
     </Dialog>
   )
 }
 
+function Summary({ job }: { readonly job: Job }) {
+  const { id, state } = job
+  return (
+    <div class="stack">
+      {job.waitsFor && (
+        <Notice tone={job.waitsFor.reason === 'worker' || job.waitsFor.reason === 'pause' ? 'warn' : 'quiet'}>
+          <strong>Reason: </strong>
+          <WaitReason job={job} />
+        </Notice>
+      )}
+      {job.cancelling && (
+        <Notice tone="warn">
+          Stop requested: <bdi>{job.cancelling}</bdi>. The job ends when its handler returns.
+        </Notice>
+      )}
+      <Facts facts={factsOf(job)} />
+      <div class="row-acts">
+        {['waiting', 'buried', 'cancelled', 'discarded'].includes(state) && (
+          <Act
+            act="retry-job"
+            params={{ id }}
+            label={state === 'waiting' ? 'Run now' : 'Retry'}
+            subject={`job ${id}`}
+          />
+        )}
+        {['ready', 'running', 'waiting'].includes(state) && (
+          <Act act="cancel-job" params={{ id }} label="Cancel" subject={`job ${id}`} />
+        )}
+        <EnqueueAgain job={job} />
+      </div>
+    </div>
+  )
+}
+
+/** Enqueues another job like this one. The form starts with the input of this job, unless `redact` has changed it. */
+function EnqueueAgain({ job }: { readonly job: Job }) {
+  const { namespace, queue, kind, input, priority, isInputShown, isInputRedacted } = job
+  if (namespace === null || queue === null || !isInputShown || isInputRedacted) return null
+  const given = { namespace, queue, kind, input: JSON.stringify(input, null, 2), priority }
+  return <Enqueue label="Edit and enqueue again" given={given} />
+}
+
 function Attempts({ job, live }: { readonly job: Job; readonly live: LiveView<unknown> }) {
+  const failures = job.attempts.toReversed()
+  // An error that belongs to no attempt, such as the reason of a cancellation.
+  const reason = job.error && job.error.message !== failures[0]?.error.message ? job.error : null
   return (
     <Panel
       title="Attempts"
@@ -74,15 +98,68 @@ function Attempts({ job, live }: { readonly job: Job; readonly live: LiveView<un
       table={<AttemptTable job={job} />}
     >
       <AttemptTimeline job={job} />
+      {reason && <Failure error={reason}>Job ended</Failure>}
+      {failures.map((failure) => (
+        <Failure key={failure.attempt} error={failure.error}>
+          Attempt {failure.attempt} <OwnerMark owner={failure.instance ? failure : null} /> <When at={failure.at} />
+        </Failure>
+      ))}
     </Panel>
   )
 }
 
+/** An error with its stack trace, which is folded. */
+function Failure({ error, children }: { readonly error: Job['error'] & {}; readonly children: ComponentChildren }) {
+  const { name, message, code, stack } = error
+  return (
+    <section class="job-failure">
+      <p class="row muted small">{children}</p>
+      <p class="wraps">
+        {name && (
+          <strong>
+            <bdi>{visible(name)}: </bdi>
+          </strong>
+        )}
+        <bdi>{visible(message)}</bdi>
+        {code !== null && <span class="muted"> ({visible(code)})</span>}
+      </p>
+      {stack && (
+        <details class="small">
+          <summary>Stack trace</summary>
+          <Scrolled text={stack} />
+        </details>
+      )}
+    </section>
+  )
+}
+
 function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveView<unknown> }) {
-  const last = job.attempts.at(-1)
-  const stack = last?.error.stack ?? job.error?.stack
   return (
     <>
+      {job.log.length > 0 && (
+        <Panel
+          title="Log"
+          live={live}
+          count={job.log.length}
+          padded={false}
+          description={job.log.length >= 100 ? 'Showing the last 100 lines. Earlier lines are not kept.' : undefined}
+        >
+          <Log lines={job.log} />
+        </Panel>
+      )}
+      <Panel title="Input" live={live} padded={false}>
+        <Payload value={job.input} bytes={job.inputBytes} isShown={job.isInputShown} subject="the input" />
+      </Panel>
+      {job.state === 'done' && (
+        <Panel title="Result" live={live} padded={false}>
+          <Payload value={job.result} bytes={job.resultBytes} isShown={job.isResultShown} subject="the result" />
+        </Panel>
+      )}
+      {job.meta !== null && (
+        <Panel title="Meta" live={live} padded={false}>
+          <Payload value={job.meta} bytes={0} isShown subject="the meta" />
+        </Panel>
+      )}
       {job.linked.length > 1 && (
         <Panel
           title={job.workflow === null ? 'Workflow' : `Workflow ${job.workflow}`}
@@ -96,45 +173,13 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
           <Workflow jobs={job.linked} id={job.id} />
         </Panel>
       )}
-      <div class="side-by-side">
-        <Panel title="Input" live={live} padded={false}>
-          <Payload value={job.input} bytes={job.inputBytes} isShown={job.isInputShown} subject="the input" />
-        </Panel>
-        {job.meta !== null && (
-          <Panel title="Meta" live={live} padded={false}>
-            <Payload value={job.meta} bytes={0} isShown subject="the meta" />
-          </Panel>
-        )}
-        {job.state === 'done' && (
-          <Panel title="Result" live={live} padded={false}>
-            <Payload value={job.result} bytes={job.resultBytes} isShown={job.isResultShown} subject="the result" />
-          </Panel>
-        )}
-        {(last || job.error) && (
-          <Panel title="Error" live={live}>
-            <div class="stack">
-              <p class="wraps">
-                <strong>
-                  <bdi>{job.error?.name ?? last?.error.name}</bdi>
-                </strong>{' '}
-                <bdi>{job.error?.message ?? last?.error.message}</bdi>
-              </p>
-              {stack && <Scrolled text={stack} />}
-            </div>
-          </Panel>
-        )}
-        {job.log.length > 0 && (
-          <Panel title="Log" live={live} count={job.log.length} padded={false}>
-            <Scrolled text={job.log.join('\n')} />
-          </Panel>
-        )}
-      </div>
     </>
   )
 }
 
 function factsOf(job: Job): (Fact | false)[] {
-  const { queue, queueKey, namespace, lane, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence } = job
+  const { queue, queueKey, namespace, lane, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence, trace } =
+    job
   return [
     ['State', <State key="state" word={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
     ['Queue', <QueueName key="queue" name={queue} queueKey={queueKey} />],
@@ -146,12 +191,37 @@ function factsOf(job: Job): (Fact | false)[] {
     job.endedAt !== null && ['Ended', <TimeAndAge key="ended" at={job.endedAt} />],
     failed > 0 && ['Failed', failed === 1 ? 'once' : `${failed} times`],
     crashes > 0 && ['Crashed', `${crashes} of at most ${maxCrashes} times, because the worker died`],
-    progress !== null && ['Progress', formatNumber(progress)],
+    progress !== null && ['Progress', <Progress key="progress" value={progress} />],
     lane !== null && ['Lane', <Name key="lane" text={lane} copy />],
     uniqueKey !== null && ['Unique key', <Name key="unique" text={uniqueKey} copy />],
     priority !== 0 && ['Priority', String(priority)],
     fence !== null && ['Fence', String(fence)],
+    trace !== null && ['Trace', <Trace key="trace" trace={trace} />],
   ]
+}
+
+/** Progress from 0 to 1 as a bar, and any other progress as a number, because the handler chooses its meaning. */
+function Progress({ value }: { readonly value: number }) {
+  if (value < 0 || value > 1) return <>{formatNumber(value)}</>
+  return (
+    <Meter value={value} max={1} label="Progress" tone="busy" caption={`${formatNumber(Math.round(value * 100))} %`} />
+  )
+}
+
+/** Trace in which the job was enqueued. */
+function Trace({ trace: { id, url } }: { readonly trace: NonNullable<Job['trace']> }) {
+  return (
+    <span class="inline">
+      {url === null ? (
+        <code>{id}</code>
+      ) : (
+        <a href={url} target="_blank" rel="noreferrer">
+          <code>{id}</code>
+        </a>
+      )}
+      <Copy text={id} subject="the trace ID" />
+    </span>
+  )
 }
 
 function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {

@@ -8,6 +8,7 @@ import { Act, PauseOrResume } from '../../parts/confirm.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Facts } from '../../parts/facts.js'
 import { OwnerMark } from '../../parts/instance-mark.js'
+import { Log } from '../../parts/log.js'
 import { Name } from '../../parts/name.js'
 import { Empty, Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
@@ -17,6 +18,7 @@ import { setParams } from '../../routes.js'
 import { useWidth } from '../../use-size.js'
 import type { ViewData } from '../../wire.js'
 import { zoneLabel } from '../../zone.js'
+import { Enqueue } from '../jobs/enqueue.js'
 import { ScheduleStates } from './cells.js'
 import { stepsOf, TicksTable, useMinutes } from './ticks.js'
 
@@ -54,6 +56,9 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
             details && (
               <>
                 <Act act="run-schedule" params={{ namespace, name }} label="Run now" subject={name} />
+                {details.job && (
+                  <Enqueue label="Run with an input" schedule={name} given={{ namespace, ...details.job, input: '{}' }} />
+                )}
                 <PauseOrResume
                   of="schedule"
                   isPaused={details.pausedAt !== null}
@@ -122,8 +127,13 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
             {clockChangeText(clockChange, null)}, on <When at={clockChange.at} />
           </span>,
         ],
-        nextAt !== null && ['Next run', <Until key="next" at={nextAt} />],
-        ['If still running', overlaps[overlap]],
+        details.job && [
+          'Job',
+          <span key="job">
+            <Name text={details.job.kind} /> in the queue <Name text={details.job.queue} />
+          </span>,
+        ],
+                ['If still running', overlaps[overlap]],
         [
           'Missed ticks',
           missed === 'skip'
@@ -266,7 +276,7 @@ function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
       {data === undefined && <p class="muted">{failure?.message ?? 'Loading …'}</p>}
       {data === null && <p class="muted">The record of this run was deleted.</p>}
       {data?.error && <pre class="mono">{data.error.split('\n').map(visible).join('\n')}</pre>}
-      {data && data.log.length > 0 && <pre class="mono">{data.log.map(visible).join('\n')}</pre>}
+      {data && data.log.length > 0 && <Log lines={data.log} />}
       {data && data.log.length === 0 && !data.error && <p class="muted">This run has no log lines.</p>}
     </section>
   )

@@ -1,0 +1,75 @@
+import { schemaDifference } from '../base/index.js'
+import { defineJob } from '../index.js'
+import type { ObservedJobKind } from '../observe/index.js'
+import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
+
+/** Job that an operator enqueues by hand. */
+export interface ManualJob {
+  readonly namespace: string
+  readonly queue: string
+  readonly kind: string
+  /** Input as JSON text. */
+  readonly input: string
+  readonly runAt?: Date | undefined
+  readonly priority?: number | undefined
+}
+
+export const enqueue = {
+  'enqueue-job': act({
+    needs: { namespace: 'text', queue: 'text', kind: 'text', input: 'json' },
+    params: { runAt: 'time', priority: { number: [-5, 5] } },
+    preview: enqueueConsequence,
+    run: enqueueByHand,
+  }),
+}
+
+/** Previews the job, and compares its input with the JSON schema that workers have registered. */
+export async function enqueueConsequence({ observer }: ActContext, job: ManualJob): Promise<Consequence> {
+  const { namespace, queue, kind, input, runAt, priority } = job
+  const subject = `job of kind ${kind}`
+  const known = await observer.jobKinds.find({ namespace, queue, kind })
+  const mismatch = mismatchOf(known, input)
+  if (mismatch !== undefined) return inapplicable(subject, mismatchText(kind, mismatch))
+  const text = joinSentences(
+    `Enqueues a job of kind ${kind} in the queue ${queue}.`,
+    runAt ? `The job may start at ${timeText(runAt)}.` : 'A worker claims it as soon as it is free.',
+    known === null && `No worker has registered this kind in this queue, so the job may wait forever.`,
+    known?.isServed === false && 'No live worker handles this kind, so the job will wait until such a worker starts.',
+    known?.inputSchema
+      ? 'The input matches the JSON schema of the kind. The worker validates it again.'
+      : 'The input is not checked here, because no JSON schema of the kind is registered. The worker validates it.',
+  )
+  const facts: [string, string | false][] = [
+    ['Kind', kind],
+    ['Queue', queue],
+    ['Namespace', namespace !== 'default' && namespace],
+    ['Input', input.length > 200 ? `${input.slice(0, 197)}…` : input],
+    ['Priority', priority !== undefined && priority !== 0 && String(priority)],
+  ]
+  const shown = facts.filter((fact): fact is [string, string] => fact[1] !== false)
+  return { subject, text, applies: true, dangerous: false, facts: shown }
+}
+
+export async function enqueueByHand({ observer, asMember }: ActContext, job: ManualJob): Promise<Outcome> {
+  const { namespace, queue, kind, input, runAt, priority } = job
+  const known = await observer.jobKinds.find({ namespace, queue, kind })
+  const mismatch = mismatchOf(known, input)
+  if (mismatch !== undefined) return { done: false, text: mismatchText(kind, mismatch) }
+  const definition = defineJob<unknown>(kind, { queue })
+  const { id } = await asMember(namespace, ({ jobs }) =>
+    jobs.enqueue(definition, JSON.parse(input), { runAt, priority }),
+  )
+  return { done: true, text: `Enqueued job ${id}.`, result: { id }, job: id }
+}
+
+function mismatchOf(known: ObservedJobKind | null, input: string): string | undefined {
+  return known?.inputSchema == null ? undefined : schemaDifference(JSON.parse(input), known.inputSchema)
+}
+
+function mismatchText(kind: string, mismatch: string): string {
+  return `The input does not match the JSON schema of the kind ${kind}: ${mismatch}.`
+}
+
+function timeText(at: Date): string {
+  return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`
+}

@@ -1,6 +1,7 @@
 // Tests the pages of jobs and deliveries in a real browser.
 import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
+import { gate } from '../jobs/fixture.js'
 import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { isInHurry } from '../setup/variants.js'
@@ -118,6 +119,43 @@ describeInBrowser('jobs and deliveries', () => {
     await one.getByText(/^key -?\d+$/).waitFor()
     expect(await one.getByRole('link', { name: /key/ }).count()).toBe(0)
 
+    // A log that grows while the page is open, and a job that is enqueued again with another input.
+    const going = gate()
+    const talk = defineJob<{ part: number }>('talk', {
+      queue: 'talks',
+      run: async ({ part }, { log }) => {
+        log('began', { part })
+        await going.opened
+        log('went on')
+        throw new Error('in the end')
+      },
+      retry: { attempts: 1 },
+    })
+    jobs.work([talk])
+    const talking = await jobs.enqueue(talk, { part: 1 })
+    await page.goto(`${board.url}#/jobs?id=${talking.id}`)
+    const shown = page.getByRole('dialog', { name: `Job ${talking.id}: talk` })
+    await shown.getByText('began').waitFor()
+    going.open()
+    await shown.getByText('went on').waitFor()
+    await shown.getByText('Stack trace').click()
+    await shown
+      .getByText(/at .*jobs\.test/)
+      .first()
+      .waitFor()
+    await expectAccessible(page)
+    await shown.getByRole('button', { name: 'Edit and enqueue again' }).click()
+    const form = page.getByRole('dialog', { name: 'Edit and enqueue again' })
+    await form.getByLabel('Input (JSON)').fill('{"part": ')
+    await form.getByText('The input is not valid JSON').waitFor()
+    await form.getByLabel('Input (JSON)').fill('{"part": 2}')
+    await form.getByText('Enqueues a job of kind talk').waitFor()
+    await expectAccessible(page)
+    await form.getByRole('button', { name: 'Enqueue', exact: true }).click()
+    await page.waitForURL((to) => to.hash.includes('id=') && !to.hash.includes(`id=${talking.id}`))
+    const again = Number(/id=(\d+)/.exec(page.url())![1])
+    expect((await jobs.find(again))?.input).toEqual({ part: 2 })
+
     // A drawing on a canvas has the colours of the theme.
     await page.goto(`${board.url}#/jobs`)
     const isDrawnIn = (token: string) =>
@@ -140,7 +178,13 @@ describeInBrowser('jobs and deliveries', () => {
     await until('the lines are drawn again', () => isDrawnIn('--line'))
 
     const acts = await sql<{ act: string }>(url, 'select act from holdfast.audit order by id')
-    expect(acts.map(({ act }) => act)).toEqual(['retry-job', 'cancel-job', 'redrive-queue', 'pause-queue'])
+    expect(acts.map(({ act }) => act)).toEqual([
+      'retry-job',
+      'cancel-job',
+      'redrive-queue',
+      'pause-queue',
+      'enqueue-job',
+    ])
   })
 
   test.skipIf(isInHurry)(

@@ -170,7 +170,7 @@ describe('job show', () => {
     await new Promise((resolve) => following.process.stdout!.once('data', resolve))
     going.open()
     const { stdout, status } = await following.ended
-    const lines = stdout.trimEnd().split('\n')
+    const lines = stdout.split('\n').slice(0, -1)
     expect(lines.map((line) => line.split('\t').slice(1))).toEqual([
       ['1', 'first', '{"part":1}'],
       ['1', 'second', ''],

@@ -31,9 +31,9 @@ export async function enqueueConsequence({ observer }: ActContext, job: ManualJo
   const mismatch = mismatchOf(known, input)
   if (mismatch !== undefined) return inapplicable(subject, mismatchText(kind, mismatch))
   const text = joinSentences(
-    `Enqueues a job of kind ${kind} in the queue ${queue}.`,
+    `Enqueues a job of kind ${kind} in the queue ${queue} (namespace ${namespace}).`,
     runAt ? `The job may start at ${timeText(runAt)}.` : 'A worker claims it as soon as it is free.',
-    known === null && `No worker has registered this kind in this queue, so the job may wait forever.`,
+    known === null && 'No worker has registered this kind in this queue, so the job may wait forever.',
     known?.isServed === false && 'No live worker handles this kind, so the job will wait until such a worker starts.',
     known?.inputSchema
       ? 'The input matches the JSON schema of the kind. The worker validates it again.'
@@ -42,7 +42,7 @@ export async function enqueueConsequence({ observer }: ActContext, job: ManualJo
   const facts: [string, string | false][] = [
     ['Kind', kind],
     ['Queue', queue],
-    ['Namespace', namespace !== 'default' && namespace],
+    ['Namespace', namespace],
     ['Input', input.length > 200 ? `${input.slice(0, 197)}…` : input],
     ['Priority', priority !== undefined && priority !== 0 && String(priority)],
   ]

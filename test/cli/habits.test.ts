@@ -25,6 +25,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   work: { args: ['package.json'], status: 1, needsDatabase: false },
   'job ls': { status: 0 },
   'job show': { args: ['999999'], status: 3 },
+  'job logs': { args: ['999999'], status: 3 },
   'job add': { args: ['mail', 'send'], status: 0 },
   'job import': { args: ['pg-boss', '--dry-run'], status: 1 },
   'job retry': { args: ['999999'], status: 3 },

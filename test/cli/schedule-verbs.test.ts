@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Holdfast } from '../../src/index.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { add, gate, untilMember, untilRuns } from '../schedules/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
@@ -86,6 +86,22 @@ test('schedule run requests a run, and reports when no run is allowed', async ()
       'No run of "asked" was requested, because another run exists and the overlap policy does not allow a second run.\n',
   })
   end.open()
+})
+
+test('schedule run --input enqueues the job of the schedule with this input, and records no run', async () => {
+  const report = defineJob<{ day: string }>('report', { queue: 'reports' })
+  await holdfast.schedules.add('nightly', { every: '7d', job: report, input: () => ({ day: 'a tick' }) }).ready()
+  const args = ['schedule', 'run', 'nightly', '--input', '{"day": "2030-01-31"}', '--json']
+  const { stdout, stderr } = await run(args, env)
+  const { job, tick } = fits('schedule-run', JSON.parse(stdout)) as { job: number; tick: null }
+  expect(stderr).toBe(`Enqueued job ${job}.\n`)
+  expect(tick).toBeNull()
+  expect(await holdfast.jobs.find(job)).toMatchObject({
+    kind: 'report',
+    queue: 'reports',
+    input: { day: '2030-01-31' },
+  })
+  expect(await holdfast.schedules.runs('nightly')).toEqual([])
 })
 
 test('schedule pause and schedule resume change the state of a schedule and report it', async () => {

@@ -79,6 +79,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job ls --limit 500 --jsonl': /^\{.*"id":42,.*\}$/m,
   'holdfast job show 42': /^kind\tsend-email$/m,
   'holdfast job show 42 --json': /"kind": "send-email"/,
+  'holdfast job logs 42': /^$/,
   'holdfast job add mail send-email \'{"to": "ada@example.com"}\'': /^\d+$/m,
   'holdfast job add reports make-report --delay 10m --priority 2': /^\d+$/m,
   'holdfast job import pg-boss --dry-run': {
@@ -224,6 +225,9 @@ const notHere: Record<string, string> = {
   'kubectl create secret generic holdfast-database --from-literal=url=postgres://…': 'needs a cluster',
   'kubectl apply -f kubernetes/': 'needs a cluster; deployment.test.ts checks the files',
   'kubectl port-forward service/holdfast-dashboard 7777': 'needs a cluster',
+  'holdfast job logs 42 --follow': 'has its own test, because it runs until the job has ended',
+  'holdfast schedule run nightly --input \'{"day": "2030-01-31"}\'':
+    'has its own test, because the schedule must have a job',
   'holdfast demo': 'has its own test, because it runs for minutes',
   'holdfast demo --seconds 60 --quiet': 'has its own test',
   'holdfast demo --seconds 600 --seed 42 --json': 'has its own test',

@@ -1,13 +1,14 @@
 import './enqueue.css'
 import { useEffect, useId, useState } from 'preact/hooks'
 import { type ApiError, api } from '../../api.js'
+import { shorten } from '../../format.js'
 import { useView } from '../../live.js'
 import { useMe } from '../../me.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Scrolled } from '../../parts/payload.js'
 import { Notice } from '../../parts/state.js'
 import { toast } from '../../parts/toast.js'
-import { go } from '../../routes.js'
+import { go, useParams } from '../../routes.js'
 import type { Consequence } from '../../wire.js'
 
 interface JobForm {
@@ -51,7 +52,7 @@ function EnqueueDialog({ label, given, schedule, onClose }: EnqueueProps & { rea
   const [runAt, setRunAt] = useState('')
   const [checked, setChecked] = useState<{ of: string; consequence?: Consequence; error?: ApiError }>()
   const [isActing, setActing] = useState(false)
-  const kinds = useView('job-kinds', { namespace: form.namespace }).data ?? []
+  const kinds = useView('job-kinds', { namespace: useParams().namespace }).data ?? []
   const isComplete = form.queue !== '' && form.kind !== ''
   const { namespace, queue, kind, input, priority } = form
   const mistake = mistakeOf(input)
@@ -91,7 +92,7 @@ function EnqueueDialog({ label, given, schedule, onClose }: EnqueueProps & { rea
   }
   const set = (changed: Partial<JobForm>) => setForm({ ...form, ...changed })
   return (
-    <Dialog title={label} onClose={onClose}>
+    <Dialog title={schedule === undefined ? label : `${label}: ${shorten(schedule, 60)}`} onClose={onClose}>
       <form
         class="stack"
         onSubmit={(event) => {
